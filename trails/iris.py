@@ -41,6 +41,7 @@ UNNAMED = "redacted"
 """What stands for a name, a role or another short text that was taken out."""
 STORE = "urn:trails:store"
 """The whole store, where something is said of that."""
+_NAMED = (_PRINCIPAL, _AGENT, _TOOL, _META, _TAG, _CONVERSATION, _ALIAS, _FIELD)
 _SAFE = "-._~:@+=,!*;$&()"
 
 
@@ -465,6 +466,17 @@ def removed_document(iri: str) -> str | None:
     """Return the IRI of the PROV document that such an activity took out, or None for an IRI of anything else."""
     found = _DOCUMENT_REMOVAL.fullmatch(iri)
     return None if found is None else found[1]
+
+
+def kind_of_name(iri: str) -> str | None:
+    """Return how an IRI begins that holds a name which somebody chose, up to the name; None for any other.
+
+    Those of sessions are none: their ids stay in the log for ever.
+
+    >>> kind_of_name("urn:trails:tag:release/deletion/00ff"), kind_of_name("urn:trails:session:a")
+    ('urn:trails:tag:', None)
+    """
+    return next((kind for kind in _NAMED if iri.startswith(kind)), None)
 
 
 def principal(name: str) -> str:

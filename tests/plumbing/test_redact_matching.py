@@ -22,7 +22,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 import trails
 from tests.support.everything import everything
 from tests.support.killed import left_by_a_kill
-from trails import Compaction, IntegrityError, InvalidInput, Repository, iris, vocab
+from trails import Compaction, HeadConflict, IntegrityError, InvalidInput, Repository, iris, vocab
 from trails.integrity import digests
 from trails.integrity.note import new_key
 from trails.plumbing import draft, redact_matching
@@ -911,4 +911,30 @@ def test_a_document_that_was_deleted_holds_no_text(store: Repository) -> None:
     )
     delete_document(store, gone.iri)
     assert store.redact_matching("nowhere").places == ()
+    assert store.verify().ok
+
+
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_a_handle_of_before_does_not_write_a_name_again_that_was_taken_out(store: Repository, role: str) -> None:
+    said = store.create(id="p", principal=NAME, agent=f"agent of {NAME}")
+    said.append("user", "Hello")
+    said.persist()
+    loaded = store.load("p")
+    forked = loaded.fork(id="f")
+    store.redact_matching(NAME)
+    for handle in (said, loaded):
+        handle.append(role, "later")
+        with pytest.raises(HeadConflict, match="name of the principal or the agent of session 'p' was taken out"):
+            handle.persist()
+        handle.discard_pending()
+    with pytest.raises(HeadConflict, match="of session 'p' was taken out"):
+        forked.persist()
+    forked.discard_pending()
+    assert not [quad for quad in store.store.quads((None, None, None, None)) if NAME in str(quad)]
+    again = store.load("p")
+    again.append(role, "later")
+    again.persist()
+    again.fork(id="g").persist()
+    loaded.fork(id="h", principal="ann", agent="a").persist()
+    assert [turn.text for turn in store.load("h").turns] == ["Hello"]
     assert store.verify().ok

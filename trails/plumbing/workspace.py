@@ -47,7 +47,7 @@ class Workspace(Handle):
         self.index = index_of(store)
         """Figures and texts, found quickly."""
         if isinstance(store, EmbeddedStore):
-            store.follow(self._keep_up)
+            store.follow(self._keep_up, self.index.take_out)
         self._merging = threading.RLock()
         self._rewriting = threading.RLock()
         self._rewriters = 0

@@ -27,10 +27,10 @@ from trails.plumbing.thread_guard import OneThread
 from trails.plumbing.transaction import Proposal, Transaction, check_free_names, id_in_use, there
 from trails.plumbing.workspace import Workspace
 from trails.records.acts import Act, act_quads
-from trails.records.sessions import prompt_quads, session_quads
+from trails.records.sessions import prompt_quads, row_names, session_quads
 from trails.records.tools import named_in
 from trails.records.turns import NO_LINKS, Links, turn_quads, turn_type
-from trails.store.contract import PreconditionFailed
+from trails.store.contract import Matching, PreconditionFailed
 
 if TYPE_CHECKING:
     from trails.context import TokenWindow, Window
@@ -77,6 +77,10 @@ class Worktree(Handle):
         self._new_tools: list[Quad] = []
         self._given_up = False
         """Whether its pending turns were discarded, so that a session which was never stored is not missed."""
+        self._named: dict[str, Quad] | None = None
+        """What the row said of the principal and the agent, by their IRIs, when the handle wrote turns of theirs first."""
+        self._inherited: Sequence[Quad] = ()
+        """What the parent's row must say when the session is made, whose names it takes over."""
         self._seen: object = None
         """The token that the store gave when the row and the last stored turn were last seen there."""
         self._writer = object()
@@ -320,6 +324,7 @@ class Worktree(Handle):
         self._new_tools.clear()
         if self.stored:
             tx.session(self.id)
+            tx.require(self._said_by_row(self.turns[first:]), lambda _: self._renamed())
         else:
             self._make_row(tx)
         if first > 0:
@@ -353,8 +358,25 @@ class Worktree(Handle):
             tx.label(record.label)
         if record.parent_session_id is not None:
             tx.session(record.parent_session_id)
+            tx.require(self._inherited, lambda _: self._renamed())
         if record.spawned_by is not None:
             tx.require([there(record.spawned_by)])
+
+    def _said_by_row(self, turns: Sequence[Turn]) -> list[Quad]:
+        """Return what the session's row must still say of the authors that turns have since it says so: names are taken out."""
+        if self._named is None:
+            told = _told(row_names(self.record), self.workspace.store)
+            self._named = {quad.object.value: quad for quad in told}  # type: ignore[union-attr] # IRIs
+        return [self._named[each] for each in {turn.author_iri for turn in turns} if each in self._named]
+
+    def _renamed(self) -> HeadConflict:
+        named = self.id if self.stored else self.record.parent_session_id
+        return HeadConflict(
+            f"the name of the principal or the agent of session {named!r} was taken out since this handle was made, which would "
+            "write it again; nothing was written. Load the session again, and append there",
+            expected=self.head,
+            actual=self.head,
+        )
 
     def _taken(self) -> InvalidInput:
         return id_in_use(self.workspace.reader, self.id)
@@ -463,6 +485,8 @@ class Worktree(Handle):
             meta_json=validate.meta(meta),
         )
         made = Worktree(self.workspace, record, ancestors=self.owners, turns=turns, stored=False)
+        inherited = [quad for quad, given in zip(row_names(own), (principal, agent), strict=True) if given is None]
+        made._inherited = _told(inherited, self.workspace.store)
         made.give_window(None if self._window is None else self._window.limits)
         return made
 
@@ -504,3 +528,8 @@ def new_prompt(session_id: str, text: str, version: int, effective_from: int, by
         salt=salt,
         by_iri=by_iri,
     )
+
+
+def _told(names: Sequence[Quad], store: Matching) -> list[Quad]:
+    """Return what rows should say of names, where they say anything of that kind: those of an older format may not."""
+    return [quad for quad in names if store.quads((quad.subject, quad.predicate, None, vocab.CATALOG))]  # type: ignore[arg-type] # an IRI

@@ -32,6 +32,15 @@ DEFAULT_PRINCIPAL: Final = "anonymous"
 DEFAULT_AGENT: Final = "agent"
 
 
+def row_names(record: SessionRecord) -> tuple[Quad, Quad]:
+    """Return what a session's row says of its principal and of its agent."""
+    node = NamedNode(record.iri)
+    return (
+        Quad(node, v.ATTRIBUTED_TO, known_node(iris.principal(record.principal)), v.CATALOG),
+        Quad(node, v.SESSION_AGENT, known_node(iris.agent(record.agent)), v.CATALOG),
+    )
+
+
 def session_quads(record: SessionRecord) -> list[Quad]:
     """Return a session's row in the catalog, with its principal and agent: at most 12 quads for a fork (design),
     beside its label, metadata and, where they are new, two quads that say what the principal and the agent are.

@@ -117,6 +117,7 @@ class Repository(Handle, public=True):
                 self.workspace.packs.sweep()
                 self._sweep()
                 self._recover_streams()
+            self.workspace.index.take_out()
         except BaseException:  # an interrupt too: nobody else could close it
             self.close()
             raise

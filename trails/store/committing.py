@@ -17,7 +17,7 @@ from trails import validate, vocab
 from trails.errors import IntegrityError, InvalidInput
 from trails.integrity import leaves
 from trails.integrity.leaves import Leaf
-from trails.store import frames
+from trails.store import frames, properties
 from trails.store.commitlog import Leaves
 from trails.store.contract import Change, Committed, PreconditionFailed
 from trails.store.frames import CommitRecord
@@ -140,8 +140,14 @@ class Batch:
         if len(graphs) < len(
             record.drop
         ):  # of what an erased property was, the log does not tell: it is looked up here
-            left = [self._found(property_of(each)) for each in record.drop if " " in each]
-            remove = list(dict.fromkeys([*remove, *chain.from_iterable(left)]))
+            left = [
+                quad
+                for each in record.drop
+                if " " in each
+                for quad in self._found(properties.pattern(each))
+                if properties.is_of(each, quad)
+            ]
+            remove = list(dict.fromkeys([*remove, *left]))
             record = CommitRecord.of(leaves=record.leaves, drop=graphs, remove=remove, add=add, flags=record.flags)
         dropped = self._drop([ox.NamedNode(graph) for graph in graphs])
         self._note(object(), Found(add), Found(remove), Found(dropped))
@@ -263,12 +269,6 @@ def _additions(added: Sequence[Settled]) -> Iterator[_Step]:
         added = [each for each in added if not each.record.flags & frames.LOADED]
     if few := list(chain.from_iterable(each.add for each in added)):
         yield few, (), CommitRecord()
-
-
-def property_of(dropped: str) -> Pattern:
-    """Return the pattern of a property that a record drops; without a graph it is one of the default graph."""
-    graph, subject, predicate = dropped.split(" ")
-    return ox.NamedNode(subject), ox.NamedNode(predicate), None, ox.NamedNode(graph) if graph else ox.DefaultGraph()
 
 
 def _only(quad: ox.Quad) -> Pattern:

@@ -17,7 +17,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -68,6 +68,16 @@ _DROP_STEP: Final = 20
 """Subjects (of some ten quads) that one step of dropping a graph removes: it holds the write lock for well under 50 ms."""
 
 
+@dataclass(slots=True)
+class _Follower:
+    """Methods of whoever derives something from a store: see `EmbeddedStore.follow`."""
+
+    keep_up: weakref.WeakMethod[Callable[..., None]]
+    take_out: weakref.WeakMethod[Callable[[], None]]
+    taken_out: int
+    """The number of the last commit of others that took text out, of which that was done."""
+
+
 class EmbeddedStore(EngineReader):
     """Quads in this process: in memory (`path` None) or in a folder that only this process may open.
 
@@ -108,7 +118,7 @@ class EmbeddedStore(EngineReader):
         self._loaded = False
         """Whether quads came in that no record has: those of a dump."""
         self._flusher: threading.Thread | None = None
-        self._follower: weakref.WeakMethod[Callable[..., None]] | None = None
+        self._follower: _Follower | None = None
         self._lock_file: LockFile | None = None
         self._files: RecordFiles | None = None
         self._posted: Posted | None = None
@@ -323,6 +333,7 @@ class EmbeddedStore(EngineReader):
         except BaseException:  # an interrupt of this caller, not of the commit's
             self._withdraw(waiting)
             raise
+        self._take_out()
         if isinstance(waiting.error, (OSError, RuntimeError, MemoryError)):
             raise self._unreadable(waiting.error) from waiting.error
         if waiting.error is not None:
@@ -576,7 +587,10 @@ class EmbeddedStore(EngineReader):
 
         Raises `StoreFailed` where the log cannot be reached; what is here can be read on.
         """
-        return self._commits.read_on(self)
+        try:
+            return self._commits.read_on(self)
+        finally:
+            self._take_out()
 
     def follow_others(self) -> None:
         """Bring in what others commit as they commit it, until the store closes."""
@@ -646,17 +660,25 @@ class EmbeddedStore(EngineReader):
                 self._flush(self._store)
         self._tell_follower(resting=resting)
 
-    def follow(self, follower: Callable[..., None]) -> None:
+    def follow(self, keep_up: Callable[..., None], take_out: Callable[[], None]) -> None:
         """Have a method called with `resting`, without a lock: after each flush, and when nothing was committed for a while.
 
-        Whose method it is, is not kept alive by it.
+        Another one is called after others have taken text out of the store, before whoever brought that in here goes on: it is
+        to take that out of what is derived from the store. Whose methods they are, is not kept alive by it.
         """
-        self._follower = weakref.WeakMethod(follower)
+        self._follower = _Follower(weakref.WeakMethod(keep_up), weakref.WeakMethod(take_out), self._commits.erased_with)
+
+    def _take_out(self) -> None:
+        follower, number = self._follower, self._commits.erased_with
+        if follower is not None and number > follower.taken_out:
+            follower.taken_out = number
+            if (take_out := follower.take_out()) is not None:
+                take_out()
 
     def _tell_follower(self, *, resting: bool) -> None:
-        follower = None if self._follower is None else self._follower()
-        if follower is not None:
-            follower(resting=resting)
+        keep_up = None if self._follower is None else self._follower.keep_up()
+        if keep_up is not None:
+            keep_up(resting=resting)
 
     @engines.let_go
     def flush(self) -> None:

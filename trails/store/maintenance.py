@@ -33,6 +33,9 @@ LOCK: Final = "lock"
 POSITION: Final = "position"
 INDEX: Final = "index"
 """What is derived from the rest: in no backup."""
+PACKS: Final = "packs"
+ERASED: Final = "erased"
+"""A mark in the folder of what is derived: others took text out of the store, and it is to be taken out there."""
 _NEW: Final = "quads.new"
 _OLD: Final = "quads.old"
 STAGE: Final = "backup.new"
@@ -40,6 +43,14 @@ PAST: Final = "past"
 """Copies of the engine's files out of which their owner reads what was (`trails.store.frozen`); gone when it closes."""
 _NOT_COPIED: Final = frozenset({LOCK, POSITION, INDEX, "LOCK", f"{marker.NAME}.new", _NEW, _OLD, STAGE, PAST})
 """What is no part of a store's data: locks (opening the engine's own would free it), and what a crash left."""
+
+
+def doubt_derived(folder: Path) -> None:
+    """Remove the packs beside an index's files, and mark what else is derived from it: others took text out of the store."""
+    derived = folder / INDEX
+    shutil.rmtree(derived / PACKS, ignore_errors=True)
+    with suppress(OSError):  # nothing is derived yet, or nobody may write there
+        (derived / ERASED).touch()
 
 
 @dataclass(frozen=True, slots=True)

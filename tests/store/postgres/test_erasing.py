@@ -15,6 +15,7 @@ import trails
 from tests.support.clusters import Cluster, log_of
 from tests.support.machines import Size
 from trails import StoreFailed
+from trails.plumbing.index.keeper import Index
 from trails.plumbing.packs import files
 from trails.store import Change
 from trails.store.embedded import EmbeddedStore
@@ -131,6 +132,49 @@ def test_a_snapshot_that_was_begun_before_a_text_was_taken_out_is_not_kept_after
         keeping.close()
     with trails.open(url) as again:
         assert again.verify().ok
+
+
+@pytest.mark.parametrize("in_words", ["principal", "agent", "tool", "tag", "key"])
+def test_a_name_that_is_taken_out_is_in_the_database_no_more_and_with_whoever_is_behind_neither(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_words: str
+) -> None:
+    name = "Qqxname"
+    with trails.open(url, create=True) as store:
+        if in_words == "principal":
+            store.create(id="chat", principal=name).persist()
+        elif in_words == "agent":
+            store.create(id="chat", agent=name).persist()
+        else:
+            talk(store, "hello")
+        if in_words == "tag":
+            store.tags.add(name, "chat@1")
+        if in_words == "tool":
+            session = store.load("chat")
+            call = trails.ToolCall(id="c", name=name, arguments="{}")
+            session.append("assistant", "", tool_calls=[call])
+            session.persist()
+        if in_words == "key":
+            store.create(id="other", meta={name: 1}).persist()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "behind"))
+        behind = trails.open(url)
+        store.redact_matching(name)
+        assert name.encode() not in kept(url)
+        store.maintenance.vacuum()
+        assert name.encode() not in kept(url)
+        if in_words != "tool":  # of that the turn itself tells, by an IRI without the name
+            assert b":^" in kept(url)  # who is behind finds by it what goes
+        behind.store.sync()  # type: ignore[attr-defined]
+        whole = set(store.store.quads(ALL))
+        assert set(behind.store.quads(ALL)) == whole
+        assert not [quad for quad in whole if name in str(quad)]
+        assert behind.verify().findings == store.verify().findings == ()
+        behind.close()
+        store.maintenance.vacuum()
+        assert b":^" not in kept(url)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "new"))
+    with trails.open(url) as new:
+        assert set(new.store.quads(ALL)) == whole
+        assert new.verify().findings == ()
 
 
 def packed(tmp_path: Path) -> bytes:
@@ -278,6 +322,45 @@ def _random_steps(url: str, stores: list[trails.Repository], chance: Random) -> 
                 store.delete(name)
                 names.remove(name)
     return gone
+
+
+@pytest.mark.parametrize("brought_in_by", ["sync", "commit", "opening", "opening after a kill", "opening to read"])
+def test_what_others_take_out_is_not_in_the_files_that_answer_here_once_that_is_brought_in(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, brought_in_by: str
+) -> None:
+    with trails.open(url, create=True) as other:
+        talk(other, "qq4711", "Thanks")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "here"))
+        here = trails.open(url)
+        assert len(list(here.search("qq4711"))) == 1
+        assert here.list()
+        if brought_in_by.startswith("opening"):
+            here.close()
+        assert b"qq4711" in derived(tmp_path / "here")
+        other.redact("chat", 0)
+        if brought_in_by == "sync":
+            here.store.sync()  # type: ignore[attr-defined]
+        elif brought_in_by == "commit":
+            talk(here, "hi", name="new")
+        else:
+            if brought_in_by == "opening after a kill":
+                monkeypatch.setattr(Index, "take_out", lambda _: None)
+                killed = trails.open(url)
+                monkeypatch.setattr(killed.workspace.index, "close", lambda: None)
+                killed.close()
+                monkeypatch.undo()
+                monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "here"))
+                assert b"qq4711" in derived(tmp_path / "here")
+            here = trails.open(url, read_only=brought_in_by == "opening to read")
+        assert b"qq4711" not in derived(tmp_path / "here")
+        assert len(list(here.search("Thanks"))) == 1
+        here.close()
+        assert not [*(tmp_path / "here").rglob("erased")]
+
+
+def derived(cache: Path) -> bytes:
+    """Return what is in all files that are derived from the store."""
+    return b"".join(file.read_bytes() for file in cache.rglob("index/**/*") if file.is_file())
 
 
 def say(session: trails.Session) -> None:

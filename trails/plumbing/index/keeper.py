@@ -320,6 +320,20 @@ class Index:
                     if not self._erasing:
                         self._opened(part).seal(sync=True)
 
+    def take_out(self) -> None:
+        """Take out of the files what others have taken out of the store by now.
+
+        Nothing is raised: where it is cut short, whoever opens the store next does it.
+        """
+        mark = None if self._folder is None else self._folder / maintenance.ERASED
+        if self._closed or self._borrowed or mark is None:
+            return
+        with suppress(sqlite3.Error, OSError, TrailsError, ValueError):
+            if mark.exists():
+                with self.erasing():
+                    pass
+                mark.unlink()
+
     def _doubt(self, part: Part) -> None:
         """Let a file be doubted from now on; one that stands beside the store and is not what is used here is removed."""
         file, path = self._opened(part), self._path(part)

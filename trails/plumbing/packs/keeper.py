@@ -39,7 +39,7 @@ from trails.store.embedded import EmbeddedStore
 from trails.store.syncing import sync_folder
 from trails.store.view import ViewStore
 
-FOLDER: Final = "packs"
+FOLDER: Final = maintenance.PACKS
 _MARK: Final = "erasing"
 _REACHED: Final = "reached"
 """The file that says how far the store's log reached when packs were last written: where the log never did, the store was put

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import shutil
 import struct
 import sys
 import threading
@@ -256,9 +255,9 @@ class PostgresLog:
         self._digest = digest
 
     def _erased_elsewhere(self, number: int, lines: int) -> None:
-        """Let no pack that was made before be believed, nor stay, nor be written: somebody else took text out of the store."""
+        """Let nothing be believed that was derived before, and no pack be written of that: others took text out."""
         self._erased_with, self._erased_at = number, lines  # first: packs look at that once they are written
-        shutil.rmtree(self._folder / maintenance.INDEX / "packs", ignore_errors=True)
+        maintenance.doubt_derived(self._folder)
 
     def trouble(self, index: LogIndex) -> str | None:
         """Read all records up to where an index is, and say which is not the one that was written; for `verify`."""
@@ -493,13 +492,25 @@ class PostgresLog:
                 number = index.number
                 engine = index.settled_engine()
                 parts = self._taken(index)[1] if gone is None or keeping.newest_snapshot() else None
-                changed = partial(erasing.without, gone=gone, left=lambda pattern: list(matching(engine, pattern)))
+                reached = self._reached_by_all(number) if gone is None else 0
+                changed = partial(erasing.without, gone=gone, left=partial(matching, engine), reached=reached)
                 keeping.rewrite(number, changed, parts, vacuumed=gone is None)
                 if parts is not None:
                     self._snapshot_at = number
         finally:
             keeping.close()
         return number
+
+    def _reached_by_all(self, number: int) -> int:
+        """Return the number of the last record that all have who have an index open; this one has all up to `number`.
+
+        Those that are not open are thrown away after a vacuum, whichever records they have.
+        """
+        found = self._server.readers()
+        if found is None:
+            return 0
+        others = (each.number for each in found if not each.is_closed and each.index != self._folder.name)
+        return min(others, default=number)
 
     # --- the end
 
