@@ -143,6 +143,24 @@ def test_copies_count_once_also_when_their_original_is_gone(store: Repository) -
     assert {row.group: row.input_tokens for row in store.stats("session")}["plan"] == 10  # where the call was made
 
 
+@pytest.mark.parametrize("ids", ["zb", "bz"])
+def test_of_copies_whose_original_is_gone_that_of_the_oldest_session_counts_however_the_index_came_to_know_them(
+    store: Repository, ids: str
+) -> None:
+    plan = store.create(id="plan")
+    plan.append("user", "Where to?")
+    plan.append("assistant", "Rome")
+    plan.persist()
+    for name in ids:
+        store.flatten("plan", id=name)
+        store.stats("session")
+    store.delete("plan")
+    stepwise = {row.group: row.turns for row in store.stats("session")}
+    assert stepwise == {ids[0]: 2}
+    store.workspace.index.empty()
+    assert {row.group: row.turns for row in store.stats("session")} == stepwise
+
+
 def test_a_picked_call_counts_where_it_was_made_however_late_that_is_read(store: Repository) -> None:
     fill(store)
     picker = store.load("night")

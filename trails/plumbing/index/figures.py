@@ -201,11 +201,19 @@ class Writer:
         )
         if self._copies:
             self._database.execute("UPDATE turns SET counts = 0 WHERE copied")
-            self._database.execute(
-                "UPDATE turns SET counts = 1 WHERE rowid IN (SELECT min(rowid) FROM turns WHERE copied AND digest NOT IN"
-                " (SELECT digest FROM turns WHERE NOT copied AND digest IN (SELECT digest FROM turns WHERE copied))"
-                " GROUP BY digest)"
-            )
+            self._database.execute(_COPIES)
+
+
+_COPIES: Final = """
+UPDATE turns SET counts = 1 WHERE rowid IN (
+  SELECT turn FROM (
+    SELECT turns.rowid AS turn,
+      row_number() OVER (PARTITION BY digest ORDER BY sessions.by_created, sessions.id, place, turns.rowid) AS rank
+    FROM turns JOIN sessions ON sessions.number = turns.session
+    WHERE copied AND digest NOT IN
+      (SELECT digest FROM turns WHERE NOT copied AND digest IN (SELECT digest FROM turns WHERE copied)))
+  WHERE rank = 1)"""
+"""Lets of the copies of a turn of which the original is gone that of the oldest session count, in whatever order they came."""
 
 
 def first_prompt(turns: Iterable[TurnRow]) -> tuple[str, int] | None:
