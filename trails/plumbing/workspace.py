@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from trails import iris, validate
 from trails.errors import InvalidInput, StoreFailed
 from trails.handles import Handle
 from trails.model import SessionRecord
-from trails.plumbing import actors
+from trails.plumbing import actors, deletion
 from trails.plumbing.index.keeper import index_of
 from trails.plumbing.packs.keeper import packs_of
 from trails.plumbing.reader import Reader
@@ -95,6 +95,14 @@ class Workspace(Handle):
                     yield
                 finally:
                     self._rewriters -= 1
+
+    def sweep(self) -> None:
+        """End the deletions that a process left half done, and take out what they were to take out.
+
+        Whoever may append to a log and not rewrite it leaves that to those who may.
+        """
+        with suppress(StoreFailed), self.erasing():
+            deletion.sweep_pending(self.store)
 
     @contextmanager
     def merging(self, name: str) -> Iterator[None]:

@@ -17,7 +17,7 @@ from trails.integrity.proofs import ConsistencyProof, TurnProof
 from trails.integrity.timestamps import stamped_if_asked
 from trails.integrity.witnesses import cosignatures
 from trails.model import VerifyReport
-from trails.plumbing import checkpoints, deletion, log_events, names, pack_upkeep, signatures, unfinished
+from trails.plumbing import checkpoints, log_events, names, pack_upkeep, signatures, unfinished
 from trails.plumbing.asof import proven
 from trails.plumbing.index import checks as index_checks
 from trails.plumbing.reader import Reader
@@ -178,7 +178,7 @@ def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> tuple[Veri
         # Half of what another thread or process was writing looks like damage: what stays is real.
         with at.rewriting():
             if isinstance(store, EmbeddedStore) and store.commits.is_shared:
-                deletion.sweep_pending(store)  # whoever was at it is dead
+                at.sweep()  # whoever was at it is dead
             return at_one_moment(store, lambda: _looked(store, reader, asked, None, beside))
     return report, told
 

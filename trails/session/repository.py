@@ -23,7 +23,6 @@ from trails.handles import Handle
 from trails.model import SessionRecord, VerifyReport
 from trails.plumbing import (
     answered,
-    deletion,
     detach,
     forest,
     labels,
@@ -125,8 +124,7 @@ class Repository(Handle, public=True):
     def _sweep(self) -> None:
         """Take out what a process that was killed left half done; what another one is doing just now is waited for."""
         if unfinished.marks(self.store):
-            with self.workspace.rewriting():
-                deletion.sweep_pending(self.store)
+            self.workspace.sweep()
 
     def _recover_streams(self) -> None:
         place = self.store.location

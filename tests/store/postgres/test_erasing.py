@@ -15,10 +15,12 @@ import trails
 from tests.support.clusters import Cluster, log_of
 from tests.support.machines import Size
 from trails import StoreFailed
+from trails.plumbing import deletion
 from trails.plumbing.index.keeper import Index
 from trails.plumbing.packs import files
 from trails.store import Change
 from trails.store.embedded import EmbeddedStore
+from trails.store.postgres.log import PostgresLog
 from trails.store.postgres.server import Server
 from trails.store.postgres.snapshots import Unpacking
 from trails.store.postgres.store import open_store
@@ -64,6 +66,29 @@ def redact_matching(store: trails.Repository) -> None:
 
 def delete(store: trails.Repository) -> None:
     store.delete("chat")
+
+
+def test_a_deletion_that_was_cut_short_is_ended_with_its_erasure_by_whoever_opens_the_store_next(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = trails.open(url, create=True)
+    talk(store, "Hello", _SAID)
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(deletion, "sweep_pending", killed)
+        patched.setattr(PostgresLog, "_rid", killed)
+        with pytest.raises(KeyboardInterrupt):
+            store.delete("chat")
+    store.close()
+    assert _SAID.encode() in kept(url)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    with trails.open(url) as other:
+        assert other.list() == []
+        assert _SAID.encode() not in kept(url)
+        assert other.verify().findings == ()
 
 
 @pytest.mark.parametrize("erase", [redact, redact_matching, delete])
