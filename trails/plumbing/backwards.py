@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import pyoxigraph as ox
@@ -13,9 +13,11 @@ from trails.plumbing.index.sidefile import SideFile
 from trails.plumbing.workspace import Workspace
 from trails.queries import QueryFile
 from trails.records.terms import parse_time
-from trails.store.contract import Solutions
+from trails.store.contract import Matching, Solutions
 
 _NAME: Final = "times-backwards"
+_Timed = tuple[Any, ox.Literal]
+"""A turn, or a session, and when it was made."""
 
 
 class _Place(NamedTuple):
@@ -47,7 +49,8 @@ def answer(workspace: Workspace, query: QueryFile, values: Mapping[str, Any]) ->
     places = workspace.index.figures(lambda file: [*_in_sessions(file), *_at_forks(file)])
     if places is None:
         return None
-    rows = [*_runs(workspace), *(row for place in places for row in _rows(workspace, place))]
+    turns = _Turns(workspace.store)
+    rows = [*_runs(workspace), *(row for place in places for row in _rows(turns, place))]
     rows.sort(key=lambda row: ("" if row[1] is None else row[1].value, _number(row[2]), row[0].value))
     return called.solutions([column.name for column in query.columns], rows)
 
@@ -108,32 +111,45 @@ def _owner(fork: _Session, sessions: Mapping[str, _Session]) -> _Session | None:
 # --- the rows
 
 
-def _rows(workspace: Workspace, place: _Place) -> Iterator[tuple[Any, ...]]:
+class _Turns:
+    """The turns that sessions own, with their times; those of one place are read once, whatever the forks made after it."""
+
+    def __init__(self, store: Matching) -> None:
+        self.store = store
+        self._inherited: dict[tuple[str, int], list[_Timed]] = {}
+
+    def inherited(self, session_id: str, index: int) -> list[_Timed]:
+        """Return the turns that a session owns at an index, which may be asked for again."""
+        if (session_id, index) not in self._inherited:
+            self._inherited[session_id, index] = self.at(session_id, index)
+        return self._inherited[session_id, index]
+
+    def at(self, session_id: str, index: int) -> list[_Timed]:
+        """Return the turns that a session owns at an index."""
+        graph = ox.NamedNode(iris.session(session_id))
+        found = (quad.subject for quad in self.store.quads((None, vocab.INDEX, vocab.integer(index), graph)))
+        turns = [each for each in found if isinstance(each, ox.NamedNode)]
+        times = (quad for turn in turns for quad in self.store.quads((turn, vocab.TIME, None, graph)))
+        return [(quad.subject, quad.object) for quad in times if isinstance(quad.object, ox.Literal)]
+
+
+def _rows(turns: _Turns, place: _Place) -> Iterator[tuple[Any, ...]]:
     session = ox.NamedNode(iris.session(place.session))
-    for what, (subject, time) in _subjects(workspace, place, session):
-        for after, later in _turns_at(workspace, iris.session(place.owner), place.at - 1):
-            if parse_time(time.value) < parse_time(later.value):
+    before = [(after, later, parse_time(later.value)) for after, later in turns.inherited(place.owner, place.at - 1)]
+    for what, (subject, time) in _subjects(turns, place, session):
+        made = parse_time(time.value)
+        for after, later, moment in before:
+            if made < moment:
                 yield ox.Literal(what), session, vocab.integer(place.at), subject, time, after, later
 
 
-def _subjects(
-    workspace: Workspace, place: _Place, session: ox.NamedNode
-) -> Iterator[tuple[str, tuple[Any, ox.Literal]]]:
-    for each in _turns_at(workspace, session.value, place.at):
+def _subjects(turns: _Turns, place: _Place, session: ox.NamedNode) -> Iterator[tuple[str, _Timed]]:
+    for each in turns.at(place.session, place.at):
         yield "turn", each
     if place.is_fork:
-        for quad in workspace.store.quads((session, vocab.TIME, None, vocab.CATALOG)):
+        for quad in turns.store.quads((session, vocab.TIME, None, vocab.CATALOG)):
             assert isinstance(quad.object, ox.Literal)  # noqa: S101 - a time
             yield "fork", (session, quad.object)
-
-
-def _turns_at(workspace: Workspace, session_iri: str, index: int) -> Sequence[tuple[Any, ox.Literal]]:
-    """Return the turns that a session owns at an index, with their times."""
-    graph, store = ox.NamedNode(session_iri), workspace.store
-    found = (quad.subject for quad in store.quads((None, vocab.INDEX, vocab.integer(index), graph)))
-    turns = [each for each in found if isinstance(each, ox.NamedNode)]
-    times = (quad for turn in turns for quad in store.quads((turn, vocab.TIME, None, graph)))
-    return [(quad.subject, quad.object) for quad in times if isinstance(quad.object, ox.Literal)]
 
 
 def _runs(workspace: Workspace) -> Iterator[tuple[Any, ...]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from itertools import accumulate, product
 from typing import Any, Final, NamedTuple, cast
 
@@ -82,7 +83,8 @@ def forks_after(workspace: Workspace, given: Terms) -> list[Row] | None:
     forks = workspace.index.figures(lambda file: _forks(file, only, indexes))
     if forks is None:
         return None
-    rows = [row for fork in forks for row in _rows(workspace.store, fork)]
+    turns = cache(partial(_at, workspace.store))  # many forks are made after one turn
+    rows = [row for fork in forks for row in _rows(workspace.store, fork, turns)]
     return sorted(rows, key=_order)
 
 
@@ -116,10 +118,10 @@ def _forks(file: SideFile, only: set[str] | None, indexes: set[int] | None) -> l
 _ANSWERED: Final = "SELECT session, max(place) FROM turns WHERE answers GROUP BY session"
 
 
-def _rows(store: Matching, fork: _Fork) -> Iterator[Row]:
+def _rows(store: Matching, fork: _Fork, turns_at: Callable[[str, int], list[Any]]) -> Iterator[Row]:
     node, parent = (ox.NamedNode(iris.session(each)) for each in (fork.id, fork.parent))
     index = vocab.integer(fork.at - 1) if fork.at > 0 else None
-    turns = [None] if fork.owner is None else _at(store, fork.owner, fork.at - 1) or [None]
+    turns = [None] if fork.owner is None else turns_at(fork.owner, fork.at - 1) or [None]
     whom, created = (_values(store, node, each) for each in (vocab.ATTRIBUTED_TO, vocab.TIME))
     for turn, *who, answer in product(turns, whom, created, _last_answers(store, fork)):
         yield parent, index, turn, node, *who, *answer
