@@ -20,8 +20,8 @@ from trails.store.pattern import Mentions, Pattern
 
 _MOST: Final = 64
 """Batches that may wait; whoever puts one more waits for them."""
-_ENOUGH: Final = 20_000
-"""Quads that are loaded together, some 10 MB of them: each load costs as much as loading five thousand more."""
+_ENOUGH: Final = 40_000
+"""Quads that are loaded together, some 20 MB of them: each load costs as much as loading five thousand more."""
 _PATIENCE: Final = 0.5
 """Seconds after which fewer are loaded: a view of the store waits for that."""
 _STEP: Final = 0.1
