@@ -323,15 +323,17 @@ class Index:
     def take_out(self) -> None:
         """Take out of the files what others have taken out of the store by now.
 
-        Nothing is raised: where it is cut short, whoever opens the store next does it.
+        Nothing is raised: where it is cut short, whoever opens the store next does it. A great file is not sealed before there
+        is time: others may take out much, one after the other.
         """
         mark = None if self._folder is None else self._folder / maintenance.ERASED
         if self._closed or self._borrowed or mark is None:
             return
-        with suppress(sqlite3.Error, OSError, TrailsError, ValueError):
+        with suppress(sqlite3.Error, OSError, TrailsError, ValueError), self._lock:
             if mark.exists():
-                with self.erasing():
-                    pass
+                for part in self.there():
+                    self._doubt(part)
+                    self._caught_up(part)
                 mark.unlink()
 
     def _doubt(self, part: Part) -> None:
