@@ -25,7 +25,7 @@ from tests.support.killed import left_by_a_kill
 from trails import Compaction, HeadConflict, IntegrityError, InvalidInput, Repository, iris, vocab
 from trails.integrity import digests
 from trails.integrity.note import new_key
-from trails.plumbing import draft, redact_matching
+from trails.plumbing import copies, draft, redact_matching
 from trails.plumbing.needle import Needle
 from trails.plumbing.redact_matching import TextRedaction
 from trails.plumbing.transaction import Transaction
@@ -938,3 +938,63 @@ def test_a_handle_of_before_does_not_write_a_name_again_that_was_taken_out(store
     loaded.fork(id="h", principal="ann", agent="a").persist()
     assert [turn.text for turn in store.load("h").turns] == ["Hello"]
     assert store.verify().ok
+
+
+@pytest.mark.parametrize("word", ["ann-qq", "agent-qq", "tool-qq", "model-qq", "author-qq"])
+@pytest.mark.parametrize("is_stale", [True, False], ids=["picked from a stale handle", "picked before"])
+def test_a_pick_does_not_write_a_name_again_that_was_taken_out(memory: Repository, word: str, is_stale: bool) -> None:
+    plan = memory.create(id="plan", principal="ann-qq", agent="agent-qq")
+    plan.append("user", "Hello")
+    call = {"id": "c1", "name": "tool-qq", "arguments": {}}
+    plan.append("assistant", "look", model="model-qq", tool_calls=[call])
+    plan.append("tool", "snow", tool_call_id="c1")
+    plan.append("user", "by", author="author-qq")
+    plan.persist()
+    other = memory.create(id="other", principal="bob")
+    other.persist()
+    stale = memory.load("plan")
+    if not is_stale:
+        other.cherry_pick("plan", [0, 1, 2, 3])
+    memory.redact_matching(word)
+    if is_stale:
+        other.cherry_pick(stale, [0, 1, 2, 3])
+    with pytest.raises(InvalidInput, match="or a name in it was; nothing was written"):
+        other.persist()
+    other.discard_pending()
+    assert not [quad for quad in memory.store.quads((None, None, None, None)) if word in str(quad)]
+    other.cherry_pick("plan", [0, 1, 2, 3])
+    assert other.persist() == 4
+    assert memory.verify().ok
+
+
+def test_a_pick_of_a_session_that_was_deleted_meanwhile_is_refused_in_words(memory: Repository) -> None:
+    plan = memory.create(id="plan")
+    plan.append("user", "Hello")
+    plan.append("assistant", "look", model="m-1")
+    plan.persist()
+    other = memory.create(id="other")
+    other.cherry_pick("plan", 1)
+    memory.delete("plan")
+    with pytest.raises(InvalidInput, match="redacted or deleted meanwhile"):
+        other.persist()
+    other.discard_pending()
+
+
+def test_a_redaction_in_the_midst_of_a_picks_commit_is_found_by_it(
+    memory: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = memory.create(id="plan")
+    plan.append("assistant", "look", model="model-qq")
+    plan.persist()
+    other = memory.create(id="other")
+    other.cherry_pick("plan", 0)
+    beside = copies.picked_quads
+
+    def late(*arguments: Any) -> list[Quad]:
+        memory.redact_matching("model-qq")
+        return beside(*arguments)
+
+    monkeypatch.setattr(copies, "picked_quads", late)
+    with pytest.raises(InvalidInput, match="turn 0 of session 'plan', which was picked, was redacted"):
+        other.persist()
+    other.discard_pending()

@@ -338,8 +338,7 @@ class Worktree(Handle):
             if turn.tool_results or iris.is_tool(turn.author_iri):
                 tx.add(self._tools_in(quads))
         if quoted:
-            by = self.picker or self.workspace.who(None)
-            tx.add(copies.picked_quads(self.workspace.store, self.turns[first:], by, self.picking))
+            self._quote(tx, self.turns[first:])
         for act in self.acts:
             tx.add(act_quads(act))
         if self._drafts:
@@ -349,6 +348,13 @@ class Worktree(Handle):
             tx.new(prompt_quads(prompt), None if self.stored else lambda _: self._taken())
         tx.log(self._leaves(quoting=bool(quoted)))
         return tx
+
+    def _quote(self, tx: Transaction, turns: Sequence[Turn]) -> None:
+        """Add what stands beside turns that quote others, and hold the commit to nothing being taken out of those."""
+        store, by = self.workspace.store, self.picker or self.workspace.who(None)
+        for taken_out in quotes.refuse_redacted(turns, self.workspace.reader, store):
+            tx.forbid(taken_out, quotes.source_gone)
+        tx.add(copies.picked_quads(store, turns, by, self.picking))
 
     def _make_row(self, tx: Transaction) -> None:
         record = self.record

@@ -13,8 +13,8 @@ from itertools import pairwise
 from trails import validate
 from trails.errors import InvalidInput
 from trails.integrity import digests
-from trails.model import Call, ModelCall, Quote, Turn
-from trails.plumbing import names
+from trails.model import Turn
+from trails.plumbing import names, quotes
 from trails.plumbing.draft import Draft
 from trails.plumbing.worktree import Worktree
 
@@ -81,27 +81,15 @@ def drafts(turns: Iterable[Turn]) -> Iterator[Draft]:
     """Return drafts that repeat turns: text, role, author, and what was recorded with them but not where that came from."""
     now = datetime.now(UTC)
     for turn in turns:
-        quote = Quote(session_id=turn.session_id, index=turn.index, digest=turn.digest)
         yield Draft(
             role=turn.role,
             text=turn.text,
             structured=turn.structured,
             time=now,
             author_iri=turn.author_iri,
-            facts=turn.facts.model_copy(
-                update={"source_ids": (), "quoted_from": quote, "withheld": None, "model_call": _elsewhere(turn)}
-            ),
+            facts=quotes.facts(turn),
             salt=digests.new_salt(),
         )
-
-
-def _elsewhere(turn: Turn) -> ModelCall | None:
-    """Return a turn's model call without what its own transcript's indices and versions of prompts say."""
-    made_by = turn.facts.model_call
-    if made_by is None or made_by.call is None:
-        return made_by
-    told = made_by.call.model_copy(update={"prompt": None, "context": None})
-    return made_by.model_copy(update={"call": None if told == Call() else told})
 
 
 def pick(
