@@ -247,6 +247,21 @@ def test_a_turn_that_was_redacted_there_stays_redacted_when_it_is_pushed_or_pull
     assert theirs.verify().ok
 
 
+def test_a_tag_whose_name_was_taken_out_there_does_not_come_back(two: tuple[Repository, Repository]) -> None:
+    ours, theirs = two
+    plan = filled(ours, "Go")
+    ours.tags.add("Eve", "plan@1")
+    trails.push(ours, "plan", theirs)
+    theirs.redact_matching("Eve")
+    (there,) = [tag.name for tag in theirs.tags.list()]
+    said(plan, "Soon")
+    ours.tags.add("second", "plan@1")
+    trails.push(ours, "plan", theirs)
+    trails.push(ours, "plan", theirs)
+    assert sorted(tag.name for tag in theirs.tags.list()) == sorted([there, "second"])
+    assert theirs.verify().ok
+
+
 def test_a_dry_run_says_what_would_happen_and_writes_nothing(two: tuple[Repository, Repository]) -> None:
     ours, theirs = two
     plan = filled(ours, "Go", "Secret")

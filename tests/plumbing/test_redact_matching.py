@@ -32,6 +32,7 @@ from trails.plumbing.transaction import Transaction
 from trails.prov import delete_document, import_document
 from trails.routing.visibility import View
 from trails.store import Change
+from trails.store.contract import PreconditionFailed
 from trails.transcripts.formats import export_session
 from trails.transcripts.rdf import import_rdf
 
@@ -998,3 +999,18 @@ def test_a_redaction_in_the_midst_of_a_picks_commit_is_found_by_it(
     with pytest.raises(InvalidInput, match="turn 0 of session 'plan', which was picked, was redacted"):
         other.persist()
     other.discard_pending()
+
+
+def test_a_commit_that_is_refused_since_a_text_was_taken_out_does_not_quote_it(memory: Repository) -> None:
+    session = memory.create(id="s")
+    session.append("user", NAME)
+    session.persist()
+    node, graph = NamedNode(session.turns[0].iri), NamedNode(iris.session("s"))
+    (content,) = memory.store.quads((node, vocab.VALUE, None, graph))
+    tag = Quad(NamedNode(iris.tag(NAME)), vocab.TYPE, vocab.TAG, vocab.CATALOG)
+    memory.redact_matching(NAME)
+    for gone in (content, tag):
+        with pytest.raises(PreconditionFailed) as refused:
+            memory.store.commit(Change(require=[gone]))
+        assert NAME not in str(refused.value)
+        assert str(gone.predicate) in str(refused.value)

@@ -146,8 +146,8 @@ def exported(store: QuadStore, node: NamedNode) -> list[Quad]:
 def arriving(store: QuadStore, session_id: str, quads: Sequence[Quad]) -> Arriving:
     """Return the quads of an arriving session without the tags and notes that may not come into a store.
 
-    What is there already, or was removed there, does not come again; of tags whose names are in use for something else,
-    that is said.
+    What is there already, was removed there, or lost its name there, does not come again; of tags whose names are in use for
+    something else, that is said.
     """
     refused: set[str] = set()
     clashes: list[tuple[str, str]] = []
@@ -156,7 +156,7 @@ def arriving(store: QuadStore, session_id: str, quads: Sequence[Quad]) -> Arrivi
         name, note_id, mine = iris.tag_name(subject), iris.note_id(subject), about(store, subject)
         link, named = (vocab.REMOVED_NOTE, note_id) if name is None else (vocab.REMOVED_TAG, name)
         gone = store.quads((None, link, Literal(named or ""), vocab.CATALOG))
-        if not mine and not gone:
+        if not (mine or gone or (name is not None and _is_unnamed(store, session_id, subject, quads))):
             continue
         refused.add(subject)
         if mine and name is not None:
@@ -168,6 +168,16 @@ def arriving(store: QuadStore, session_id: str, quads: Sequence[Quad]) -> Arrivi
         for name, owner in sorted(clashes)
     ]
     return Arriving([quad for quad in quads if _iri(quad) not in refused], said)
+
+
+def _is_unnamed(store: QuadStore, session_id: str, subject: str, quads: Sequence[Quad]) -> bool:
+    """Tell whether a tag that arrives is here already, and lost its name here."""
+    there = tag_of(subject, [quad for quad in quads if _iri(quad) == subject])
+    return any(
+        here.name.startswith(iris.UNNAMED)
+        and (here.length, here.digest, here.time) == (there.length, there.digest, there.time)
+        for here in tags(store, session_id)
+    )
 
 
 def _growing(store: QuadStore, file: QuadStore, session_id: str, _: bool) -> Growth:

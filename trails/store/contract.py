@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Protocol, TypeVar, overload
 
 import pyoxigraph as ox
 
-from trails import html, tables, vocab
+from trails import html, iris, tables, vocab
 from trails.errors import StoreReadOnly, TrailsError
 from trails.integrity.leaves import Leaf
 from trails.legible import count
@@ -85,8 +85,19 @@ class PreconditionFailed(TrailsError):
         self.matched = tuple(matched)
         self.present = self.matched[0] if matched else None
         self.is_outdated = is_outdated
-        said = f"required but missing: {missing}" if missing else f"forbidden but present: {self.present}"
+        said = (
+            f"required but missing: {_shown(missing)}" if missing else f"forbidden but present: {_shown(self.present)}"
+        )
         super().__init__("what the change was made from is not as it was read" if is_outdated else said)
+
+
+def _shown(quad: ox.Quad | None) -> str:
+    """Return what an error says of a quad: no value and no name, which may be what was taken out just now."""
+    if quad is None:
+        return ""
+    subject = str(quad.subject)
+    kind = iris.kind_of_name(subject.strip("<>"))
+    return f"a value of {quad.predicate} of {subject if kind is None else f'one of <{kind}...>'}"
 
 
 def read_only(location: str, remedy: str = "open it without") -> StoreReadOnly:

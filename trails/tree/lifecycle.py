@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Final, TypeVar, cast
 
-from pyoxigraph import NamedNode
+from pyoxigraph import NamedNode, Quad
 
 from trails import iris, validate, vocab
 from trails.clock import Clock, time_of
 from trails.errors import HeadConflict, IllegalTransition, InvalidInput, LimitReached, SessionNotFound, TrailsError
-from trails.model import SessionRecord
+from trails.model import SessionRecord, SystemPrompt
 from trails.plumbing import ledger_entries
 from trails.plumbing.worktree import Worktree, new_prompt
 from trails.policy.times import time_after
 from trails.records.deeds import Deed
-from trails.records.sessions import decode_records
+from trails.records.sessions import decode_records, prompt_quads, row_names
 from trails.records.tree_entries import ENDED, Cancellation, Status, TreeState
 from trails.session import Repository
 from trails.session.session import Session
@@ -212,18 +212,28 @@ class Lifecycle:
             slot = self.free_slot(parent.id, parent.agent)
             made = record(parent, slot)
             persona = self._persona(parent) if kind == "branch" else None
-            return self._make(made, depth=parent.depth + 1, system=persona, told=told, by=by, now=now)
+            system = None if persona is None else persona.text
+            inherits = self._said_of(parent, persona)
+            depth = parent.depth + 1
+            return self._make(made, depth=depth, system=system, told=told, by=by, now=now, inherits=inherits)
 
         return self.attempt(work)
 
-    def _persona(self, live: Live) -> str | None:
-        """Return the system prompt in force for a session, also one that is set and not stored yet."""
-        known = self.runtime.sessions.get(live.id)
-        if known is not None:
-            return known.system
-        reader = self.repository.reader
-        prompt = reader.prompt(reader.lineage(live.id))
-        return None if prompt is None or prompt.redacted else prompt.text
+    def _persona(self, live: Live) -> SystemPrompt | None:
+        """Return the system prompt in force for a session, also one that is set and not stored yet; none that was redacted."""
+        known, reader = self.runtime.sessions.get(live.id), self.repository.reader
+        prompt = reader.prompt(reader.lineage(live.id)) if known is None else known.system_prompt
+        return None if prompt is None or prompt.redacted else prompt
+
+    def _said_of(self, parent: Live, persona: SystemPrompt | None) -> list[Quad]:
+        """Return what is stored of what a child takes over: names and prompts are taken out, maybe by another process."""
+        said = list(row_names(self.record(parent.id)))
+        if persona is not None:
+            said += [quad for quad in prompt_quads(persona) if quad.predicate == vocab.VALUE]
+        store = self.repository.store
+        return [
+            quad for quad in said if store.quads((cast("NamedNode", quad.subject), quad.predicate, None, vocab.CATALOG))
+        ]
 
     def _spawner(self, parent_id: str, now: datetime) -> Live:
         """Return a session that may spawn, or raise for one that is not active, was asked to end, or is due."""
@@ -266,6 +276,7 @@ class Lifecycle:
         told: Mapping[str, str],
         by: str | None,
         now: datetime,
+        inherits: Sequence[Quad] = (),
     ) -> SessionRecord:
         live = Live(
             id=record.id,
@@ -282,7 +293,7 @@ class Lifecycle:
         prompt = None if system is None else new_prompt(record.id, validate.text(system, "system"), 1, 0, deed.by_iri)
         with self.step(set(), deed) as step:
             if record.spawned_by is not None:
-                step.only_under(record.spawned_by, "active")
+                step.only_under(record.spawned_by, "active", inherits=inherits)
             step.make(record, live, prompt=prompt, told=told)
             try:
                 self.commit(step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -243,9 +243,13 @@ class TreeTransaction:
             for each in self._entries[session_id]
         ]
 
-    def only_under(self, parent: str, *states: TreeState) -> None:
-        """Let the commit happen only while a session is there, in a state (where one is given), and not asked to end."""
+    def only_under(self, parent: str, *states: TreeState, inherits: Sequence[Quad] = ()) -> None:
+        """Let the commit happen only while a session is there, in a state (where one is given), and not asked to end.
+
+        `inherits` is what must still be said of it.
+        """
         self._tx.session(parent)
+        self._tx.require(inherits)
         self._tx.require(state(parent, each) for each in states)
         self._tx.forbid(asked_to_end(parent))
 

@@ -159,6 +159,22 @@ def test_a_snapshot_that_was_begun_before_a_text_was_taken_out_is_not_kept_after
         assert again.verify().ok
 
 
+@pytest.mark.parametrize("said", ["a prompt", "a name"])
+def test_what_another_process_takes_out_of_a_main_session_is_not_given_to_a_branch_of_it(url: str, said: str) -> None:
+    with trails.open(url, create=True) as here, trails.open(url) as other:
+        tree = trails.Tree(here)
+        main = tree.main("planner", "chat", system=_SAID, principal="Qqxname")
+        other.sync()
+        word = _SAID if said == "a prompt" else "Qqxname"
+        other.redact_matching(word)
+        main.spawn("branch", "look", id="branch")
+        assert here.load("branch").system == (None if said == "a prompt" else _SAID)
+        other.sync()
+        for store in (here, other):
+            assert not [quad for quad in store.store.quads(ALL) if word in str(quad)]
+            assert store.verify().findings == ()
+
+
 @pytest.mark.parametrize("in_words", ["principal", "agent", "tool", "tag", "key"])
 def test_a_name_that_is_taken_out_is_in_the_database_no_more_and_with_whoever_is_behind_neither(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_words: str
