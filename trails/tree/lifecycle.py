@@ -17,7 +17,7 @@ from trails.plumbing import ledger_entries
 from trails.plumbing.worktree import Worktree, new_prompt
 from trails.policy.times import time_after
 from trails.records.deeds import Deed
-from trails.records.sessions import decode_records, prompt_quads, row_names
+from trails.records.sessions import decode_records, prompt_quads, session_quads
 from trails.records.tree_entries import ENDED, Cancellation, Status, TreeState
 from trails.session import Repository
 from trails.session.session import Session
@@ -30,6 +30,8 @@ from trails.tree.transaction import TreeTransaction, holding, state, told_by
 
 _TRIES: Final = 5
 """How often something is tried again after another writer came between."""
+_INHERITED: Final = frozenset({vocab.ATTRIBUTED_TO, vocab.SESSION_AGENT, vocab.TIER})
+"""What a row says that the rows of children repeat."""
 _GRACE: Final = "sweep: the grace after a request to end"
 _TTL: Final = "sweep: time to live"
 """The rules by which sessions end whose time is over."""
@@ -227,7 +229,7 @@ class Lifecycle:
 
     def _said_of(self, parent: Live, persona: SystemPrompt | None) -> list[Quad]:
         """Return what is stored of what a child takes over: names and prompts are taken out, maybe by another process."""
-        said = list(row_names(self.record(parent.id)))
+        said = [quad for quad in session_quads(self.record(parent.id)) if quad.predicate in _INHERITED]
         if persona is not None:
             said += [quad for quad in prompt_quads(persona) if quad.predicate == vocab.VALUE]
         store = self.repository.store

@@ -298,9 +298,8 @@ class Tree(Handle, public=True):
         The message that told its parent of the result loses its text too; a turn that was made from it is for `redact`.
         `by` and `reason` are as for `Repository.redact`.
         """
-        with self._lifecycle.runtime.lock:
-            deed = self._lifecycle.repository.workspace.deed(by, reason)
-            return standing.withhold(self._lifecycle, self._id(session), deed)
+        deed = self._lifecycle.repository.workspace.deed(by, reason)
+        return self._lifecycle.attempt(lambda: standing.withhold(self._lifecycle, self._id(session), deed))
 
 
 __all__ = ["ENDED", "Tick", "Tree"]

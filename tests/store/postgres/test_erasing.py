@@ -159,20 +159,32 @@ def test_a_snapshot_that_was_begun_before_a_text_was_taken_out_is_not_kept_after
         assert again.verify().ok
 
 
-@pytest.mark.parametrize("said", ["a prompt", "a name"])
+@pytest.mark.parametrize("said", ["a prompt", "a name", "a tier"])
 def test_what_another_process_takes_out_of_a_main_session_is_not_given_to_a_branch_of_it(url: str, said: str) -> None:
     with trails.open(url, create=True) as here, trails.open(url) as other:
         tree = trails.Tree(here)
         main = tree.main("planner", "chat", system=_SAID, principal="Qqxname")
+        parent = main.spawn("branch", "go", tier="Tiername")
         other.sync()
-        word = _SAID if said == "a prompt" else "Qqxname"
+        word = {"a prompt": _SAID, "a name": "Qqxname", "a tier": "Tiername"}[said]
         other.redact_matching(word)
-        main.spawn("branch", "look", id="branch")
+        parent.spawn("branch", "look", id="branch")
         assert here.load("branch").system == (None if said == "a prompt" else _SAID)
         other.sync()
         for store in (here, other):
             assert not [quad for quad in store.store.quads(ALL) if word in str(quad)]
             assert store.verify().findings == ()
+
+
+def test_what_another_process_takes_out_of_a_task_is_withheld_here_all_the_same(url: str) -> None:
+    with trails.open(url, create=True) as here, trails.open(url) as other:
+        tree = trails.Tree(here)
+        branch = tree.main("planner", "chat").spawn("branch", _SAID)
+        other.sync()
+        other.redact_matching(_SAID)
+        tree.withhold(branch)
+        assert not [quad for quad in here.store.quads(ALL) if _SAID in str(quad)]
+        assert here.verify().findings == ()
 
 
 @pytest.mark.parametrize("in_words", ["principal", "agent", "tool", "tag", "key"])
