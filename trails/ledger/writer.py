@@ -174,7 +174,7 @@ class Book:
             return self._repository.reader.not_found(session_id)
         return InvalidInput(
             f"the ledger of session {session_id!r} was changed by another writer meanwhile ({failure}); nothing was "
-            "written, try again"
+            "written: try again, and an exchange that failed by this with `retry`"
         )
 
 
