@@ -29,13 +29,18 @@ class Gone:
 
     lines: set[bytes] = field(default_factory=set)
     graphs: set[str] = field(default_factory=set)
+    names: set[bytes] = field(default_factory=set)
+    """IRIs in those quads that hold names, which may be gone with them."""
 
     def __bool__(self) -> bool:
         return bool(self.lines or self.graphs)
 
     def note(self, record: CommitRecord) -> None:
         """Add what a record takes out."""
-        self.lines.update(_lines(record.remove))
+        lines = _lines(record.remove)
+        self.lines.update(lines)
+        said = {iri[1:-1] for line in lines for iri in line.split(b" ", 2)[:2]}
+        self.names.update(iri for iri in said if iris.kind_of_name(iri.decode()) is not None)
         self.graphs.update(each for each in record.drop if " " not in each)
 
     def stands_in(self, body: bytes) -> bool:
@@ -43,12 +48,8 @@ class Gone:
         return (
             any(line in body for line in self.lines)
             or any(f"<{graph}> .\n".encode() in body for graph in self.graphs)
-            or any(name in body for name in self._names())
+            or any(name in body for name in self.names)
         )
-
-    def _names(self) -> set[bytes]:
-        said = {iri for line in self.lines for iri in line.split(b" ", 2)[:2]}
-        return {iri[1:-1] for iri in said if iris.kind_of_name(iri[1:-1].decode()) is not None}
 
     def has(self, line: bytes, quad: ox.Quad) -> bool:
         """Tell whether a quad is one of those that went."""
