@@ -152,15 +152,17 @@ def arriving(store: QuadStore, session_id: str, quads: Sequence[Quad]) -> Arrivi
     refused: set[str] = set()
     clashes: list[tuple[str, str]] = []
     subjects = {_iri(quad) for quad in quads if quad.object in (vocab.TAG, vocab.NOTE)}
+    unnamed = {_named(tag) for tag in tags(store, session_id) if tag.name.startswith(iris.UNNAMED)}
     for subject in subjects:
         name, note_id, mine = iris.tag_name(subject), iris.note_id(subject), about(store, subject)
         link, named = (vocab.REMOVED_NOTE, note_id) if name is None else (vocab.REMOVED_TAG, name)
         gone = store.quads((None, link, Literal(named or ""), vocab.CATALOG))
-        if not (mine or gone or (name is not None and _is_unnamed(store, session_id, subject, quads))):
+        there = None if name is None else tag_of(subject, [quad for quad in quads if _iri(quad) == subject])
+        if not (mine or gone or (there is not None and _named(there) in unnamed)):
             continue
         refused.add(subject)
-        if mine and name is not None:
-            here, there = tag_of(subject, mine), tag_of(subject, [q for q in quads if _iri(q) == subject])
+        if mine and name is not None and there is not None:
+            here = tag_of(subject, mine)
             if (here.session_id, here.length, here.digest) != (there.session_id, there.length, there.digest):
                 clashes.append((name, here.session_id))
     said = [
@@ -170,14 +172,9 @@ def arriving(store: QuadStore, session_id: str, quads: Sequence[Quad]) -> Arrivi
     return Arriving([quad for quad in quads if _iri(quad) not in refused], said)
 
 
-def _is_unnamed(store: QuadStore, session_id: str, subject: str, quads: Sequence[Quad]) -> bool:
-    """Tell whether a tag that arrives is here already, and lost its name here."""
-    there = tag_of(subject, [quad for quad in quads if _iri(quad) == subject])
-    return any(
-        here.name.startswith(iris.UNNAMED)
-        and (here.length, here.digest, here.time) == (there.length, there.digest, there.time)
-        for here in tags(store, session_id)
-    )
+def _named(tag: Tag) -> tuple[object, ...]:
+    """Return by what a tag is known again that lost its name: what it names, and when it was made."""
+    return tag.length, tag.digest, tag.time
 
 
 def _growing(store: QuadStore, file: QuadStore, session_id: str, _: bool) -> Growth:

@@ -428,9 +428,11 @@ class Reader:
 
     def _noted(self, run: Segment) -> list[Turn]:
         """Return the turns of a run as the engine has them, and have them packed when there is time."""
-        now = None if self._packs is None else self._packs.now()
+        if self._packs is None:
+            return self._stored(run)
+        now = self._packs.now()
         turns = self._stored(run)
-        if self._packs is not None and now is not None and turns and turns[-1].index - turns[0].index == len(turns) - 1:
+        if turns and turns[-1].index - turns[0].index == len(turns) - 1:
             self._packs.note(run.record, turns, now)
         return turns
 

@@ -21,7 +21,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails import iris, vocab
 from trails.errors import InvalidInput, TrailsError
 from trails.integrity.leaves import Leaf
-from trails.store.contract import Change, Committed, PreconditionFailed, QuadStore
+from trails.store.contract import Change, Committed, Matching, PreconditionFailed, QuadStore
 from trails.store.pattern import Found, Pattern, matches
 from trails.store.preview import Preview
 
@@ -262,6 +262,14 @@ def _failed(asked: Quad | Pattern, failure: PreconditionFailed) -> bool:
     if isinstance(asked, Quad):
         return asked == failure.missing
     return failure.present is not None and matches(failure.present, asked)
+
+
+def still_said(store: Matching, quads: Iterable[Quad]) -> list[Quad]:
+    """Return those of quads, which were read and are to be written again elsewhere, that a commit must require.
+
+    Where the store says nothing of a property any more, or never did, as in rows of an older format, none of it is required.
+    """
+    return [quad for quad in quads if store.quads((quad.subject, quad.predicate, None, quad.graph_name))]  # type: ignore[arg-type] # IRIs
 
 
 # --- what it means

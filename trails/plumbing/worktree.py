@@ -24,13 +24,13 @@ from trails.plumbing import copies, leaves, quotes, settling, tails
 from trails.plumbing.draft import Draft
 from trails.plumbing.packed import Transcript, Turns
 from trails.plumbing.thread_guard import OneThread
-from trails.plumbing.transaction import Proposal, Transaction, check_free_names, id_in_use, there
+from trails.plumbing.transaction import Proposal, Transaction, check_free_names, id_in_use, still_said, there
 from trails.plumbing.workspace import Workspace
 from trails.records.acts import Act, act_quads
 from trails.records.sessions import prompt_quads, row_names, session_quads
 from trails.records.tools import named_in
 from trails.records.turns import NO_LINKS, Links, turn_quads, turn_type
-from trails.store.contract import Matching, PreconditionFailed
+from trails.store.contract import PreconditionFailed
 
 if TYPE_CHECKING:
     from trails.context import TokenWindow, Window
@@ -371,7 +371,7 @@ class Worktree(Handle):
     def _said_by_row(self, turns: Sequence[Turn]) -> list[Quad]:
         """Return what the session's row must still say of the authors that turns have since it says so: names are taken out."""
         if self._named is None:
-            told = _told(row_names(self.record), self.workspace.store)
+            told = still_said(self.workspace.store, row_names(self.record))
             self._named = {quad.object.value: quad for quad in told}  # type: ignore[union-attr] # IRIs
         return [self._named[each] for each in {turn.author_iri for turn in turns} if each in self._named]
 
@@ -492,7 +492,7 @@ class Worktree(Handle):
         )
         made = Worktree(self.workspace, record, ancestors=self.owners, turns=turns, stored=False)
         inherited = [quad for quad, given in zip(row_names(own), (principal, agent), strict=True) if given is None]
-        made._inherited = _told(inherited, self.workspace.store)
+        made._inherited = still_said(self.workspace.store, inherited)
         made.give_window(None if self._window is None else self._window.limits)
         return made
 
@@ -534,8 +534,3 @@ def new_prompt(session_id: str, text: str, version: int, effective_from: int, by
         salt=salt,
         by_iri=by_iri,
     )
-
-
-def _told(names: Sequence[Quad], store: Matching) -> list[Quad]:
-    """Return what rows should say of names, where they say anything of that kind: those of an older format may not."""
-    return [quad for quad in names if store.quads((quad.subject, quad.predicate, None, vocab.CATALOG))]  # type: ignore[arg-type] # an IRI

@@ -14,6 +14,7 @@ from trails.clock import Clock, time_of
 from trails.errors import HeadConflict, IllegalTransition, InvalidInput, LimitReached, SessionNotFound, TrailsError
 from trails.model import SessionRecord, SystemPrompt
 from trails.plumbing import ledger_entries
+from trails.plumbing.transaction import still_said
 from trails.plumbing.worktree import Worktree, new_prompt
 from trails.policy.times import time_after
 from trails.records.deeds import Deed
@@ -232,10 +233,7 @@ class Lifecycle:
         said = [quad for quad in session_quads(self.record(parent.id)) if quad.predicate in _INHERITED]
         if persona is not None:
             said += [quad for quad in prompt_quads(persona) if quad.predicate == vocab.VALUE]
-        store = self.repository.store
-        return [
-            quad for quad in said if store.quads((cast("NamedNode", quad.subject), quad.predicate, None, vocab.CATALOG))
-        ]
+        return still_said(self.repository.store, said)
 
     def _spawner(self, parent_id: str, now: datetime) -> Live:
         """Return a session that may spawn, or raise for one that is not active, was asked to end, or is due."""

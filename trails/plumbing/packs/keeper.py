@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from pyoxigraph import NamedNode, Quad
 
@@ -90,20 +90,6 @@ def weight(turn: Turn) -> int:
     return _TURN + len(turn.text) + len(turn.facts.meta_json or "") + calls
 
 
-class ErasedElsewhere(Protocol):
-    """What is known of texts that others took out of the store, of which this process is told after they did."""
-
-    @property
-    def erased_at(self) -> int:
-        """The line of the store's log up to which packs may hold them."""
-        ...
-
-    @property
-    def erased_with(self) -> int:
-        """The number of the last commit by which that was done since the store was opened; known before readers see it."""
-        ...
-
-
 class Moment(NamedTuple):
     """A state of a store, and of what is derived from it."""
 
@@ -127,9 +113,9 @@ class Packs:
     """The packs of a store. What is in doubt is not used, and what cannot be written is left out: nothing is raised for it."""
 
     def __init__(
-        self, store: QuadStore, folder: Path | None, *, writes: bool, elsewhere: ErasedElsewhere | None = None
+        self, store: QuadStore, folder: Path | None, *, writes: bool, elsewhere: EmbeddedStore | None = None
     ) -> None:
-        """Nothing is read or written yet. What is from before what was erased `elsewhere` is not believed, and not packed."""
+        """Nothing is read or written yet. What is from before texts went `elsewhere` is neither believed nor packed."""
         self._elsewhere = elsewhere
         self._erasures = Erasures()
         self._store = store
