@@ -1,10 +1,14 @@
-"""A SPARQL server by the SPARQL 1.1 Protocol, over the standard library: few and large requests need no more."""
+"""A SPARQL server by the SPARQL 1.1 Protocol, over the standard library: few and large requests need no more.
+
+A password that a server asks for is answered by the library's handlers, over `connections`, which stay open.
+"""
 
 from __future__ import annotations
 
 import os
 import urllib.error
 import urllib.request
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any, Final
@@ -14,6 +18,7 @@ import pyoxigraph as ox
 
 from trails import queries
 from trails.errors import InvalidInput, MirrorFailed
+from trails.mirrors.connections import Connections, Http, Https
 from trails.mirrors.servers import SERVERS, Kind, Server, checked, endpoints, kind_of, without_secrets
 
 USER: Final = "TRAILS_MIRROR_USER"
@@ -113,7 +118,11 @@ class Endpoint:
             for each in (bare, *([] if update is None else [without_secrets(checked(update))])):
                 parts = urlsplit(each)
                 known.add_password(None, f"{parts.scheme}://{parts.netloc}/", user, password)
-        self._open = urllib.request.build_opener(_NoRedirect, _Digest(known), _Basic(known)).open
+        kept = Connections()
+        weakref.finalize(self, kept.close)
+        self._open = urllib.request.build_opener(
+            _NoRedirect, _Digest(known), _Basic(known), Http(kept), Https(kept)
+        ).open
         self.location = bare
         self.kind: Kind = server or self._told(bare)
         self.server: Server = SERVERS[self.kind]
