@@ -34,6 +34,7 @@ from trails.store.contract import Change, Committed, Solutions
 from trails.transcripts.rdf import export_session, import_rdf
 from trails.tree import Artifact, Node
 from trails.tree.index import runtime_of
+from trails.tree.lifecycle import Lifecycle
 
 pytestmark = pytest.mark.any_store
 
@@ -1132,6 +1133,26 @@ def test_redacting_a_turn_names_the_tasks_that_repeat_it(tree: Tree, main: Node)
     main.spawn("branch", HIDDEN, HIDDEN, id="b")
     found = tree.store.redact("main", 0)
     assert [entry[-8:] for entry in found.ledger_quotes] == ["ledger/2", "ledger/3"]
+
+
+def test_a_branch_takes_over_no_prompt_that_is_taken_out_while_it_is_read(
+    tree: Tree, main: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = threading.Thread(target=tree.store.redact_matching, args=("Be brief",))
+    read = Lifecycle._persona
+
+    def read_and_wait(tending: Lifecycle, live: Any) -> Any:
+        found = read(tending, live)
+        if not begun.ident:
+            begun.start()
+            begun.join(5)
+        return found
+
+    monkeypatch.setattr(Lifecycle, "_persona", read_and_wait)
+    made = branch(main, "b")
+    begun.join()
+    assert "Be brief" not in texts(tree.store)
+    assert made.id == "b"
 
 
 def test_texts_can_be_taken_out(tree: Tree, main: Node) -> None:
