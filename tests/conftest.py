@@ -171,10 +171,7 @@ def clock() -> Clock:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """A running server. Where PostgreSQL is missing, the test says what to install; in CI that is a failure."""
-    if clusters.programs() is None:
-        if os.environ.get("CI"):
-            pytest.fail(clusters.MISSING)
-        pytest.skip(clusters.MISSING)
+    clusters.check_there()
     made = clusters.make()
     yield made
     clusters.remove(made)

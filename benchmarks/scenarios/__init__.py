@@ -21,8 +21,10 @@ from benchmarks.scenarios import (
     ledger,
     listing,
     load,
+    mirror,
     opening,
     page,
+    postgres,
     prov,
     readers,
     rerun,
@@ -56,5 +58,7 @@ SCENARIOS: Final[dict[str, Callable[[Setting], list[Result]]]] = {
     "event-loop": event_loop.run,
     "prov": prov.run,
     "page": page.run,
+    "postgres": postgres.run,
+    "mirror": mirror.run,
 }
 """Every scenario by the name that `--only` takes."""

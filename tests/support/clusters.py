@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from trails.store import EmbeddedStore, QuadStore
 from trails.store.postgres.log import PostgresLog
 
@@ -28,18 +30,28 @@ def programs() -> Path | None:
     return found[-1].parent if found else Path(on_path).resolve().parent if on_path else None
 
 
+def check_there() -> None:
+    """Skip the test where PostgreSQL is missing, with what to install; in CI that is a failure."""
+    if programs() is None:
+        if os.environ.get("CI"):
+            pytest.fail(MISSING)
+        pytest.skip(MISSING)
+
+
 @dataclass(frozen=True)
 class Cluster:
     """A running server; `url(name)` is the address of a store in it."""
 
     programs: Path
     folder: Path
+    settings: tuple[str, ...] = ("fsync=off",)
 
     def url(self, name: str) -> str:
         return f"postgresql:///postgres?host={self.folder}&user={_USER}&store={name}"
 
     def start(self) -> None:
-        self._control("start", "-o", f"-k {self.folder} -c listen_addresses= -c fsync=off -c max_connections=60")
+        told = " ".join(f"-c {each}" for each in (*self.settings, "listen_addresses=", "max_connections=60"))
+        self._control("start", "-o", f"-k {self.folder} {told}")
 
     def stop(self, mode: str = "fast") -> None:
         self._control("stop", "-m", mode)
@@ -68,12 +80,12 @@ class Cluster:
         _run([f"{self.programs}/pg_ctl", "-w", "-D", str(self.folder / "data"), "-l", log, *arguments])
 
 
-def make() -> Cluster:
-    """Make a cluster in a temporary folder, and start it."""
+def make(*settings: str) -> Cluster:
+    """Make a cluster in a temporary folder, and start it; by default it syncs nothing, which tests have no use for."""
     found = programs()
     assert found is not None, MISSING
     folder = _folder()
-    made = Cluster(found, folder)
+    made = Cluster(found, folder, settings) if settings else Cluster(found, folder)
     _run([f"{found}/initdb", "-D", str(folder / "data"), "-U", _USER, "-A", "trust", "-N", "--no-instructions"])
     made.start()
     return made

@@ -18,6 +18,7 @@ from benchmarks.harness import Result, Setting
 from benchmarks.peers.lines import JsonLines
 from benchmarks.peers.peer import Peer, sqlite_durability
 from benchmarks.scenarios import SCENARIOS, scale
+from tests.support import clusters, sparql_servers
 
 KINDS_AND_SIZES = [f"{kind} {size}" for kind in ("plain", "agent-like") for size in (400, 4000, 40000)]
 SCALE = [
@@ -51,6 +52,8 @@ RESULTS_OF = {
     "context": ["context-plain", "context-calls"],
     "prov": ["prov", "prov-validate"],
     "page": ["page"],
+    "postgres": [f"postgres {what}" for what in ("append", "catching up", "load", "query", "writers")],
+    "mirror": ["mirror once", "mirror following"],
 }
 KEYS = {*("name", "title", "baseline", "unit", "medians", "ratios", "durability", "missing", "counts", "targets")}
 
@@ -62,6 +65,10 @@ SCENARIO_OR_SLOW = [pytest.param(name, marks=() if name in QUICK else pytest.mar
 @pytest.fixture(scope="module", params=SCENARIO_OR_SLOW)
 def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
     """A scenario's name and the report of a tiny run of it alone, after a trip through JSON."""
+    if request.param == "postgres":
+        clusters.check_there()
+    if request.param == "mirror":
+        sparql_servers.check_there("oxigraph", sparql_servers.OXIGRAPH_MISSING)
     report = benchmarks.run("tiny", only=[request.param], seed=7, folder=tmp_path_factory.mktemp("bench"))
     return request.param, json.loads(json.dumps(report))
 
