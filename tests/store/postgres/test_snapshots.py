@@ -7,6 +7,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -15,8 +16,8 @@ from pyoxigraph import Literal, NamedNode, Quad
 from tests.support.clusters import log_of
 from trails import StoreFailed
 from trails.store import Change, engines
+from trails.store.postgres import cache, server, snapshots
 from trails.store.postgres import log as postgres_log
-from trails.store.postgres import server, snapshots
 from trails.store.postgres.server import Server
 from trails.store.postgres.snapshots import Unpacking, packed
 from trails.store.postgres.store import open_store
@@ -127,6 +128,39 @@ def test_who_keeps_a_snapshot_waits_for_nobody_who_keeps_another(url: str) -> No
         second.close()
 
 
+def test_who_keeps_a_snapshot_in_place_of_one_of_the_same_record_waits_for_nobody_either(url: str) -> None:
+    with closing(open_store(url, create=True)) as store:
+        for number in range(3):
+            store.commit(Change(add=[_quad(number)]))
+        first, second = log_of(store).server.another(), log_of(store).server.another()
+        first.keep_snapshot(2, [b"two", b"of it"])
+        other = threading.Thread(target=lambda: second.keep_snapshot(3, [b"three"]), daemon=True)
+
+        def parts() -> Iterator[bytes]:
+            yield b"two again"
+            other.start()
+            other.join(10)
+            assert not other.is_alive()
+
+        first.rewrite(2, lambda _: None, parts(), vacuumed=False)
+        assert first.snapshot() == (3, [b"three"])
+        first.keep_snapshot(3, [b"again"])
+        assert first.snapshot() == (3, [b"again"])
+        first.close()
+        second.close()
+
+
+def test_a_snapshot_that_is_kept_without_the_text_takes_the_place_of_one_of_the_same_record(url: str) -> None:
+    with closing(open_store(url, create=True)) as store:
+        store.commit(Change(add=[_quad(0)]))
+        there = log_of(store).server
+        there.keep_snapshot(1, [b"with the text", b"and more"])
+        there.rewrite(1, lambda _: None, [b"without"], vacuumed=False)
+        assert there.snapshot() == (1, [b"without"])
+        there.rewrite(1, lambda _: None, None, vacuumed=False)
+        assert there.snapshot() == (0, [])
+
+
 def test_a_process_keeps_no_snapshot_where_another_has_just_kept_one(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_log, "_SNAPSHOT_EVERY", 10)
     monkeypatch.setattr(postgres_log, "_SPREAD", 1)
@@ -187,3 +221,14 @@ def test_a_snapshot_that_is_being_kept_is_given_up_by_who_removes_the_store(
         with pytest.raises(StoreFailed, match="was taken out of its database"):
             left.since(0, 1)
         left.close()
+
+
+def test_an_index_that_another_process_throws_away_meanwhile_is_passed_over(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(open_store(url, create=True)) as store:
+        store.commit(Change(add=[_quad(0)]))
+    there = cache.found
+    monkeypatch.setattr(cache, "found", lambda store_id: [tmp_path / "gone", *there(store_id)])
+    with closing(open_store(url)) as store:
+        assert len(store) == 1

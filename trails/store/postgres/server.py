@@ -309,27 +309,29 @@ class Server:
         did not see this one, which is looked at under the lock for that.
         """
         with self._asked() as connection, connection.transaction() as transaction:
-            has_put = self._put_snapshot(connection, number, parts)
+            first = self._put_snapshot(connection, number, parts)
             head = self._of_row(connection.execute(statements.LOCK, (self.id,)).fetchone())
             erased = connection.execute(statements.ERASED_SINCE, (self.id, number, ERASES)).fetchone()
-            if not has_put or head.erased > number or erased:
+            if first is None or head.erased > number or erased:
                 raise self._driver.Rollback(transaction)
-            connection.execute(statements.DROP_SNAPSHOTS, (self.id, number, self.id))
+            connection.execute(statements.DROP_SNAPSHOTS, (self.id, number, number, first, self.id))
 
-    def _put_snapshot(self, connection: Any, number: int, parts: Iterable[bytes]) -> bool:
-        """Put in a snapshot beside those that are there; return False where another process does so with the same one.
+    def _put_snapshot(self, connection: Any, number: int, parts: Iterable[bytes]) -> int | None:
+        """Put in a snapshot beside those that are there, and return its first part; None where another process does just that.
 
-        Others are dropped under the lock of the store's row, and only so: who keeps one waits for nobody while he has that.
+        One of the same record has the parts before it. What is there is dropped under the lock of the store's row, and only
+        so: who has that waits for nobody else.
         """
-        connection.execute(statements.DROP_SNAPSHOT, (self.id, number))
-        for part, data in enumerate(parts):
+        first = _first(connection.execute(statements.NEXT_PART, (self.id, number)))
+        for part, data in enumerate(parts, first):
             if not connection.execute(statements.ADD_PART, (self.id, number, part, data)).rowcount:
-                return False
-        return True
+                return None
+        return first
 
     def drop_snapshots_ahead(self) -> None:
         """Drop the snapshots that are ahead of the log's end."""
-        with self._asked() as connection:
+        with self._asked() as connection, connection.transaction():
+            connection.execute(statements.LOCK, (self.id,))
             connection.execute(statements.DROP_AHEAD, (self.id, self.id))
 
     def newest_snapshot(self) -> int:
@@ -360,9 +362,10 @@ class Server:
                 after = rows[-1].number
                 if after >= until:
                     break
-            has_put = self._put_snapshot(connection, until, parts or ()) and parts is not None
+            first = None if parts is None else self._put_snapshot(connection, until, parts)
             connection.execute(statements.LOCK, (self.id,))
-            connection.execute(statements.DROP_SNAPSHOTS, (self.id, until if has_put else until + 1, self.id))
+            kept = (until + 1, 0, 0) if first is None else (until, until, first)
+            connection.execute(statements.DROP_SNAPSHOTS, (self.id, *kept, self.id))
             connection.execute(statements.RID, (self.id, until))
             if vacuumed:
                 connection.execute(statements.ERASED, (until, self.id))

@@ -92,9 +92,9 @@ DROP_AHEAD: Final = """DELETE FROM trails_snapshots
 PARTS: Final = "SELECT data FROM trails_snapshots WHERE store = %s AND number = %s ORDER BY part"
 ADD_PART: Final = """INSERT INTO trails_snapshots (store, number, part, data) VALUES (%s, %s, %s, %s)
     ON CONFLICT (store, number, part) DO NOTHING"""
-DROP_SNAPSHOT: Final = "DELETE FROM trails_snapshots WHERE store = %s AND number = %s"
-DROP_SNAPSHOTS: Final = """DELETE FROM trails_snapshots
-    WHERE store = %s AND (number < %s OR number > (SELECT head FROM trails_stores WHERE id = %s))"""
+NEXT_PART: Final = "SELECT max(part) + 1 FROM trails_snapshots WHERE store = %s AND number = %s"
+DROP_SNAPSHOTS: Final = """DELETE FROM trails_snapshots WHERE store = %s
+    AND (number < %s OR number = %s AND part < %s OR number > (SELECT head FROM trails_stores WHERE id = %s))"""
 ERASED_SINCE: Final = "SELECT 1 FROM trails_records WHERE store = %s AND number > %s AND flags & %s <> 0 LIMIT 1"
 REWRITE: Final = "UPDATE trails_records SET body = %s, rewritten = %s WHERE store = %s AND number = %s"
 TRY_REWRITING: Final = "UPDATE trails_records SET body = body, rewritten = rewritten WHERE store = %s AND number = 0"

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from trails.errors import StoreFailed, StoreLocked
+from trails.errors import InvalidInput, StoreFailed, StoreLocked
 from trails.store.embedded import EmbeddedStore
 from trails.store.postgres import address, cache
 from trails.store.postgres.log import PostgresLog, discard, diverged
@@ -74,6 +74,10 @@ def _of_cache(opening: _Opening) -> _Opened | None:
             store, log = opening.on(folder)
         except StoreLocked:
             continue  # another process has it
+        except InvalidInput:
+            if cache.place(folder) is not None:
+                raise
+            continue  # another process has just thrown it away
         except StoreFailed:
             discard(server, folder)
             continue
