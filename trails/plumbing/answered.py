@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from trails.plumbing import backwards, branched, called, figured, narrowing, tooled, uses
+from trails.plumbing import backwards, branched, called, figured, narrowing, tooled, uses, worded
 from trails.plumbing.figured import Question
 from trails.plumbing.workspace import Workspace
 from trails.queries import QueryFile
@@ -21,7 +21,7 @@ def answer(
 
     `ask` answers a text. None where the query must be asked of the whole store.
     """
-    for known in (called.answer, _figured, backwards.answer):
+    for known in (called.answer, _figured, backwards.answer, worded.answer):
         if (told := known(workspace, query, values)) is not None:
             return told
     return narrowing.narrowed(workspace, query, values, ask)

@@ -13,7 +13,7 @@ import pyoxigraph as ox
 
 from trails import iris, validate, vocab
 from trails.plumbing.index.figures import MOST_TOKENS
-from trails.plumbing.index.keeper import FIGURES
+from trails.plumbing.index.keeper import FIGURES, Part
 from trails.plumbing.index.sidefile import SideFile
 from trails.plumbing.workspace import Workspace
 from trails.queries import QueryFile
@@ -139,9 +139,9 @@ def answer(workspace: Workspace, query: QueryFile, values: Mapping[str, Any]) ->
     return solutions([column.name for column in query.columns], rows)
 
 
-def is_near(workspace: Workspace) -> bool:
-    """Tell whether the figures are there, and hold all but a little of what the log tells."""
-    behind = workspace.index.behind(FIGURES)
+def is_near(workspace: Workspace, part: Part = FIGURES) -> bool:
+    """Tell whether the figures, or another part of the index, are there, and hold all but a little of what the log tells."""
+    behind = workspace.index.behind(part)
     return behind <= _NEAR and behind < workspace.store.log.reached.lines
 
 

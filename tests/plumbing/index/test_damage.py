@@ -129,7 +129,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "a folder": _folder,
     "a pipe": _pipe,
     "a pipe for a seal": lambda file: _pipe(file.with_suffix(".seal")),
-    "another version": lambda file: _of_version(file, sidefile.FORMAT + 1),
+    "another version": lambda file: _of_version(file, sidefile.FORMATS[file.name] + 1),
 }
 
 

@@ -123,6 +123,8 @@ class TurnRow:
     prompt: str
     """The beginning of what a person would read of it, on one line; nothing for what is redacted."""
     said: Said
+    stored: str | None
+    """Its content as it is stored, where that is not just what is shown: JSON, or what is left of what is redacted."""
     calls: tuple[CallRow, ...]
     lacks: bool
     """Whether it lacks what others have: a time, an assistant's turn its model, a model call its usage."""
@@ -236,6 +238,7 @@ def _written_turn(row: SessionRow, turn: StoredTurn, answered: Mapping[str, str]
         is_copy=False,
         prompt=one_line(plain[: 4 * PROMPT_LENGTH])[:PROMPT_LENGTH],
         said=what,
+        stored=turn.text if turn.structured or turn.redacted else None,
         calls=made,
         lacks=time is None or _lacks(turn.role, facts.model_call),
         length=len(turn.text),
@@ -312,6 +315,7 @@ def _turn(
         is_copy=vocab.ALTERNATE_OF in facts,
         prompt=one_line(plain[: 4 * PROMPT_LENGTH])[:PROMPT_LENGTH],
         said=what,
+        stored=None if what.within is None else content.value,
         calls=tuple(_calls(row, node, said, beside, time)),
         lacks=time is None or _lacks_in(facts, said),
         length=len(content.value),

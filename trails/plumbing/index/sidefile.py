@@ -41,8 +41,8 @@ from trails.store.commitlog import Leaves
 from trails.store.leaflog import NOTHING
 from trails.store.syncing import sync_data, sync_folder
 
-FORMAT: Final = 7
-"""Rises with every change of what an index holds; a file of another one is made anew."""
+FORMATS: Final = {"figures.db": 7, "texts.db": 8}
+"""Rises with every change of what a file of the index holds; one of another format is made anew."""
 _TRIES: Final = 20
 _PAUSE: Final = 0.02
 """Seconds between two looks at a file that its owner may be writing, which takes it some milliseconds as a rule."""
@@ -251,7 +251,7 @@ class SideFile:
         new = _new_seal_name(path)
         new.touch(mode=0o600)
         witness = _witness_of(path) if most is None else []
-        new.write_text(json.dumps([*_sums(*sum_of(path)), *self.place, *witness]), encoding="ascii")
+        new.write_text(json.dumps([*_sums(path, *sum_of(path)), *self.place, *witness]), encoding="ascii")
         self._refuse_changed()
         new.rename(_seal_name(path))
         self._sealed = True
@@ -305,7 +305,7 @@ def _opened(name: str, *, uri: bool = False) -> sqlite3.Connection:
 def _copied(path: Path) -> sqlite3.Connection | None:
     """Return a copy of a file in memory; None where it is not as it was sealed."""
     data = read_plain(path)
-    if _seal_of(path)[:_SUMS] != _sums(len(data), zlib.crc32(data)):
+    if _seal_of(path)[:_SUMS] != _sums(path, len(data), zlib.crc32(data)):
         return None
     made = _opened(":memory:")
     made.deserialize(data)
@@ -369,8 +369,8 @@ def _new_seal_name(path: Path) -> Path:
     return path.with_suffix(".seal.new")
 
 
-def _sums(size: int, checksum: int) -> list[int]:
-    return [FORMAT, size, checksum]
+def _sums(path: Path, size: int, checksum: int) -> list[int]:
+    return [FORMATS[path.name], size, checksum]
 
 
 def _seal_of(path: Path) -> list[Any]:
@@ -383,17 +383,18 @@ def _seal_of(path: Path) -> list[Any]:
 
 
 def sealed_place(path: Path) -> Leaves:
-    """Return how far the log reached when a file was sealed, as its seal says; the beginning where there is none."""
+    """Return how far the log reached when a file was sealed, as its seal says; the beginning where there is none, or one of
+    another format."""
     try:
-        _, _, _, lines, size, link = _seal_of(path)[:_PLACES]
-        return Leaves(int(lines), int(size), str(link))
+        version, _, _, lines, size, link = _seal_of(path)[:_PLACES]
+        return Leaves(int(lines), int(size), str(link)) if version == FORMATS[path.name] else NOTHING
     except (OSError, ValueError, TypeError):
         return NOTHING
 
 
 def _is_as_sealed(path: Path) -> bool:
     try:
-        return path.is_file() and not path.is_symlink() and _seal_of(path)[:_SUMS] == _sums(*sum_of(path))
+        return path.is_file() and not path.is_symlink() and _seal_of(path)[:_SUMS] == _sums(path, *sum_of(path))
     except (OSError, ValueError):
         return False
 
@@ -423,7 +424,7 @@ def _has_witness(path: Path) -> bool:
     """Tell whether a file is the very one that was sealed, and was not changed since, so that it need not be read."""
     try:
         seal, stamp = _seal_of(path), _stamp_of(path)
-        return stamp is not None and seal[:2] == [FORMAT, stamp.size] and seal[_PLACES:] == [*stamp.lasting]
+        return stamp is not None and seal[:2] == [FORMATS[path.name], stamp.size] and seal[_PLACES:] == [*stamp.lasting]
     except (OSError, ValueError):
         return False
 

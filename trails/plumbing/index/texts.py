@@ -52,7 +52,7 @@ _PART: Final = _FULL // 4
 """Characters from which on a part of a run is full, in which runs of three characters are looked for."""
 _PARTS: Final = 3
 """In so many bits is which part of a run it is."""
-_GRAM: Final = 3
+GRAM: Final = 3
 _GRAMS: Final = 12
 """So many runs of characters, those that look rarest, narrow down where a text may stand: each takes as long as the others."""
 _FREQUENT: Final = " ETAOINSRHLDCUMFPGWYBVKXJQZ"
@@ -99,6 +99,8 @@ class Kept(NamedTuple):
     within: tuple[str, ...] | None
     calls: tuple[tuple[str, str], ...]
     """What it says, as `Said` has it."""
+    stored: str | None
+    """Its content as it is stored, where that is not just what is shown."""
 
     @property
     def said(self) -> Said:
@@ -138,7 +140,7 @@ def kept_of(turn: TurnRow, start: int) -> Kept:
     begin = iris.turn("", turn.index, "")
     is_plain = rest == iris.turn("", turn.index, turn.digest)
     name = rest[len(begin) :] if is_plain else f"/{rest}"
-    return Kept(turn.index, time, name, turn.role, turn.author, int(turn.is_copy), *turn.said)
+    return Kept(turn.index, time, name, turn.role, turn.author, int(turn.is_copy), *turn.said, turn.stored)
 
 
 def _iri(session_id: str, kept: Kept) -> str:
@@ -149,7 +151,8 @@ def _iri(session_id: str, kept: Kept) -> str:
 def packed(turns: Sequence[Kept]) -> bytes:
     """Return turns that follow on each other as a run has them: as columns, places and times as differences, compressed.
 
-    >>> kept = [Kept(3, 10, "00ff", "user", "urn:x", 0, "Hello", None, ()), Kept(4, 12, "ff00", "user", "urn:x", 0, "", (), ())]
+    >>> kept = [Kept(3, 10, "00ff", "user", "urn:x", 0, "Hello", None, (), None)]
+    >>> kept += [Kept(4, 12, "ff00", "user", "urn:x", 0, "", (), (), "[]")]
     >>> unpacked(packed(kept)) == kept
     True
     """
@@ -161,11 +164,12 @@ def packed(turns: Sequence[Kept]) -> bytes:
 def unpacked(data: bytes) -> list[Kept]:
     """Return the turns of a run. Raises `sqlite3.DatabaseError` where its bytes are not as they were written."""
     try:
-        places, times, names, roles, authors, copies, shown, within, calls = json.loads(zlib.decompress(data))
+        places, times, names, roles, authors, copies, shown, within, calls, stored = json.loads(zlib.decompress(data))
         columns = (
             *(accumulate(places), accumulate(times), names, roles, authors, copies, shown),
             (None if each is None else tuple(each) for each in within),
             (tuple((name, arguments) for name, arguments in each) for each in calls),
+            stored,
         )
         return [Kept(*each) for each in zip(*columns, strict=True)]
     except (zlib.error, ValueError, TypeError) as error:
@@ -319,7 +323,7 @@ def _parts(run: int, turns: Sequence[Kept]) -> Iterator[tuple[int, str]]:
 
 def _texts_of(turns: Iterable[Kept]) -> str:
     """Return all texts of turns as FTS5 gets them: to take them out it must be given just what was put in."""
-    return indexed("\n".join(text for turn in turns for text in turn.said.texts()))
+    return indexed("\n".join(text for turn in turns for text in (*turn.said.texts(), turn.stored or "")))
 
 
 def _marks_of(turns: Iterable[Kept]) -> set[str]:
@@ -391,6 +395,16 @@ def candidates(
         yield heappop(found)[1]
 
 
+def holding(texts: SideFile, text: str) -> Iterator[tuple[str, str]]:
+    """Yield session id and IRI of each turn whose content has a text in it as it is stored, upper and lower case alike."""
+    wanted = folded(text)
+    for _, run in _runs(texts, text, [], [], None):
+        ((session_id, data),) = texts.ask(_TURNS, (run,))
+        for turn in unpacked(data):
+            if wanted in folded(turn.shown if turn.stored is None else turn.stored):
+                yield session_id, _iri(session_id, turn)
+
+
 _TURNS: Final = "SELECT s.id, r.turns FROM runs r JOIN sessions s ON s.number = r.session WHERE r.run = ?"
 
 
@@ -405,7 +419,7 @@ def _runs(
         values.extend(more)
 
     wanted = None if text is None else indexed(text)
-    if wanted is not None and len(wanted) >= _GRAM and not session_ids:
+    if wanted is not None and len(wanted) >= GRAM and not session_ids:
         where(f"run IN (SELECT rowid >> {_PARTS} FROM grams WHERE grams MATCH ?)", _grams(wanted))  # noqa: S608 - our own
     for some in marks:
         where(f"run IN (SELECT run FROM marks WHERE {_in('mark', some)})", *some)  # noqa: S608 - our own
@@ -474,7 +488,7 @@ def after(found: Iterator[Found], place: Place | None) -> Iterator[Found]:
 
 def _grams(wanted: str) -> str:
     """Return the query for those runs of three characters of a text that look rarest."""
-    runs = dict.fromkeys(wanted[at : at + _GRAM] for at in range(len(wanted) - _GRAM + 1))
+    runs = dict.fromkeys(wanted[at : at + GRAM] for at in range(len(wanted) - GRAM + 1))
     rarest = sorted(runs, key=lambda run: -sum(_rarity(character) for character in run))
     return " AND ".join('"' + run.replace('"', '""') + '"' for run in rarest[:_GRAMS])
 
