@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import FrozenInstanceError
 from decimal import Decimal
@@ -97,7 +98,7 @@ def test_beyond_the_bound_unique_elements_are_the_anchors(monkeypatch: pytest.Mo
 
 # --- words
 
-texts = st.lists(st.sampled_from(["a ", "plan", " b", ".", "\n", "  ", "日本", "wörter", "\r\n", "\x00"])).map("".join)
+texts = st.lists(st.sampled_from(["a ", "a_1", "plan", " b", ".", "\n", "  ", "日本", "wörter", "\r\n", "\x00"])).map("".join)
 
 
 @given(texts, texts)
@@ -115,6 +116,14 @@ def test_spans_hold_both_texts_whole_by_lines_too(left: str, right: str) -> None
         found = words.spans(left, right)
     assert "".join(span.text for span in found if span.side != "right") == left
     assert "".join(span.text for span in found if span.side != "left") == right
+
+
+@given(texts | st.text(st.characters(max_codepoint=127)) | st.text())
+def test_the_words_by_which_turns_are_alike_are_runs_of_letters_digits_and_underscores(text: str) -> None:
+    apart = "".join(each if each.isalnum() or each == "_" else " " for each in text)
+    if text.isascii():
+        assert align._words(text) == apart.split()
+    assert align._words(text) == re.findall(r"\w+", text)
 
 
 def test_a_word_put_in_is_all_that_differs() -> None:

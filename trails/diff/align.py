@@ -32,6 +32,7 @@ _READ: Final = 20_000
 _SAME_ROLE: Final = 0.1
 """What it is worth to pair two turns of one role that have no word in common: a little."""
 _WORD: Final = re.compile(r"\w+")
+_APART: Final = {number: " " for number in range(128) if not (chr(number).isalnum() or chr(number) == "_")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,11 +262,20 @@ def _walk(best: list[list[float]], worth: list[list[float]]) -> list[Pair]:
     return found
 
 
+def _words(text: str) -> list[str]:
+    """Return the words of a text; of ASCII in half the time.
+
+    >>> _words("a_1, b-c"), _words("ä_1, b-c")
+    (['a_1', 'b', 'c'], ['ä_1', 'b', 'c'])
+    """
+    return text.translate(_APART).split() if text.isascii() else _WORD.findall(text)
+
+
 def _bits(turn: Turn, numbers: dict[str, int]) -> int:
     """Return a turn's words as a set of bits: `numbers` gives each word its own, and new ones the next."""
-    found = set(_WORD.findall(turn.text[:_READ]))
+    found = set(_words(turn.text[:_READ]))
     for call in turn.tool_calls:
-        found.update((call.name, *_WORD.findall((call.arguments or "")[:_READ])))
+        found.update((call.name, *_words((call.arguments or "")[:_READ])))
     bits = bytearray(len(numbers) // 8 + len(found) // 8 + 2)
     for word in found:
         number = numbers.setdefault(word, len(numbers))
