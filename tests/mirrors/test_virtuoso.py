@@ -55,6 +55,18 @@ def test_what_virtuoso_cannot_hold_stands_there_as_a_reference(memory: Repositor
     assert mirror.verify().ok
 
 
+def test_two_thousand_sessions_are_held_against_their_mirror(memory: Repository, tmp_path: Path) -> None:
+    """Their graphs, asked for by DISTINCT, took Virtuoso more than a minute."""
+    for number in range(2_000):
+        with memory.session(f"s{number}") as chat:
+            chat.append("user", "Hello")
+    with virtuoso_in(tmp_path / "db", rows=1_000, seconds=60) as url:
+        mirror = Mirror(memory, url)
+        mirror.sync()
+        report = mirror.verify()
+    assert (report.ok, report.graphs) == (True, 2_000)
+
+
 def test_a_row_more_than_virtuoso_gives_at_a_time_is_not_lost(memory: Repository, virtuoso: str) -> None:
     with memory.session("many") as chat:
         for number in range(30):

@@ -47,6 +47,7 @@ ServerRoot = {place}
 ServerThreads = 4
 [SPARQL]
 ResultSetMaxRows = {rows}
+{more}
 """
 
 
@@ -80,15 +81,17 @@ def oxigraph(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def virtuoso(folder: Path, rows: int = 10_000) -> Iterator[str]:
-    """Run Virtuoso in a folder, giving at most some rows a query; give its address, with name and password.
+def virtuoso(folder: Path, rows: int = 10_000, seconds: int | None = None) -> Iterator[str]:
+    """Run Virtuoso in a folder, giving at most some rows a query, in some seconds; give its address, with name and password.
 
     It is killed at the end. In the folder of an earlier run it goes on with what that has brought to disk.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "virtuoso.lck").unlink(missing_ok=True)
     port = free_port()
-    (folder / "virtuoso.ini").write_text(_VIRTUOSO.format(place=folder, sql=free_port(), port=port, rows=rows))
+    more = "" if seconds is None else f"MaxQueryExecutionTime = {seconds}"
+    told = _VIRTUOSO.format(place=folder, sql=free_port(), port=port, rows=rows, more=more)
+    (folder / "virtuoso.ini").write_text(told)
     command = [str(program("virtuoso-t")), "+foreground", "+configfile", str(folder / "virtuoso.ini")]
     with _running(command, f"http://127.0.0.1:{port}/sparql", folder):
         yield f"http://dba:dba@127.0.0.1:{port}/sparql"
