@@ -98,7 +98,9 @@ def test_beyond_the_bound_unique_elements_are_the_anchors(monkeypatch: pytest.Mo
 
 # --- words
 
-texts = st.lists(st.sampled_from(["a ", "a_1", "plan", " b", ".", "\n", "  ", "日本", "wörter", "\r\n", "\x00"])).map("".join)
+texts = st.lists(st.sampled_from(["a ", "a_1", "plan", " b", ".", "\n", "  ", "日本", "wörter", "\r\n", "\x00"])).map(
+    "".join
+)
 
 
 @given(texts, texts)

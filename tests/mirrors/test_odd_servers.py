@@ -84,6 +84,18 @@ def test_a_server_that_wants_another_authentication_is_named(memory: Repository,
     assert "s3cret" not in str(raised.value)
 
 
+@pytest.mark.parametrize("asked", ['Basic realm="x"', 'Digest realm="x", nonce="n", qop="auth"'])
+def test_a_server_that_wants_a_name_and_got_none_says_so(
+    memory: Repository, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    monkeypatch.delenv("TRAILS_MIRROR_USER", raising=False)
+    with (
+        answering(401, ("WWW-Authenticate", asked), body=b"who are you?") as url,
+        pytest.raises(MirrorFailed, match=r"wants a name and a password.*TRAILS_MIRROR_USER"),
+    ):
+        Mirror(memory, url.replace("ann:s3cret@", ""), server="virtuoso")
+
+
 def test_a_server_that_sends_on_is_not_followed_and_it_is_said_where_to(memory: Repository) -> None:
     with (
         answering(307, ("Location", "http://bob:pw9@elsewhere:1/q")) as url,

@@ -26,6 +26,8 @@ PASSWORD: Final = "TRAILS_MIRROR_PASSWORD"  # noqa: S105 - the name of a variabl
 _ROWS: Final = "application/sparql-results+json"
 _SHOWN: Final = 300
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_WHO: Final = 401
+_GIVE: Final = f"put them into its address, or into {USER} and {PASSWORD}"
 _AWAY: Final = frozenset({429, 502, 503, 504})
 """What a server that is busy says, or another one in front of a server that is away."""
 
@@ -118,6 +120,7 @@ class Endpoint:
             for each in (bare, *([] if update is None else [without_secrets(checked(update))])):
                 parts = urlsplit(each)
                 known.add_password(None, f"{parts.scheme}://{parts.netloc}/", user, password)
+        self._is_named = bool(user)
         kept = Connections()
         weakref.finalize(self, kept.close)
         self._open = urllib.request.build_opener(
@@ -182,14 +185,19 @@ class Endpoint:
             onward = error.headers.get("Location") if error.code in _REDIRECTS else None
             if onward is not None:
                 said = f"it sends on to {without_secrets(onward)}, which is not followed; give that address"
+            if error.code == _WHO and not self._is_named:
+                said = f"it wants a name and a password; {_GIVE}"
             failed = Away if error.code in _AWAY else MirrorFailed
             raise failed(f"{without_secrets(url)} refused with {error.code}: {said[:_SHOWN]}") from None
         except (OSError, HTTPException) as error:
             raise self._unreached(error) from error
         except ValueError as error:  # of the standard library's authentication
-            raise MirrorFailed(
-                f"{without_secrets(url)} wants an authentication that is not known here ({error!s:.120}); basic and digest are"
-            ) from error
+            wanted = (
+                f"wants an authentication that is not known here ({error!s:.120}); basic and digest are"
+                if self._is_named
+                else f"wants a name and a password; {_GIVE}"
+            )
+            raise MirrorFailed(f"{without_secrets(url)} {wanted}") from error
 
     def _unreached(self, error: Exception) -> Away:
         reason = getattr(error, "reason", None) or str(error) or type(error).__name__
