@@ -13,6 +13,7 @@ from typing import IO, BinaryIO, Final
 
 from trails.errors import InvalidInput
 from trails.files import as_path, in_words
+from trails.garbage import seldom_collected
 from trails.plumbing import reads, scan
 from trails.plumbing.imports import Importing
 from trails.progress import Progress, moving
@@ -91,7 +92,12 @@ def import_path(
     if format is not None and format not in IMPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to import; there are: {', '.join(IMPORT_FORMATS)}")
     place = as_path(path, "what to import")
-    with in_words(place, "read"), moving(progress, "importing") as move, repository.workspace.loading():
+    with (
+        in_words(place, "read"),
+        moving(progress, "importing") as move,
+        seldom_collected(),
+        repository.workspace.loading(),
+    ):
         return _import_path(
             repository,
             place,
