@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cache, cached_property
 from typing import Any, Final, NamedTuple
 
 import pyoxigraph as ox
@@ -35,6 +37,8 @@ class _Session(NamedTuple):
     parent: str | None
     starts_at: int
     created: int | None
+    first: int | None
+    """When the first turn of a fork's own was made."""
 
 
 def answer(workspace: Workspace, query: QueryFile, values: Mapping[str, Any]) -> Solutions | None:
@@ -62,38 +66,44 @@ def _number(term: Any) -> int:
 def _in_sessions(file: SideFile) -> Iterator[_Place]:
     """Yield where a session's turn may be earlier than the one before it, both its own."""
     names = dict(file.each("SELECT number, id FROM sessions"))
-    at: tuple[int, int] = (-1, -1)
-    before = latest = None
     found: dict[tuple[int, int], None] = {}
-    for number, place, time in file.each("SELECT session, place, time FROM turns ORDER BY session, place"):
-        if (number, place) != at:
-            before = latest if (number, place - 1) == at else None
-            at, latest = (number, place), None
-        if time is None:
-            continue
-        latest = time if latest is None or time > latest else latest
-        if before is not None and time < before:
-            found[at] = None
+    for number, place, is_same in file.each(_EARLIER):
+        found[number, place] = None
+        if is_same:  # what comes after two turns at one place may be earlier than the first of them
+            found[number, place + 1] = None
     for number, place in found:
         yield _Place(names[number], place, names[number], is_fork=False)
 
 
+_EARLIER: Final = """
+SELECT turn.session, turn.place, turn.place = former.place FROM turns turn
+LEFT JOIN turns above ON above.rowid = turn.rowid - 1
+JOIN turns former ON former.rowid = CASE WHEN above.session = turn.session THEN above.rowid ELSE
+  (SELECT max(rowid) FROM turns WHERE session = turn.session AND rowid < turn.rowid) END
+WHERE turn.time < former.time OR turn.place = former.place
+ORDER BY turn.session, turn.place"""
+"""The turns of a session were written in order, as a rule one right after the other: no million of them need be sorted for it."""
+
+
 def _at_forks(file: SideFile) -> Iterator[_Place]:
     """Yield the forks that may be earlier than the last turn that they inherit, or whose first turn may be."""
-    told = (_Session(*row) for row in file.each("SELECT id, number, parent, starts_at, created FROM sessions"))
+    told = (_Session(*row) for row in file.each(_SESSIONS))
     sessions = {each.id: each for each in told}
+    latest = cache(lambda owner, place: file.ask(_LATEST, (owner, place))[0][0])  # many forks are made after one turn
     for fork in sessions.values():
         owner = _owner(fork, sessions)
         if owner is None:
             continue
-        later = file.ask(_LATEST, (owner.number, fork.starts_at - 1))[0][0]
-        first = file.ask(_EARLIEST, (fork.number, fork.starts_at))[0][0]
-        if later is not None and any(each is not None and each < later for each in (fork.created, first)):
+        later = latest(owner.number, fork.starts_at - 1)
+        if later is not None and any(each is not None and each < later for each in (fork.created, fork.first)):
             yield _Place(fork.id, fork.starts_at, owner.id, is_fork=True)
 
 
 _LATEST: Final = "SELECT max(time) FROM turns WHERE session = ? AND place = ?"
-_EARLIEST: Final = "SELECT min(time) FROM turns WHERE session = ? AND place = ?"
+_SESSIONS: Final = """
+SELECT id, number, parent, starts_at, created,
+  CASE WHEN parent IS NOT NULL THEN (SELECT min(time) FROM turns WHERE session = number AND place = starts_at) END
+FROM sessions"""
 
 
 def _owner(fork: _Session, sessions: Mapping[str, _Session]) -> _Session | None:
@@ -117,6 +127,15 @@ class _Turns:
     def __init__(self, store: Matching) -> None:
         self.store = store
         self._inherited: dict[tuple[str, int], list[_Timed]] = {}
+
+    @cached_property
+    def created(self) -> Mapping[Any, list[ox.Literal]]:
+        """The times of all sessions, read at once: where one fork is early, most are."""
+        found: dict[Any, list[ox.Literal]] = defaultdict(list)
+        for quad in self.store.quads((None, vocab.TIME, None, vocab.CATALOG)):
+            assert isinstance(quad.object, ox.Literal)  # noqa: S101 - a time
+            found[quad.subject].append(quad.object)
+        return found
 
     def inherited(self, session_id: str, index: int) -> list[_Timed]:
         """Return the turns that a session owns at an index, which may be asked for again."""
@@ -147,9 +166,8 @@ def _subjects(turns: _Turns, place: _Place, session: ox.NamedNode) -> Iterator[t
     for each in turns.at(place.session, place.at):
         yield "turn", each
     if place.is_fork:
-        for quad in turns.store.quads((session, vocab.TIME, None, vocab.CATALOG)):
-            assert isinstance(quad.object, ox.Literal)  # noqa: S101 - a time
-            yield "fork", (session, quad.object)
+        for time in turns.created[session]:
+            yield "fork", (session, time)
 
 
 def _runs(workspace: Workspace) -> Iterator[tuple[Any, ...]]:

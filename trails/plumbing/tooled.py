@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Final, NamedTuple
 
 import pyoxigraph as ox
@@ -70,30 +70,25 @@ def _is_answered(workspace: Workspace, call: str) -> bool:
 def _left_open(file: SideFile, only: Sequence[str] | None) -> list[tuple[str, _Call]] | None:
     """Return the calls that stay open in transcripts, by the session's IRI and place; None for a lineage that is not whole."""
     sessions = figured.lineages(file)
-    asked = _suspects(file, sessions) if only is None else {each for each in only if each in sessions}
-    wanted = sorted(asked, key=iris.session)
-    owned = _Owned(file, sessions, every=2 * len(wanted) > len(sessions))
+    wanted = sessions if only is None else [each for each in only if each in sessions]
+    owned = _Owned(file, sessions, _loose(file) if only is None else None)
     found = list[tuple[str, _Call]]()
     for session_id in wanted:
         segments = figured.segments(sessions, session_id)
         if segments is None:
             return None
-        own = iris.session(session_id)
-        calls = _open_in([owned.below(owner, end) for owner, end in segments])
-        found += ((own, call) for call in sorted(calls, key=lambda call: (call.at, call.iri)))
-    return found
+        # What a part of a transcript answers itself is answered in all of it: the parts stand one after the other.
+        if any(owned.leaves_open(owner, end) for owner, end in segments):
+            own = iris.session(session_id)
+            found += ((own, call) for call in _open_in([owned.below(owner, end) for owner, end in segments]))
+    return sorted(found, key=lambda each: (each[0], each[1].at, each[1].iri))
 
 
-def _suspects(file: SideFile, sessions: Mapping[str, figured.Session]) -> set[str]:
-    """Return the sessions that may leave a call open: all but roots that ask for each id at one place and answer it later."""
-    calls = file.ask("SELECT session, id, place FROM tool_calls")
-    last = {(number, call_id): at for number, call_id, at in calls}
-    answers = file.each("SELECT session, id, place FROM tool_answers")
-    closed = {(number, call_id) for number, call_id, at in answers if last.get((number, call_id), at) < at}
-    found = {number for number, _ in last.keys() - closed}
-    found |= {number for number, call_id, at in calls if last[number, call_id] != at}
-    forked = {name for name, each in sessions.items() if each.parent is not None or each.starts_at}
-    return forked | {name for name, each in sessions.items() if each.number in found}
+def _loose(file: SideFile) -> set[int]:
+    """Return the numbers of the sessions with a call that is not answered right after it: those to look at more closely."""
+    calls = set(file.each("SELECT session, id, place FROM tool_calls"))
+    calls -= set(file.each("SELECT session, id, place - 1 FROM tool_answers"))
+    return {number for number, _, _ in calls}
 
 
 def _open_in(transcript: Iterable[_Own]) -> list[_Call]:
@@ -111,44 +106,40 @@ def _open_in(transcript: Iterable[_Own]) -> list[_Call]:
 class _Owned:
     """What the turns of sessions ask and answer, read once."""
 
-    def __init__(self, file: SideFile, sessions: Mapping[str, figured.Session], *, every: bool) -> None:
+    def __init__(self, file: SideFile, sessions: Mapping[str, figured.Session], loose: Collection[int] | None) -> None:
+        """Read sessions as they are asked for; each call of one whose number is not in `loose` is answered. None: not known."""
         self._file = file
-        self._numbers = {session.number: session_id for session_id, session in sessions.items()}
-        self._starts = {session.number: session.starts_at for session in sessions.values()}
         self._sessions = sessions
-        self._known: dict[str, _Own] = {}
-        self._every = every
-        self._below: dict[tuple[str, int | None], _Own] = {}
-        if every:
-            self._take("", ())
+        self._loose = loose
+        self._own = cache(self._read)
+        self.below = cache(self._below)
+        self.leaves_open = cache(self._leaves_open)
 
-    def below(self, session_id: str, end: int | None) -> _Own:
+    def _leaves_open(self, session_id: str, end: int | None) -> bool:
+        """Tell whether the turns that a session owns before the index `end` leave a call open."""
+        is_known = self._loose is not None and self._sessions[session_id].number not in self._loose
+        return not (end is None and is_known) and bool(_open_in([self.below(session_id, end)]))
+
+    def _below(self, session_id: str, end: int | None) -> _Own:
         """Return what the turns that a session owns before the index `end` ask and answer."""
-        if (session_id, end) not in self._below:
-            own = self._own(session_id)
-            if end is not None:
-                own = _Own([c for c in own.calls if c.at < end], [a for a in own.answers if a.at < end])
-            self._below[session_id, end] = own
-        return self._below[session_id, end]
+        own = self._own(session_id)
+        if end is None:
+            return own
+        return _Own([call for call in own.calls if call.at < end], [each for each in own.answers if each.at < end])
 
-    def _own(self, session_id: str) -> _Own:
-        if session_id not in self._known and not self._every:
-            self._take(" WHERE session = ?", (self._sessions[session_id].number,))
-        return self._known.setdefault(session_id, _Own())
-
-    def _take(self, where: str, values: tuple[int, ...]) -> None:
-        for number, at, call_id, name, call in self._file.ask(_CALLS + where, values):
-            if at >= self._starts[number]:
-                session_id = self._numbers[number]
-                made = _Call(at, call_id, name, figures.whole(iris.session(session_id), call))
-                self._known.setdefault(session_id, _Own()).calls.append(made)
-        for number, at, call_id in self._file.ask(_ANSWERS + where, values):
-            if at >= self._starts[number]:
-                self._known.setdefault(self._numbers[number], _Own()).answers.append(_Answer(at, call_id))
+    def _read(self, session_id: str) -> _Own:
+        session, own = self._sessions[session_id], iris.session(session_id)
+        asked = (session.number, session.starts_at)
+        calls = [
+            _Call(at, call_id, name, figures.whole(own, call))
+            for at, call_id, name, call in self._file.ask(_ASKED, asked)
+        ]
+        return _Own(calls, [_Answer(*row) for row in self._file.ask(_ANSWERED, asked)])
 
 
+_ASKED: Final = "SELECT place, id, name, call FROM tool_calls WHERE session = ? AND place >= ?"
+_ANSWERED: Final = "SELECT place, id FROM tool_answers WHERE session = ? AND place >= ?"
 _CALLS: Final = "SELECT session, place, id, name, call FROM tool_calls"
-_ANSWERS: Final = "SELECT session, place, id FROM tool_answers"
 
 
 # --- calls that nobody answers

@@ -107,6 +107,24 @@ def test_a_result_answers_the_latest_call_with_its_id_before_it_on_its_own_branc
     assert rows == [("chat", 0, True)]
 
 
+def test_a_fork_between_a_call_and_its_answer_leaves_the_call_open_until_it_answers_itself(memory: Repository) -> None:
+    chat = memory.create(id="chat", principal="alice")
+    chat.append("assistant", "", tool_calls=[{"id": "k", "name": "bash", "arguments": {}}], time=START)
+    chat.append("tool", "so", tool_results=[{"call_id": "k"}], time=START)
+    chat.persist()
+    chat.fork(at=2, id="late").persist()
+    early = chat.fork(at=1, id="early")
+    early.append("user", "And?", time=START)
+    early.persist()
+    own = early.fork(at=2, id="own")
+    own.append("tool", "so", tool_results=[{"call_id": "k"}], time=START)
+    own.persist()
+    memory.summaries()
+    found = told(memory, "open-tool-calls")
+    assert found is not None
+    assert [(row["session"], row["index"]) for row in found.to_dicts()] == [("urn:trails:session:early", 0)]
+
+
 def test_what_is_answered_before_it_is_asked_stays_open(memory: Repository) -> None:
     chat = memory.create(id="chat", principal="alice")
     chat.append("tool", "so", tool_results=[{"call_id": "k"}], time=START)
