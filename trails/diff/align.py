@@ -22,6 +22,7 @@ from trails.diff.result import Diff, Entry
 from trails.diff.sequences import Pair
 from trails.diff.values import Ancestor, Counts, End, Kind
 from trails.errors import InvalidInput
+from trails.garbage import seldom_collected
 from trails.model import Turn
 
 BLOCK: Final = 32
@@ -76,7 +77,8 @@ def _tail(name: str, turns: Sequence[Turn], common: int) -> Tail:
 
 def of_tails(left: Tail, right: Tail, ancestor: Ancestor | None) -> Diff:
     """Return the diff of two transcripts of which only the tails after their common ancestor are given."""
-    return Diff(left.end(), right.end(), ancestor, align(left.turns, right.turns))
+    with seldom_collected():
+        return Diff(left.end(), right.end(), ancestor, align(left.turns, right.turns))
 
 
 def patch(turns: Sequence[Turn], diff: Diff) -> list[Turn]:

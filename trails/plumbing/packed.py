@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, MutableSequence, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple, overload
 
+from trails.garbage import seldom_collected
 from trails.integrity import digests
 from trails.model import Turn
 from trails.plumbing.packs.block import Block
@@ -61,10 +62,11 @@ class Prefix:
     def made(self, start: int, end: int) -> list[Turn]:
         """Return the turns from an index to another, exclusive."""
         if self._left:
-            for part in self._parts[bisect_right(self._ends, start) :]:
-                if part.start >= end:
-                    break
-                self._make(part, max(start, part.start), min(end, part.end))
+            with seldom_collected():
+                for part in self._parts[bisect_right(self._ends, start) :]:
+                    if part.start >= end:
+                        break
+                    self._make(part, max(start, part.start), min(end, part.end))
         return self._turns[start:end]  # type: ignore[return-value] # each of them is made
 
     def said(self) -> Iterator[tuple[int, str, str, str, bool]]:

@@ -13,6 +13,7 @@ from pyoxigraph import Literal, NamedNode, Quad, QuerySolution
 from trails import iris, lineage, queries, vocab
 from trails.decoding import decodes
 from trails.errors import IntegrityError, SessionNotFound, TrailsError
+from trails.garbage import seldom_collected
 from trails.integrity import digests
 from trails.lineage import Forebear, Owner, Segment
 from trails.model import Facts, SealedTurn, SessionRecord, SystemPrompt, Turn
@@ -343,7 +344,8 @@ class Reader:
 
     @staticmethod
     def _joined(packed: Iterable[Part], rest: Iterable[Turn]) -> list[Turn]:
-        return [*(turn for part in packed for turn in part.block.turns(part.start, part.end)), *rest]
+        with seldom_collected():
+            return [*(turn for part in packed for turn in part.block.turns(part.start, part.end)), *rest]
 
     def _own(self, run: Segment) -> tuple[list[Part], list[Turn]]:
         """Return the turns of a run: those that a pack holds, where the store has as many, and those that come after."""
