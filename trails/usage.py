@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Final
 
 INPUT_TOKEN_NAMES: Final = ("input_tokens", "prompt_tokens", "input")
@@ -34,6 +34,8 @@ TOKEN_NAMES: Final = (
 MAX_USAGE: Final = 10**12
 """The most tokens, and the highest cost, that one model call counts with: millions of calls can still be added up."""
 _COST_DIGITS: Final = Decimal("1E-18")
+EXACT: Final = Context(prec=64)
+"""What costs are added up by: more digits than the engine has, whatever a program has set for sums of its own."""
 """The engine adds up decimals of 18 fractional digits, and nothing where one of them has more."""
 
 
@@ -62,7 +64,9 @@ def cost_of(usage: Mapping[str, Any]) -> Decimal | None:
     if type(price) not in (int, float) or not 0 <= price <= MAX_USAGE:  # type: ignore[operator] # a number
         return None
     exact = Decimal(str(price))
-    return exact.quantize(_COST_DIGITS) if exact < 1 and exact != round(exact, 18) else exact
+    if exact < 1 and exact != (kept := EXACT.quantize(exact, _COST_DIGITS)):
+        return kept
+    return exact
 
 
 def beyond(usage: Mapping[str, Any], counted: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -84,7 +88,7 @@ def _less(value: Any, counted: Any) -> Any:
         return value
     if isinstance(value, int) and isinstance(counted, int):
         return value - counted
-    return float(Decimal(str(value)) - Decimal(str(counted)))
+    return float(EXACT.subtract(Decimal(str(value)), Decimal(str(counted))))
 
 
 def _counts(value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,8 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from trails import InvalidInput, Repository, iris, vocab
+from trails import InvalidInput, Repository, iris, queries, vocab
+from trails.diff import diff
 from trails.plumbing import draft
 from trails.store.contract import Change
 
@@ -124,3 +125,16 @@ def test_metadata_as_great_as_floats_are_have_a_mean_and_no_colour(memory: Repos
     pytest.importorskip("matplotlib")
     with pytest.raises(InvalidInput, match="colours have no scale for numbers beyond 1e"):
         found.plot(tmp_path / "forest.svg", color_by="meta.heat")
+
+
+def test_costs_are_added_up_exactly_whatever_a_program_has_set_for_its_own_sums(store: Repository) -> None:
+    with localcontext(prec=3):
+        with store.session("s") as chat:
+            for cost in (123.456, 0.001, 1_000_000_000_000, 0.1, 0.2):
+                chat.append("assistant", "Hi", model="m", usage={"cost": cost})
+        store.summaries()  # has figures made, which answer the query
+        (named,) = store.select("token-usage-by-model").to_dicts()
+        (plain,) = store.select(queries.find("token-usage-by-model").bind()).to_dicts()
+        found = diff([], store.load("s").turns)
+    assert named == plain
+    assert (named["cost"], found.right.counts.cost) == (Decimal("1000000000123.757"),) * 2

@@ -24,6 +24,7 @@ from trails.diff.values import Ancestor, Counts, End, Kind
 from trails.errors import InvalidInput
 from trails.garbage import seldom_collected
 from trails.model import Turn
+from trails.usage import EXACT
 
 BLOCK: Final = 32
 MAX_LIKENESSES: Final = 16_384
@@ -172,7 +173,7 @@ def counts(turns: Sequence[Turn]) -> Counts:
     for turn in turns:
         if turn.facts.model_call is not None:
             spent = turn.facts.model_call.spent
-            read, written, cost = read + spent[0], written + spent[1], cost + spent[2]
+            read, written, cost = read + spent[0], written + spent[1], EXACT.add(cost, spent[2])
         tools.update(call.name for call in turn.tool_calls)
     return Counts(len(turns), read, written, cost, tuple(sorted(tools.items())))
 

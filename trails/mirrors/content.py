@@ -13,6 +13,7 @@ import pyoxigraph as ox
 from trails import vocab
 from trails.mirrors.servers import Server
 from trails.store import tsv
+from trails.usage import EXACT
 
 STATE: Final = ox.NamedNode("urn:trails:mirror")
 """The graph in which a mirror keeps how far it is, and the subject of that."""
@@ -118,7 +119,7 @@ def same(term: Node) -> object:
             made = datetime.fromisoformat(value)
             return "time", made.astimezone(UTC) if made.tzinfo else made
         if kind in _NUMBERS:
-            return "number", Decimal(value).normalize()
+            return "number", EXACT.normalize(Decimal(value))
         if kind in _FLOATS:
             return "float", float(value)
         if kind == vocab.BOOLEAN:

@@ -18,6 +18,7 @@ from trails.plumbing.index.sidefile import SideFile
 from trails.plumbing.workspace import Workspace
 from trails.queries import QueryFile
 from trails.store.contract import Solutions
+from trails.usage import EXACT
 
 _NEAR: Final = 200
 """Lines of the log that the figures may be behind: bringing these in takes less than a query over all turns of a large store."""
@@ -67,7 +68,8 @@ class _Sum:
         if found.cost is None:
             self.unpriced += found.calls
         else:  # as it was reported, not as the nearest binary fraction: sums of these drift
-            self.cost = (self.cost or Decimal(0)) + found.calls * Decimal(repr(found.cost))
+            spent = EXACT.multiply(found.calls, Decimal(repr(found.cost)))
+            self.cost = spent if self.cost is None else EXACT.add(self.cost, spent)
 
     def price(self) -> ox.Literal:
         """Return the sum of the costs as the engine gives it: a whole number where none was reported."""
@@ -79,7 +81,7 @@ class _Sum:
         """Return how long the calls took as the engine gives it: a whole number where that was told of none."""
         if not self.timed:
             return vocab.integer(0)
-        return ox.Literal(validate.decimal(Decimal(self.took).scaleb(-6)), datatype=vocab.DECIMAL)
+        return ox.Literal(validate.decimal(EXACT.scaleb(Decimal(self.took), -6)), datatype=vocab.DECIMAL)
 
 
 def _used(found: _Sum) -> tuple[ox.Literal, ...]:

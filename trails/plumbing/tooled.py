@@ -17,6 +17,7 @@ from trails.plumbing.figured import Row, Terms
 from trails.plumbing.index import figures
 from trails.plumbing.index.sidefile import SideFile
 from trails.plumbing.workspace import Workspace
+from trails.usage import EXACT
 
 
 class _Call(NamedTuple):
@@ -229,7 +230,7 @@ class _Sum:
         """Return how long they took as the engine gives it: a whole number where that was told of none."""
         if not self.timed:
             return vocab.integer(0)
-        return ox.Literal(validate.decimal(Decimal(self.took).scaleb(-6)), datatype=vocab.DECIMAL)
+        return ox.Literal(validate.decimal(EXACT.scaleb(Decimal(self.took), -6)), datatype=vocab.DECIMAL)
 
 
 def _least(one: int | None, other: int | None) -> int | None:

@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple
 from trails.keys.script import trim
 from trails.policy.levels import queue_mode
 from trails.policy.run import RunOutcome
+from trails.usage import EXACT
 
 NO_OUTPUT: Final = "(no output)"
 NO_REPLY: Final = "NO_REPLY"
@@ -165,4 +166,4 @@ def usd_words(cost: float | Decimal) -> str:
 
 
 def _rounded(value: float | Decimal, place: str) -> Decimal:
-    return Decimal(value).quantize(Decimal(place), ROUND_HALF_UP)
+    return Decimal(value).quantize(Decimal(place), ROUND_HALF_UP, EXACT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import reduce
 from typing import Any, Final
 
 from trails.context.messages import DELIVERY
@@ -12,6 +13,7 @@ from trails.model import Turn
 from trails.policy.announcements import RunStats
 from trails.records.run import Run
 from trails.session import Repository
+from trails.usage import EXACT
 
 _TEXTS: Final = frozenset({"text", "output_text"})
 
@@ -66,5 +68,5 @@ def stats_of(run: Run, turns: Iterable[Turn]) -> RunStats:
     if not spent:
         return RunStats(runtime_ms=runtime)
     read, written = sum(each[0] for each in spent), sum(each[1] for each in spent)
-    cost = sum((each[2] for each in spent), Decimal(0))
+    cost = reduce(EXACT.add, (each[2] for each in spent), Decimal(0))
     return RunStats(runtime, read, written, read + written, cost or None)
