@@ -19,7 +19,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from trails import InvalidInput, StoreFailed, StoreLocked
-from trails.store import Change, EmbeddedStore, QuadStore, embedded
+from trails.store import Change, EmbeddedStore, QuadStore, flushing
 from trails.testing import LogConformance, StoreConformance
 
 
@@ -163,7 +163,7 @@ def test_a_store_can_be_closed_just_when_a_flush_is_about_to_begin(
             super().start()
 
     store = EmbeddedStore(tmp_path / "s", create=True)
-    monkeypatch.setattr(embedded, "_FLUSH_AFTER", 1)
+    monkeypatch.setattr(flushing, "_FLUSH_AFTER", 1)
     monkeypatch.setattr(threading, "Thread", Overtaken)
     quad = Quad(NamedNode("urn:s"), NamedNode("urn:p"), Literal("before"), NamedNode("urn:g"))
     assert store.commit(Change(add=[quad])).written

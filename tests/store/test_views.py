@@ -322,7 +322,7 @@ class Play:
 
     def hold(self) -> None:
         """From now on commits that only add wait in the log until there are more to be loaded with them."""
-        self.owner._loading = 1
+        self.owner._backlog._loading = 1
         self.several()
         for _ in range(3):
             self.commit()
@@ -509,7 +509,7 @@ def test_half_of_what_the_bulk_loader_brings_in_is_not_seen(
     monkeypatch.setattr(applying, "_PATIENCE", 0.05)
     play = Play(tmp_path / "store")
     play.several()
-    play.owner._loading = int(held)
+    play.owner._backlog._loading = int(held)
     half, go = threading.Event(), threading.Event()
 
     def load_in_two(work: Callable[[], None]) -> None:
@@ -538,7 +538,7 @@ def test_what_waited_for_more_and_is_just_brought_in_is_waited_for(
     play = Play(tmp_path / "store")
     play.several()
     play.owner._settle()
-    play.owner._loading = 1
+    play.owner._backlog._loading = 1
     there, go = threading.Event(), threading.Event()
     real = play.owner._post_applied
 

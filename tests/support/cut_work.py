@@ -17,7 +17,7 @@ import trails
 from tests.support.writer import RandomWork, on_output
 from trails.plumbing.migrations import upgrade
 from trails.session.restore import load, restore
-from trails.store import embedded
+from trails.store import flushing
 
 KINDS = {
     "append": 46,
@@ -39,7 +39,7 @@ SHARED_KINDS = KINDS | {"vacuum": 1, "backup": 1, "bulk": 0}
 
 def work(job: dict[str, Any]) -> None:
     """Open a store, write to it with some threads, close it; the engine is flushed at least `flushes` times."""
-    embedded._FLUSH_AFTER = job["flush_after"]  # type: ignore[misc] # as if much more was written
+    flushing._FLUSH_AFTER = job["flush_after"]  # type: ignore[misc] # as if much more was written
     on_output("opening")
     store = trails.open(Path(job["folder"]) / "store", create=True, durability=job["durability"])
     on_output("open")

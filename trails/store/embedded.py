@@ -17,7 +17,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -32,6 +32,7 @@ from trails.store.applying import Applier
 from trails.store.commitlog import RecordFiles
 from trails.store.committing import Batch, Settled, Waiting, steps
 from trails.store.contract import Change, Committed, Durability, read_only
+from trails.store.flushing import Backlog, Follower
 from trails.store.frames import BULK, LOADED, RELAXED, CommitRecord
 from trails.store.frozen import Frozen
 from trails.store.gate import Gate
@@ -47,15 +48,8 @@ from trails.store.reading import EngineReader
 from trails.store.replay import drop_engine_log, replay, update_text
 from trails.store.tables import Tables
 
-_FLUSH_AFTER: Final = 5_000
-"""Quads between background flushes: what is unflushed is read again by whoever opens the store, or a view of it."""
 _REST: Final = 2.0
-"""Seconds without a commit after which what is unflushed is brought into the engine's files,"""
-_WORTH: Final = 1_000
-"""where it is as many quads: below, a view opens as quickly, and the engine would have a file more for every pause."""
-_LOADED_AFTER: Final = 60_000
-_LOADED_BYTES: Final = 16 << 20
-"""Quads, and bytes of their records, between flushes while much is loaded: each flush ends the waiting for more."""
+"""Seconds without a commit after which what is unflushed is brought into the engine's files, where it is worth it."""
 _WRITERS: Final = 10_000
 """Graphs of which it is remembered who wrote to them last."""
 _LOADED: Final = 20_000
@@ -66,16 +60,6 @@ _SOON: Final = 1.0
 """Seconds that whoever wants a copy of the engine waits for a flush."""
 _DROP_STEP: Final = 20
 """Subjects (of some ten quads) that one step of dropping a graph removes: it holds the write lock for well under 50 ms."""
-
-
-@dataclass(slots=True)
-class _Follower:
-    """Methods of whoever derives something from a store: see `EmbeddedStore.follow`."""
-
-    keep_up: weakref.WeakMethod[Callable[..., None]]
-    take_out: weakref.WeakMethod[Callable[[], None]]
-    taken_out: int
-    """The number of the last commit of others that took text out, of which that was done."""
 
 
 class EmbeddedStore(EngineReader):
@@ -112,13 +96,10 @@ class EmbeddedStore(EngineReader):
         self._waiting: deque[Waiting] = deque()
         self._failed: str | None = None
         self._removals = 0
-        self._unflushed = self._in_memory = self._loading = 0
-        """Quads since the last flush; those of them in the engine's memory: what its bulk loader gets is in files at once; and
-        how many bring in much at once."""
+        self._backlog = Backlog(self._flush_if_well, self._tell_follower)
         self._loaded = False
         """Whether quads came in that no record has: those of a dump."""
-        self._flusher: threading.Thread | None = None
-        self._follower: _Follower | None = None
+        self._follower: Follower | None = None
         self._lock_file: LockFile | None = None
         self._files: RecordFiles | None = None
         self._posted: Posted | None = None
@@ -168,7 +149,7 @@ class EmbeddedStore(EngineReader):
         assert self._store is not None  # noqa: S101 - opened just now
         with self._writing():
             replay(self._store, found)
-        self._unflushed = sum(frame.record.add.count(b"\n") + frame.record.remove.count(b"\n") for frame in found)
+        self._backlog.found(sum(frame.record.add.count(b"\n") + frame.record.remove.count(b"\n") for frame in found))
         self._log = LeafLog(
             path / maintenance.LOG,
             self._files.base,
@@ -339,7 +320,7 @@ class EmbeddedStore(EngineReader):
         if waiting.error is not None:
             raise waiting.error
         if outcome.written:
-            self._flush_when_due(len(change.add) + len(change.remove))
+            self._backlog.grew(len(change.add) + len(change.remove), self._files)
         return outcome
 
     def _lead(self, own: Waiting) -> None:
@@ -359,7 +340,7 @@ class EmbeddedStore(EngineReader):
     def new_batch(self) -> Batch:
         """Return an empty batch, which judges commits over what is here. Under the write lock."""
         logged = self._files is not None or self._commits.is_shared
-        loading = self._loading > 0
+        loading = self._backlog.is_loading
         return Batch(
             self.settled_engine, self._log, self._removals, self.number, self._writers, logged=logged, loading=loading
         )
@@ -473,7 +454,7 @@ class EmbeddedStore(EngineReader):
                 with self._ingest_lock:
                     self._gate.alone(load)  # what the loader does is not seen by halves
             else:
-                self._in_memory += len(add)
+                self._backlog.put(len(add))
                 engine.extend(add)
 
     def _fail(self, error: Exception, settled: Sequence[Settled], first: int) -> None:
@@ -495,14 +476,11 @@ class EmbeddedStore(EngineReader):
 
         Each is as durable as ever when it returns. Whoever reads of it waits until the engine has it.
         """
-        with self._write_lock:
-            self._loading += 1
         try:
-            yield
+            with self._backlog.loading(self._write_lock):
+                yield
         finally:
-            with self._write_lock:
-                self._loading -= 1
-            if self._applier is not None and not self._loading:
+            if self._applier is not None and not self._backlog.is_loading:
                 self._applier.release()
 
     def came(self, graph: ox.NamedNode, after: int, until: int) -> list[ox.Quad] | None:
@@ -550,7 +528,7 @@ class EmbeddedStore(EngineReader):
                 self._record([CommitRecord.of(remove=doomed)])
                 engine.update(update_text((), doomed))
             self._written_past_applier()
-        self._flush_when_due(len(doomed))
+        self._backlog.grew(len(doomed), self._files)
         return len(doomed)
 
     def _forget_graph(self, engine: ox.Store, graph: ox.NamedNode) -> None:
@@ -621,44 +599,17 @@ class EmbeddedStore(EngineReader):
 
     # --- flushing
 
-    def _flush_when_due(self, written: int) -> None:
-        self._unflushed += written
-        if self._path is not None and self._files is not None and self._is_flush_due(self._files):
-            self._flush_soon()
-
-    def _is_flush_due(self, files: RecordFiles) -> bool:
-        if self._loading:
-            much = self._unflushed >= _LOADED_AFTER or files.used >= _LOADED_BYTES
-            return much or self._in_memory >= _FLUSH_AFTER
-        return self._unflushed >= _FLUSH_AFTER or files.is_filling
-
-    def _flush_soon(self, *, resting: bool = False) -> None:
-        """Flush on a thread of its own, and tell the follower; at rest, what is worth it."""
-        if self._flusher is not None and self._flusher.is_alive():
-            return
-        is_worth = not resting or self._unflushed >= _WORTH
-        if is_worth:
-            self._unflushed = self._in_memory = 0
-        work = partial(self._flush_in_background, resting=resting, is_worth=is_worth)
-        flusher = threading.Thread(target=work, name="trails-flush", daemon=True)
-        try:
-            flusher.start()
-        except (RuntimeError, MemoryError):  # no thread may begin just now: the next commit, or `close`, does it
-            return
-        self._flusher = flusher  # not before: `close` on another thread waits for its end
-
     def _flush_at_rest(self) -> None:
         """Do what is left for when nothing was committed for a while, elsewhere: this is the applier's thread.
 
         Whoever flushes or reads waits for what was put meanwhile, which is applied here.
         """
-        self._flush_soon(resting=True)
+        self._backlog.flush_soon(resting=True)
 
-    def _flush_in_background(self, *, resting: bool, is_worth: bool) -> None:
+    def _flush_if_well(self) -> None:
         with self._flush_lock, contextlib.suppress(StoreFailed):  # the next one to use the store is told
-            if is_worth and self._store is not None and self._failed is None:
+            if self._store is not None and self._failed is None:
                 self._flush(self._store)
-        self._tell_follower(resting=resting)
 
     def follow(self, keep_up: Callable[..., None], take_out: Callable[[], None]) -> None:
         """Have a method called with `resting`, without a lock: after each flush, and when nothing was committed for a while.
@@ -666,19 +617,15 @@ class EmbeddedStore(EngineReader):
         Another one is called after others have taken text out of the store, before whoever brought that in here goes on: it is
         to take that out of what is derived from the store. Whose methods they are, is not kept alive by it.
         """
-        self._follower = _Follower(weakref.WeakMethod(keep_up), weakref.WeakMethod(take_out), self._commits.erased_with)
+        self._follower = Follower(keep_up, take_out, self._commits.erased_with)
 
     def _take_out(self) -> None:
-        follower, number = self._follower, self._commits.erased_with
-        if follower is not None and number > follower.taken_out:
-            follower.taken_out = number
-            if (take_out := follower.take_out()) is not None:
-                take_out()
+        if self._follower is not None:
+            self._follower.take_out(self._commits.erased_with)
 
     def _tell_follower(self, *, resting: bool) -> None:
-        keep_up = None if self._follower is None else self._follower.keep_up()
-        if keep_up is not None:
-            keep_up(resting=resting)
+        if self._follower is not None:
+            self._follower.keep_up(resting=resting)
 
     @engines.let_go
     def flush(self) -> None:
@@ -902,8 +849,7 @@ class EmbeddedStore(EngineReader):
             return
         if self._store is not None:
             self._commits.end(self)
-        if self._flusher is not None:
-            self._flusher.join()
+        self._backlog.join()
         with self._flush_lock, self._write_lock:
             if self._store is None:
                 return
