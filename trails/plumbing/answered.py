@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from trails.plumbing import backwards, branched, called, figured, narrowing, tooled, uses, worded
+from trails.plumbing import backwards, branched, called, failing, figured, narrowing, tooled, uses, worded
 from trails.plumbing.figured import Question
 from trails.plumbing.workspace import Workspace
 from trails.queries import QueryFile
 from trails.store.contract import Result, Solutions
 
-_QUESTIONS: Final[Mapping[str, Question]] = {**uses.QUERIES, **tooled.QUERIES, **branched.QUERIES}
+_QUESTIONS: Final[Mapping[str, Question]] = {
+    **uses.QUERIES,
+    **tooled.QUERIES,
+    **branched.QUERIES,
+    **failing.QUERIES,
+}
 
 
 def answer(

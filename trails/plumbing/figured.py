@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from trails import vocab
 from trails.plumbing import called
 from trails.plumbing.index.sidefile import SideFile
 from trails.plumbing.workspace import Workspace
 from trails.queries import QueryFile
-from trails.store.contract import Solutions
+from trails.store.contract import Matching, Solutions
 
 Terms = Mapping[str, Sequence[Any] | None]
 """The values that are given for a query's parameters, by name."""
@@ -35,6 +36,11 @@ def answer(
         return None
     rows = asked(workspace, given)
     return None if rows is None else called.solutions([column.name for column in query.columns], rows)
+
+
+def has_begun_copies(store: Matching) -> bool:
+    """Tell whether there may be copies in a session that are not its turns yet, which the index leaves out."""
+    return bool(store.quads((None, vocab.TYPE, vocab.UNFINISHED_COPY, vocab.CATALOG)))
 
 
 class Session(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyoxigraph as ox
 
 from trails import iris, vocab
-from trails.plumbing import called
+from trails.plumbing import called, figured
 from trails.plumbing.figured import Row
 from trails.plumbing.index import texts
 from trails.plumbing.index.keeper import TEXTS
@@ -32,7 +32,11 @@ def answer(workspace: Workspace, query: QueryFile, values: Mapping[str, Any]) ->
     if query.name != _NAME or query.folder == "core":
         return None
     given = query.terms(**values)
-    if given["session"] is not None or not called.is_near(workspace, TEXTS) or _has_begun_copies(workspace.store):
+    if (
+        given["session"] is not None
+        or not called.is_near(workspace, TEXTS)
+        or figured.has_begun_copies(workspace.store)
+    ):
         return None
     asked = [each for each in given["text"] or () if isinstance(each, ox.Literal) and _is_sure(workspace, each)]
     if len(given["text"] or ()) != 1 or not asked:
@@ -42,11 +46,6 @@ def answer(workspace: Workspace, query: QueryFile, values: Mapping[str, Any]) ->
     rows = [row for session_id, turn in found for row in _rows(workspace.store, session_id, turn, folded(wanted.value))]
     rows.sort(key=lambda row: (row[0].value, int(row[1].value)))
     return called.solutions([column.name for column in query.columns], rows)
-
-
-def _has_begun_copies(store: Matching) -> bool:
-    """Tell whether there may be copies in a session that are not its turns yet, which the index leaves out."""
-    return bool(store.quads((None, vocab.TYPE, vocab.UNFINISHED_COPY, vocab.CATALOG)))
 
 
 def _is_sure(workspace: Workspace, wanted: ox.Literal) -> bool:

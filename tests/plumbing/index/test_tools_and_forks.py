@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -16,7 +17,7 @@ import trails
 from tests.plumbing.index.test_figures import START, _over_turns, _steps
 from tests.support.machines import examples
 from trails import Repository, TrailsError, queries
-from trails.plumbing import branched, figured, tooled
+from trails.plumbing import branched, failing, figured, tooled
 from trails.store import Solutions
 
 QUESTIONS = {**tooled.QUERIES, **branched.QUERIES}
@@ -88,6 +89,25 @@ def test_the_rows_are_those_of_the_query_over_the_turns(name: str, seed: int) ->
             expected = _over_turns(store, name, **values)
             assert [tuple(row) for row in found] == [tuple(row) for row in expected], values
             assert found.variables == expected.variables
+
+
+@given(seed=st.integers(0, 2**32))
+@examples(60)
+def test_failed_calls_are_those_of_the_query_over_the_turns(seed: int) -> None:
+    random = Random(seed)
+    with trails.open(":memory:") as store:
+        steps = _with_tools(random)
+        steps[0](store)
+        for _ in range(40):
+            with suppress(TrailsError, IndexError):
+                random.choice(steps)(store)
+        store.summaries()
+        found = figured.answer(store.workspace, queries.find("failed-tool-calls"), {}, failing.QUERIES)
+        assert found is not None
+        expected = _over_turns(store, "failed-tool-calls")
+        assert Counter(tuple(row) for row in found) == Counter(tuple(row) for row in expected)
+        order = [(row["session"], row["index"], row["name"]) for row in found]
+        assert order == [(row["session"], row["index"], row["name"]) for row in expected]
 
 
 def test_a_result_answers_the_latest_call_with_its_id_before_it_on_its_own_branch(memory: Repository) -> None:
@@ -178,6 +198,37 @@ def test_a_tool_is_known_by_name_where_a_fork_answers_what_its_parent_asked(memo
     open_still = told(memory, "unanswered-tool-calls")
     assert open_still is not None
     assert open_still.to_dicts() == []
+
+
+def test_a_failed_call_is_told_of_each_copy_too_with_what_is_left_of_it(memory: Repository) -> None:
+    chat = memory.create(id="chat", principal="alice")
+    chat.append("assistant", "", tool_calls=[{"id": "k", "name": "bash", "arguments": {"n": 1}}], time=START)
+    chat.append("tool", "no", tool_results=[{"call_id": "k", "is_error": True}], time=START)
+    chat.persist()
+    other = memory.create(id="other")
+    other.append("user", "Look", time=START)
+    other.cherry_pick("chat", [0, 1])
+    other.persist()
+    memory.redact("chat", 1)
+    memory.summaries()
+    found = figured.answer(memory.workspace, queries.find("failed-tool-calls"), {}, failing.QUERIES)
+    assert found is not None
+    rows = [
+        (row["session"][19:], row["index"], row["name"], row["arguments"], row["answer"]) for row in found.to_dicts()
+    ]
+    assert rows == [("chat", 1, "bash", {"n": 1}, ""), ("other", 2, "bash", {"n": 1}, "no")]
+
+
+def test_the_id_of_a_fork_may_be_the_beginning_of_that_of_its_parent(memory: Repository) -> None:
+    chat = memory.create(id="chats", principal="alice")
+    chat.append("assistant", "", tool_calls=[{"id": "k", "name": "bash", "arguments": {}}], time=START)
+    chat.persist()
+    fork = chat.fork(id="chat")
+    fork.append("tool", "so", tool_results=[{"call_id": "k", "is_error": True}], time=START)
+    fork.persist()
+    memory.summaries()
+    for name, column in (("tool-time", "tool"), ("failed-tool-calls", "name")):
+        assert [row[column] for row in memory.select(name).to_dicts()] == ["bash"], name
 
 
 def test_a_tool_counts_once_with_its_seconds_however_often_its_answer_was_copied(memory: Repository) -> None:

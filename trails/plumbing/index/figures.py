@@ -254,7 +254,10 @@ def tool_answers(session_iri: str, turn: TurnRow) -> Iterator[tuple[Any, ...]]:
 
 def whole(session_iri: str, kept: str) -> str:
     """Return the IRI of a call of which is kept what follows the session's, where it is that session's own."""
-    return session_iri + kept if kept.startswith("/") else kept
+    return kept if kept.startswith(_SESSION) else session_iri + kept  # a longer id may begin with its own: "ab" and "a"
+
+
+_SESSION: Final = iris.session("")
 
 
 def _marks(count: int) -> str:
