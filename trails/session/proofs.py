@@ -16,7 +16,7 @@ from trails.integrity.note import verifier_key
 from trails.integrity.proofs import ConsistencyProof, TurnProof
 from trails.integrity.timestamps import stamped_if_asked
 from trails.integrity.witnesses import cosignatures
-from trails.model import VerifyReport
+from trails.model import Finding, VerifyReport
 from trails.plumbing import checkpoints, log_events, names, pack_upkeep, signatures, unfinished
 from trails.plumbing.asof import proven
 from trails.plumbing.index import checks as index_checks
@@ -98,12 +98,13 @@ class Proofs(Handle, public=True):
         asked = _Asked(wanted, None if kept is None else kept.size, only_new=since is not None)
         with moving(progress, "verifying") as move:
             report, beside = _verified(self._workspace, asked, move)
-        if wanted is None and not asked.only_new:
+        found = list[Finding]()
+        if asked.is_whole:
             numbers = {session_id: each.numbers for session_id, each in beside.items()}
-            found = index_checks.findings(self._workspace.index, store, numbers)
-            doubted = [session_id for session_id, each in beside.items() if each.pack_differs]
-            packed = pack_upkeep.findings(self._workspace.packs, reader, doubted)
-            report = report.model_copy(update={"findings": (*report.findings, *found, *packed)})
+            found += index_checks.findings(self._workspace.index, store, numbers)
+        doubted = [session_id for session_id, each in beside.items() if each.pack_differs]
+        found += pack_upkeep.findings(self._workspace.packs, reader, doubted)
+        report = report.model_copy(update={"findings": (*report.findings, *found)})
         report = self._with_unsigned(report, wanted, signers, required=require_signed)
         if kept is None:
             return report
@@ -162,11 +163,15 @@ class _Asked(NamedTuple):
     """The number of the log's lines that a checkpoint covers."""
     only_new: bool
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the store is."""
+        return self.session_id is None and not self.only_new
+
 
 def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> tuple[VerifyReport, Mapping[str, Told]]:
     store, reader = at.store, at.reader.unpacked
-    is_whole = asked.session_id is None and not asked.only_new
-    beside = Derived(store, at.packs, parts_of(at.index)) if is_whole else None
+    beside = Derived(store, at.packs, parts_of(at.index) if asked.is_whole else [])
     report, told = _looked(store, reader, asked, move, beside)
     if is_read_only(store):
         report = report if report.ok else _judged_beside(store, reader, asked, report)

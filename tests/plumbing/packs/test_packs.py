@@ -545,6 +545,12 @@ def test_verify_names_a_pack_that_says_other_than_the_store_and_vacuum_makes_it_
         assert store.load("plan")[3].content == "never said"
         report = store.proofs.verify()
         assert [(each.code, each.session_id) for each in report.findings] == [("pack-differs", "plan")]
+        store.load("plan").fork(id="fork").persist()
+        store.create(id="other").persist()
+        for asked in ("plan", "fork"):
+            found = store.verify(asked).findings
+            assert [(each.code, each.session_id) for each in found] == [("pack-differs", "plan")]
+        assert store.verify("other").ok
         store.maintenance.vacuum()
         assert store.load("plan").turns == tuple(turns)
         assert store.verify().ok
