@@ -550,6 +550,37 @@ def test_verify_says_where_turns_are_not_found_by_what_they_say(place: Path, lie
         assert [(finding.code, finding.session_id) for finding in store.verify().findings] == [("index-differs", "a")]
 
 
+@pytest.mark.parametrize(
+    "lie",
+    [
+        "UPDATE sessions SET project_name = 'other' WHERE id = 'a'",
+        "UPDATE sessions SET cost = cost + 0.5 WHERE id = 'a'",
+        "UPDATE turns SET day = day + 1",
+    ],
+)
+def test_verify_says_where_the_figures_say_other_than_the_store(place: Path, lie: str) -> None:
+    fill(place, "a")
+    assert _checked(place)
+    _forge(index_of(place) / FIGURES.name, lie)
+    with trails.open(place) as store:
+        assert [(finding.code, finding.session_id) for finding in store.verify().findings] == [("index-differs", "a")]
+
+
+def test_figures_that_name_sessions_which_they_do_not_have_answer_no_query(place: Path) -> None:
+    with trails.open(place, create=True) as store:
+        plan = store.create(id="a")
+        plan.append("assistant", "Look", tool_calls=[{"id": "c", "name": "ls", "arguments": {}}])
+        plan.append("tool", "two files", tool_call_id="c")
+        plan.persist()
+        said = store.select("tool-time").to_dicts()
+        assert [row["answers"] for row in said] == [1]
+    with trails.open(place) as store:
+        store.summaries()
+    _forge(index_of(place) / FIGURES.name, "UPDATE tool_answers SET session = 77")
+    with trails.open(place) as store:
+        assert store.select("tool-time").to_dicts() == said
+
+
 def _checked(place: Path) -> bool:
     with trails.open(place) as store:
         return store.verify().ok

@@ -28,11 +28,11 @@ _MADE_ANEW: Final = "the next one who lists, counts or searches has it made anew
 _FIGURES: Final = (
     (
         "SELECT id, 'session', created, principal, agent, branch, state, kind, label, key, parent, starts_at, title, project,"
-        " prompt, activity, own_turns, by_turns FROM sessions"
+        " project_name, prompt, activity, own_turns, by_turns FROM sessions"
     ),
     "SELECT s.id, 'meta', m.key, m.value FROM meta m JOIN sessions s ON s.number = m.session",
     (
-        "SELECT s.id, 'turn', t.place, t.time, t.copied, t.digest, t.writer, t.agent, t.lacks,"
+        "SELECT s.id, 'turn', t.place, t.time, t.day, t.copied, t.digest, t.writer, t.agent, t.lacks,"
         " t.length, t.answers"
         " FROM turns t JOIN sessions s ON s.number = t.session"
     ),
@@ -59,28 +59,16 @@ def numbers(parts: Iterable[Part], row: SessionRow, turns: Sequence[TurnRow]) ->
 
 def _figures(row: SessionRow, turns: Sequence[TurnRow]) -> Iterator[tuple[Any, ...]]:
     places, asked = len({turn.index for turn in turns}), figures.first_prompt(turns)
-    yield (
-        *(
-            row.id,
-            "session",
-            row.created,
-            row.principal,
-            row.agent,
-            row.branch,
-            row.state,
-            row.kind,
-            row.label,
-            row.key,
-        ),
-        *(row.parent, row.starts_at, row.title, row.project, None if asked is None else asked[0]),
-        *(figures.last_time(turns), places, row.starts_at + places),
-    )
+    said = (row.principal, row.agent, row.branch, row.state, row.kind, row.label, row.key, row.parent, row.starts_at)
+    named = (row.title, row.project, figures.project_name(row.project), None if asked is None else asked[0])
+    reached = (figures.last_time(turns), places, row.starts_at + places)
+    yield row.id, "session", row.created, *said, *named, *reached
     for key, value in (json.loads(row.meta) if row.meta else {}).items():
         yield row.id, "meta", key, figures.as_json(value)
     own = iris.session(row.id)
     for turn in turns:
-        _, place, time, _, _, copied, digest, writer, agent, lacks, length, answers = figures.turn_values(0, turn)
-        yield row.id, "turn", place, time, int(copied), digest, writer, agent, int(lacks), length, int(answers)
+        _, place, time, day, _, copied, digest, writer, agent, lacks, length, answers = figures.turn_values(0, turn)
+        yield row.id, "turn", place, time, day, int(copied), digest, writer, agent, int(lacks), length, int(answers)
         for told in figures.tool_calls(own, turn):
             yield row.id, "asks", *told
         for told in figures.tool_answers(own, turn):

@@ -107,13 +107,12 @@ class Writer:
 
     def put(self, row: SessionRow) -> None:
         """Write what the catalog says of a session, new or changed; what is here of its turns stays."""
-        name = None if row.project is None else PurePath(row.project).name or row.project
         created = FAR_PAST if row.created is None else row.created
         values = {
             "id": row.id, "tie": tie(row.id), "created": row.created, "principal": row.principal, "agent": row.agent,
             "branch": row.branch, "state": row.state, "kind": row.kind, "label": row.label, "key": row.key,
             "parent": row.parent, "starts_at": row.starts_at, "title": row.title, "project": row.project,
-            "project_name": name, "by_created": created, "by_activity": created, "by_turns": row.starts_at,
+            "project_name": project_name(row.project), "by_created": created, "by_activity": created, "by_turns": row.starts_at,
         }  # fmt: skip
         columns = ", ".join(values)
         marks = ", ".join(f":{each}" for each in values)
@@ -229,6 +228,15 @@ def last_time(turns: Iterable[TurnRow]) -> int | None:
 _AUTHORS: Final = ("urn:trails:principal:", "urn:trails:agent:")
 
 
+def project_name(project: str | None) -> str | None:
+    """Return what a project is found by, too: the name of its folder.
+
+    >>> project_name("/home/ada/tidepool"), project_name("/"), project_name(None)
+    ('tidepool', '/', None)
+    """
+    return None if project is None else PurePath(project).name or project
+
+
 def turn_values(number: int, turn: TurnRow) -> tuple[Any, ...]:
     """Return the row of a turn of a session."""
     short = int(turn.digest[:_SHORT] or "0", 16)
@@ -307,13 +315,13 @@ WITH counted AS (
     row_number() OVER (PARTITION BY digest ORDER BY rank, home, rowid) AS nth FROM calls
 ), spent AS (
   SELECT home, count(*) AS calls, count(*) - count(cost) AS unpriced, sum(input) AS input, sum(output) AS output,
-    sum(cache_read) AS cache_read, sum(cache_write) AS cache_write FROM counted WHERE nth = 1 GROUP BY home
+    sum(cache_read) AS cache_read, sum(cache_write) AS cache_write, sum(cost) AS cost FROM counted WHERE nth = 1 GROUP BY home
 )
 SELECT s.id FROM sessions s LEFT JOIN spent c ON c.home = s.id
 WHERE (s.calls, s.unpriced, s.input, s.output, s.cache_read, s.cache_write, s.by_tokens) IS NOT (
   ifnull(c.calls, 0), ifnull(c.unpriced, 0), ifnull(c.input, 0), ifnull(c.output, 0), ifnull(c.cache_read, 0),
   ifnull(c.cache_write, 0), ifnull(c.input, 0) + ifnull(c.output, 0)
-)
+) OR s.cost IS NULL OR abs(s.cost - ifnull(c.cost, 0)) > 1e-9 * max(1, s.cost)  -- in another order it may end in another digit
 """
 
 
