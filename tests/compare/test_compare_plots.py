@@ -321,6 +321,7 @@ def test_any_label_is_drawn_as_it_is(memory: Repository, tmp_path: Path, label: 
     memory.compare("s").plot(tmp_path / "s.png", color_by="meta.v")
 
 
+@pytest.mark.slow
 def test_drawing_needs_no_display_and_leaves_pyplot_alone(tmp_path: Path) -> None:
     script = (
         "import sys, trails\n"

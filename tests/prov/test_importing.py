@@ -226,6 +226,7 @@ def grown_by(report: VerifyReport, lines: int) -> VerifyReport:
     return report.model_copy(update={"records": report.records + 1, "log_lines": report.log_lines + lines})
 
 
+@pytest.mark.slow
 def test_no_query_no_export_and_no_check_takes_a_document_for_what_was_recorded(memory: Repository) -> None:
     store = memory
     everything(store)

@@ -143,6 +143,7 @@ def test_a_user_s_own_files_and_links_are_never_cleared(place: Path, tmp_path: P
     assert (elsewhere / "file").read_text() == "mine"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("place")
 def test_a_load_into_an_empty_store_is_done_or_not_begun_wherever_it_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

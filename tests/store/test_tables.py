@@ -154,6 +154,7 @@ store.query(_COUNT)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["to write", pytest.param("to read", marks=pytest.mark.slow)])
 def test_a_query_that_would_never_end_over_a_damage_ends_the_process_with_a_message(place: Path, how: str) -> None:
     ended = subprocess.run(

@@ -985,6 +985,7 @@ def test_a_forked_child_is_told_to_open_the_store_itself_and_takes_nothing_from_
     assert view.refresh()
 
 
+@pytest.mark.slow
 def test_where_no_more_files_can_be_opened_the_error_says_so_and_nothing_is_left(
     owner: EmbeddedStore, private: Path
 ) -> None:

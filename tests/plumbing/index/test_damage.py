@@ -13,7 +13,7 @@ import threading
 import zlib
 from collections import deque
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from tests.support.flipped import flip
 from trails import Repository
 from trails.errors import StoreFailed
 from trails.plumbing.index import keeper, sidefile, texts
-from trails.plumbing.index.keeper import FIGURES, PARTS, TEXTS
+from trails.plumbing.index.keeper import FIGURES, PARTS, TEXTS, Part
 from trails.store import maintenance
 from trails.store.applying import Applier
 
@@ -564,6 +564,28 @@ def test_verify_says_where_the_figures_say_other_than_the_store(place: Path, lie
     _forge(index_of(place) / FIGURES.name, lie)
     with trails.open(place) as store:
         assert [(finding.code, finding.session_id) for finding in store.verify().findings] == [("index-differs", "a")]
+
+
+@pytest.mark.parametrize("has_owner", [False, True])
+@pytest.mark.parametrize(
+    ("file", "lie"),
+    [
+        (FIGURES, "UPDATE sessions SET label = 'other' WHERE id = 'a'"),
+        (FIGURES, "DELETE FROM sessions WHERE id = 'a'"),
+        (TEXTS, "DELETE FROM runs"),
+    ],
+)
+def test_a_reader_that_has_asked_the_index_nothing_holds_it_against_the_store_too(
+    place: Path, run: Any, file: Part, lie: str, has_owner: bool
+) -> None:
+    fill(place, "a")
+    assert run("verify").exit_code == 0
+    _forge(index_of(place) / file.name, lie)
+    with trails.open(place) if has_owner else nullcontext():
+        with trails.open(place, read_only=True) as reader:
+            assert [(each.code, each.session_id) for each in reader.verify().findings] == [("index-differs", "a")]
+        said = run("verify")
+    assert (said.exit_code, "index-differs" in said.stdout) == (1, True)
 
 
 def test_figures_that_name_sessions_which_they_do_not_have_answer_no_query(place: Path) -> None:

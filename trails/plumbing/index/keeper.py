@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -32,6 +33,9 @@ _SMALL: Final = 32 << 20
 """Bytes of all files up to which closing a store brings them up to date for a single line: in some tens of milliseconds."""
 _LITTLE: Final = 200
 """Lines of the log that wait for others where the files are greater: whoever asks next reads them himself."""
+_LOOKS: Final = 20
+_PAUSE: Final = 0.02
+"""Looks at a file that its owner is just writing, and the seconds between two."""
 _MUCH: Final = 25_000
 """Lines that others wrote and that closing a store reads for them, in some ten seconds."""
 _WAITING: Final = {"resting": 100, "busy": 5_000}
@@ -461,20 +465,34 @@ class Index:
         ]
 
     def readable(self) -> list[Part]:
-        """Return which of these files this process may read: it is misled by no other."""
+        """Return which files there are that this process may read, and would answer from: nobody like it is misled by others."""
         try:
-            return self.there()
+            return [part for part in PARTS if self._is_believed(part)] if self._borrowed else self.there()
         except OSError:  # a folder that it may not look into
             return list(self._files)
+
+    def _is_believed(self, part: Part) -> bool:
+        """Tell whether another process's file is used here, or sealed and so near that it would be; its owner is waited for."""
+        path, place, left = self._path(part), NOTHING, _LOOKS if self._has_living_owner() else 1
+        while path is not None and path.exists() and left and (place := sidefile.sealed_place(path)) == NOTHING:
+            left -= 1
+            time.sleep(_PAUSE if left else 0)
+        near = abs(place.lines - self._store.log.reached.lines) <= _MUCH
+        return part in self._files or (place != NOTHING and near)
 
     def held(self, part: Part, ask: Callable[[SideFile], _Answer]) -> _Answer:
         """Return what a function finds in a file, brought up to date, while nobody commits; all bytes of it are read before."""
         self._store.quads(_NOTHING)
         with self._lock:
-            if (file := self._opened(part)).is_in_place:
+            if not (file := self._opened(part)).is_in_place:
+                if not file.is_whole():
+                    file.empty()
+            elif file.place == self._store.log.reached and file.is_whole():
+                answer = ask(file)
+                if file.is_as_left:
+                    return answer
+            if file.is_in_place:
                 self._copy(part)  # its owner may commit all the same
-            elif not file.is_whole():
-                file.empty()
             return at_one_moment(self._store, lambda: ask(self._up_to_date(part)))
 
     @contextmanager

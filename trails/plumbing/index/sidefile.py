@@ -258,6 +258,8 @@ class SideFile:
 
     def is_whole(self) -> bool:
         """Tell whether all bytes on disk are those that were sealed, whatever the witness says; true where none are sealed."""
+        if self._seen is not None:
+            return _is_as_sealed(self._seen.path)
         return self._path is None or not self._sealed or _is_as_sealed(self._path)
 
     def empty(self) -> None:
