@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import pyoxigraph as ox
@@ -41,21 +42,35 @@ def failed_calls(workspace: Workspace, given: Terms) -> list[Row] | None:
 def _failed(file: SideFile) -> list[_Failed] | None:
     """Return all answers that say so; None where the figures do not know how a tool is called."""
     own = {number: iris.session(session_id) for number, session_id in file.ask("SELECT number, id FROM sessions")}
-    found = list[_Failed]()
-    for number, place, digest, call in file.each(_ANSWERS):
-        session = own[number]
-        asked = None if call is None else figures.whole(session, call)
-        found.append(_Failed(session, place, iris.turn(session, place, brevity.whole(digest)), asked, None))
-    wanted = {each.call for each in found}
-    calls = ((figures.whole(own[number], call), name) for number, name, call in file.each(_NAMES))
-    names: dict[str | None, str | None] = {call: name for call, name in calls if call in wanted}
+    answered: dict[tuple[Any, ...], list[str | None]] = defaultdict(list)
+    for number, place, digest, call_id, call in file.each(_ANSWERS):
+        answered[number, place, digest, call_id].append(None if call is None else figures.whole(own[number], call))
+    wanted = {call for calls in answered.values() for call in calls}
+    asked = ((figures.whole(own[number], call), name) for number, name, call in file.each(_NAMES))
+    names: dict[str | None, str | None] = {call: name for call, name in asked if call in wanted}
     if None in names.values():
         return None
-    return [each._replace(name=names.get(each.call)) for each in found]
+    found = list[_Failed]()
+    for (number, place, digest, _), calls in answered.items():
+        session = own[number]
+        turn = iris.turn(session, place, brevity.whole(digest))
+        found += (_Failed(session, place, turn, call, names.get(call)) for call in _known(calls, names))
+    return found
+
+
+def _known(calls: Sequence[str | None], names: Mapping[str | None, str | None]) -> Iterator[str | None]:
+    """Yield the calls that a turn's answers to one id are of: those that are known or, of each answer, none.
+
+    A copy answers the call that was made and the copy of it, of which the first may be gone.
+    """
+    each = list(dict.fromkeys(calls))
+    known = [call for call in each if call in names] or [None]
+    for _ in range(len(calls) // len(each)):
+        yield from known
 
 
 _NAMES: Final = "SELECT session, name, call FROM tool_calls"
-_ANSWERS: Final = "SELECT session, place, digest, call FROM tool_answers WHERE failed"
+_ANSWERS: Final = "SELECT session, place, digest, id, call FROM tool_answers WHERE failed"
 
 
 def _rows(store: Matching, failed: _Failed) -> Iterator[Row]:

@@ -219,6 +219,24 @@ def test_a_failed_call_is_told_of_each_copy_too_with_what_is_left_of_it(memory: 
     assert rows == [("chat", 1, "bash", {"n": 1}, ""), ("other", 2, "bash", {"n": 1}, "no")]
 
 
+def test_a_failed_answer_is_told_once_where_the_call_is_gone_of_which_its_session_has_a_copy(
+    memory: Repository,
+) -> None:
+    chat = memory.create(id="chat", principal="alice")
+    chat.append("assistant", "", tool_calls=[{"id": "k", "name": "bash", "arguments": {"n": 1}}], time=START)
+    chat.persist()
+    fork = chat.fork(id="fork")
+    fork.append("tool", "no", tool_results=[{"call_id": "k", "is_error": True}], time=START)
+    fork.persist()
+    fork.detach()
+    memory.delete("chat")
+    memory.summaries()
+    found = figured.answer(memory.workspace, queries.find("failed-tool-calls"), {}, failing.QUERIES)
+    assert found is not None
+    assert [tuple(row) for row in found] == [tuple(row) for row in _over_turns(memory, "failed-tool-calls")]
+    assert [(row["session"][19:], row["index"], row["name"]) for row in found.to_dicts()] == [("fork", 1, "bash")]
+
+
 def test_the_id_of_a_fork_may_be_the_beginning_of_that_of_its_parent(memory: Repository) -> None:
     chat = memory.create(id="chats", principal="alice")
     chat.append("assistant", "", tool_calls=[{"id": "k", "name": "bash", "arguments": {}}], time=START)

@@ -102,6 +102,10 @@ def findings(index: Index, store: QuadStore, told: Mapping[str, Numbers]) -> lis
 def _of_part(index: Index, store: QuadStore, part: Part, told: Mapping[str, Numbers]) -> Iterator[Finding]:
     try:
         differing = index.held(part, lambda file: _differing(file, store, part, told))
+    except sidefile.NotAsSealed:
+        what = f"{part.name} of the index has other bytes than were sealed, and answers out of it may have been wrong"
+        yield Finding(code="index-damaged", message=f"{what}: `trails store vacuum` makes it anew")
+        return
     except (TrailsError, ValueError):
         return
     except (sqlite3.Error, OSError) as error:

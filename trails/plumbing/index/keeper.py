@@ -110,8 +110,8 @@ class Index:
         self._erasing = 0
         """How many are taking something out of the store just now: nothing is sealed meanwhile."""
         self._files: dict[Part, SideFile] = {}
-        self._copies = False
-        """Whether files of another process are copied: one was changed while it was read."""
+        self._copies: set[Part] = set()
+        """Files of another process that are copied: one was changed while it was read, or has other bytes than were sealed."""
         self._began = store.log.reached
         self._keeper: threading.Thread | None = None
         self.progress: Progress | bool | None = None
@@ -162,8 +162,8 @@ class Index:
         return ask(self._up_to_date(part))
 
     def _copy(self, part: Part) -> None:
-        """Let go of another process's file that is read in its place: from now on such files are copied."""
-        self._copies = True
+        """Let go of another process's file that is read in its place: from now on it is copied."""
+        self._copies.add(part)
         self._files.pop(part).close()
 
     def figures(self, ask: Callable[[SideFile], _Answer]) -> _Answer:
@@ -187,7 +187,7 @@ class Index:
     def _opened(self, part: Part) -> SideFile:
         if part not in self._files:
             waits = self._has_living_owner()
-            at = self._store.log.reached if self._borrowed and not (waits or self._copies) else None
+            at = self._store.log.reached if self._borrowed and not (waits or part in self._copies) else None
             self._files[part] = SideFile(self._path(part), part.schema, borrowed=self._borrowed, waits=waits, at=at)
             if self._now is not None:
                 self._take_over(part, self._now)
@@ -481,19 +481,29 @@ class Index:
         return part in self._files or (place != NOTHING and near)
 
     def held(self, part: Part, ask: Callable[[SideFile], _Answer]) -> _Answer:
-        """Return what a function finds in a file, brought up to date, while nobody commits; all bytes of it are read before."""
+        """Return what a function finds in a file, brought up to date, while nobody commits; all bytes of it are read before.
+
+        Raises `NotAsSealed` for one that was believed, and has other bytes: it is begun anew, or not believed here any more.
+        """
         self._store.quads(_NOTHING)
         with self._lock:
-            if not (file := self._opened(part)).is_in_place:
-                if not file.is_whole():
-                    file.empty()
-            elif file.place == self._store.log.reached and file.is_whole():
+            file = self._opened(part)
+            if file.is_as_left and not file.is_whole():
+                self._believe_no_more(part, file)
+                raise sidefile.NotAsSealed
+            if file.is_in_place and file.place == self._store.log.reached:
                 answer = ask(file)
                 if file.is_as_left:
                     return answer
             if file.is_in_place:
                 self._copy(part)  # its owner may commit all the same
             return at_one_moment(self._store, lambda: ask(self._up_to_date(part)))
+
+    def _believe_no_more(self, part: Part, file: SideFile) -> None:
+        if file.is_in_place:
+            self._copy(part)
+        else:
+            file.empty()
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:

@@ -67,6 +67,10 @@ _LOOKING: Final = ("PRAGMA mmap_size = 0", "PRAGMA temp_store = MEMORY", "PRAGMA
 _PLACE: Final = "CREATE TABLE IF NOT EXISTS place (lines INTEGER, size INTEGER, link TEXT)"
 
 
+class NotAsSealed(Exception):
+    """A file of which nobody is known to have changed it has other bytes than were sealed: the disk changed them."""
+
+
 class SideFile:
     """A SQLite file of the index, open; in memory where there is no `path`, or where that must not be written to."""
 
