@@ -28,7 +28,7 @@ def write(stores: Sequence[str], seconds: float) -> list[list[float]]:
         writers = [ended.enter_context(started(store, f"s{number}", seconds)) for number, store in enumerate(stores)]
         for writer in writers:
             go(writer)
-        return [json.loads(writer.communicate()[0]) for writer in writers]
+        return [wrote(writer) for writer in writers]
 
 
 def started(store: str, session: str, seconds: float, rate: int = 0) -> subprocess.Popen[str]:
@@ -45,6 +45,12 @@ def go(writer: subprocess.Popen[str]) -> None:
     assert writer.stdin is not None
     writer.stdin.write("go\n")
     writer.stdin.flush()
+
+
+def wrote(writer: subprocess.Popen[str]) -> list[float]:
+    """Wait until a process has written, and return the seconds that each commit took; it closes its store after that."""
+    assert writer.stdout is not None
+    return json.loads(writer.stdout.readline())  # type: ignore[no-any-return] # as it writes them
 
 
 def _write(store: str, session_id: str, seconds: float, rate: int) -> None:

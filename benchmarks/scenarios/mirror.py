@@ -72,7 +72,7 @@ def _following(setting: Setting) -> Result:
             there = Endpoint(url)
             _wait_until(there, 0)
             writing.go(writer)
-            writer.wait()
+            writing.wrote(writer)
             ended, had = time.perf_counter(), _turns(there)
             with trails.open(place, read_only=True) as store:
                 written = len(store.load("s"))
