@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import selectors
-import ssl
 import threading
 import time
 import urllib.error
@@ -30,9 +29,8 @@ class _Kept(NamedTuple):
 class Connections:
     """Connections to servers that wait for the next request, each for one thread at a time."""
 
-    def __init__(self, context: ssl.SSLContext | None = None) -> None:
-        """`context` is what TLS is checked by; by default what the system trusts."""
-        self._context = context
+    def __init__(self) -> None:
+        """Begin with none."""
         self._kept: dict[tuple[str, str], list[_Kept]] = {}
         self._lock = threading.Lock()
 
@@ -78,9 +76,7 @@ class Connections:
                 return kept.connection
             kept.connection.close()
         scheme, host = place
-        if scheme == "https":
-            return HTTPSConnection(host, timeout=timeout, context=self._context)
-        return HTTPConnection(host, timeout=timeout)
+        return (HTTPSConnection if scheme == "https" else HTTPConnection)(host, timeout=timeout)
 
     def _waiting(self, place: tuple[str, str]) -> _Kept | None:
         with self._lock:
@@ -88,8 +84,8 @@ class Connections:
             return many.pop() if many else None
 
 
-class Http(urllib.request.HTTPHandler):
-    """Sends what goes to http over connections that are kept."""
+class Keeping(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Sends what an opener is given over connections that are kept; through a proxy's tunnel each has its own."""
 
     def __init__(self, connections: Connections) -> None:
         """Take where connections are kept."""
@@ -99,15 +95,6 @@ class Http(urllib.request.HTTPHandler):
     def http_open(self, req: urllib.request.Request) -> addinfourl:  # type: ignore[override]
         """Send a request."""
         return self._connections.send("http", req)
-
-
-class Https(urllib.request.HTTPSHandler):
-    """Sends what goes to https over connections that are kept; through a proxy's tunnel each has its own."""
-
-    def __init__(self, connections: Connections) -> None:
-        """Take where connections are kept."""
-        super().__init__()
-        self._connections = connections
 
     def https_open(self, req: urllib.request.Request) -> addinfourl:  # type: ignore[override]
         """Send a request."""

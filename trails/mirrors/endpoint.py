@@ -18,7 +18,7 @@ import pyoxigraph as ox
 
 from trails import queries
 from trails.errors import InvalidInput, MirrorFailed
-from trails.mirrors.connections import Connections, Http, Https
+from trails.mirrors.connections import Connections, Keeping
 from trails.mirrors.servers import SERVERS, Kind, Server, checked, endpoints, kind_of, without_secrets
 
 USER: Final = "TRAILS_MIRROR_USER"
@@ -123,9 +123,7 @@ class Endpoint:
         self._is_named = bool(user)
         kept = Connections()
         weakref.finalize(self, kept.close)
-        self._open = urllib.request.build_opener(
-            _NoRedirect, _Digest(known), _Basic(known), Http(kept), Https(kept)
-        ).open
+        self._open = urllib.request.build_opener(_NoRedirect, _Digest(known), _Basic(known), Keeping(kept)).open
         self.location = bare
         self.kind: Kind = server or self._told(bare)
         self.server: Server = SERVERS[self.kind]

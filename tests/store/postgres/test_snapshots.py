@@ -105,6 +105,15 @@ def test_a_snapshot_that_is_being_made_is_given_up_for_a_vacuum(
         assert len(first) == 203
 
 
+def while_another_is_kept(other: Server, part: bytes) -> Iterator[bytes]:
+    """A snapshot's part, and then a later snapshot that another process keeps before the first one is there."""
+    yield part
+    keeping = threading.Thread(target=lambda: other.keep_snapshot(3, [b"three"]), daemon=True)
+    keeping.start()
+    keeping.join(10)
+    assert not keeping.is_alive()
+
+
 def test_who_keeps_a_snapshot_waits_for_nobody_who_keeps_another(url: str) -> None:
     """Each waited for the rows that the other had dropped: one of them was ended by the server, a second later."""
     with closing(open_store(url, create=True)) as store:
@@ -112,15 +121,7 @@ def test_who_keeps_a_snapshot_waits_for_nobody_who_keeps_another(url: str) -> No
             store.commit(Change(add=[_quad(number)]))
         first, second = log_of(store).server.another(), log_of(store).server.another()
         first.keep_snapshot(1, [b"one"])
-        other = threading.Thread(target=lambda: second.keep_snapshot(3, [b"three"]), daemon=True)
-
-        def parts() -> Iterator[bytes]:
-            yield b"two"
-            other.start()
-            other.join(10)
-            assert not other.is_alive()
-
-        first.keep_snapshot(2, parts())
+        first.keep_snapshot(2, while_another_is_kept(second, b"two"))
         assert first.snapshot() == (3, [b"three"])
         first.keep_snapshot(3, [b"again", b"three"])
         assert first.snapshot() == (3, [b"again", b"three"])
@@ -134,15 +135,7 @@ def test_who_keeps_a_snapshot_in_place_of_one_of_the_same_record_waits_for_nobod
             store.commit(Change(add=[_quad(number)]))
         first, second = log_of(store).server.another(), log_of(store).server.another()
         first.keep_snapshot(2, [b"two", b"of it"])
-        other = threading.Thread(target=lambda: second.keep_snapshot(3, [b"three"]), daemon=True)
-
-        def parts() -> Iterator[bytes]:
-            yield b"two again"
-            other.start()
-            other.join(10)
-            assert not other.is_alive()
-
-        first.rewrite(2, lambda _: None, parts(), vacuumed=False)
+        first.rewrite(2, lambda _: None, while_another_is_kept(second, b"two again"), vacuumed=False)
         assert first.snapshot() == (3, [b"three"])
         first.keep_snapshot(3, [b"again"])
         assert first.snapshot() == (3, [b"again"])

@@ -33,9 +33,6 @@ _SMALL: Final = 32 << 20
 """Bytes of all files up to which closing a store brings them up to date for a single line: in some tens of milliseconds."""
 _LITTLE: Final = 200
 """Lines of the log that wait for others where the files are greater: whoever asks next reads them himself."""
-_LOOKS: Final = 20
-_PAUSE: Final = 0.02
-"""Looks at a file that its owner is just writing, and the seconds between two."""
 _MUCH: Final = 25_000
 """Lines that others wrote and that closing a store reads for them, in some ten seconds."""
 _WAITING: Final = {"resting": 100, "busy": 5_000}
@@ -473,10 +470,10 @@ class Index:
 
     def _is_believed(self, part: Part) -> bool:
         """Tell whether another process's file is used here, or sealed and so near that it would be; its owner is waited for."""
-        path, place, left = self._path(part), NOTHING, _LOOKS if self._has_living_owner() else 1
+        path, place, left = self._path(part), NOTHING, sidefile.TRIES if self._has_living_owner() else 1
         while path is not None and path.exists() and left and (place := sidefile.sealed_place(path)) == NOTHING:
             left -= 1
-            time.sleep(_PAUSE if left else 0)
+            time.sleep(sidefile.PAUSE if left else 0)
         near = abs(place.lines - self._store.log.reached.lines) <= _MUCH
         return part in self._files or (place != NOTHING and near)
 

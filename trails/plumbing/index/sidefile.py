@@ -43,8 +43,8 @@ from trails.store.syncing import sync_data, sync_folder
 
 FORMATS: Final = {"figures.db": 7, "texts.db": 8}
 """Rises with every change of what a file of the index holds; one of another format is made anew."""
-_TRIES: Final = 20
-_PAUSE: Final = 0.02
+TRIES: Final = 20
+PAUSE: Final = 0.02
 """Seconds between two looks at a file that its owner may be writing, which takes it some milliseconds as a rule."""
 _SUMS: Final = 3
 """How much of a seal is about the file's bytes."""
@@ -104,7 +104,7 @@ class SideFile:
         if path is None:
             return self._made(":memory:")
         if borrowed:
-            return self._borrowed(path, _TRIES if waits else 1)
+            return self._borrowed(path, TRIES if waits else 1)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             self._stamp = _stamp_of(path)
@@ -153,7 +153,7 @@ class SideFile:
             if not os.access(path, os.R_OK):
                 break
             if left:
-                sleep(_PAUSE)
+                sleep(PAUSE)
         return self._made(":memory:")
 
     def _in_place(self, path: Path) -> sqlite3.Connection | None:
