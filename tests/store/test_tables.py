@@ -39,7 +39,7 @@ def _tables(place: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("read_only", [False, True], ids=["to write", "to read"])
-def test_one_bit_of_any_table_is_told_when_the_store_is_opened(place: Path, read_only: bool) -> None:
+def test_one_bit_of_any_table_is_told_when_the_store_is_opened(place: Path, tmp_path: Path, read_only: bool) -> None:
     tables = _tables(place)
     assert len(tables) > 5
     for table in tables:
@@ -47,8 +47,9 @@ def test_one_bit_of_any_table_is_told_when_the_store_is_opened(place: Path, read
         flip(table, at)
         with pytest.raises(StoreFailed, match=rf"{table.name} is damaged"):
             trails.open(place, read_only=read_only)
-        flip(table, at)
-        with trails.open(place, read_only=read_only) as store:  # it has another time, and the bytes that were written
+        flip(table, at)  # it has another time, and the bytes that were written
+        mended = shutil.copytree(place, tmp_path / table.stem)  # an engine that has a store merges its tables
+        with trails.open(mended, read_only=read_only) as store:
             assert len(store.load("plan").turns) == 300
 
 
