@@ -15,6 +15,9 @@ from trails.store.frames import CommitRecord
 
 START: Final = bytes(32)
 """What stands for the digest of the record before the first one."""
+_SMALL: Final = (13, 6)
+_GREAT: Final = (15, 8)
+"""How far back a packer looks, as a power of two bytes, and how much memory it takes (zlib's windowBits and memLevel)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,10 @@ class Row:
             frames.unpacked(zlib.decompress(self.body), self.flags & frames.BULK), leaves=lines_of(self.leaves)
         )
 
+    def values(self) -> tuple[object, ...]:
+        """Return what the columns of a row have, in their order."""
+        return tuple(getattr(self, name) for name in self.__slots__)
+
     def follows(self, number: int, digest: bytes) -> bool:
         """Tell whether this row is whole and the one after the row with that number and digest."""
         return self.number == number + 1 and self.digest == _chained(digest, self)
@@ -53,19 +60,25 @@ def row(record: CommitRecord, commit_id: str, number: int, previous: bytes) -> R
     body = replace(record, leaves=()).payload()
     leaves = "\n".join(record.leaves).encode()
     flags = record.flags & (frames.BULK | frames.ERASES)
-    made = Row(number, commit_id, flags, leaves, zlib.compress(body, 1), _digest(body), b"")
+    made = Row(number, commit_id, flags, leaves, _packed(body), _digest(body), b"")
     return replace(made, digest=_chained(previous, made))
 
 
 def rewritten(row: Row, record: CommitRecord) -> Row:
     """Return a row whose body tells only what a record does, in its place in the chain."""
     body = replace(record, leaves=()).payload()
-    return replace(row, body=zlib.compress(body, 1), rewritten=_digest(body))
+    return replace(row, body=_packed(body), rewritten=_digest(body))
 
 
 def lines_of(leaves: bytes) -> tuple[str, ...]:
     """Return the lines of leaves that a row has."""
     return tuple(leaves.decode().split("\n")) if leaves else ()
+
+
+def _packed(body: bytes) -> bytes:
+    """Compress a body. Of a small one most of the work would be to make room for looking back 32 kB."""
+    packing = zlib.compressobj(1, zlib.DEFLATED, *(_SMALL if len(body) <= 1 << _SMALL[0] else _GREAT))
+    return packing.compress(body) + packing.flush()
 
 
 def _chained(previous: bytes, row: Row) -> bytes:

@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple
 from datetime import datetime
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -245,7 +244,7 @@ class Server:
         last = rows[-1]
         with self._asked() as connection, connection.pipeline(), connection.cursor() as cursor:
             for row in rows:
-                cursor.execute(statements.ADD, (self.id, *astuple(row)))
+                cursor.execute(statements.ADD, (self.id, *row.values()))
             cursor.execute(statements.MOVE, (last.number, last.digest, _due(rows), self.id))
             cursor.execute(statements.TELL, (f"{self.id} {last.number}",))
             cursor.execute("COMMIT")
@@ -261,14 +260,12 @@ class Server:
     def append_at_once(self, rows: Sequence[Row], number: int, digest: bytes) -> bool:
         """Write records without a lock, in one trip, where the log still ends as given; else write nothing and return False."""
         self._doubts = False
-        last, due = rows[-1], _due(rows)
-        values = [value for row in rows for value in astuple(row)]
+        last = rows[-1]
+        known = (last.number, last.digest, _due(rows), self.id, number, digest)
+        values = [value for row in rows for value in row.values()]
         with self._asked() as connection:
-            with connection.pipeline():
-                known = (last.number, last.digest, due, self.id, number, digest)
-                done = connection.execute(statements.at_once(len(rows)).encode(), (*known, *values))
-                connection.execute(statements.TELL, (f"{self.id} {last.number}",))
-            written = done.rowcount == len(rows)
+            done = connection.execute(statements.at_once(len(rows)), (*known, *values, f"{self.id} {last.number}"))
+            written = done.rowcount == 1
         if written:
             self._refuse_doubts()
         return written

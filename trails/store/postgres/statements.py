@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 FORMAT: Final = 1
@@ -51,14 +52,16 @@ _MOVED: Final = """WITH moved AS (UPDATE trails_stores SET head = %s, digest = %
 _ROW: Final = "(CAST(%s AS bigint), %s, CAST(%s AS integer), %s, %s, %s, %s, CAST(%s AS bytea))"
 
 
-def at_once(rows: int) -> str:
+@cache
+def at_once(rows: int) -> bytes:
     """Return the statement that appends so many rows where the log still ends as its writer knows it, and else nothing.
 
-    Its parameters are the new head, digest and due, the store, the head and digest that are known, and then each row.
+    It has one row where it did. Its parameters are the new head, digest and due, the store, the head and digest that are
+    known, then each row, and what those who listen are told.
     """
-    return f"""{_MOVED} INSERT INTO trails_records (store, {_COLUMNS})
+    return f"""{_MOVED}, added AS (INSERT INTO trails_records (store, {_COLUMNS})
         SELECT moved.id, {", ".join(f"row.{each}" for each in _COLUMNS.split(", "))} FROM moved CROSS JOIN
-        (VALUES {", ".join([_ROW] * rows)}) AS row ({_COLUMNS})"""  # noqa: S608 - constants
+        (VALUES {", ".join([_ROW] * rows)}) AS row ({_COLUMNS})) SELECT pg_notify('trails', %s) FROM moved""".encode()  # noqa: S608 - constants
 
 
 SETTINGS: Final = """SELECT current_setting('server_version'), current_setting('fsync'),
