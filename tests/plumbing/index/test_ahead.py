@@ -123,5 +123,5 @@ def test_a_view_of_a_store_is_read_by_processes_too(place: Path, asked: list[Seq
     finally:
         store.close()
     assert read["no such session"] == ahead.Said(None, [])
-    assert [turn.index for turn in read["plan"].turns][:2] == [0, 1]
+    assert [turn.place for turn in read["plan"].turns][:2] == [0, 1]
     assert asked == [["plan", "no such session"]]

@@ -7,6 +7,7 @@ import json
 import marshal
 import os
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -58,7 +59,7 @@ def numbers(parts: Iterable[Part], row: SessionRow, turns: Sequence[TurnRow]) ->
 
 
 def _figures(row: SessionRow, turns: Sequence[TurnRow]) -> Iterator[tuple[Any, ...]]:
-    places, asked = len({turn.index for turn in turns}), figures.first_prompt(turns)
+    places, asked = len({turn.place for turn in turns}), figures.first_prompt(turns)
     said = (row.principal, row.agent, row.branch, row.state, row.kind, row.label, row.key, row.parent, row.starts_at)
     named = (row.title, row.project, figures.project_name(row.project), None if asked is None else asked[0])
     reached = (figures.last_time(turns), places, row.starts_at + places)
@@ -80,11 +81,7 @@ def _figures(row: SessionRow, turns: Sequence[TurnRow]) -> Iterator[tuple[Any, .
 def _texts(row: SessionRow, turns: Sequence[TurnRow]) -> Iterator[tuple[Any, ...]]:
     start = len(iris.session(row.id))
     for turn in turns:
-        yield row.id, "turn", _plain(texts.kept_of(turn, start))
-
-
-def _plain(kept: texts.Kept) -> str:
-    return json.dumps(kept)
+        yield row.id, *texts.kept_of(turn, start)
 
 
 _told: Final = {FIGURES: _figures, TEXTS: _texts}
@@ -121,8 +118,7 @@ def _of_part(index: Index, store: QuadStore, part: Part, told: Mapping[str, Numb
 
 
 def _differing(file: SideFile, store: QuadStore, part: Part, told: Mapping[str, Numbers]) -> list[str]:
-    kept = _kept(file, part)
-    wrong = set(figures.wrong_sums(file) if part == FIGURES else texts.wrong_runs(file))
+    kept, wrong = _in_figures(file) if part == FIGURES else _in_texts(file)
     for session_id in {*kept, *told}:
         known = told.get(session_id, {}).get(part.name, 0)
         if kept.get(session_id, 0) != known:
@@ -137,18 +133,22 @@ def _now(store: QuadStore, part: Part, session_id: str) -> int:
     return 0 if row is None else numbers([part], row, all_turns(store, row))[part.name]
 
 
-def _kept(file: SideFile, part: Part) -> dict[str, int]:
-    """Return by session id a number that stands for all that a file says of it, in whatever order."""
-    found: dict[str, int] = {}
-    for row in _all_rows(file, part):
-        found[row[0]] = found.get(row[0], 0) + _number(row)
-    return found
+def _in_figures(file: SideFile) -> tuple[dict[str, int], set[str]]:
+    """Return by session id a number that stands for all that is said of it, in whatever order, and those whose sums are wrong."""
+    found: dict[str, int] = defaultdict(int)
+    for row in chain.from_iterable(map(file.each, _FIGURES)):
+        found[row[0]] += _number(row)
+    return found, set(figures.wrong_sums(file))
 
 
-def _all_rows(file: SideFile, part: Part) -> Iterator[tuple[Any, ...]]:
-    if part == FIGURES:
-        return chain.from_iterable(map(file.each, _FIGURES))
-    return ((session_id, "turn", _plain(kept)) for session_id, kept in texts.all_kept(file))
+def _in_texts(file: SideFile) -> tuple[dict[str, int], set[str]]:
+    """Return by session id a number that stands for all that it says, and those with a turn that is not found."""
+    found, wrong = defaultdict[str, int](int), set[str]()
+    for session_id, turns, is_found in texts.all_runs(file):
+        found[session_id] += sum(_number((session_id, *turn)) for turn in turns)
+        if not is_found:
+            wrong.add(session_id)
+    return found, wrong
 
 
 def _number(row: tuple[Any, ...]) -> int:

@@ -166,7 +166,7 @@ class Writer:
                 "UPDATE sessions SET prompt = ?, prompt_at = ? WHERE number = ? AND prompt IS NULL", (*asked, number)
             )
         latest = last_time(turns)
-        places = len({turn.index for turn in turns})
+        places = len({turn.place for turn in turns})
         self._database.execute(
             "UPDATE sessions SET own_turns = own_turns + ?, by_turns = starts_at + own_turns + ?,"
             " activity = CASE WHEN ? IS NULL OR activity > ? THEN activity ELSE ? END WHERE number = ?",
@@ -217,7 +217,7 @@ UPDATE turns SET counts = 1 WHERE rowid IN (
 
 def first_prompt(turns: Iterable[TurnRow]) -> tuple[str, int] | None:
     """Return what a user first asked in turns, and the index of that."""
-    return next(((turn.prompt, turn.index) for turn in turns if turn.role == "user" and turn.prompt), None)
+    return next(((turn.prompt, turn.place) for turn in turns if turn.role == "user" and turn.prompt), None)
 
 
 def last_time(turns: Iterable[TurnRow]) -> int | None:
@@ -243,13 +243,13 @@ def turn_values(number: int, turn: TurnRow) -> tuple[Any, ...]:
     writer, agent = (turn.author if turn.author.startswith(kind) else None for kind in _AUTHORS)
     when = (turn.time, _day(turn.time))
     what = (turn.lacks, turn.length, turn.role == "assistant")
-    return number, turn.index, *when, not turn.is_copy, turn.is_copy, short, writer, agent, *what
+    return number, turn.place, *when, not turn.is_copy, turn.is_copy, short, writer, agent, *what
 
 
 def tool_calls(session_iri: str, turn: TurnRow) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of the calls that a turn of a session asks for."""
     for each in turn.asks:
-        yield turn.index, each.call_id, each.name, each.iri.removeprefix(session_iri)
+        yield turn.place, each.call_id, each.name, each.iri.removeprefix(session_iri)
 
 
 def tool_answers(session_iri: str, turn: TurnRow) -> Iterator[tuple[Any, ...]]:
@@ -257,7 +257,7 @@ def tool_answers(session_iri: str, turn: TurnRow) -> Iterator[tuple[Any, ...]]:
     for each in turn.answers:
         told = (each.is_error, each.is_refused, each.began, each.ended)
         call = None if each.call is None else each.call.removeprefix(session_iri)
-        yield turn.index, each.call_id, brief(each.digest), each.rank, *told, call
+        yield turn.place, each.call_id, brief(each.digest), each.rank, *told, call
 
 
 def whole(session_iri: str, kept: str) -> str:

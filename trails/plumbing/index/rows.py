@@ -6,15 +6,16 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, product
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, parts, vocab
 from trails.decoding import decodes
 from trails.integrity.chain import StoredTurn
-from trails.model import ModelCall, ToolResult
+from trails.model import Facts, ModelCall, ToolResult
 from trails.plumbing.index.moments import micros
 from trails.plumbing.index.said import Said, strings
 from trails.records.sessions import decode_records
@@ -34,6 +35,7 @@ _BESIDE: Final = (vocab.GENERATED_BY, vocab.HAS_RESULT)
 _ANSWERING: Final = (vocab.TOOL_RESULT_OF, vocab.ANSWERS_COPY)
 _ASSISTANT: Final = "assistant"
 _Tokens = tuple[int | None, int | None, int | None, int | None]
+_UNKNOWN: Final[_Tokens] = (None, None, None, None)
 _Said = Mapping[NamedNode, Sequence[Any]]
 """The objects of one subject, by predicate."""
 
@@ -109,19 +111,18 @@ class AnswerRow:
     """The IRI of the call that it answers, where that is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnRow:
-    """A turn that a session owns, with what may be found in it."""
+class TurnRow(NamedTuple):
+    """A turn that a session owns, with what may be found in it. Made for each turn of a store: a dataclass takes longer."""
 
     iri: str
-    index: int
+    place: int
+    """The turn's index in its transcript."""
     role: str
     author: str
     time: int | None
     digest: str
     is_copy: bool
-    prompt: str
-    """The beginning of what a person would read of it, on one line; nothing for what is redacted."""
+    is_redacted: bool
     said: Said
     stored: str | None
     """Its content as it is stored, where that is not just what is shown: JSON, or what is left of what is redacted."""
@@ -130,8 +131,14 @@ class TurnRow:
     """Whether it lacks what others have: a time, an assistant's turn its model, a model call its usage."""
     length: int
     """Characters of its content as it is stored; 0 for what is redacted."""
-    asks: tuple[AskRow, ...]
-    answers: tuple[AnswerRow, ...]
+    asks: tuple[AskRow, ...] = ()
+    answers: tuple[AnswerRow, ...] = ()
+
+    @property
+    def prompt(self) -> str:
+        """The beginning of what a person would read of it, on one line; nothing for what is redacted."""
+        plain = "" if self.is_redacted else self.said.shown
+        return one_line(plain[: 4 * PROMPT_LENGTH])[:PROMPT_LENGTH]
 
 
 @decodes
@@ -212,6 +219,24 @@ def _by_subject(quads: Iterable[Quad]) -> dict[NamedNode, dict[NamedNode, list[A
     return found
 
 
+def plain_turn(
+    *,
+    iri: str,
+    place: int,
+    role: str,
+    author: str,
+    time: int | None,
+    digest: str,
+    text: str,
+    structured: bool,
+    redacted: bool,
+) -> TurnRow:
+    """Return a turn of a graph that holds what turns are written as, of which no more is recorded than is given here."""
+    said, stored = _said(text, (), structured=structured, redacted=redacted), text if structured or redacted else None
+    lacks = time is None or role == _ASSISTANT
+    return TurnRow(iri, place, role, author, time, digest, False, redacted, said, stored, (), lacks, len(text))
+
+
 @decodes
 def written_turns(row: SessionRow, turns: Iterable[StoredTurn], answered: Mapping[str, str]) -> list[TurnRow]:
     """Return all turns that a session owns, as `all_turns` does, of a graph that was seen to hold what turns are written as.
@@ -222,34 +247,37 @@ def written_turns(row: SessionRow, turns: Iterable[StoredTurn], answered: Mappin
 
 
 def _written_turn(row: SessionRow, turn: StoredTurn, answered: Mapping[str, str]) -> TurnRow:
-    facts = turn.facts
-    calls = tuple((call.name, call.arguments or "") for call in facts.tool_calls)
-    what = _said(turn.text, calls, structured=turn.structured, redacted=turn.redacted)
-    time = micros(turn.time)
-    made = () if facts.model_call is None else (_made_call(row, turn, facts.model_call, time),)
-    plain = "" if turn.redacted else what.shown
-    return TurnRow(
+    plain = plain_turn(
         iri=turn.iri,
-        index=turn.index,
+        place=turn.index,
         role=turn.role,
         author=turn.author_iri,
-        time=time,
+        time=micros(turn.time),
         digest=turn.digest,
-        is_copy=False,
-        prompt=one_line(plain[: 4 * PROMPT_LENGTH])[:PROMPT_LENGTH],
-        said=what,
-        stored=turn.text if turn.structured or turn.redacted else None,
-        calls=made,
-        lacks=time is None or _lacks(turn.role, facts.model_call),
-        length=len(turn.text),
-        asks=tuple(
-            AskRow(iris.tool_call(turn.iri, at), call.id, call.name) for at, call in enumerate(facts.tool_calls)
+        text=turn.text,
+        structured=turn.structured,
+        redacted=turn.redacted,
+    )
+    return with_facts(row, plain, turn.facts, answered)
+
+
+def with_facts(row: SessionRow, turn: TurnRow, facts: Facts, answered: Mapping[str, str]) -> TurnRow:
+    """Return what `plain_turn` gives of a turn with what is recorded with it; `answered` is as `written_turns` has it."""
+    if facts.is_empty():
+        return turn
+    asked, brought = enumerate(facts.tool_calls), enumerate(facts.tool_results)
+    return turn._replace(
+        said=turn.said._replace(calls=tuple((call.name, call.arguments or "") for call in facts.tool_calls)),
+        calls=() if facts.model_call is None else (_made_call(row, turn, facts.model_call),),
+        lacks=turn.time is None or _lacks(turn.role, facts.model_call),
+        asks=tuple(AskRow(iris.tool_call(turn.iri, at), call.id, call.name) for at, call in asked),
+        answers=tuple(
+            _written_answer(turn, result, answered.get(iris.tool_result(turn.iri, at))) for at, result in brought
         ),
-        answers=tuple(_written_answer(turn, at, each, answered) for at, each in enumerate(facts.tool_results)),
     )
 
 
-def _written_answer(turn: StoredTurn, at: int, result: ToolResult, answered: Mapping[str, str]) -> AnswerRow:
+def _written_answer(turn: TurnRow, result: ToolResult, call: str | None) -> AnswerRow:
     return AnswerRow(
         call_id=result.call_id,
         digest=turn.digest,
@@ -258,7 +286,7 @@ def _written_answer(turn: StoredTurn, at: int, result: ToolResult, answered: Map
         is_refused=result.refused_by is not None,
         began=micros(result.started),
         ended=micros(result.ended),
-        call=answered.get(iris.tool_result(turn.iri, at)),
+        call=call,
     )
 
 
@@ -267,16 +295,20 @@ def _lacks(role: str, call: ModelCall | None) -> bool:
     return (role == _ASSISTANT and not has_model) or (has_model and call is not None and call.usage_json is None)
 
 
-def _made_call(row: SessionRow, turn: StoredTurn, call: ModelCall, time: int | None) -> CallRow:
-    made = (row.id, row.principal, turn.author_iri)
-    spent = dict(usage_facts(call.usage_json)) if call.usage_json is not None else {}
-    read, written, cached, caches = (int(spent[each].value) if each in spent else None for each in _TOKENS)
-    cost = float(spent[vocab.COST].value) if vocab.COST in spent else None
-    told = call.call
+def _made_call(row: SessionRow, turn: TurnRow, call: ModelCall) -> CallRow:
+    made, told = (row.id, row.principal, turn.author), call.call
     began, ended = (None, None) if told is None else (micros(told.started), micros(told.ended))
     provider = "" if told is None else told.provider or ""
-    tokens = (read, written, cached, caches)
-    return CallRow(turn.digest, 0, *made, call.model or "", time, provider, began, ended, tokens, cost)
+    spent = (_UNKNOWN, None) if call.usage_json is None else _reported(call.usage_json)
+    return CallRow(turn.digest, 0, *made, call.model or "", turn.time, provider, began, ended, *spent)
+
+
+@lru_cache(maxsize=512)
+def _reported(usage_json: str) -> tuple[_Tokens, float | None]:
+    """Return the tokens and the cost that a model call's usage reports."""
+    spent = dict(usage_facts(usage_json))
+    read, written, cached, caches = (int(spent[each].value) if each in spent else None for each in _TOKENS)
+    return (read, written, cached, caches), float(spent[vocab.COST].value) if vocab.COST in spent else None
 
 
 @decodes
@@ -292,7 +324,7 @@ def _turns_of(row: SessionRow, said: Mapping[NamedNode, _Said]) -> list[TurnRow]
         for node, facts in said.items()
         if vocab.INDEX in facts and vocab.ROLE in facts and vocab.VALUE in facts
     ]
-    return sorted((turn for turn in found if turn.index >= row.starts_at), key=lambda turn: turn.index)
+    return sorted((turn for turn in found if turn.place >= row.starts_at), key=lambda turn: turn.place)
 
 
 def _turn(
@@ -303,17 +335,16 @@ def _turn(
     what = said_in(
         content, [(_text(said[each], vocab.TOOL_NAME), _text(said[each], vocab.ARGUMENTS)) for each in tools]
     )
-    plain = "" if content.datatype == vocab.REDACTED else what.shown
     time = _when(facts, vocab.TIME)
     return TurnRow(
         iri=node.value,
-        index=int(facts[vocab.INDEX][0].value),
+        place=int(facts[vocab.INDEX][0].value),
         role=facts[vocab.ROLE][0].value,
         author=facts[vocab.ATTRIBUTED_TO][0].value,
         time=time,
         digest=_text(facts, vocab.DIGEST),
         is_copy=vocab.ALTERNATE_OF in facts,
-        prompt=one_line(plain[: 4 * PROMPT_LENGTH])[:PROMPT_LENGTH],
+        is_redacted=content.datatype == vocab.REDACTED,
         said=what,
         stored=None if what.within is None else content.value,
         calls=tuple(_calls(row, node, said, beside, time)),

@@ -137,10 +137,10 @@ def _of_tool(name: str) -> str:
 def kept_of(turn: TurnRow, start: int) -> Kept:
     """Return what is kept of a turn, the first `start` characters of whose IRI are its session's."""
     time, rest = FAR_PAST if turn.time is None else turn.time, turn.iri[start:]
-    begin = iris.turn("", turn.index, "")
-    is_plain = rest == iris.turn("", turn.index, turn.digest)
+    begin = iris.turn("", turn.place, "")
+    is_plain = rest == iris.turn("", turn.place, turn.digest)
     name = rest[len(begin) :] if is_plain else f"/{rest}"
-    return Kept(turn.index, time, name, turn.role, turn.author, int(turn.is_copy), *turn.said, turn.stored)
+    return Kept(turn.place, time, name, turn.role, turn.author, int(turn.is_copy), *turn.said, turn.stored)
 
 
 def _iri(session_id: str, kept: Kept) -> str:
@@ -228,7 +228,7 @@ class Writer:
         start = len(iris.session(row.id))
         for run in _cut(self._going_on(number, [kept_of(turn, start) for turn in turns]), _FULL):
             self._give(number, run)
-        places = len({turn.index for turn in turns})
+        places = len({turn.place for turn in turns})
         self._database.execute("UPDATE sessions SET turns = turns + ? WHERE number = ?", (places, number))
 
     def _going_on(self, session: int, turns: list[Kept]) -> list[Kept]:
@@ -333,15 +333,8 @@ def _marks_of(turns: Iterable[Kept]) -> set[str]:
 # --- held against the store
 
 
-def all_kept(texts: SideFile) -> Iterator[tuple[str, Kept]]:
-    """Yield every turn, with the id of its session."""
-    for session_id, turns in texts.each("SELECT s.id, r.turns FROM runs r JOIN sessions s ON s.number = r.session"):
-        for turn in unpacked(turns):
-            yield session_id, turn
-
-
-def wrong_runs(texts: SideFile) -> Iterator[str]:
-    """Yield the id of the session of each run that is not found by what its turns say, once or more often."""
+def all_runs(texts: SideFile) -> Iterator[tuple[str, list[Kept], bool]]:
+    """Yield each run: the id of its session, its turns, and whether it is found by what they say, each once."""
     rows = texts.each(
         "SELECT s.id, r.run, r.newest, r.oldest, r.turns FROM runs r JOIN sessions s ON s.number = r.session"
     )
@@ -349,8 +342,7 @@ def wrong_runs(texts: SideFile) -> Iterator[str]:
         turns = unpacked(data)
         times, marks = [turn.time for turn in turns], _marks_of(turns)
         ((marked,),) = texts.ask(f"SELECT count(*) FROM marks WHERE {_in('mark', marks)} AND run = ?", (*marks, run))  # noqa: S608 - our own
-        if (newest, oldest, marked) != (max(times), min(times), len(marks)):
-            yield session_id
+        yield session_id, turns, (newest, oldest, marked) == (max(times), min(times), len(marks))
 
 
 # --- asking

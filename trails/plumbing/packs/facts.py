@@ -7,7 +7,7 @@ a block's checksum says that it is what was written. The rest is the value's own
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -49,6 +49,23 @@ def _short(facts: Facts, models: dict[Any, int]) -> Any:
     )
 
 
+def of_short(said: Sequence[list[Any]]) -> list[Facts]:
+    """Return facts that are given in short, as `Recorded.short` gives what is not rare.
+
+    >>> of_short([[["m", None, None], 0, [["c", False]], 0, None]])[0].tool_results[0].call_id
+    'c'
+    """
+    models: dict[Any, int] = {}
+    numbered = [[None if m is None else models.setdefault(tuple(m), len(models)), *more] for m, *more in said]
+    return _common(_model_calls(models), numbered)
+
+
+def _model_calls(models: Iterable[Sequence[str | None]]) -> list[ModelCall]:
+    return ModelCall.trusted_all(
+        [{"model": name, "usage_json": usage, "stop_reason": why, "call": None} for name, usage, why in models]
+    )
+
+
 class Recorded:
     """What is recorded with the turns of a block: each different value is made once, when it is asked for."""
 
@@ -59,9 +76,7 @@ class Recorded:
         """Take what `encode` wrote."""
         models: list[Any]
         models, self._said = json.loads(text) if text else ([], [_NOTHING])
-        self._models = ModelCall.trusted_all(
-            [{"model": name, "usage_json": usage, "stop_reason": why, "call": None} for name, usage, why in models]
-        )
+        self._models = _model_calls(models)
         self._made: list[Facts | None] = [NO_FACTS, *[None] * (len(self._said) - 1)]
 
     def of(self, numbers: bytes) -> list[Facts]:
@@ -74,7 +89,7 @@ class Recorded:
         new = [each for each in set(numbers) if made[each] is None]
         if new:
             common = [each for each in new if not isinstance(said[each], str)]
-            for number, facts in zip(common, self._common([said[each] for each in common]), strict=True):
+            for number, facts in zip(common, _common(self._models, [said[each] for each in common]), strict=True):
                 made[number] = facts
             for number in new:
                 if isinstance(said[number], str):
@@ -97,33 +112,34 @@ class Recorded:
         ]
         return list(map(said.__getitem__, numbers))
 
-    def _common(self, said: Sequence[Any]) -> list[Facts]:
-        """Return facts that are no rare ones; what many have in common is copied, in two thirds of the time of writing it."""
-        models, made = self._models, []
-        calls: list[dict[str, Any]] = []
-        results: list[dict[str, Any]] = []
-        for model, asked, answered, sources, meta in said:
-            values = _NONE.copy()
-            if model is not None:
-                values["model_call"] = models[model]
-            for call_id, name, arguments, withheld in asked or ():
-                calls.append({"id": call_id, "name": name, "arguments": arguments, "withheld": withheld})
-            for call_id, is_error in answered or ():
-                result = _PLAIN.copy()
-                result["call_id"] = call_id
-                result["is_error"] = is_error
-                results.append(result)
-            if sources:
-                values["source_ids"] = tuple(sources)
-            values["meta_json"] = meta
-            made.append(values)
-        each_call, each_result = iter(ToolCall.trusted_all(calls)), iter(ToolResult.trusted_all(results))
-        for values, (_, asked, answered, _, _) in zip(made, said, strict=True):
-            if asked:
-                values["tool_calls"] = tuple(islice(each_call, len(asked)))
-            if answered:
-                values["tool_results"] = tuple(islice(each_result, len(answered)))
-        return Facts.trusted_all(made)
+
+def _common(models: Sequence[ModelCall], said: Sequence[Any]) -> list[Facts]:
+    """Return facts that are no rare ones; what many have in common is copied, in two thirds of the time of writing it."""
+    made = []
+    calls: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
+    for model, asked, answered, sources, meta in said:
+        values = _NONE.copy()
+        if model is not None:
+            values["model_call"] = models[model]
+        for call_id, name, arguments, withheld in asked or ():
+            calls.append({"id": call_id, "name": name, "arguments": arguments, "withheld": withheld})
+        for call_id, is_error in answered or ():
+            result = _PLAIN.copy()
+            result["call_id"] = call_id
+            result["is_error"] = is_error
+            results.append(result)
+        if sources:
+            values["source_ids"] = tuple(sources)
+        values["meta_json"] = meta
+        made.append(values)
+    each_call, each_result = iter(ToolCall.trusted_all(calls)), iter(ToolResult.trusted_all(results))
+    for values, (_, asked, answered, _, _) in zip(made, said, strict=True):
+        if asked:
+            values["tool_calls"] = tuple(islice(each_call, len(asked)))
+        if answered:
+            values["tool_results"] = tuple(islice(each_result, len(answered)))
+    return Facts.trusted_all(made)
 
 
 _NONE: Final = dict(NO_FACTS)

@@ -49,6 +49,8 @@ TYPES: Final = (
     vocab.SUMMARY_TURN, vocab.MODEL_CALL, vocab.MODEL_CALL_COPY, vocab.TOOL_CALL, vocab.TOOL_RESULT, vocab.COMPACTION,
 )  # fmt: skip
 """What it calls -1 and so on."""
+ANSWERED: Final = str(1 + PROPERTIES.index(vocab.TOOL_RESULT_OF))
+"""The number of what leads from an answer to its call."""
 _TYPES: Final = {str(-number): tsv.text(each) for number, each in enumerate(TYPES, 1)}
 
 
@@ -121,9 +123,9 @@ def quads_of(rows: Sequence[StoredTurn], beyond: Sequence[Row]) -> int:
     return _OF_EVERY_TURN * len(rows) + sum(row.time is not None for row in rows) + len(beyond)
 
 
-def answered(seen: Seen) -> dict[str, str]:
+def answered(beyond: Iterable[Row]) -> dict[str, str]:
     """Return by the IRI of a tool's answer that of the call which it answers."""
-    return {tsv.iri(subject): tsv.iri(value) for subject, prop, value in seen.beyond if prop == _ANSWERED}
+    return {tsv.iri(subject): tsv.iri(value) for subject, prop, value in beyond if prop == _ANSWERED}
 
 
 def is_as_written(seen: Seen, inherited: Callable[[], Sequence[Turn]], is_said: Callable[[str], bool]) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from trails.errors import TrailsError
@@ -12,10 +13,19 @@ from trails.lineage import Segment
 from trails.model import SessionRecord, Turn
 from trails.plumbing.index import checks
 from trails.plumbing.index.keeper import PARTS, Index
-from trails.plumbing.index.rows import all_turns, session_row, written_turns
+from trails.plumbing.index.rows import (
+    SessionRow,
+    TurnRow,
+    all_turns,
+    plain_turn,
+    session_row,
+    with_facts,
+    written_turns,
+)
 from trails.plumbing.packs.block import Block
+from trails.plumbing.packs.facts import of_short
 from trails.plumbing.packs.keeper import Packs
-from trails.plumbing.verifying.as_written import Seen, answered, of_facts, rows_of, stored_turn
+from trails.plumbing.verifying.as_written import ANSWERED, Seen, answered, of_facts, rows_of, stored_turn
 from trails.plumbing.verifying.direct import Direct
 from trails.records.turns import decode_facts
 from trails.store.contract import QuadStore
@@ -41,27 +51,30 @@ class Derived:
 
     def of(self, seen: Seen, *, is_written: bool) -> Told:
         """Return what is found of a session; `is_written` tells whether its graph holds what its turns are written as."""
-        return Told(self._numbers(seen, is_written=is_written), self._differs(seen))
+
+        def turns(row: SessionRow) -> list[TurnRow]:
+            return written_turns(row, seen.rows, answered(seen.beyond)) if is_written else all_turns(self._store, row)
+
+        return Told(self._numbers(seen.record, turns), self._differs(seen))
 
     def of_direct(self, record: SessionRecord, turns: Direct) -> Told:
         """Return what is found of a session whose turns were looked at directly, and whose graph holds nothing else."""
-        is_said = turns.is_said_by(self._blocks(record))
-        return Told({}, False) if is_said and not self._parts else self.of(_seen(record, turns), is_written=True)
+        differs = not turns.is_said_by(self._blocks(record)) and self._differs(_seen(record, turns))
+        return Told(self._numbers(record, partial(_turns, record, turns)), differs)
 
     def _blocks(self, record: SessionRecord) -> Sequence[Block]:
         (blocks,) = self._packs.blocks([Segment(record, record.starts_at, None)])
         return blocks
 
-    def _numbers(self, seen: Seen, *, is_written: bool) -> Mapping[str, int]:
+    def _numbers(self, record: SessionRecord, turns: Callable[[SessionRow], list[TurnRow]]) -> Mapping[str, int]:
         if not self._parts:
             return {}
         with suppress(
             TrailsError, ValueError
         ):  # the store holds what Trails never writes: that is found, and said, elsewhere
-            row = session_row(self._store, seen.record.id)
+            row = session_row(self._store, record.id)
             if row is not None:
-                turns = written_turns(row, seen.rows, answered(seen)) if is_written else all_turns(self._store, row)
-                return checks.numbers(self._parts, row, turns)
+                return checks.numbers(self._parts, row, turns(row))
         return {}
 
     def _differs(self, seen: Seen) -> bool:
@@ -70,6 +83,28 @@ class Derived:
         said = [turn for block in self._blocks(record) for turn in block.turns(block.start, block.end)]
         own = [row for row in seen.rows if row.index >= record.starts_at]
         return len(said) > len(own) or not all(map(_is_of, said, own))
+
+
+def _turns(record: SessionRecord, turns: Direct, row: SessionRow) -> list[TurnRow]:
+    """Return all turns that a session owns, as `all_turns` does."""
+    facts = iter(of_short([each[-1] for each in turns.said if each[-1]]))
+    answers = answered(rows_of(each for each in turns.beyond if each[1] == ANSWERED))
+    found = []
+    for place, (line, said) in enumerate(zip(turns.rows, turns.said, strict=True), record.starts_at):
+        digest, (role, _, author), time, text, structured, redacted, recorded = said
+        turn = plain_turn(
+            iri=line[0][1:-1],
+            place=place,
+            role=role,
+            author=author,
+            time=time,
+            digest=digest,
+            text=text,
+            structured=structured,
+            redacted=redacted,
+        )
+        found.append(with_facts(row, turn, next(facts), answers) if recorded else turn)
+    return found
 
 
 def _seen(record: SessionRecord, turns: Direct) -> Seen:
