@@ -32,6 +32,7 @@ from benchmarks.scenarios import (
     space,
     startup,
     tree,
+    verify,
 )
 
 SCENARIOS: Final[dict[str, Callable[[Setting], list[Result]]]] = {
@@ -57,6 +58,7 @@ SCENARIOS: Final[dict[str, Callable[[Setting], list[Result]]]] = {
     "rerun": rerun.run,
     "event-loop": event_loop.run,
     "prov": prov.run,
+    "verify": verify.run,
     "page": page.run,
     "postgres": postgres.run,
     "mirror": mirror.run,

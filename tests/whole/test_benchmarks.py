@@ -52,6 +52,7 @@ RESULTS_OF = {
     "context": ["context-plain", "context-calls"],
     "prov": ["prov", "prov-validate"],
     "page": ["page"],
+    "verify": ["verify plain", "verify agent-like"],
     "postgres": [f"postgres {what}" for what in ("append", "catching up", "load", "query", "writers")],
     "mirror": ["mirror once", "mirror following"],
 }
