@@ -116,3 +116,64 @@ def test_a_process_that_another_one_displaces_while_it_sends_says_so(
     monkeypatch.setattr(Mirror, "_reach", displaced)
     with pytest.raises(MirrorFailed, match="another process feeds"):
         first.sync()
+
+
+def test_an_erasure_that_something_in_front_of_the_server_answers_is_sent_again(
+    memory: Repository, stand_in: Make
+) -> None:
+    server = stand_in()
+    with memory.session("chat") as chat:
+        chat.append("user", PRIVATE)
+    mirror = Mirror(memory, server.url)
+    mirror.sync()
+    memory.redact("chat", 0, by="alice")
+    server.portal, server.fail_after = True, len(server.updates)
+    with pytest.raises(MirrorFailed, match="answered and not carried out"):
+        mirror.sync()
+    server.fail_after = None
+    mirror.sync()
+    assert (private(server), mirror.verify().ok) == (0, True)
+
+
+def test_a_mirror_that_is_not_known_to_be_fed_is_not_begun(memory: Repository, stand_in: Make) -> None:
+    server = stand_in()
+    server.portal, server.fail_after = True, 0
+    with pytest.raises(MirrorFailed, match="answered and not carried out"):
+        Mirror(memory, server.url)
+
+
+def test_a_mirror_whose_first_word_comes_late_goes_on(memory: Repository, stand_in: Make) -> None:
+    server = stand_in()
+    with memory.session("chat") as chat:
+        chat.append("user", "Hello")
+    server.fail_after = 0
+    with pytest.raises(MirrorFailed):
+        Mirror(memory, server.url)
+    server.fail_after = None
+    living = Mirror(memory, server.url)
+    deliver(server)
+    with pytest.raises(MirrorFailed, match="got late what this process had sent"):
+        living.sync()
+    living.sync()
+    assert living.verify().ok
+    Mirror(memory, server.url)
+    with pytest.raises(MirrorFailed, match="another process feeds"):
+        living.sync()
+
+
+def test_an_update_that_arrives_twice_is_carried_out_once(memory: Repository, stand_in: Make) -> None:
+    server = stand_in()
+    with memory.session("chat") as chat:
+        chat.append("user", "Hello")
+    mirror = Mirror(memory, server.url)
+    mirror.sync()
+    with memory.session("chat") as chat:
+        chat.append("user", "More")
+    server.lose_answers, server.fail_after = True, len(server.updates)
+    with pytest.raises(MirrorFailed):
+        mirror.sync()
+    server.fail_after = None
+    mirror.sync()
+    server.store.update(server.updates[-1])
+    mirror.sync()
+    assert mirror.verify().ok

@@ -131,8 +131,8 @@ class StandIn(ThreadingHTTPServer):
     With `rows` it gives at most so many of a query, and says so as Virtuoso does; with `sorts` it refuses, as that does, to
     give rows in order beyond so many; with `login` ("name:password") it wants to
     be told that; while `cut` is set its answers end halfway. After `fail_after` updates all others end without an answer:
-    before they are carried out or, where `lose_answers` is set, after it. Those that are not carried out are `late`, and
-    may be later.
+    before they are carried out or, where `lose_answers` is set, after it; where `portal` is set, with a page of something that
+    stands in front of the server. Those that are not carried out are `late`, and may be later.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class StandIn(ThreadingHTTPServer):
         self.store = ox.Store()
         self.updates: list[str] = []
         self.late: list[str] = []
-        self.cut = self.lose_answers = False
+        self.cut = self.lose_answers = self.portal = False
         self.fail_after: int | None = None
         self.lock = threading.Lock()
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -187,7 +187,9 @@ class _Handler(BaseHTTPRequestHandler):
                 server.store.update(text)
             else:
                 server.late.append(text)
-        if failing:
+        if failing and server.portal:
+            self._answer(200, b"<html>Please accept our terms</html>", ("Content-Type", "text/html"))
+        elif failing:
             self.close_connection = True
         else:
             self._answer(204, b"")

@@ -14,8 +14,9 @@ import secrets
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
@@ -37,6 +38,8 @@ Progress = Callable[[int, int], object]
 _POSITION: Final = ox.NamedNode(f"{STATE.value}:position")
 _LINK: Final = ox.NamedNode(f"{STATE.value}:link")
 _WRITER: Final = ox.NamedNode(f"{STATE.value}:writer")
+_DONE: Final = ox.NamedNode(f"{STATE.value}:done")
+"""By whom, and which of his requests, was carried out last: an answer alone may be of something else than the server."""
 _WRITTEN: Final = ox.NamedNode(f"{STATE.value}:written")
 _NEXT: Final = ox.NamedNode(f"{STATE.value}:next")
 _SAID: Final = ox.NamedNode(f"{STATE.value}:said")
@@ -85,6 +88,27 @@ class Displaced(MirrorFailed):
     """Another process feeds the mirror now."""
 
 
+@dataclass(slots=True)
+class _Feeding:
+    """How one of this process's objects stands with its mirror."""
+
+    is_unsure: bool = False
+    """Whether it failed amid something, so that the mirror itself must be asked what it has."""
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note that what is done within fails, where it does."""
+        try:
+            yield
+        except BaseException:
+            self.is_unsure = True
+            raise
+
+
+_OWN: Final[dict[str, _Feeding]] = {}
+"""The names under which this process has fed mirrors."""
+
+
 class Mirror:
     """What a store holds, in somebody's SPARQL server, to be read there. One process at a time feeds it.
 
@@ -116,8 +140,8 @@ class Mirror:
         endpoint = Endpoint(url, server=server, update=update_url, timeout=timeout)
         self._store, self._to = store, endpoint
         self._writer = self._held = ""
-        self._names: set[str] = set()
-        """Those that this process has had in the mirror; the last one is `_writer`."""
+        self._sent = 0
+        """How many requests were sent under this name."""
         wanted = catalogue or ("default" if endpoint.server.has_default_graph else "named")
         if wanted == "default" and not endpoint.server.has_default_graph:
             raise InvalidInput(f"{endpoint.location} has no default graph of its own; its catalogue is a named graph")
@@ -125,26 +149,14 @@ class Mirror:
         self._pending: list[str] = []
         self._sender = ThreadPoolExecutor(1, "trails-mirror")
         self._sending: Future[None] | None = None
-        self._is_checked = True
-        """Whether this process was found to feed the mirror since it last sent something."""
-        self._is_unsure = False
-        """Whether a round was cut short, so that the mirror itself must be asked what it has."""
+        self._is_checked = False
+        """Whether what was sent last was found to be carried out."""
+        self._feeding = _Feeding()
         self._has: object = None
         """What the store said of where it was when the mirror got all of it; None where it may lack something."""
         self._pending_triples = self._pending_size = self._triples = self._references = 0
-        self._state = self._read_head()
-        was = self._state.catalogue
-        if not anew:
-            if was not in ("", wanted):
-                raise InvalidInput(
-                    f"{endpoint.location} has the catalogue as its {was} graph; say so, or begin it anew"
-                )
-            self._check_history(store.store.log.lines())
-        self._note_writer(wanted)
-        self._state = self._read_state()  # not before: until then, what another process sent may still arrive
-        if anew:
-            self._take_out(is_named=was == "named")
-            self._note_writer(wanted)
+        with self._feeding.noted():
+            self._begin(wanted, anew=anew)
 
     def __repr__(self) -> str:
         return f"<Mirror of {self._store.store.location} at {self.location}>"
@@ -183,6 +195,19 @@ class Mirror:
     def verify(self, progress: Progress | None = None) -> MirrorReport:
         """Hold every triple of the mirror against what the store holds now, and return where they differ, by graph."""
         return compare(self._store, self._to, progress)
+
+    def _begin(self, wanted: Catalogue, *, anew: bool) -> None:
+        self._state = self._read_head()
+        was = self._state.catalogue
+        if not anew:
+            if was not in ("", wanted):
+                raise InvalidInput(f"{self.location} has the catalogue as its {was} graph; say so, or begin it anew")
+            self._check_history(self._store.store.log.lines())
+        self._note_writer(wanted)
+        self._state = self._read_state()  # not before: until then, what another process sent may still arrive
+        if anew:
+            self._take_out(is_named=was == "named")
+            self._note_writer(wanted)
 
     # --- what the mirror says of itself
 
@@ -227,29 +252,63 @@ class Mirror:
     def _note_writer(self, catalogue: str) -> None:
         """Have this process feed the mirror, under a new name: what anybody sent before does nothing from then on."""
         name = ox.Literal(secrets.token_hex(8))
-        self._names.add(name.value)
+        _OWN[name.value] = self._feeding
+        self._writer, self._held, self._sent = name.value, updates.held_by(STATE, STATE, _WRITER, name), 0
         made = [
             updates.forget(STATE, STATE, _WRITER),
             updates.insert(STATE, STATE, _WRITER, name),
             updates.insert(STATE, STATE, HAS_CATALOGUE, ox.Literal(catalogue)),
+            updates.forget(STATE, STATE, _DONE),
+            updates.insert(STATE, STATE, _DONE, ox.Literal(self._receipt)),
         ]
-        self._to.update(updates.request(made))
-        self._writer, self._held = name.value, updates.held_by(STATE, STATE, _WRITER, name)
         self._state.catalogue = catalogue
-        self._is_checked = True
+        self._to.update(updates.request(made))
+        if not self._is_done():
+            raise self._lost()
 
-    def _check_writer(self, names: Collection[str] | None = None) -> None:
+    @property
+    def _receipt(self) -> str:
+        """What stands in the mirror once what was sent last is carried out."""
+        return f"{self._writer} {self._sent}"
+
+    def _is_done(self) -> bool:
+        """Tell whether what was sent last is carried out; then it is not asked again until more is sent."""
+        self._is_checked = noted(self._to, _DONE) == [self._receipt]
+        return self._is_checked
+
+    def _check_done(self) -> None:
+        """Raise where what was sent last was not carried out, whatever the answer was, or another process feeds the mirror."""
+        if self._is_done():
+            return
+        if self._found_writer() == self._writer:
+            raise self._lost()
+        raise MirrorFailed(
+            f"{self._to.location} got late what this process had sent and given up; the next `sync` or `trails mirror` goes on"
+        )
+
+    def _lost(self) -> MirrorFailed:
+        return MirrorFailed(
+            f"{self._to.location} was sent something that was answered and not carried out: see whether the server itself "
+            "answers there, or something in front of it. The next `sync` or `trails mirror` writes it again"
+        )
+
+    def _found_writer(self) -> str:
+        """Return under which of this process's names the mirror is fed; raise `Displaced` where another one feeds it.
+
+        What told of this object, or of one that failed, may come after what told of it anew.
+        """
         found = noted(self._to, _WRITER)
-        if len(found) != 1 or found[0] not in ((self._writer,) if names is None else names):
+        feeding = _OWN.get(found[0]) if len(found) == 1 else None
+        if feeding is None or not (feeding is self._feeding or feeding.is_unsure):
             raise self._displaced()
-        self._is_checked = True
+        return found[0]
 
     def _displaced(self) -> Displaced:
         return Displaced(f"another process feeds {self._to.location} now; this one has stopped")
 
     def _begin_again(self) -> None:
         """Ask the mirror what it has after a round that was cut short; what is still on its way of that does nothing any more."""
-        self._check_writer(self._names)
+        self._found_writer()
         self._note_writer(self._state.catalogue)
         self._state = self._read_state()
 
@@ -269,6 +328,7 @@ class Mirror:
         self._flush()
         self._wait()
         if noted(self._to, _WRITER):
+            self._check_done()
             raise self._displaced()
         self._state = _State()
 
@@ -290,9 +350,14 @@ class Mirror:
         if self._pending:
             self._wait()
             if not self._is_checked:
-                self._check_writer()  # what was read before another process wrote it would stand in place of what that wrote
+                self._check_done()  # what was read before another process wrote it would stand in place of what that wrote
             self._is_checked = False
-            self._sending = self._sender.submit(self._to.update, updates.request(self._pending))
+            self._sent += 1
+            done = [
+                updates.forget(STATE, STATE, _DONE, self._held),
+                updates.insert(STATE, STATE, _DONE, ox.Literal(self._receipt), self._held),
+            ]
+            self._sending = self._sender.submit(self._to.update, updates.request([*self._pending, *done]))
         self._pending, self._pending_triples, self._pending_size = [], 0, 0
 
     @property
@@ -326,15 +391,18 @@ class Mirror:
         Raises `MirrorFailed` where the server fails or another process feeds the mirror: what was sent until then stays, and
         another call goes on from there. Raises `InvalidInput` where the store was put back to an earlier state meanwhile.
         """
-        was_cut, self._is_unsure = self._is_unsure, True
+        with self._feeding.noted():
+            return self._brought_up(progress)
+
+    def _brought_up(self, progress: Progress | None) -> Mirrored:
         has, self._has = self._has, None
-        if was_cut:
+        if self._feeding.is_unsure:
             self._begin_again()
         else:
-            self._check_writer()
+            self._check_done()
         now = self._moment()  # before anything is read: what comes meanwhile may be missing
         done = self._round(progress) if has != now else Mirrored(self._state.position, 0, 0, 0, 0)
-        self._is_unsure, self._has = False, now
+        self._feeding.is_unsure, self._has = False, now
         return done
 
     def _moment(self) -> object:
@@ -442,7 +510,7 @@ class Mirror:
         self._flush()
         self._wait()
         if not self._is_checked:
-            self._check_writer()  # else what was sent last did nothing
+            self._check_done()
 
 
 def _number(noted: str) -> int:
