@@ -8,13 +8,14 @@ from __future__ import annotations
 import secrets
 import warnings
 from collections.abc import Mapping, MutableSequence, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode, Quad
 
 from trails import iris, lineage, validate, vocab
-from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning
+from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning, StoreFailed
 from trails.handles import Handle
 from trails.integrity import digests
 from trails.integrity.leaves import Kind
@@ -23,6 +24,7 @@ from trails.model import NO_FACTS, SealedTurn, SessionRecord, SystemPrompt, Turn
 from trails.plumbing import copies, leaves, quotes, settling, tails
 from trails.plumbing.draft import Draft
 from trails.plumbing.packed import Transcript, Turns
+from trails.plumbing.packs.keeper import Moment
 from trails.plumbing.thread_guard import OneThread
 from trails.plumbing.transaction import Proposal, Transaction, check_free_names, id_in_use, still_said, there
 from trails.plumbing.workspace import Workspace
@@ -30,10 +32,28 @@ from trails.records.acts import Act, act_quads
 from trails.records.sessions import prompt_quads, row_names, session_quads
 from trails.records.tools import named_in
 from trails.records.turns import NO_LINKS, Links, turn_quads, turn_type
-from trails.store.contract import PreconditionFailed
+from trails.store.contract import PreconditionFailed, QuadStore
 
 if TYPE_CHECKING:
     from trails.context import TokenWindow, Window
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A commit, and what of a handle's news is in it: so many pending turns, prompts and acts, the first ones."""
+
+    change: Proposal
+    turns: int
+    prompts: int
+    acts: int
+    since: Moment
+
+    def is_in(self, store: QuadStore) -> bool:
+        """Tell whether it was done: no answer came, or not yet, and others may have gone on since."""
+        return all(
+            store.quads((quad.subject, quad.predicate, quad.object, quad.graph_name))  # type: ignore[arg-type] # no blank nodes
+            for quad in self.change.add
+        )
 
 
 class Worktree(Handle):
@@ -84,6 +104,8 @@ class Worktree(Handle):
         self._seen: object = None
         """The token that the store gave when the row and the last stored turn were last seen there."""
         self._writer = object()
+        self._lost: _Given | None = None
+        """A commit of which no answer came: it may have been done, or may be done yet."""
         workspace.holders.add(self)
 
     # --- what it is
@@ -189,7 +211,7 @@ class Worktree(Handle):
             if count:
                 del self.turns[-count:]
             self._drafts.clear()
-            self._as_turns = None
+            self._as_turns = self._lost = None
             self._given_up = True
             return count
 
@@ -199,13 +221,15 @@ class Worktree(Handle):
             if self._drafts:
                 self._drafts.pop()
                 self.turns.pop()
+            if self._lost is not None and self._lost.turns > len(self._drafts):
+                self._lost = None
             self._as_turns = None
 
     def change_record(self, **changes: Any) -> None:
         """Change what the row will say, and make the pending turns anew, which are attributed by it."""
         self.record = self.record.model_copy(update=changes)
         del self.turns[self.first_pending :]
-        self._as_turns = None
+        self._as_turns = self._lost = None
         for made in self._drafts:
             self.turns.append(made.turn(self.record, len(self.turns), self.head))
 
@@ -280,21 +304,33 @@ class Worktree(Handle):
             # This handle's last turn was seen there by its last commit, quoted ones were not.
             change = tx.change(seen=None if quoted else self._seen, writer=self._writer)
             writer, self._writer = self._writer, object()  # an interrupted commit's outcome has to be looked up
+            given = _Given(change, len(self._drafts), len(self._new_prompts), len(self.acts), now)
             try:
                 (change if also is None else change.joined(also)).commit(self.workspace.store)
             except PreconditionFailed as failure:
+                if (lost := self._lost) is not None and lost.is_in(self.workspace.store):
+                    self._lost = None
+                    return self._note_done(lost) + self.persist(also)
                 if also is not None and also.asked_for(failure):
                     raise
                 raise tx.error(failure, otherwise=lambda _: self._moved_on(first)) from failure
-            self._seen, self._writer = token, writer
-            written = len(self._drafts)
-            self.stored = True
-            self._drafts.clear()
-            self._new_prompts.clear()
-            self.acts.clear()
+            except BaseException as error:
+                is_known = isinstance(error, Exception) and not isinstance(error, StoreFailed)
+                self._lost = None if is_known or also is not None else given
+                raise
+            self._seen, self._writer, self._lost = token, writer, None
             self._tools.update(self._new_tools)
-            self.workspace.packs.note(self.record, self.turns[first:], now)
-            return written
+            return self._note_done(given)
+
+    def _note_done(self, done: _Given) -> int:
+        """Take what was committed for stored; return how many turns that were."""
+        first = self.first_pending
+        self.stored = True
+        del self._drafts[: done.turns]
+        del self._new_prompts[: done.prompts]
+        del self.acts[: done.acts]
+        self.workspace.packs.note(self.record, self.turns[first : first + done.turns], done.since)
+        return done.turns
 
     def store_news(self) -> None:
         """Persist what is new, but for what something else stores (`held`), or nothing ever does: a worker's turns."""
@@ -507,7 +543,7 @@ class Worktree(Handle):
             fork.persist()
             self._drafts = []
             del self.turns[first:]
-            self._as_turns = None
+            self._as_turns = self._lost = None
             return fork
 
 
