@@ -173,3 +173,41 @@ def test_a_request_is_sent_once_where_a_server_goes_on_with_one_challenge_and_ag
         ("n2", "known"),
         ("n2", "known"),
     ]
+
+
+def test_what_stands_in_front_of_a_server_that_is_away_does_not_say_which_kind_it_is(
+    memory: Repository, stand_in: Make
+) -> None:
+    server = stand_in()
+    server.away = 1
+    with pytest.raises(Away, match="502"):
+        Mirror(memory, server.url)
+    told(memory, "a")
+    mirror = Mirror(memory, server.url)
+    assert mirror.kind == "oxigraph"
+    mirror.sync()
+    assert mirror.verify().ok
+
+
+@pytest.mark.parametrize("address", ["x", "file:///etc/hostname", "http://", "http://host/up@date"])
+def test_an_address_for_updates_that_is_none_is_refused(memory: Repository, stand_in: Make, address: str) -> None:
+    with pytest.raises(InvalidInput, match="address"):
+        Mirror(memory, stand_in().url, update_url=address)
+
+
+def test_a_store_that_is_seen_as_it_was_before_a_mirror_got_more_is_looked_at_again(
+    tmp_path: Path, stand_in: Make
+) -> None:
+    server = stand_in()
+    with trails.open(tmp_path / "s", create=True) as store:
+        told(store, "a")
+        with (
+            trails.open(tmp_path / "s", read_only=True) as before,
+            trails.open(tmp_path / "s", read_only=True) as after,
+        ):
+            told(store, "b")
+            after.refresh()
+            Mirror(after, server.url).sync()
+            mirror = Mirror(before, server.url)
+            mirror.sync()
+            assert mirror.verify().ok

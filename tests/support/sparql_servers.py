@@ -145,6 +145,8 @@ class StandIn(ThreadingHTTPServer):
         self.late: list[str] = []
         self.cut = self.lose_answers = self.portal = False
         self.fail_after: int | None = None
+        self.away = 0
+        """How many requests something in front of it answers with 502, as where it is away."""
         self.lock = threading.Lock()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -158,13 +160,17 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.0"
 
     def version_string(self) -> str:
-        return self.server.name
+        return "nginx/1.18" if self.server.away else self.server.name
 
     def log_message(self, *_: Any) -> None:
         pass
 
     def do_HEAD(self) -> None:
-        self._answer(200, b"")
+        if self.server.away:
+            self._answer(502, b"")
+            self.server.away -= 1
+        else:
+            self._answer(200, b"")
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))

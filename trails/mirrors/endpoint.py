@@ -105,8 +105,8 @@ class Endpoint:
         """Take the address of a server, by its base or by where it takes queries.
 
         `server` says what it is (default: what it calls itself), `update` where it takes updates, `timeout` (seconds)
-        how long an answer may take to begin. A name and a password stand in the address, else in the environment's
-        TRAILS_MIRROR_USER and TRAILS_MIRROR_PASSWORD.
+        how long a server may be silent, before its answer and within it. A name and a password stand in the address, else
+        in the environment's TRAILS_MIRROR_USER and TRAILS_MIRROR_PASSWORD.
         """
         if server is not None and server not in SERVERS:
             raise InvalidInput(f"there is no kind of server {server!r:.80}; there are: {', '.join(SERVERS)}")
@@ -116,8 +116,9 @@ class Endpoint:
         password = unquote(given.password) if given.password else environment.get(PASSWORD, "")
         self.timeout = timeout
         known = urllib.request.HTTPPasswordMgrWithDefaultRealm()
+        writing = None if update is None else without_secrets(checked(update))
         if user:
-            for each in (bare, *([] if update is None else [without_secrets(checked(update))])):
+            for each in filter(None, (bare, writing)):
                 parts = urlsplit(each)
                 known.add_password(None, f"{parts.scheme}://{parts.netloc}/", user, password)
         self._is_named = bool(user)
@@ -128,8 +129,8 @@ class Endpoint:
         self.kind: Kind = server or self._told(bare)
         self.server: Server = SERVERS[self.kind]
         self._query, self._update = endpoints(bare, self.server)
-        if update is not None:
-            self._update = without_secrets(update)
+        if writing is not None:
+            self._update = writing
 
     def __repr__(self) -> str:
         return f"<Endpoint {self.location}, {self.kind}>"
@@ -141,6 +142,10 @@ class Endpoint:
                 return kind_of(answer.headers.get("Server"))
         except urllib.error.HTTPError as error:
             with error:
+                if error.code in _AWAY:  # it is of something in front of the server
+                    raise Away(
+                        f"{url} refused with {error.code}; what it has stays, and mirroring goes on later"
+                    ) from None
                 return kind_of(error.headers.get("Server"))
         except (OSError, HTTPException) as error:
             raise self._unreached(error) from error
@@ -188,7 +193,7 @@ class Endpoint:
             failed = Away if error.code in _AWAY else MirrorFailed
             raise failed(f"{without_secrets(url)} refused with {error.code}: {said[:_SHOWN]}") from None
         except (OSError, HTTPException) as error:
-            raise self._unreached(error) from error
+            raise self._unreached(error, without_secrets(url)) from error
         except ValueError as error:  # of the standard library's authentication
             wanted = (
                 f"wants an authentication that is not known here ({error!s:.120}); basic and digest are"
@@ -197,9 +202,11 @@ class Endpoint:
             )
             raise MirrorFailed(f"{without_secrets(url)} {wanted}") from error
 
-    def _unreached(self, error: Exception) -> Away:
+    def _unreached(self, error: Exception, url: str = "") -> Away:
         reason = getattr(error, "reason", None) or str(error) or type(error).__name__
-        return Away(f"{self.location} did not answer ({reason!s:.200}); what it has stays, and mirroring goes on later")
+        return Away(
+            f"{url or self.location} did not answer ({reason!s:.200}); what it has stays, and mirroring goes on later"
+        )
 
 
 class Away(MirrorFailed):

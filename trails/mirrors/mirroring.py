@@ -22,7 +22,7 @@ from typing import Final, Literal, cast
 
 import pyoxigraph as ox
 
-from trails import iris, vocab
+from trails import iris, queries, vocab
 from trails.errors import IntegrityError, InvalidInput, MirrorFailed
 from trails.integrity import leaves
 from trails.mirrors import updates
@@ -47,6 +47,8 @@ _REFERRING: Final = f"^^{REFERENCE} ."
 _OURS: Final = "urn:trails:"
 _UNKNOWN: Final = -1
 """The position of a mirror that cannot be gone on with, and the next or last turn of a session that is written as a whole."""
+_NOTES: Final = 50
+"""More than a mirror notes of itself as a whole."""
 _MOST: Final = 8_000_000
 """Characters of a request from which on it is sent,"""
 _FEW: Final = 2_000
@@ -132,7 +134,8 @@ class Mirror:
         it), `server` its kind (default: what it calls itself in its answers). A name and a password stand in the address, else
         in the environment's TRAILS_MIRROR_USER and TRAILS_MIRROR_PASSWORD. With `catalogue` "default" the catalogue is the
         server's default graph, with "named" the graph <urn:trails:catalog>; by default the first where the server has one.
-        With `anew`, whatever it holds of a store is taken out first. `timeout` is how many seconds an answer may take.
+        With `anew`, whatever it holds of a store is taken out first. `timeout` is how many seconds a server may be silent,
+        before its answer and within it.
 
         Raises `InvalidInput` for an address that is none, and where the server mirrors another store, or this one before it
         was put back to an earlier state; `MirrorFailed` where it does not answer.
@@ -202,19 +205,34 @@ class Mirror:
         if not anew:
             if was not in ("", wanted):
                 raise InvalidInput(f"{self.location} has the catalogue as its {was} graph; say so, or begin it anew")
-            self._check_history(self._store.store.log.lines())
+            self._know_history()
         self._note_writer(wanted)
         self._state = self._read_state()  # not before: until then, what another process sent may still arrive
         if anew:
             self._take_out(is_named=was == "named")
             self._note_writer(wanted)
 
+    def _know_history(self) -> None:
+        """Refuse the mirror of another history, once this process sees all that the store has: another one may be ahead."""
+        while True:
+            lines, at = self._store.store.log.lines(), self._state.position
+            try:
+                self._check_history(lines)
+                return
+            except InvalidInput:
+                self._store.refresh()
+                self._state = self._read_head()
+                if len(self._store.store.log.lines()) == len(lines) and self._state.position == at:
+                    raise
+
     # --- what the mirror says of itself
 
     def _read_head(self) -> _State:
-        """Return how far the mirror is, and how it has the catalogue, without what it notes of each graph."""
-        position, link, catalogue = (noted(self._to, each)[-1:] for each in (_POSITION, _LINK, HAS_CATALOGUE))
-        return _State(_number(position[0]) if position else 0, "".join(link), "".join(catalogue))
+        """Return how far the mirror is, and how it has the catalogue, all at one moment, without what it notes of each graph."""
+        asking = queries.find("mirror_triples_rest").bind(graph=STATE, subject=STATE, limit=_NOTES, offset=0)
+        said = {row["property"]: row["value"].value for row in self._to.select(asking)}
+        position = _number(said[_POSITION]) if _POSITION in said else 0
+        return _State(position, said.get(_LINK, ""), said.get(HAS_CATALOGUE, ""))
 
     def _read_state(self) -> _State:
         state = _State()

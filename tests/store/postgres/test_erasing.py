@@ -115,6 +115,26 @@ def test_an_erased_text_is_in_the_database_no_more(
         assert _SAID not in "".join(str(quad) for quad in quads)
 
 
+@pytest.mark.parametrize("then", [("other", 0), ("chat", 1)], ids=["another", "the same"])
+def test_an_erasure_that_was_cut_short_is_ended_by_the_next_one(
+    url: str, monkeypatch: pytest.MonkeyPatch, then: tuple[str, int]
+) -> None:
+    def away(*_: Any, **__: Any) -> None:
+        raise StoreFailed("the server went away")
+
+    with trails.open(url, create=True) as store:
+        talk(store, "Hello", _SAID)
+        talk(store, "What else?", name="other")
+        with monkeypatch.context() as patch:
+            patch.setattr(Server, "rewrite", away)
+            with pytest.raises(StoreFailed, match="went away"):
+                store.redact("chat", 1)
+        assert _SAID.encode() in kept(url)
+        store.redact(*then)
+        assert _SAID.encode() not in kept(url)
+        assert store.verify().ok
+
+
 def test_an_erasure_that_was_cut_short_is_ended_by_whoever_opens_the_store_next(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 import pytest
@@ -183,6 +183,7 @@ def test_a_store_that_is_not_there_is_not_made_by_opening_it(url: str) -> None:
         "postgres://me:hunter2@h/db?store=A",
         "postgresql://me:12/hunter2@h/db?store=a",
         "postgresql://me:12#hunter2@h/db?store=a",
+        "postgresql://me:12@hunter2@h/db?store=a",
         "postgresql://me@h/db?store=a#hunter2",
         "Postgresql://me:hunter2@h/db?store=a",
         "postgresq://me:hunter2@h/db?store=a",
@@ -204,6 +205,23 @@ def test_an_address_that_names_no_store_is_refused_without_showing_its_password(
             attempt(given)
         assert "hunter2" not in str(refused.value)
     assert list(tmp_path.iterdir()) == [source]
+
+
+def test_what_a_url_says_of_the_connection_holds(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trails.store.postgres.connection import Connection  # needs the driver
+
+    connect, given = Connection.connect, list[dict[str, Any]]()
+
+    def noted(conninfo: str, **named: Any) -> Any:
+        given.append(named)
+        return connect(conninfo, **named)
+
+    monkeypatch.setattr(Connection, "connect", noted)
+    trails.open(url, create=True).close()
+    trails.open(url.replace("&store", "&connect_timeout=2&keepalives_idle=7&store")).close()
+    assert {"connect_timeout", "keepalives_idle", "keepalives_count"} <= given[0].keys()
+    assert {"connect_timeout", "keepalives_idle"}.isdisjoint(given[-1])
+    assert given[-1]["keepalives_count"] == 3
 
 
 def test_a_url_with_several_hosts_is_the_drivers_own(cluster: Cluster, url: str, tmp_path: Path) -> None:

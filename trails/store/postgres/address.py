@@ -81,8 +81,9 @@ def _read(location: str) -> tuple[SplitResult, str, list[tuple[str, str]]]:
         given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError:
         raise refused from None
-    hosts = parts.netloc.rpartition("@")[2]
-    if parts.fragment or "@" in parts.path or not all(_HOST.fullmatch(each) for each in hosts.split(",")):
+    _, _, hosts = parts.netloc.rpartition("@")
+    is_broken = parts.fragment or "@" in parts.path or parts.netloc.count("@") > 1
+    if is_broken or not all(_HOST.fullmatch(each) for each in hosts.split(",")):
         raise refused  # part of a password, most likely: nothing of it is shown
     return parts, hosts, given
 

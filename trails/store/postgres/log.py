@@ -434,6 +434,9 @@ class PostgresLog:
         if not self._erasing:
             with index.writing():
                 server.patiently(self._server.try_rewriting)
+                head, _ = server.patiently(partial(self._server.since, index.number, 1))
+                if head.due:  # of one that was cut short: this one would be taken for its end
+                    self._rid(index, None)
         self._erasing += 1
         try:
             yield

@@ -465,9 +465,9 @@ class Server:
 
     def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
         if self._connection is None or self._connection.closed:
-            options: dict[str, Any] = {**_KEPT, "application_name": "trails"}
-            if "options=" not in self.address.conninfo:
-                options["options"] = _SESSION
+            given = self._driver.conninfo.conninfo_to_dict(self.address.conninfo)
+            own = {**_KEPT, "application_name": "trails", "options": _SESSION}
+            options: dict[str, Any] = {name: value for name, value in own.items() if name not in given}
             from trails.store.postgres.connection import Connection  # noqa: PLC0415 - needs the driver
 
             self._connection = Connection.connect(self.address.conninfo, autocommit=True, **options)
