@@ -15,7 +15,7 @@ from pyoxigraph import NamedNode, Quad
 
 from trails import iris, vocab
 from trails.decoding import decodes
-from trails.errors import TrailsError
+from trails.errors import StoreFailed, TrailsError
 from trails.integrity import chain, digests
 from trails.integrity.chain import StoredTurn
 from trails.lineage import answered_calls, lineage, prompt_sent, segments, summary_shown
@@ -68,7 +68,7 @@ class Checked(NamedTuple):
 def check(basis: Basis, session_ids: Iterable[str]) -> Checked:
     """Return what is found of some sessions and of their own turns."""
     checking = _Checking(basis)
-    counts = [checking.session(basis.records[session_id]) for session_id in session_ids]
+    counts = [checking.any_session(basis.records[session_id]) for session_id in session_ids]
     found = checking.found
     turns, quads = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
     return Checked(len(counts), turns, quads, found.all, checking.told, found.covered, checking.assumed)
@@ -90,6 +90,16 @@ class _Checking:
         self.assumed: dict[str, int] = {}
         self._basis = basis
         self._store, self._reader, self._records, self._known = basis.store, basis.reader, basis.records, basis.known
+
+    def any_session(self, record: SessionRecord) -> tuple[int, int]:
+        """Do what `session` does; where something stands in the way that Trails never writes, say so."""
+        try:
+            return self.session(record)
+        except StoreFailed:
+            raise
+        except (TrailsError, ValueError, AttributeError, TypeError) as error:
+            self.found.add("unreadable", record.id, f"something stands there that Trails never writes: {error}")
+            return 0, self._count(record)
 
     def session(self, record: SessionRecord) -> tuple[int, int]:
         """Check one session's turns; return how many turns and how many quads its graph has."""
