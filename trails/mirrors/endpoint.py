@@ -148,7 +148,7 @@ class Endpoint:
                     ) from None
                 return kind_of(error.headers.get("Server"))
         except (OSError, HTTPException) as error:
-            raise self._unreached(error) from error
+            raise self._unreached(error, url) from error
         except ValueError:  # it wants an authentication, as what is asked next will say
             return "other"
 
@@ -193,7 +193,7 @@ class Endpoint:
             failed = Away if error.code in _AWAY else MirrorFailed
             raise failed(f"{without_secrets(url)} refused with {error.code}: {said[:_SHOWN]}") from None
         except (OSError, HTTPException) as error:
-            raise self._unreached(error, without_secrets(url)) from error
+            raise self._unreached(error, url) from error
         except ValueError as error:  # of the standard library's authentication
             wanted = (
                 f"wants an authentication that is not known here ({error!s:.120}); basic and digest are"
@@ -202,11 +202,10 @@ class Endpoint:
             )
             raise MirrorFailed(f"{without_secrets(url)} {wanted}") from error
 
-    def _unreached(self, error: Exception, url: str = "") -> Away:
+    def _unreached(self, error: Exception, url: str) -> Away:
+        where = self.location if url.startswith(self.location) else without_secrets(url)
         reason = getattr(error, "reason", None) or str(error) or type(error).__name__
-        return Away(
-            f"{url or self.location} did not answer ({reason!s:.200}); what it has stays, and mirroring goes on later"
-        )
+        return Away(f"{where} did not answer ({reason!s:.200}); what it has stays, and mirroring goes on later")
 
 
 class Away(MirrorFailed):

@@ -28,7 +28,7 @@ from trails.integrity import leaves
 from trails.mirrors import updates
 from trails.mirrors.comparing import MirrorReport, compare, named_graphs, noted
 from trails.mirrors.content import CATALOGUE, HAS_CATALOGUE, REFERENCE, STATE, as_held, digest, statements, written
-from trails.mirrors.endpoint import Endpoint, pages
+from trails.mirrors.endpoint import CutShort, Endpoint, pages
 from trails.mirrors.servers import Kind
 from trails.mirrors.turns import turns_between
 from trails.session.repository import Repository
@@ -228,9 +228,16 @@ class Mirror:
     # --- what the mirror says of itself
 
     def _read_head(self) -> _State:
-        """Return how far the mirror is, and how it has the catalogue, all at one moment, without what it notes of each graph."""
+        """Return how far the mirror is, and how it has the catalogue, without what it notes of each graph.
+
+        All of it is as it was at one moment, but where the server gives only a few rows at a time.
+        """
         asking = queries.find("mirror_triples_rest").bind(graph=STATE, subject=STATE, limit=_NOTES, offset=0)
-        said = {row["property"]: row["value"].value for row in self._to.select(asking)}
+        try:
+            said = {row["property"]: row["value"].value for row in self._to.select(asking)}
+        except CutShort:
+            notes = {each: noted(self._to, each)[-1:] for each in (_POSITION, _LINK, HAS_CATALOGUE)}
+            said = {each: value[0] for each, value in notes.items() if value}
         position = _number(said[_POSITION]) if _POSITION in said else 0
         return _State(position, said.get(_LINK, ""), said.get(HAS_CATALOGUE, ""))
 
