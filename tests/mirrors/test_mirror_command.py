@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,10 @@ import trails
 from tests.support.commands import Run, ok
 from tests.support.machines import Size
 from tests.support.sparql_servers import StandIn
-from trails.mirrors.endpoint import Endpoint
+from trails.cli import mirror
+from trails.mirrors.endpoint import Away, Endpoint
+from trails.mirrors.mirroring import Mirrored
+from trails.store.postgres.server import Unreachable
 
 Make = Callable[..., StandIn]
 
@@ -66,18 +69,50 @@ def test_what_cannot_be_is_said(run: Run, place: Path, stand_in: Make) -> None:
     assert run("mirror", str(place.parent / "none"), url).exit_code == 2
 
 
+def test_following_waits_for_a_store_that_is_away_as_for_a_mirror_that_is(
+    memory: trails.Repository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rounds: list[Exception | Mirrored | None] = [
+        Unreachable("the store's server is away"),
+        Away("the mirror's server is away"),
+        Mirrored(position=7, sessions=1, triples=12, dropped=0, references=0),
+        None,
+    ]
+
+    class Told(trails.Mirror):
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        location = "http://localhost:7878"
+
+        def follow(self, interval: float = 0.5) -> Iterator[Mirrored]:
+            while isinstance(done := rounds.pop(0), Mirrored):
+                yield done
+            raise done or KeyboardInterrupt
+
+    waited = list[float]()
+    monkeypatch.setattr(trails, "Mirror", Told)
+    monkeypatch.setattr(time, "sleep", waited.append)
+    with pytest.raises(KeyboardInterrupt):
+        mirror._follow(memory, "http://localhost:7878", {}, anew=False, interval=0.5, as_json=False)
+    told = capsys.readouterr()
+    assert waited == [1.0, 2.0]
+    assert "12 triples of 1 session sent" in told.out
+    assert told.err.count("trying again") == 2
+
+
 def test_a_store_in_postgresql_is_mirrored_and_what_others_commit(url: str, run: Run, stand_in: Make) -> None:
     server = stand_in()
     with trails.open(url, create=True) as store, store.session("chat") as chat:
         chat.append("user", "Hello")
         chat.persist()
         ok(run("mirror", url, server.url))
-        mirror = trails.Mirror(store, server.url)
+        there = trails.Mirror(store, server.url)
         with trails.open(url) as other, other.session("else") as elsewhere:
             elsewhere.append("user", "From elsewhere")
             elsewhere.persist()
-        assert next(iter(mirror.follow())).sessions == 1
-        assert mirror.verify().ok
+        assert next(iter(there.follow())).sessions == 1
+        assert there.verify().ok
     assert len(Endpoint(server.url).select('SELECT ?s WHERE { GRAPH ?g { ?s ?p "From elsewhere" } }')) == 1
 
 

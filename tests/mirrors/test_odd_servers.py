@@ -211,3 +211,12 @@ def test_a_store_that_is_seen_as_it_was_before_a_mirror_got_more_is_looked_at_ag
             mirror = Mirror(before, server.url)
             mirror.sync()
             assert mirror.verify().ok
+
+
+def test_a_server_that_does_not_say_what_it_is_and_knows_no_such_path_is_to_be_told(
+    memory: Repository, stand_in: Make
+) -> None:
+    server = stand_in(name="nginx/1.18")
+    server.refuses = 404
+    with pytest.raises(MirrorFailed, match=r"refused with 404.*--server"):
+        Mirror(memory, server.url)

@@ -145,6 +145,8 @@ class StandIn(ThreadingHTTPServer):
         self.late: list[str] = []
         self.cut = self.lose_answers = self.portal = False
         self.fail_after: int | None = None
+        self.refuses = 0
+        """What it answers to queries and updates, if not 0."""
         self.away = 0
         """How many requests something in front of it answers with 502, as where it is away."""
         self.lock = threading.Lock()
@@ -175,7 +177,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         wanted = None if self.server.login is None else base64.b64encode(self.server.login.encode()).decode()
-        if wanted is not None and self.headers.get("Authorization") != f"Basic {wanted}":
+        if self.server.refuses:
+            self._answer(self.server.refuses, b"no such path")
+        elif wanted is not None and self.headers.get("Authorization") != f"Basic {wanted}":
             self._answer(401, b"who are you?", ("WWW-Authenticate", 'Basic realm="x"'))
         elif self.headers.get("Content-Type") == "application/sparql-update":
             self._update(body.decode())

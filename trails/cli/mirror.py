@@ -74,6 +74,7 @@ def _follow(store: Repository, url: str, given: dict[str, Any], *, anew: bool, i
     from trails import Mirror
     from trails.mirrors.endpoint import Away
     from trails.mirrors.mirroring import Displaced
+    from trails.store.postgres.server import Unreachable
 
     there, wait = None, 1.0
     while True:
@@ -86,8 +87,8 @@ def _follow(store: Repository, url: str, given: dict[str, Any], *, anew: bool, i
                 _note_references(done)
         except Displaced:
             raise
-        except MirrorFailed as error:
-            if there is None and not isinstance(error, Away):
+        except (MirrorFailed, Unreachable) as error:
+            if there is None and not isinstance(error, (Away, Unreachable)):
                 raise
             note(f"{error.message}; trying again in {wait:.0f} s")
             time.sleep(wait)

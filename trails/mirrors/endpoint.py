@@ -27,6 +27,8 @@ _ROWS: Final = "application/sparql-results+json"
 _SHOWN: Final = 300
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _WHO: Final = 401
+_NO_SUCH: Final = frozenset({404, 405})
+"""What a server says where it takes queries or updates at another path."""
 _GIVE: Final = f"put them into its address, or into {USER} and {PASSWORD}"
 _AWAY: Final = frozenset({429, 502, 503, 504})
 """What a server that is busy says, or another one in front of a server that is away."""
@@ -190,8 +192,10 @@ class Endpoint:
                 said = f"it sends on to {without_secrets(onward)}, which is not followed; give that address"
             if error.code == _WHO and not self._is_named:
                 said = f"it wants a name and a password; {_GIVE}"
+            if error.code in _NO_SUCH and self.kind == "other":
+                said = f"{said[:_SHOWN]}; it does not say what kind of server it is: say so (--server)"
             failed = Away if error.code in _AWAY else MirrorFailed
-            raise failed(f"{without_secrets(url)} refused with {error.code}: {said[:_SHOWN]}") from None
+            raise failed(f"{without_secrets(url)} refused with {error.code}: {said[: 2 * _SHOWN]}") from None
         except (OSError, HTTPException) as error:
             raise self._unreached(error, url) from error
         except ValueError as error:  # of the standard library's authentication
