@@ -93,6 +93,27 @@ def test_a_row_of_the_catalog_that_was_altered_is_found_of_every_session(store: 
     assert {each.session_id for each in found} == {"old"}
 
 
+def test_what_the_catalog_says_of_a_tool_is_found_where_some_of_it_is_gone(store: Repository) -> None:
+    asked = store.create(id="asked")
+    asked.append("assistant", "I look", tool_calls=[{"id": "c", "name": "weather", "arguments": "{}"}])
+    asked.append("tool", "sunny", tool_results=[{"call_id": "c", "server": "files", "version": "1.2"}])
+    asked.persist()
+    monday = store.proofs.checkpoint(SIGNER)
+    assert isinstance(store.store, EmbeddedStore)
+    engine = store.store._engine()
+    said = [
+        quad
+        for quad in engine.quads_for_pattern(None, None, None, vocab.CATALOG)
+        if "trails:tool:" in str(quad.subject)
+    ]
+    assert len(said) >= 3
+    for quad in said:
+        engine.remove(quad)
+        assert "missing" in {each.code for each in store.verify(since=monday, verifiers=[VERIFIER]).findings}
+        engine.add(quad)
+    assert store.verify(since=monday, verifiers=[VERIFIER]).ok
+
+
 def test_a_checkpoint_of_another_store_is_a_finding(store: Repository, monday: str) -> None:
     with trails.open(":memory:") as other:
         other.create(id="x").persist()

@@ -338,8 +338,8 @@ class _Audit:
 
 
 def _author_quads(subject: str, quads: Iterable[Quad]) -> set[Quad]:
-    """Return those of the quads of a principal, an agent or a tool that say what it is."""
-    return set(quads) & set(tool_quads(subject) if iris.is_tool(subject) else [author_type(subject)])
+    """Return what the quads of a tool have to be, all of which say what it is, and those of a principal's or an agent's that do."""
+    return set(tool_quads(subject)) if iris.is_tool(subject) else set(quads) & {author_type(subject)}
 
 
 def _said_of(deletion: str) -> frozenset[NamedNode]:
