@@ -13,7 +13,7 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from trails.errors import IntegrityError, InvalidInput, TrailsError
 
-_STRANGE: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError)
+STRANGE: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError)
 """What reading values raises that are not of the kind, the shape or the size that they should be of."""
 
 _P = ParamSpec("_P")
@@ -47,7 +47,7 @@ def decodes(function: Callable[_P, _T]) -> Callable[_P, _T]:
                 raise strange(error) from error
             except TrailsError:
                 raise
-            except _STRANGE as error:
+            except STRANGE as error:
                 raise strange(error) from error
 
         return cast(Callable[_P, _T], watched)
@@ -60,7 +60,7 @@ def decodes(function: Callable[_P, _T]) -> Callable[_P, _T]:
             raise strange(error) from error
         except TrailsError:
             raise
-        except _STRANGE as error:
+        except STRANGE as error:
             raise strange(error) from error
 
     return decoded

@@ -23,7 +23,7 @@ import trails
 from tests.support.flipped import flip
 from trails import Repository
 from trails.errors import StoreFailed
-from trails.plumbing.index import keeper, sidefile, texts
+from trails.plumbing.index import checks, keeper, sidefile, texts
 from trails.plumbing.index.keeper import FIGURES, PARTS, TEXTS, Part
 from trails.store import maintenance
 from trails.store.applying import Applier
@@ -603,15 +603,151 @@ def test_figures_that_name_sessions_which_they_do_not_have_answer_no_query(place
         assert store.select("tool-time").to_dicts() == said
 
 
+def _fill_with_calls(place: Path) -> None:
+    """Two sessions, each with a call of a model and of a tool; what the second one has of the first is a copy."""
+    with trails.open(place, create=True, durability="process") as store:
+        plan = store.create(id="plan", meta={"title": "The Alps"})
+        plan.append("user", "Where to in the Alps?")
+        call = {"id": "c1", "name": "weather", "arguments": {"place": "Zermatt"}}
+        plan.append(
+            "assistant", "Let me look.", model="m-1", tool_calls=[call], usage={"input_tokens": 12, "cost": 0.5}
+        )
+        plan.append("tool", "Snow", tool_call_id="c1")
+        plan.persist()
+        fork = plan.fork(id="fork")
+        fork.append("assistant", "Take the train.", model="m-1", usage={"input_tokens": 30, "cost": 0.25})
+        fork.persist()
+        fork.detach()
+        store.tags.add("v1", "plan@1")
+        store.summaries()
+        store.search("alps")
+
+
+def _partial(table: str, index: str, condition: str) -> str:
+    """Statements that leave rows out of an index, of which the schema says as before that it has all."""
+    add, remove = f"sql || ' WHERE {condition}'", f"replace(sql, ' WHERE {condition}', '')"
+    made = f"PRAGMA writable_schema = 1; UPDATE sqlite_master SET sql = {{}} WHERE name = '{index}'"  # noqa: S608 - our own
+    reset = "PRAGMA writable_schema = RESET"
+    return f"{made.format(add)}; {reset}; REINDEX {index}; {made.format(remove)}; {reset}"
+
+
+_GHOST = "INSERT INTO {0} SELECT 77, {1} FROM {0} LIMIT 1"
+LIES = {
+    "calls do not count": (FIGURES, "UPDATE calls SET counts = 0"),
+    "a call counts seven times": (FIGURES, "UPDATE calls SET counts = 7 WHERE rowid = 1"),
+    "turns do not count": (FIGURES, "UPDATE turns SET counts = 0"),
+    "copied turns count": (FIGURES, "UPDATE turns SET counts = 1"),
+    "created another day": (FIGURES, "UPDATE sessions SET by_created = by_created + 864 WHERE id = 'plan'"),
+    "active another day": (FIGURES, "UPDATE sessions SET by_activity = by_activity + 864 WHERE id = 'plan'"),
+    "a tie of another": (FIGURES, "UPDATE sessions SET tie = 5"),
+    "a prompt elsewhere": (FIGURES, "UPDATE sessions SET prompt_at = 1 WHERE id = 'plan'"),
+    "a cost without end": (FIGURES, "UPDATE sessions SET cost = 9e999 WHERE id = 'plan'"),
+    "a cost that is text": (FIGURES, "UPDATE sessions SET cost = 'much' WHERE id = 'plan'"),
+    "an id that is no text": (FIGURES, "UPDATE sessions SET id = CAST(id AS BLOB) WHERE id = 'plan'"),
+    "a name that is no text": (FIGURES, "UPDATE sessions SET principal = CAST(principal AS BLOB)"),
+    "text that is none": (FIGURES, "UPDATE sessions SET title = CAST(x'ff41' AS TEXT)"),
+    "metadata of nobody": (FIGURES, "INSERT INTO meta VALUES (77, 'title', '\"Ghost\"')"),
+    "a turn of nobody": (
+        FIGURES,
+        _GHOST.format("turns", "place, time, day, counts, copied, digest + 1, writer, agent, lacks, length, answers"),
+    ),
+    "a model call of nobody": (
+        FIGURES,
+        _GHOST.format(
+            "calls",
+            "'ab', rank, 'ghost', principal, author, model, time, day, input, output, cache_read, cache_write, cost,"
+            " provider, began, ended, counts",
+        ),
+    ),
+    "a tool call of nobody": (FIGURES, _GHOST.format("tool_calls", "place, id, name, call")),
+    "an answer of nobody": (
+        FIGURES,
+        _GHOST.format("tool_answers", "place, id, digest, rank, failed, refused, began, ended, call"),
+    ),
+    "no tag": (FIGURES, "DELETE FROM tags"),
+    "a list without a session": (FIGURES, _partial("sessions", "sessions_created", "id <> ''plan''")),
+    "turns that are left out": (FIGURES, _partial("turns", "turns_session", "place > 1")),
+    "no such order": (FIGURES, "DROP INDEX sessions_created"),
+    "a table of another kind": (
+        FIGURES,
+        "ALTER TABLE tags RENAME TO others; CREATE VIEW tags AS SELECT name FROM others",
+    ),
+    "no place": (FIGURES, "UPDATE place SET lines = NULL"),
+    "a place in words": (TEXTS, "UPDATE place SET size = 'much'"),
+    "two places": (TEXTS, "INSERT INTO place VALUES (1, 1, 'x')"),
+    "texts of nobody": (TEXTS, "INSERT INTO runs SELECT 99, 77, newest, oldest, weight, turns FROM runs LIMIT 1"),
+    "marks of nothing": (TEXTS, "INSERT INTO marks VALUES ('ruser', 99)"),
+    "a session of nothing": (TEXTS, "INSERT INTO sessions VALUES (77, 'ghost', 1)"),
+    "other turns": (TEXTS, "UPDATE sessions SET turns = turns + 1"),
+    "a weight in words": (TEXTS, "UPDATE runs SET weight = 'much'"),
+    "texts that are left out": (TEXTS, _partial("runs", "runs_newest", "run > 1")),
+    "nothing is found": (TEXTS, "INSERT INTO grams (grams) VALUES ('delete-all')"),
+    "texts in a list of others": (TEXTS, "UPDATE runs SET run = run + 1000; UPDATE marks SET run = run + 1000"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES, ids=str)
+def test_verify_names_what_no_answer_may_be_found_by(place: Path, lie: str) -> None:
+    part, statements = LIES[lie]
+    _fill_with_calls(place)
+    assert _checked(place)
+    _forge(index_of(place) / part.name, statements)
+    with trails.open(place) as store:
+        codes = {finding.code for finding in store.verify().findings}
+        assert codes in ({"index-differs"}, {"index-damaged"})
+        store.maintenance.vacuum()
+        assert store.verify().ok
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_verify_names_a_part_of_a_transcript_that_is_in_no_list_of_characters(place: Path, at: int) -> None:
+    with trails.open(place, create=True) as store:
+        session = store.create(id="s")
+        for number in range(12):
+            session.append("user", f"What is said in turn {number}")
+        session.persist()
+        store.search("said")
+    assert _checked(place)
+    with closing(sqlite3.connect(index_of(place) / TEXTS.name)) as other:
+        rows = other.execute("SELECT run, turns FROM runs ORDER BY run").fetchall()
+        listed = [part for run, turns in rows for part in texts._parts(run, texts.unpacked(turns))]
+        other.execute("INSERT INTO grams (grams, rowid, text) VALUES ('delete', ?, ?)", listed[at])
+        other.commit()
+    _forge(index_of(place) / TEXTS.name, "")
+    assert len(listed) == 6
+    with trails.open(place) as store:
+        assert [(finding.code, finding.session_id) for finding in store.verify().findings] == [("index-differs", "s")]
+
+
+def test_an_owner_that_changes_the_file_that_verify_reads_is_no_damage(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process's file is read where it is: what is read of it while its owner writes may be anything."""
+    fill(place, "a", "b")
+    plain, left = checks._in_figures, ["malformed"]
+
+    def changed(file: sidefile.SideFile) -> Any:
+        if left:
+            with trails.open(place) as owner:
+                owner.delete("b")
+                owner.summaries()
+            raise sqlite3.DatabaseError(left.pop())
+        return plain(file)
+
+    with trails.open(place, read_only=True) as reader:
+        monkeypatch.setattr(checks, "_in_figures", changed)
+        assert reader.verify().findings == ()
+
+
 def _checked(place: Path) -> bool:
     with trails.open(place) as store:
         return store.verify().ok
 
 
 def _forge(file: Path, statement: str) -> None:
-    with closing(sqlite3.connect(file)) as other:
-        other.execute(statement)
-        other.commit()
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        for each in statement.split("; "):
+            other.execute(each)
     seal = file.with_suffix(".seal")
     version, _, _, *place = json.loads(seal.read_text())
     data = file.read_bytes()

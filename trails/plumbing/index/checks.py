@@ -17,9 +17,10 @@ from typing import Any, Final
 from trails import iris
 from trails.errors import TrailsError
 from trails.model import Finding
-from trails.plumbing.index import figures, sidefile, texts
+from trails.plumbing import pages
+from trails.plumbing.index import figures, moments, sidefile, texts
 from trails.plumbing.index.keeper import FIGURES, PARTS, TEXTS, Index, Part
-from trails.plumbing.index.rows import SessionRow, TurnRow, all_turns, session_row
+from trails.plumbing.index.rows import SessionRow, TurnRow, all_turns, session_row, tags
 from trails.plumbing.index.sidefile import SideFile
 from trails.store import maintenance
 from trails.store.contract import QuadStore
@@ -29,26 +30,32 @@ _MADE_ANEW: Final = "the next one who lists, counts or searches has it made anew
 _FIGURES: Final = (
     (
         "SELECT id, 'session', created, principal, agent, branch, state, kind, label, key, parent, starts_at, title, project,"
-        " project_name, prompt, activity, own_turns, by_turns FROM sessions"
+        " project_name, prompt, activity, own_turns, by_turns, tie, by_created, by_activity, prompt_at FROM sessions"
     ),
-    "SELECT s.id, 'meta', m.key, m.value FROM meta m JOIN sessions s ON s.number = m.session",
+    "SELECT s.id, 'meta', m.key, m.value FROM meta m LEFT JOIN sessions s ON s.number = m.session",
     (
         "SELECT s.id, 'turn', t.place, t.time, t.day, t.copied, t.digest, t.writer, t.agent, t.lacks,"
         " t.length, t.answers"
-        " FROM turns t JOIN sessions s ON s.number = t.session"
+        " FROM turns t LEFT JOIN sessions s ON s.number = t.session"
     ),
     (
         "SELECT s.id, 'call', c.digest, c.rank, c.home, c.principal, c.author, c.model, c.time, c.day, c.input, c.output,"
         " c.cache_read, c.cache_write, c.cost, c.provider, c.began, c.ended"
-        " FROM calls c JOIN sessions s ON s.number = c.holder"
+        " FROM calls c LEFT JOIN sessions s ON s.number = c.holder"
     ),
-    ("SELECT s.id, 'asks', c.place, c.id, c.name, c.call FROM tool_calls c JOIN sessions s ON s.number = c.session"),
+    (
+        "SELECT s.id, 'asks', c.place, c.id, c.name, c.call"
+        " FROM tool_calls c LEFT JOIN sessions s ON s.number = c.session"
+    ),
     (
         "SELECT s.id, 'answers', a.place, a.id, a.digest, a.rank, a.failed, a.refused, a.began, a.ended, a.call"
-        " FROM tool_answers a JOIN sessions s ON s.number = a.session"
+        " FROM tool_answers a LEFT JOIN sessions s ON s.number = a.session"
     ),
 )
-"""What is said of each session in the figures. `_told` gives the same rows of what the store says."""
+"""What is said of each session in the figures, by its id; of none by NULL. `_told` gives the same rows of what the store says.
+
+What is not here follows from other rows: see `figures.miscounted`.
+"""
 Numbers = Mapping[str, int]
 """By the name of a file, a number that stands for all that it should say of a session, in whatever order."""
 
@@ -62,8 +69,10 @@ def _figures(row: SessionRow, turns: Sequence[TurnRow]) -> Iterator[tuple[Any, .
     places, asked = len({turn.place for turn in turns}), figures.first_prompt(turns)
     said = (row.principal, row.agent, row.branch, row.state, row.kind, row.label, row.key, row.parent, row.starts_at)
     named = (row.title, row.project, figures.project_name(row.project), None if asked is None else asked[0])
-    reached = (figures.last_time(turns), places, row.starts_at + places)
-    yield row.id, "session", row.created, *said, *named, *reached
+    latest, created = figures.last_time(turns), moments.FAR_PAST if row.created is None else row.created
+    reached = (latest, places, row.starts_at + places)
+    by = (pages.tie(row.id), created, created if latest is None else latest, None if asked is None else asked[1])
+    yield row.id, "session", row.created, *said, *named, *reached, *by
     for key, value in (json.loads(row.meta) if row.meta else {}).items():
         yield row.id, "meta", key, figures.as_json(value)
     own = iris.session(row.id)
@@ -80,6 +89,7 @@ def _figures(row: SessionRow, turns: Sequence[TurnRow]) -> Iterator[tuple[Any, .
 
 def _texts(row: SessionRow, turns: Sequence[TurnRow]) -> Iterator[tuple[Any, ...]]:
     start = len(iris.session(row.id))
+    yield row.id, "session", len({turn.place for turn in turns})
     for turn in turns:
         yield row.id, *texts.kept_of(turn, start)
 
@@ -93,7 +103,8 @@ def findings(index: Index, store: QuadStore, told: Mapping[str, Numbers]) -> lis
     `told` is by session id what the files should say by what was read of the store; what differs is read again while nobody
     commits. Where there is no index, there is nothing to find.
     """
-    return [finding for part in index.readable() for finding in _of_part(index, store, part, told)]
+    parts = [part for part in index.readable() if part != TEXTS or index.has_texts]
+    return [finding for part in parts for finding in _of_part(index, store, part, told)]
 
 
 def _of_part(index: Index, store: QuadStore, part: Part, told: Mapping[str, Numbers]) -> Iterator[Finding]:
@@ -118,13 +129,23 @@ def _of_part(index: Index, store: QuadStore, part: Part, told: Mapping[str, Numb
 
 
 def _differing(file: SideFile, store: QuadStore, part: Part, told: Mapping[str, Numbers]) -> list[str]:
-    kept, wrong = _in_figures(file) if part == FIGURES else _in_texts(file)
+    with sidefile.as_damaged():
+        file.look()
+        kept, wrong = _in_figures(file) if part == FIGURES else _in_texts(file)
+        of_none = [each for each in kept.keys() | wrong if not isinstance(each, str)]
+        for each in of_none:
+            kept.pop(each, None)
+            wrong.discard(each)
+        if part == FIGURES and sorted(name for (name,) in file.ask("SELECT name FROM tags")) != sorted(tags(store)):
+            raise sqlite3.DatabaseError("it has other tags than the store")
     for session_id in {*kept, *told}:
         known = told.get(session_id, {}).get(part.name, 0)
         if kept.get(session_id, 0) != known:
             with suppress(TrailsError, ValueError):  # what Trails never writes is found, and said, elsewhere
                 if kept.get(session_id, 0) != _now(store, part, session_id):
                     wrong.add(session_id)
+    if of_none and not wrong:
+        raise sqlite3.DatabaseError("it has rows that belong to no session")
     return sorted(wrong)
 
 
@@ -133,17 +154,20 @@ def _now(store: QuadStore, part: Part, session_id: str) -> int:
     return 0 if row is None else numbers([part], row, all_turns(store, row))[part.name]
 
 
-def _in_figures(file: SideFile) -> tuple[dict[str, int], set[str]]:
-    """Return by session id a number that stands for all that is said of it, in whatever order, and those whose sums are wrong."""
-    found: dict[str, int] = defaultdict(int)
+def _in_figures(file: SideFile) -> tuple[dict[Any, int], set[Any]]:
+    """Return by session id a number that stands for all that is said of it, in whatever order, and those of which
+    sums are wrong, or what counts."""
+    found: dict[Any, int] = defaultdict(int)
     for row in chain.from_iterable(map(file.each, _FIGURES)):
         found[row[0]] += _number(row)
-    return found, set(figures.wrong_sums(file))
+    return found, set(figures.miscounted(file))
 
 
-def _in_texts(file: SideFile) -> tuple[dict[str, int], set[str]]:
+def _in_texts(file: SideFile) -> tuple[dict[Any, int], set[Any]]:
     """Return by session id a number that stands for all that it says, and those with a turn that is not found."""
-    found, wrong = defaultdict[str, int](int), set[str]()
+    found, wrong = defaultdict[Any, int](int), set[Any]()
+    for row in file.each("SELECT id, 'session', turns FROM sessions"):
+        found[row[0]] += _number(row)
     for session_id, turns, is_found in texts.all_runs(file):
         found[session_id] += sum(_number((session_id, *turn)) for turn in turns)
         if not is_found:

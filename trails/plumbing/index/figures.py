@@ -203,16 +203,16 @@ class Writer:
             self._database.execute(_COPIES)
 
 
-_COPIES: Final = """
-UPDATE turns SET counts = 1 WHERE rowid IN (
-  SELECT turn FROM (
-    SELECT turns.rowid AS turn,
-      row_number() OVER (PARTITION BY digest ORDER BY sessions.by_created, sessions.id, place, turns.rowid) AS rank
-    FROM turns JOIN sessions ON sessions.number = turns.session
-    WHERE copied AND digest NOT IN
-      (SELECT digest FROM turns WHERE NOT copied AND digest IN (SELECT digest FROM turns WHERE copied)))
-  WHERE rank = 1)"""
-"""Lets of the copies of a turn of which the original is gone that of the oldest session count, in whatever order they came."""
+_OLDEST: Final = """
+SELECT turn FROM (
+  SELECT turns.rowid AS turn,
+    row_number() OVER (PARTITION BY digest ORDER BY sessions.by_created, sessions.id, place, turns.rowid) AS rank
+  FROM turns JOIN sessions ON sessions.number = turns.session
+  WHERE copied AND digest NOT IN
+    (SELECT digest FROM turns WHERE NOT copied AND digest IN (SELECT digest FROM turns WHERE copied)))
+WHERE rank = 1"""
+"""Of the copies of a turn of which the original is gone, that of the oldest session counts, in whatever order they came."""
+_COPIES: Final = f"UPDATE turns SET counts = 1 WHERE rowid IN ({_OLDEST})"  # noqa: S608 - our own
 
 
 def first_prompt(turns: Iterable[TurnRow]) -> tuple[str, int] | None:
@@ -304,9 +304,10 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-def wrong_sums(figures: SideFile) -> list[str]:
-    """Return the ids of the sessions that did not spend what is kept as their sums: of each call, the least rank counts once."""
-    return [session_id for (session_id,) in figures.ask(_WRONG_SUMS)]
+def miscounted(figures: SideFile) -> list[str]:
+    """Return the ids of the sessions of which other calls or turns count than do by what is kept of all, or that did not spend
+    what is kept as their sums."""
+    return [session_id for text in (_WRONG_SUMS, _WRONG_CALLS, _WRONG_TURNS) for (session_id,) in figures.ask(text)]
 
 
 _WRONG_SUMS: Final = """
@@ -321,8 +322,18 @@ SELECT s.id FROM sessions s LEFT JOIN spent c ON c.home = s.id
 WHERE (s.calls, s.unpriced, s.input, s.output, s.cache_read, s.cache_write, s.by_tokens) IS NOT (
   ifnull(c.calls, 0), ifnull(c.unpriced, 0), ifnull(c.input, 0), ifnull(c.output, 0), ifnull(c.cache_read, 0),
   ifnull(c.cache_write, 0), ifnull(c.input, 0) + ifnull(c.output, 0)
-) OR s.cost IS NULL OR abs(s.cost - ifnull(c.cost, 0)) > 1e-9 * max(1, s.cost)  -- in another order it may end in another digit
+) OR typeof(s.cost) <> 'real'  -- in another order it may end in another digit:
+OR NOT (s.cost IS c.cost OR abs(s.cost - ifnull(c.cost, 0)) <= 1e-9 * max(1, abs(ifnull(c.cost, 0))))
 """
+_WRONG_CALLS: Final = """
+SELECT DISTINCT s.id FROM (
+  SELECT holder, counts, row_number() OVER (PARTITION BY digest ORDER BY rank, home, rowid) = 1 AS may FROM calls
+) c LEFT JOIN sessions s ON s.number = c.holder WHERE c.counts IS NOT c.may
+"""
+_WRONG_TURNS: Final = f"""
+SELECT DISTINCT s.id FROM turns t LEFT JOIN sessions s ON s.number = t.session
+WHERE t.counts IS NOT (NOT t.copied OR t.rowid IN ({_OLDEST}))
+"""  # noqa: S608 - our own
 
 
 # --- asking for sessions

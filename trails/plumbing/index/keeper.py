@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from trails import iris, vocab
 from trails.errors import StoreFailed, TrailsError
 from trails.plumbing.index import ahead, changes, figures, sidefile, texts
-from trails.plumbing.index.rows import SessionRow, TurnRow, all_turns, session_row, turns_from
+from trails.plumbing.index.rows import SessionRow, TurnRow, all_turns, session_row, tags, turns_from
 from trails.plumbing.index.sidefile import SideFile
 from trails.progress import Progress, moving
 from trails.store import maintenance
@@ -264,8 +264,7 @@ class Index:
                     _bring_in(writer, session_id, row, extent, turns)
             for writer in writers:
                 if isinstance(writer, figures.Writer):
-                    tags = self._store.quads((None, vocab.TYPE, vocab.TAG, vocab.CATALOG))
-                    writer.tags(iris.tag_name(quad.subject.value) or "" for quad in tags)  # type: ignore[union-attr] # IRIs
+                    writer.tags(tags(self._store))
                 writer.settle(erase=not self._borrowed)
 
     def _said(self, wanted: Mapping[str, changes.Extent]) -> Iterator[_Said]:
@@ -484,14 +483,21 @@ class Index:
         """
         self._store.quads(_NOTHING)
         with self._lock:
+            is_first = part not in self._files
             file = self._opened(part)
+            if file.was_refused and (is_first or self._borrowed):
+                raise sqlite3.DatabaseError("it says otherwise than its seal how far the log reached")
             if file.is_as_left and not file.is_whole():
                 self._believe_no_more(part, file)
                 raise sidefile.NotAsSealed
             if file.is_in_place and file.place == self._store.log.reached:
-                answer = ask(file)
-                if file.is_as_left:
-                    return answer
+                try:
+                    answer = ask(file)
+                    if file.is_as_left:
+                        return answer
+                except sqlite3.Error:
+                    if file.is_as_left:  # else its owner wrote to it meanwhile
+                        raise
             if file.is_in_place:
                 self._copy(part)  # its owner may commit all the same
             return at_one_moment(self._store, lambda: ask(self._up_to_date(part)))

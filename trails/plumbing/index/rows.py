@@ -168,6 +168,12 @@ def session_row(store: Matching, session_id: str) -> SessionRow | None:
     )
 
 
+def tags(store: Matching) -> list[str]:
+    """Return the names of the tags that there are."""
+    found = store.quads((None, vocab.TYPE, vocab.TAG, vocab.CATALOG))
+    return [iris.tag_name(quad.subject.value) or "" for quad in found]  # type: ignore[union-attr] # IRIs
+
+
 def _first_text(meta: Mapping[str, Any], *keys: str) -> str | None:
     found = (meta.get(key) for key in keys)
     return next((one_line(text) for text in found if isinstance(text, str) and text.strip()), None)

@@ -30,12 +30,14 @@ import os
 import sqlite3
 import stat
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from time import sleep
 from typing import Any, Final, NamedTuple
 
+from trails.decoding import STRANGE
+from trails.errors import TrailsError
 from trails.files import open_plain, read_plain, sum_of
 from trails.store.commitlog import Leaves
 from trails.store.leaflog import NOTHING
@@ -67,8 +69,27 @@ _LOOKING: Final = ("PRAGMA mmap_size = 0", "PRAGMA temp_store = MEMORY", "PRAGMA
 _PLACE: Final = "CREATE TABLE IF NOT EXISTS place (lines INTEGER, size INTEGER, link TEXT)"
 
 
+_WRITTEN: Final = "SELECT type, name, sql FROM sqlite_master WHERE name NOT GLOB 'grams_*' ORDER BY type, name"
+"""What a file's tables and indexes were made as, but for those that FTS5 makes, which each version of it may make otherwise."""
+_STORED: Final = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+
+
 class NotAsSealed(Exception):
     """A file of which nobody is known to have changed it has other bytes than were sealed: the disk changed them."""
+
+
+@contextmanager
+def as_damaged() -> Iterator[None]:
+    """Let whatever comes of values in a file that Trails never writes be raised as `sqlite3.DatabaseError`: it is damaged.
+
+    Errors of Trails pass as they are.
+    """
+    try:
+        yield
+    except TrailsError:
+        raise
+    except STRANGE as error:
+        raise sqlite3.DatabaseError(f"it holds what Trails never writes: {type(error).__name__}: {error}") from error
 
 
 class SideFile:
@@ -96,8 +117,10 @@ class SideFile:
         """Another process's file, where that is read in its place."""
         self._stamp: _Stamp | None = None
         """How the file was after this process wrote it last."""
+        self.was_refused = False
+        """Whether it is begun anew since the file, as it was sealed, says otherwise than its seal how far the log reached."""
         self._database = self._opened(path, borrowed=borrowed, waits=waits)
-        self.place = self._read_place()
+        self.place = _place_in(self._database)
         """How far the store's log reached when what is in the file was read."""
 
     def _opened(self, path: Path | None, *, borrowed: bool, waits: bool) -> sqlite3.Connection:
@@ -109,12 +132,23 @@ class SideFile:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             self._stamp = _stamp_of(path)
             if self._stamp is not None and (_has_witness(path) or _is_as_sealed(path)):
-                self._sealed = True
-                return _connected(str(path))
+                made = _connected(str(path))
+                if self._is_at(made, sealed_place(path)):
+                    self._sealed = True
+                    return made
+                made.close()
             _thrown_away(path)
         except (OSError, sqlite3.Error):
             return self._of_its_own()
         return self._begun(path)
+
+    def _is_at(self, database: sqlite3.Connection, sealed: Leaves) -> bool:
+        """Tell whether a file says as its seal how far the log reached, and has been brought anywhere."""
+        try:
+            self.was_refused = _place_in(database) != sealed
+        except sqlite3.Error:
+            self.was_refused = True
+        return not self.was_refused and sealed != NOTHING
 
     def _begun(self, path: Path) -> sqlite3.Connection:
         """Return a new file, or where nothing can be written there, one in memory."""
@@ -147,10 +181,10 @@ class SideFile:
         """Return a file that somebody else may be writing to, whole by its seal: itself, or a copy in memory; or one anew."""
         for left in reversed(range(tries)):
             with suppress(OSError, ValueError, sqlite3.Error):
-                made = self._in_place(path) or _copied(path)
+                made = self._in_place(path) or self._copied(path)
                 if made is not None:
                     return made
-            if not os.access(path, os.R_OK):
+            if self.was_refused or not os.access(path, os.R_OK):
                 break
             if left:
                 sleep(PAUSE)
@@ -167,12 +201,25 @@ class SideFile:
         made = _opened(f"{path.absolute().as_uri()}?immutable=1", uri=True)
         for each in _LOOKING:
             made.execute(each)
-        made.execute("SELECT * FROM place").fetchone()
+        is_at = self._is_at(made, self._at)
         if not seen.is_so:
+            self.was_refused = False
+        if not seen.is_so or not is_at:
             made.close()
             return None
         self._seen = seen
         return made
+
+    def _copied(self, path: Path) -> sqlite3.Connection | None:
+        """Return a copy of a file in memory; None where it is not as it was sealed."""
+        if self.was_refused:
+            return None
+        data, seal = read_plain(path), _seal_of(path)
+        if seal[:_SUMS] != _sums(path, len(data), zlib.crc32(data)):
+            return None
+        made = _opened(":memory:")
+        made.deserialize(data)
+        return made if self._is_at(made, _place_by(path, seal)) else None
 
     def _made(self, name: str) -> sqlite3.Connection:
         if name != ":memory:":
@@ -181,13 +228,6 @@ class SideFile:
         made.execute("PRAGMA auto_vacuum = FULL")  # for a new file alone: it would write to another
         made.executescript(f"BEGIN; {_PLACE}; {self._schema}; COMMIT")
         return made
-
-    def _read_place(self) -> Leaves:
-        try:
-            row = self._database.execute("SELECT lines, size, link FROM place").fetchone()
-        except sqlite3.Error:
-            return NOTHING
-        return NOTHING if row is None else Leaves(*row)
 
     @property
     def where(self) -> Path | None:
@@ -202,10 +242,21 @@ class SideFile:
         """Yield the rows of a SELECT as they are found."""
         return iter(self._database.execute(text, values))
 
+    def look(self) -> None:
+        """Raise `sqlite3.DatabaseError` where its tables are not those that it was made with, or SQLite's own indexes of them
+        say other than they do."""
+        with closing(self._made(":memory:")) as new:
+            if self.ask(_WRITTEN) != new.execute(_WRITTEN).fetchall():
+                raise sqlite3.DatabaseError("it has other tables than it was made with")
+        for (name,) in self.ask(_STORED):
+            (said, *_), *_ = self.ask(f"PRAGMA integrity_check({name})")
+            if said != "ok":
+                raise sqlite3.DatabaseError(said)
+
     def take_over(self, other: SideFile) -> None:
         """Hold a copy of all that another file holds, in the place of what is here: for a file in memory."""
         other._database.backup(self._database)
-        self.place = self._read_place()
+        self.place = _place_in(self._database)
 
     @contextmanager
     def writing(self, place: Leaves) -> Iterator[sqlite3.Connection]:
@@ -308,15 +359,14 @@ def _opened(name: str, *, uri: bool = False) -> sqlite3.Connection:
     return sqlite3.connect(name, uri=uri, check_same_thread=False, isolation_level=None, factory=_Database)
 
 
-def _copied(path: Path) -> sqlite3.Connection | None:
-    """Return a copy of a file in memory; None where it is not as it was sealed."""
-    data = read_plain(path)
-    if _seal_of(path)[:_SUMS] != _sums(path, len(data), zlib.crc32(data)):
-        return None
-    made = _opened(":memory:")
-    made.deserialize(data)
-    made.execute("SELECT * FROM place").fetchone()
-    return made
+def _place_in(database: sqlite3.Connection) -> Leaves:
+    """Return how far the log reached by what a file says; raise `sqlite3.DatabaseError` where it does not say it as it should."""
+    rows = database.execute("SELECT lines, size, link FROM place").fetchall()
+    if not rows:
+        return NOTHING
+    if [tuple(map(type, row)) for row in rows] != [(int, int, str)]:
+        raise sqlite3.DatabaseError("it does not say how far the log reached")
+    return Leaves(*rows[0])
 
 
 def _connected(name: str) -> sqlite3.Connection:
@@ -392,9 +442,16 @@ def sealed_place(path: Path) -> Leaves:
     """Return how far the log reached when a file was sealed, as its seal says; the beginning where there is none, or one of
     another format."""
     try:
-        version, _, _, lines, size, link = _seal_of(path)[:_PLACES]
+        return _place_by(path, _seal_of(path))
+    except (OSError, ValueError):
+        return NOTHING
+
+
+def _place_by(path: Path, seal: Sequence[Any]) -> Leaves:
+    try:
+        version, _, _, lines, size, link = seal[:_PLACES]
         return Leaves(int(lines), int(size), str(link)) if version == FORMATS[path.name] else NOTHING
-    except (OSError, ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return NOTHING
 
 

@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import accumulate, chain, pairwise
+from random import random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from trails import iris
@@ -333,16 +334,44 @@ def _marks_of(turns: Iterable[Kept]) -> set[str]:
 # --- held against the store
 
 
-def all_runs(texts: SideFile) -> Iterator[tuple[str, list[Kept], bool]]:
-    """Yield each run: the id of its session, its turns, and whether it is found by what they say, each once."""
+def all_runs(texts: SideFile) -> Iterator[tuple[str | None, list[Kept], bool]]:
+    """Yield each run: the id of its session, its turns, and whether it is found by what they say, each once.
+
+    The id is None where there is no such session, and of what is left of runs that are not there.
+    """
     rows = texts.each(
-        "SELECT s.id, r.run, r.newest, r.oldest, r.turns FROM runs r JOIN sessions s ON s.number = r.session"
+        "SELECT s.id, r.run, r.newest, r.oldest, typeof(r.weight), r.turns"
+        " FROM runs r LEFT JOIN sessions s ON s.number = r.session"
     )
-    for session_id, run, newest, oldest, data in rows:
+    in_all = 0
+    for session_id, run, newest, oldest, weight, data in rows:
         turns = unpacked(data)
         times, marks = [turn.time for turn in turns], _marks_of(turns)
         ((marked,),) = texts.ask(f"SELECT count(*) FROM marks WHERE {_in('mark', marks)} AND run = ?", (*marks, run))  # noqa: S608 - our own
-        yield session_id, turns, (newest, oldest, marked) == (max(times), min(times), len(marks))
+        in_all += len(marks)
+        said = (newest, oldest, weight, marked) == (max(times), min(times), "integer", len(marks))
+        yield session_id, turns, said and _are_listed(texts, dict(_parts(run, turns)))
+    if texts.ask("SELECT count(*) FROM marks") != [(in_all,)]:
+        yield None, [], False  # there are marks of runs that are not there
+
+
+def _are_listed(texts: SideFile, parts: dict[int, str]) -> bool:
+    """Tell whether each part of a run is found by three characters in a row out of its texts: any, others each time."""
+    first, last = min(parts), max(parts)
+    left = {part: text for part, text in parts.items() if len(text) >= GRAM}
+    while left:
+        _, text = left.popitem()
+        at = int(random() * (len(text) - GRAM + 1))  # noqa: S311 - nobody gains by guessing it
+        gram = text[at : at + GRAM]
+        found = {part for (part,) in texts.ask(_LISTED, (_quoted(gram), first, last))}
+        having = {part for part, text in parts.items() if gram in text}  # most stand in more than one
+        if not having <= found:
+            return False
+        left = {part: text for part, text in left.items() if part not in having}
+    return True
+
+
+_LISTED: Final = "SELECT rowid FROM grams WHERE grams MATCH ? AND rowid BETWEEN ? AND ?"
 
 
 # --- asking
@@ -482,7 +511,11 @@ def _grams(wanted: str) -> str:
     """Return the query for those runs of three characters of a text that look rarest."""
     runs = dict.fromkeys(wanted[at : at + GRAM] for at in range(len(wanted) - GRAM + 1))
     rarest = sorted(runs, key=lambda run: -sum(_rarity(character) for character in run))
-    return " AND ".join('"' + run.replace('"', '""') + '"' for run in rarest[:_GRAMS])
+    return " AND ".join(map(_quoted, rarest[:_GRAMS]))
+
+
+def _quoted(run: str) -> str:
+    return '"' + run.replace('"', '""') + '"'
 
 
 def _rarity(character: str) -> int:
