@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -177,3 +178,24 @@ def test_an_update_that_arrives_twice_is_carried_out_once(memory: Repository, st
     server.store.update(server.updates[-1])
     mirror.sync()
     assert mirror.verify().ok
+
+
+def test_what_is_being_sent_keeps_no_process_from_ending(memory: Repository, stand_in: Make) -> None:
+    server = stand_in()
+    with memory.session("chat") as chat:
+        chat.append("user", "Hello")
+    mirror = Mirror(memory, server.url)
+    sending, looked = threading.Event(), threading.Event()
+
+    def begun() -> None:
+        sending.set()
+        looked.wait(10)
+
+    server.on_update = begun
+    syncing = threading.Thread(target=mirror.sync)
+    syncing.start()
+    assert sending.wait(10)
+    senders = [each for each in threading.enumerate() if each.name.startswith("trails-mirror")]
+    looked.set()
+    syncing.join()
+    assert [each.daemon for each in senders] == [True]

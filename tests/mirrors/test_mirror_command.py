@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -116,9 +117,16 @@ def test_a_store_in_postgresql_is_mirrored_and_what_others_commit(url: str, run:
     assert len(Endpoint(server.url).select('SELECT ?s WHERE { GRAPH ?g { ?s ?p "From elsewhere" } }')) == 1
 
 
-def following(place: Path, url: str) -> subprocess.Popen[bytes]:
+@contextmanager
+def following(place: Path, url: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A follower, which is killed at the end where it still runs."""
     command = [sys.executable, "-m", "trails", "mirror", str(place), url, "--follow", "--interval", "0.05", "--json"]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -145,6 +145,8 @@ class StandIn(ThreadingHTTPServer):
         self.late: list[str] = []
         self.cut = self.lose_answers = self.portal = False
         self.fail_after: int | None = None
+        self.on_update: Callable[[], object] = lambda: None
+        """Called with each update that comes, before it waits for its turn."""
         self.refuses = 0
         """What it answers to queries and updates, if not 0."""
         self.away = 0
@@ -190,6 +192,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _update(self, text: str) -> None:
         server = self.server
+        server.on_update()
         with server.lock:
             failing = server.fail_after is not None and len(server.updates) >= server.fail_after
             if not failing or server.lose_answers:

@@ -15,9 +15,10 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Literal, cast
 
 import pyoxigraph as ox
@@ -150,7 +151,6 @@ class Mirror:
             raise InvalidInput(f"{endpoint.location} has no default graph of its own; its catalogue is a named graph")
         self._catalogue = None if wanted == "default" else CATALOGUE
         self._pending: list[str] = []
-        self._sender = ThreadPoolExecutor(1, "trails-mirror")
         self._sending: Future[None] | None = None
         self._is_checked = False
         """Whether what was sent last was found to be carried out."""
@@ -382,7 +382,7 @@ class Mirror:
                 updates.forget(STATE, STATE, _DONE, self._held),
                 updates.insert(STATE, STATE, _DONE, ox.Literal(self._receipt), self._held),
             ]
-            self._sending = self._sender.submit(self._to.update, updates.request([*self._pending, *done]))
+            self._sending = _begun(partial(self._to.update, updates.request([*self._pending, *done])))
         self._pending, self._pending_triples, self._pending_size = [], 0, 0
 
     @property
@@ -536,6 +536,25 @@ class Mirror:
         self._wait()
         if not self._is_checked:
             self._check_done()
+
+
+def _begun(work: Callable[[], None]) -> Future[None]:
+    """Return what comes of something that is begun on a thread of its own.
+
+    That ends with the process: one of a pool would be waited for at its end, and for ever where Ctrl-C came as it began.
+    """
+    done: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    threading.Thread(target=run, name="trails-mirror", daemon=True).start()
+    return done
 
 
 def _number(noted: str) -> int:

@@ -338,7 +338,7 @@ class _Audit:
 
 
 def _author_quads(subject: str, quads: Iterable[Quad]) -> set[Quad]:
-    """Return what the quads of a tool have to be, all of which say what it is, and those of a principal's or an agent's that do."""
+    """Return what the quads of a tool have to be; and those of a principal or an agent that say what it is."""
     return set(tool_quads(subject)) if iris.is_tool(subject) else set(quads) & {author_type(subject)}
 
 
