@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -14,10 +13,6 @@ from trails.store.commitlog import RecordFiles
 
 _FLUSH_AFTER: Final = 5_000
 """Quads between background flushes: what is unflushed is read again by whoever opens the store, or a view of it."""
-_APART: Final = 1.0
-"""Seconds between them, while so many come that"""
-_AT_MOST: Final = 4
-"""times as many quads are not reached before: the engine merges each flush with what it has, which costs more than writing it."""
 _WORTH: Final = 1_000
 """Quads that are flushed at rest: below, a view opens as quickly, and the engine would have a file more for every pause."""
 _LOADED_AFTER: Final = 60_000
@@ -35,8 +30,6 @@ class Backlog:
         """Quads since the last flush; those of them in the engine's memory: what its bulk loader gets is in files at once; and
         how many bring in much at once."""
         self._thread: threading.Thread | None = None
-        self._flushed = -_APART
-        """When the last flush began."""
 
     @property
     def is_loading(self) -> bool:
@@ -72,12 +65,7 @@ class Backlog:
         if self._loading:
             much = self._quads >= _LOADED_AFTER or files.used >= _LOADED_BYTES
             return much or self._in_memory >= _FLUSH_AFTER
-        is_enough = self._quads >= _FLUSH_AFTER and (time.monotonic() - self._flushed >= _APART or self._is_much)
-        return is_enough or files.is_filling
-
-    @property
-    def _is_much(self) -> bool:
-        return self._quads >= _AT_MOST * _FLUSH_AFTER
+        return self._quads >= _FLUSH_AFTER or files.is_filling
 
     def flush_soon(self, *, resting: bool = False) -> None:
         """Flush on a thread of its own, unless one does; at rest, what is worth it."""
@@ -86,7 +74,6 @@ class Backlog:
         is_worth = not resting or self._quads >= _WORTH
         if is_worth:
             self._quads = self._in_memory = 0
-            self._flushed = time.monotonic()
         work = partial(self._work, resting=resting, is_worth=is_worth)
         thread = threading.Thread(target=work, name="trails-flush", daemon=True)
         try:
