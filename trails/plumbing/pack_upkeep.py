@@ -11,6 +11,7 @@ from trails.errors import TrailsError
 from trails.model import Finding
 from trails.plumbing.index import checks
 from trails.plumbing.packs import files
+from trails.plumbing.packs.block import Damaged
 from trails.plumbing.packs.keeper import FOLDER, Packs
 from trails.plumbing.reader import Reader
 from trails.store import maintenance
@@ -39,7 +40,10 @@ def _differs(packs: Packs, stored: Reader, session_id: str) -> bool:
     if record is None:
         return False
     (blocks,) = packs.blocks([lineage.Segment(record, record.starts_at, None)])
-    turns = [turn for block in blocks for turn in block.turns(block.start, block.end)]
+    try:
+        turns = [turn for block in blocks for turn in block.turns(block.start, block.end)]
+    except Damaged:
+        return True
     if not turns:
         return False
     return turns != stored.own_turns(lineage.Segment(record, record.starts_at, turns[-1].index + 1))

@@ -4,22 +4,50 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple, overload
 
 from trails.garbage import seldom_collected
 from trails.integrity import digests
-from trails.model import Turn
-from trails.plumbing.packs.block import Block
+from trails.model import Facts, Turn
+from trails.plumbing.packs.block import Block, Damaged
 
 
 class Part(NamedTuple):
-    """Turns of a block, from an index of the transcript to another, exclusive, as far as they are part of it."""
+    """Turns of a block, from an index of the transcript to another, exclusive, as far as they are part of it.
+
+    Where the block turns out to be damaged, although its checksum is right, they are what the store has.
+    """
 
     start: int
     end: int
     block: Block
+    stored: Callable[[int, int], Sequence[Turn]]
+    """Reads turns of the block's session from the store, from an index to another, exclusive."""
+
+    def turns(self, start: int, end: int) -> Sequence[Turn]:
+        """Return the turns from an index to another, exclusive."""
+        try:
+            return self.block.turns(start, end)
+        except Damaged:
+            return self.stored(start, end)
+
+    def said(self) -> Sequence[tuple[int, str, str, str, bool]]:
+        """Return index, role, branch, text and whether that is JSON, of each turn."""
+        try:
+            return self.block.said(self.start, self.end)
+        except Damaged:
+            stored = self.stored(self.start, self.end)
+            return [(turn.index, turn.role, turn.branch, turn.text, turn.structured) for turn in stored]
+
+    def spoken(self) -> Sequence[tuple[int, str, str, bool, bool, Facts]]:
+        """Return what a model may be shown of each turn, as a block's `spoken` does."""
+        try:
+            return self.block.spoken(self.start, self.end)
+        except Damaged:
+            stored = self.stored(self.start, self.end)
+            return [(turn.index, turn.role, turn.text, turn.structured, turn.redacted, turn.facts) for turn in stored]
 
 
 class Prefix:
@@ -50,7 +78,7 @@ class Prefix:
         """Return the turn at an index, 0 to the last."""
         found = self._turns[index]
         if found is None:
-            (found,) = self._parts[bisect_right(self._ends, index)].block.turns(index, index + 1)
+            (found,) = self._parts[bisect_right(self._ends, index)].turns(index, index + 1)
             self._turns[index] = found
             self._left -= 1
         return found
@@ -72,12 +100,12 @@ class Prefix:
     def said(self) -> Iterator[tuple[int, str, str, str, bool]]:
         """Yield index, role, branch, text and whether that is JSON, of each turn, without making one."""
         for part in self._parts:
-            yield from part.block.said(part.start, part.end)
+            yield from part.said()
 
     def _make(self, part: Part, start: int, end: int) -> None:
         turns = self._turns
         if all(turn is None for turn in islice(turns, start, end)):
-            turns[start:end] = part.block.turns(start, end)
+            turns[start:end] = part.turns(start, end)
             self._left -= end - start
             return
         for index in range(start, end):

@@ -303,7 +303,21 @@ class Reader:
         """Return the parts of blocks that each of some runs of sessions' own begins with, as far as packs hold it."""
         if self._packs is None:
             return [[] for _ in runs]
-        return [_parts(run, blocks) for run, blocks in zip(runs, self._packs.blocks(runs), strict=True)]
+        return [self._parts(run, blocks) for run, blocks in zip(runs, self._packs.blocks(runs), strict=True)]
+
+    def _parts(self, run: Segment, blocks: Sequence[Block]) -> list[Part]:
+        """Return the parts of a run that blocks hold."""
+        if not blocks:
+            return []
+
+        def stored(start: int, end: int) -> list[Turn]:
+            found = self._stored(wanted := Segment(run.record, start, end))
+            if len(found) != end - start:
+                raise lineage.gap(run.record.id, start + len(found), [wanted])
+            return found
+
+        end = blocks[-1].end if run.end is None else min(run.end, blocks[-1].end)
+        return [Part(max(run.start, each.start), min(end, each.end), each, stored) for each in blocks]
 
     def own_turns(self, run: Segment) -> list[Turn]:
         """Return the turns that a session owns in a run of indices, in order of index."""
@@ -345,7 +359,7 @@ class Reader:
     @staticmethod
     def _joined(packed: Iterable[Part], rest: Iterable[Turn]) -> list[Turn]:
         with seldom_collected():
-            return [*(turn for part in packed for turn in part.block.turns(part.start, part.end)), *rest]
+            return [*(turn for part in packed for turn in part.turns(part.start, part.end)), *rest]
 
     def _own(self, run: Segment) -> tuple[list[Part], list[Turn]]:
         """Return the turns of a run: those that a pack holds, where the store has as many, and those that come after."""
@@ -671,11 +685,3 @@ class Reader:
         """Return (session, parent) ids of everything forked from or spawned by a session, directly or not."""
         rows = self.select("descendants", session=session_id)
         return [(iris.session_id(row[0].value), iris.session_id(row[1].value)) for row in rows]
-
-
-def _parts(run: Segment, blocks: Sequence[Block]) -> list[Part]:
-    """Return the parts of a run that blocks hold."""
-    if not blocks:
-        return []
-    end = blocks[-1].end if run.end is None else min(run.end, blocks[-1].end)
-    return [Part(max(run.start, each.start), min(end, each.end), each) for each in blocks]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, MutableSequence, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, overload
 
@@ -11,7 +12,7 @@ from trails.decoding import decodes
 from trails.lineage import Owner, Segment
 from trails.model import SessionRecord, Turn
 from trails.plumbing.packed import OnlyTheEnd
-from trails.plumbing.packs.block import Block
+from trails.plumbing.packs.block import Block, Damaged
 from trails.plumbing.reader import Reader
 
 _OPENING: Final = 16
@@ -181,7 +182,8 @@ class LazyTurns(OnlyTheEnd):
             and run.record.id == newest.session_id
             and newest.start <= run.start < run.end <= newest.end
         ):
-            return newest.turns(run.start, run.end)
+            with suppress(Damaged):
+                return newest.turns(run.start, run.end)
         packed = self._reader.packed_turns(run)
         if packed is not None:
             return packed

@@ -161,7 +161,7 @@ def _shown(reader: Reader, run: Segment) -> tuple[Sequence[Spoken], set[int]]:
         return entries, {each.index for each in summaries(reader, run)} if entries else set()
     packed, rest = held
     found: list[Spoken] = [*rest]
-    found[:0] = [ShownTurn._make(each) for part in packed for each in part.block.spoken(part.start, part.end)]
+    found[:0] = [ShownTurn._make(each) for part in packed for each in part.spoken()]
     return found, {each.index for each in found if each.facts.compaction is not None}
 
 

@@ -143,6 +143,23 @@ def test_copies_count_once_also_when_their_original_is_gone(store: Repository) -
     assert {row.group: row.input_tokens for row in store.stats("session")}["plan"] == 10  # where the call was made
 
 
+def test_a_copy_counts_no_more_once_its_original_is_restored(store: Repository, tmp_path: Path) -> None:
+    with trails.open(tmp_path / "other", create=True) as other:
+        plan = store.create(id="plan")
+        plan.append("user", "Plan a trip")
+        plan.append("assistant", "Where to?", model="m-1", usage={"input_tokens": 10})
+        plan.persist()
+        plan.fork(id="fork").detach()
+        trails.push(store, "plan", other)
+        for _ in range(2):
+            assert store.stats().total.turns == 2
+            store.delete("plan")
+            assert store.stats().total.turns == 2
+            trails.pull(store, "plan", other, restore=True)
+            assert (store.stats().total.turns, store.stats().total.calls) == (2, 1)
+            assert store.verify().ok
+
+
 @pytest.mark.parametrize("ids", ["zb", "bz"])
 def test_of_copies_whose_original_is_gone_that_of_the_oldest_session_counts_however_the_index_came_to_know_them(
     store: Repository, ids: str

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -534,6 +535,53 @@ def test_a_fork_of_a_fork_asks_no_more_questions_than_a_fork(place: Path, monkey
         assert [turn.content for turn in store.load("fork-4", last=3).tail(3)] == ["y", "x", "y"]
         assert asked[:2] == ["records", "ancestors"]
         assert "lineage" not in asked
+
+
+def _altered(data: bytes, what: bytes, by: bytes) -> bytes:
+    """Return a pack of one block with other bytes, under a checksum that is right."""
+    assert what in data
+    magic, head, rest = data[:4], data[8 : block.HEAD_SIZE], data[block.HEAD_SIZE :].replace(what, by)
+    return magic + zlib.crc32(rest, zlib.crc32(head)).to_bytes(4, "little") + head + rest
+
+
+DAMAGED = {
+    "facts that are no JSON": (b'[["m-1"', b'x["m-1"'),
+    "facts that are none": (b'"c","ls"', b'"c"  "ls"'[:8]),
+    "text that is none": ("Grüße".encode(), "Grüße".encode("utf-16")[:7]),
+    "another role's number": (b"\x00\x01\x02", b"\x00\x09\x02"),
+    "names of no kind": (b'["assistant"', b'{"assistant"'),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED, ids=str)
+def test_a_pack_that_holds_what_is_never_written_is_named_and_the_store_is_read_instead(
+    place: Path, damage: str
+) -> None:
+    with trails.open(place, create=True) as store:
+        session = store.create(id="plan")
+        session.append("user", "Grüße")
+        call = {"id": "c", "name": "ls", "arguments": {}}
+        session.append("assistant", "Look", model="m-1", tool_calls=[call], usage={"input_tokens": 1})
+        session.append("tool", "two files", tool_call_id="c")
+        session.persist()
+        turns = list(session.turns)
+    (pack,) = packs(place)
+    pack.write_bytes(_altered(pack.read_bytes(), *DAMAGED[damage]))
+    with trails.open(place) as store:
+        assert list(store.load("plan").turns) == turns
+        assert store.load("plan").turns[1] == turns[1]
+        assert list(store.load("plan", last=2).tail(2)) == turns[1:]
+        assert [each["content"] for each in store.replay("plan")] == ["Grüße", "Look", "two files"]
+        assert len(store.context("plan", "and now?").openai()) == 4
+        for wanted in (None, "plan"):
+            found = store.verify(wanted).findings
+            assert [(each.code, each.session_id) for each in found] == [("pack-differs", "plan")] * _is_believed(pack)
+        store.maintenance.vacuum()
+        assert store.verify().ok
+
+
+def _is_believed(pack: Path) -> bool:
+    return files.last(pack) is not None
 
 
 def test_verify_names_a_pack_that_says_other_than_the_store_and_vacuum_makes_it_anew(place: Path) -> None:

@@ -80,6 +80,7 @@ class Writer:
         self._digests: dict[str, None] = {}
         self._homes: dict[str, None] = {}
         self._copies = False
+        (self._last,) = database.execute("SELECT ifnull(max(rowid), 0) FROM turns").fetchone()
 
     def known(self, session_id: str) -> int | None:
         """Return how many turns of its own a session has here; None where it is not here."""
@@ -198,7 +199,7 @@ class Writer:
             "  ifnull(sum(input), 0) + ifnull(sum(output), 0) FROM calls WHERE home = :id AND counts) WHERE id = :id",
             [{"id": home} for home in self._homes],
         )
-        if self._copies:
+        if self._copies or self._database.execute(_HAS_ORIGINALS, (self._last,)).fetchone()[0]:
             self._database.execute("UPDATE turns SET counts = 0 WHERE copied")
             self._database.execute(_COPIES)
 
@@ -212,6 +213,9 @@ SELECT turn FROM (
     (SELECT digest FROM turns WHERE NOT copied AND digest IN (SELECT digest FROM turns WHERE copied)))
 WHERE rank = 1"""
 """Of the copies of a turn of which the original is gone, that of the oldest session counts, in whatever order they came."""
+_HAS_ORIGINALS: Final = """
+SELECT EXISTS (SELECT 1 FROM turns WHERE rowid > ? AND digest IN (SELECT digest FROM turns WHERE copied))"""
+"""Whether turns came, behind the row that was the last, of which there are copies: of a session that was restored."""
 _COPIES: Final = f"UPDATE turns SET counts = 1 WHERE rowid IN ({_OLDEST})"  # noqa: S608 - our own
 
 

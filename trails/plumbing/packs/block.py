@@ -11,10 +11,12 @@ import struct
 import zlib
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, tzinfo
 from itertools import accumulate, repeat
 from typing import Any, Final, NamedTuple
 
+from trails.decoding import STRANGE
 from trails.model import NO_FACTS, Facts, Turn
 from trails.plumbing.packs import facts
 from trails.store.commitlog import Leaves
@@ -55,6 +57,15 @@ def head(data: bytes) -> Head | None:
 
 class Damaged(ValueError):
     """Bytes are no block, or not as they were written."""
+
+
+@contextmanager
+def _as_damaged() -> Iterator[None]:
+    """Let whatever comes of bytes that are no columns of a block be raised as `Damaged`."""
+    try:
+        yield
+    except STRANGE as error:
+        raise Damaged(f"a block holds what is never written: {type(error).__name__}: {error}") from error
 
 
 def encode(session_id: str, starts_at: int, turns: Sequence[Turn], place: Leaves) -> bytes:
@@ -127,15 +138,19 @@ class Block:
             raise Damaged("a block is not as it was written")
         self.start, self.count, self.end = start, count, start + count
         at = begin + names
-        self.session_id, self.starts_at, place, self._of_kinds = json.loads(data[begin:at])
-        self.place = Leaves(*place)
+        with _as_damaged():
+            self.session_id, self.starts_at, place, self._of_kinds = json.loads(data[begin:at])
+            self.place = Leaves(*place)
+        if tuple(map(type, (self.session_id, self.starts_at, *self.place))) != (str, int, int, int, str):
+            raise Damaged("a block does not say whose it is")
         columns = []
         for width in (1, 1, _TIME.size, _DIGEST, 4):
             columns.append(data[at : at + width * count])
             at += width * count
         self._kinds, self._numbers, self._times, self._digests, text_ends = columns
-        self._text_ends = array("I", text_ends)
-        middle = at + self._text_ends[-1]
+        with _as_damaged():
+            self._text_ends = array("I", text_ends)
+            middle = at + self._text_ends[-1]
         self._said = data[middle : offset + self.size]
         self._recorded: facts.Recorded | None = None
         self._texts: str | bytes
@@ -150,7 +165,14 @@ class Block:
         return self._digests[at : at + _DIGEST].hex()
 
     def turns(self, start: int, end: int) -> list[Turn]:
-        """Make the turns from an index to another, exclusive; both must be the block's own."""
+        """Make the turns from an index to another, exclusive; both must be the block's own.
+
+        Raises `Damaged`, as do `said_in_short`, `said` and `spoken`, where its columns are not what Trails writes.
+        """
+        with _as_damaged():
+            return self._made(start, end)
+
+    def _made(self, start: int, end: int) -> list[Turn]:
         within = slice(start - self.start, end - self.start)
         begun = [self._begun(*kind) for kind in self._of_kinds]
         found = []
@@ -196,26 +218,29 @@ class Block:
         what is recorded with it, in short.
         """
         whole = slice(0, self.count)
-        role, branch, author, structured, redacted = self._kinds_of(whole)
-        who, times, texts = zip(role, branch, author, strict=True), self._times_of(whole), self._texts_of(whole)
-        recorded = self._said_of_facts().short(self._numbers)
-        return list(zip(self._digests_of(whole), who, times, texts, structured, redacted, recorded, strict=True))
+        with _as_damaged():
+            role, branch, author, structured, redacted = self._kinds_of(whole)
+            who, times, texts = zip(role, branch, author, strict=True), self._times_of(whole), self._texts_of(whole)
+            recorded = self._said_of_facts().short(self._numbers)
+            return list(zip(self._digests_of(whole), who, times, texts, structured, redacted, recorded, strict=True))
 
-    def said(self, start: int, end: int) -> Iterator[tuple[int, str, str, str, bool]]:
-        """Yield index, role, branch, text and whether that is JSON, of the turns from an index to another, exclusive."""
+    def said(self, start: int, end: int) -> list[tuple[int, str, str, str, bool]]:
+        """Return index, role, branch, text and whether that is JSON, of the turns from an index to another, exclusive."""
         within = slice(start - self.start, end - self.start)
-        role, branch, _, structured, _ = self._kinds_of(within)
-        return zip(range(start, end), role, branch, self._texts_of(within), structured, strict=True)
+        with _as_damaged():
+            role, branch, _, structured, _ = self._kinds_of(within)
+            return list(zip(range(start, end), role, branch, self._texts_of(within), structured, strict=True))
 
-    def spoken(self, start: int, end: int) -> Iterator[tuple[int, str, str, bool, bool, Facts]]:
-        """Yield what a model may be shown of the turns from an index to another, exclusive: half the work of making them.
+    def spoken(self, start: int, end: int) -> list[tuple[int, str, str, bool, bool, Facts]]:
+        """Return what a model may be shown of the turns from an index to another, exclusive: half the work of making them.
 
         That is index, role, text, whether that is JSON, whether it was taken out, and what is recorded with the turn.
         """
         within = slice(start - self.start, end - self.start)
-        role, _, _, structured, redacted = self._kinds_of(within)
-        texts, recorded = self._texts_of(within), self._facts_of(within)
-        return zip(range(start, end), role, texts, structured, redacted, recorded, strict=True)
+        with _as_damaged():
+            role, _, _, structured, redacted = self._kinds_of(within)
+            texts, recorded = self._texts_of(within), self._facts_of(within)
+            return list(zip(range(start, end), role, texts, structured, redacted, recorded, strict=True))
 
     def _kinds_of(self, within: slice) -> Iterator[Iterator[Any]]:
         """Yield what many turns have in common, each part of it for each turn."""

@@ -22,7 +22,7 @@ from trails.plumbing.index.rows import (
     with_facts,
     written_turns,
 )
-from trails.plumbing.packs.block import Block
+from trails.plumbing.packs.block import Block, Damaged
 from trails.plumbing.packs.facts import of_short
 from trails.plumbing.packs.keeper import Packs
 from trails.plumbing.verifying.as_written import ANSWERED, Seen, answered, of_facts, rows_of, stored_turn
@@ -80,7 +80,10 @@ class Derived:
     def _differs(self, seen: Seen) -> bool:
         """Tell whether a pack would be believed that says other of a session than the store."""
         record = seen.record
-        said = [turn for block in self._blocks(record) for turn in block.turns(block.start, block.end)]
+        try:
+            said = [turn for block in self._blocks(record) for turn in block.turns(block.start, block.end)]
+        except Damaged:
+            return True
         own = [row for row in seen.rows if row.index >= record.starts_at]
         return len(said) > len(own) or not all(map(_is_of, said, own))
 

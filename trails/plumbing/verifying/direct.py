@@ -15,7 +15,7 @@ from trails.errors import TrailsError
 from trails.integrity import digests
 from trails.model import SessionRecord, Turn
 from trails.plumbing.index.moments import micros
-from trails.plumbing.packs.block import Block
+from trails.plumbing.packs.block import Block, Damaged
 from trails.plumbing.verifying.beyond import Beyond
 from trails.records.terms import parse_time
 from trails.store import tsv
@@ -78,7 +78,10 @@ class Direct(NamedTuple):
         """
         at = 0
         for block in blocks:
-            told = [(digest, who, micros(time), *more) for digest, who, time, *more in block.said_in_short()]
+            try:
+                told = [(digest, who, micros(time), *more) for digest, who, time, *more in block.said_in_short()]
+            except Damaged:
+                return False
             if told != self.said[at : at + block.count]:
                 return False
             at += block.count
