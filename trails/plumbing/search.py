@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -162,7 +163,10 @@ def _stored(
     not in what was said.
     """
     for found in candidates:
-        turn, graph = NamedNode(found.iri), NamedNode(iris.session(found.session_id))
+        try:
+            turn, graph = NamedNode(found.iri), NamedNode(iris.session(found.session_id))
+        except ValueError as error:  # it is the index that says so, and not the store
+            raise sqlite3.DatabaseError("it names what can be no turn") from error
         facts: dict[NamedNode, Any] = {q.predicate: q.object for q in store.quads((turn, None, None, graph))}
         if vocab.VALUE not in facts:
             continue

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pyoxigraph import NamedNode
 
@@ -19,6 +19,8 @@ from trails.plumbing.index.sidefile import SideFile
 from trails.plumbing.pages import Page
 from trails.plumbing.workspace import Workspace
 from trails.tables import Kind, PlainTable
+
+_Made = TypeVar("_Made")
 
 
 class SessionSummary(Value):
@@ -123,8 +125,8 @@ def _meta(meta: object) -> Mapping[str, Any]:
 
 def ids(workspace: Workspace, wanted: Wanted, limit: int, cursor: str | None) -> Page[str]:
     """Return one page of the ids of sessions."""
-    found = _rows(workspace, wanted, limit, cursor)
-    return Page([row["id"] for row in found], found.cursor)
+    found = _rows(workspace, wanted, limit, cursor, lambda row: row["id"])
+    return Page(found, found.cursor)
 
 
 def records(workspace: Workspace, wanted: Wanted, limit: int, cursor: str | None) -> Page[SessionRecord]:
@@ -136,11 +138,14 @@ def records(workspace: Workspace, wanted: Wanted, limit: int, cursor: str | None
 
 def summaries(workspace: Workspace, wanted: Wanted, limit: int, cursor: str | None) -> Summaries:
     """Return one page of summaries."""
-    rows = _rows(workspace, wanted, limit, cursor)
-    return Summaries([_summary(workspace, row) for row in rows], rows.cursor)
+    found = _rows(workspace, wanted, limit, cursor, lambda row: _summary(workspace, row))
+    return Summaries(found, found.cursor)
 
 
-def _rows(workspace: Workspace, wanted: Wanted, limit: int, cursor: str | None) -> Page[dict[str, Any]]:
+def _rows(
+    workspace: Workspace, wanted: Wanted, limit: int, cursor: str | None, made: Callable[[Mapping[str, Any]], _Made]
+) -> Page[_Made]:
+    """Return what is made of each row of a page, while the index is asked: a row of which nothing can be made is not believed."""
     pages.checked_limit(limit)
     if wanted.sort not in SORTS:
         raise InvalidInput(f"sort is one of {', '.join(SORTS)}, not {wanted.sort!r}")
@@ -151,14 +156,14 @@ def _rows(workspace: Workspace, wanted: Wanted, limit: int, cursor: str | None) 
         found = workspace.reader.labelled(validate.label(wanted.label))
         asked.where("s.id = ?", found)
 
-    def ask(file: SideFile) -> Page[dict[str, Any]]:
+    def ask(file: SideFile) -> Page[_Made]:
         rows, end = figures.page(file, asked, wanted.sort, after, limit)
         models = figures.models(file, [row["id"] for row in rows])
         for row in rows:
             row["models"] = models[row["id"]]
             if row["prompt"] is None:
                 row["prompt"] = figures.inherited_prompt(file, row["parent"], row["starts_at"])
-        return Page(rows, None if end is None else pages.cursor_of(*pages.in_order(end, order)))
+        return Page([made(row) for row in rows], None if end is None else pages.cursor_of(*pages.in_order(end, order)))
 
     return workspace.index.figures(ask)
 

@@ -699,6 +699,60 @@ def test_verify_names_what_no_answer_may_be_found_by(place: Path, lie: str) -> N
         assert store.verify().ok
 
 
+STRANGE = {
+    "an id that is no text": (FIGURES, "UPDATE sessions SET id = CAST(id AS BLOB)"),
+    "a day that is none": (FIGURES, "UPDATE sessions SET created = 1000000000000000000, by_created = by_created"),
+    "a label that is no text": (FIGURES, "UPDATE sessions SET label = x'00'"),
+    "a cost that is text": (FIGURES, "UPDATE sessions SET cost = 'much'"),
+    "no turns": (FIGURES, "UPDATE sessions SET own_turns = 'none'"),
+    "days that are none": (FIGURES, "UPDATE turns SET day = 'none'"),
+    "no place": (FIGURES, "UPDATE place SET lines = NULL"),
+    "a place in words": (TEXTS, "UPDATE place SET size = 'much'"),
+    "texts of nobody": (TEXTS, "UPDATE runs SET session = 77"),
+    "sessions that are no text": (TEXTS, "UPDATE sessions SET id = CAST(id AS BLOB)"),
+}
+
+
+@pytest.mark.parametrize("kind", ["owner", "reader", "program"])
+@pytest.mark.parametrize("lie", STRANGE, ids=str)
+def test_a_file_of_values_that_are_never_written_is_not_believed_and_nothing_is_raised(
+    place: Path, run: Any, lie: str, kind: str
+) -> None:
+    part, statement = STRANGE[lie]
+    fill(place, "a", "b")
+    _forge(index_of(place) / part.name, statement)
+    if kind == "program":
+        assert {each["id"] for each in json.loads(run("list", "--json").stdout)["sessions"]} == {"a", "b"}
+        assert "I am a" in run("list").stdout or "about a" in run("list").stdout
+        assert "I am b" in run("search", "am b").stdout
+        assert run("stats").exit_code == 0
+        return
+    with trails.open(place, read_only=kind == "reader") as store:
+        assert answers(store) == expected("a", "b")
+        session = [] if kind == "reader" else ["c"]
+        for name in session:
+            third = store.create(id=name)
+            third.append("user", f"I am {name}")
+            third.persist()
+        assert answers(store) == expected("a", "b", *session)
+    assert _checked(place) == (kind == "owner")  # a reader leaves the file as it is
+
+
+@pytest.mark.parametrize("lie", ["UPDATE runs SET weight = 'much'", "UPDATE runs SET run = 4611686018427387904"])
+def test_a_file_that_cannot_be_brought_up_to_date_is_begun_anew(place: Path, lie: str) -> None:
+    fill(place, "a")
+    _forge(index_of(place) / TEXTS.name, lie)
+    with trails.open(place) as store:
+        session = store.load("a")
+        session.append("user", "I am more")
+        session.persist()
+        assert [hit.index for hit in store.search("i am")] == [1, 0]
+    _forge(index_of(place) / TEXTS.name, lie)
+    with trails.open(place) as store:
+        store.redact("a", 1)
+    assert _checked(place)
+
+
 @pytest.mark.parametrize("at", range(6))
 def test_verify_names_a_part_of_a_transcript_that_is_in_no_list_of_characters(place: Path, at: int) -> None:
     with trails.open(place, create=True) as store:

@@ -22,7 +22,7 @@ from trails.plumbing import pages
 from trails.plumbing.index import figures, moments, texts
 from trails.plumbing.index.figures import SORTS, Sort
 from trails.plumbing.index.said import Said
-from trails.plumbing.index.sidefile import SideFile, sealed_place
+from trails.plumbing.index.sidefile import SideFile, as_damaged, sealed_place
 from trails.store import marker, position
 from trails.store.commitlog import Leaves
 
@@ -76,8 +76,9 @@ def _ends_at(log: Path, place: Leaves) -> bool:
 
 
 def asked(file: SideFile, ask: Callable[[SideFile], _Answer | None]) -> _Answer | None:
-    """Return what a function finds in a file, or None where somebody wrote to that meanwhile: the store is opened then."""
-    with suppress(sqlite3.Error):
+    """Return what a function finds in a file, or None where somebody wrote to that, or what is never written: the store is
+    opened then."""
+    with suppress(sqlite3.Error), as_damaged():
         found = ask(file)
         if file.is_as_left:
             return found

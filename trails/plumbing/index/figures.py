@@ -400,6 +400,18 @@ PAGE_COLUMNS: Final = (
     "title", "project", "prompt", "prompt_at", "activity", "own_turns", "calls", "unpriced", "input", "output",
     "cache_read", "cache_write", "cost", "by_activity",
 )  # fmt: skip
+_NULLABLE: Final = frozenset(PAGE_COLUMNS) - {
+    "number", "id", "own_turns", "calls", "unpriced", "input", "output", "cache_read", "cache_write", "cost", "by_activity",
+}  # fmt: skip
+_NUMBERS: Final = frozenset({
+    "number", "created", "starts_at", "prompt_at", "activity", "own_turns", "calls", "unpriced", "input", "output",
+    "cache_read", "cache_write", "by_activity",
+})  # fmt: skip
+_KINDS: Final = {
+    name: ({type(None)} if name in _NULLABLE else set())
+    | {float if name == "cost" else int if name in _NUMBERS else str}
+    for name in PAGE_COLUMNS
+}
 
 
 def page(
@@ -420,6 +432,8 @@ def page(
         [*asked.values, limit + 1],
     )
     found = [dict(zip(PAGE_COLUMNS, row[2:], strict=True)) for row in rows[:limit]]
+    if not all(type(row[name]) in _KINDS[name] for row in found for name in PAGE_COLUMNS):
+        raise sqlite3.DatabaseError("a session has values of another kind than Trails writes")
     return found, (rows[limit - 1][0], rows[limit - 1][1]) if len(rows) > limit else None
 
 

@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeVar
@@ -109,6 +109,8 @@ class Index:
         self._files: dict[Part, SideFile] = {}
         self._copies: set[Part] = set()
         """Files of another process that are copied: one was changed while it was read, or has other bytes than were sealed."""
+        self._anew: set[Part] = set()
+        """Files that were not believed once they were open: what is wrong with an answer is not theirs any more."""
         self._began = store.log.reached
         self._keeper: threading.Thread | None = None
         self.progress: Progress | bool | None = None
@@ -148,14 +150,17 @@ class Index:
                 return ask(self._up_to_date(part))
 
     def _asked(self, part: Part, ask: Callable[[SideFile], _Answer]) -> _Answer:
-        with suppress(sqlite3.Error):  # damaged while it was open
-            answer = ask(file := self._up_to_date(part))
+        try:
+            with nullcontext() if part in self._anew else sidefile.as_damaged():
+                answer = ask(file := self._up_to_date(part))
             if file.is_as_left:
                 return answer
-        if self._opened(part).is_in_place:
+        except sqlite3.Error:  # damaged while it was open, or of values that Trails never writes
+            self._anew.add(part)
+        if (file := self._opened(part)).is_in_place and not file.is_as_left:
             self._copy(part)
         else:
-            self._opened(part).empty()
+            file.empty()
         return ask(self._up_to_date(part))
 
     def _copy(self, part: Part) -> None:
@@ -260,12 +265,14 @@ class Index:
             for done, (session_id, extent, row, turns) in enumerate(self._said(wanted)):
                 if moves:
                     moves(done, len(wanted), session_id)
+                with sidefile.as_damaged():
+                    for writer in writers:
+                        _bring_in(writer, session_id, row, extent, turns)
+            with sidefile.as_damaged():
                 for writer in writers:
-                    _bring_in(writer, session_id, row, extent, turns)
-            for writer in writers:
-                if isinstance(writer, figures.Writer):
-                    writer.tags(tags(self._store))
-                writer.settle(erase=not self._borrowed)
+                    if isinstance(writer, figures.Writer):
+                        writer.tags(tags(self._store))
+                    writer.settle(erase=not self._borrowed)
 
     def _said(self, wanted: Mapping[str, changes.Extent]) -> Iterator[_Said]:
         """Give what the store says of sessions: many that are read anew are read in processes beside this one."""

@@ -12,6 +12,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+from trails.plumbing.index.sidefile import as_damaged
+
 MOST: Final = 100
 _FIGURES: Final = ("index", "figures.db")
 _LOG: Final = "log"
@@ -40,7 +42,7 @@ def offered(store: Path, kind: str, start: str) -> list[str] | None:
     """
     file = store.joinpath(*_FIGURES)
     try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?immutable=1", uri=True)) as database:
+        with as_damaged(), closing(sqlite3.connect(f"{file.absolute().as_uri()}?immutable=1", uri=True)) as database:
             (reached,) = database.execute("SELECT size FROM place").fetchone() or (-1,)
             if reached != (store / _LOG).stat().st_size:
                 return None

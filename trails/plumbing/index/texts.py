@@ -25,6 +25,7 @@ from trails import iris
 from trails.plumbing import pages
 from trails.plumbing.index.moments import FAR_PAST
 from trails.plumbing.index.said import Said, folded
+from trails.plumbing.index.sidefile import as_damaged
 
 if TYPE_CHECKING:
     from trails.plumbing.index.rows import SessionRow, TurnRow
@@ -405,25 +406,34 @@ def candidates(
     marks += [[_of_tool(tool)]] if tool is not None else []
     marks += [[_of_author(author) for author in authors]] if authors else []
     found: list[tuple[tuple[int, str, int, str], Found]] = []
-    for newest, run in _runs(texts, text, marks, session_ids, until):
-        while found and found[0][1].time > newest:
+    with as_damaged():  # what a consumer raises does not come here
+        for newest, run in _runs(texts, text, marks, session_ids, until):
+            while found and found[0][1].time > newest:
+                yield heappop(found)[1]
+            session_id, turns = _run(texts, run)
+            for turn in filter(fits, turns):
+                each = _found(session_id, turn)
+                heappush(found, (_order(each), each))
+        while found:
             yield heappop(found)[1]
-        ((session_id, data),) = texts.ask(_TURNS, (run,))
-        for turn in filter(fits, unpacked(data)):
-            each = _found(session_id, turn)
-            heappush(found, (_order(each), each))
-    while found:
-        yield heappop(found)[1]
 
 
 def holding(texts: SideFile, text: str) -> Iterator[tuple[str, str]]:
     """Yield session id and IRI of each turn whose content has a text in it as it is stored, upper and lower case alike."""
     wanted = folded(text)
     for _, run in _runs(texts, text, [], [], None):
-        ((session_id, data),) = texts.ask(_TURNS, (run,))
-        for turn in unpacked(data):
+        session_id, turns = _run(texts, run)
+        for turn in turns:
             if wanted in folded(turn.shown if turn.stored is None else turn.stored):
                 yield session_id, _iri(session_id, turn)
+
+
+def _run(texts: SideFile, run: int) -> tuple[str, list[Kept]]:
+    """Return the id of a run's session, and its turns."""
+    for session_id, data in texts.ask(_TURNS, (run,)):
+        if isinstance(session_id, str):
+            return session_id, unpacked(data)
+    raise sqlite3.DatabaseError("a run of turns belongs to no session")
 
 
 _TURNS: Final = "SELECT s.id, r.turns FROM runs r JOIN sessions s ON s.number = r.session WHERE r.run = ?"
