@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,6 +17,7 @@ from trails.model import Value
 from trails.plumbing import actors, names
 from trails.plumbing.index import moments, rows, texts
 from trails.plumbing.index.said import Said, written
+from trails.plumbing.index.sidefile import Untrue
 from trails.plumbing.index.texts import Found
 from trails.plumbing.pages import Page, checked_limit
 from trails.plumbing.reader import FAR_FUTURE
@@ -166,7 +166,7 @@ def _stored(
         try:
             turn, graph = NamedNode(found.iri), NamedNode(iris.session(found.session_id))
         except ValueError as error:  # it is the index that says so, and not the store
-            raise sqlite3.DatabaseError("it names what can be no turn") from error
+            raise Untrue("it names what can be no turn") from error
         facts: dict[NamedNode, Any] = {q.predicate: q.object for q in store.quads((turn, None, None, graph))}
         if vocab.VALUE not in facts:
             continue

@@ -735,6 +735,9 @@ def test_a_file_of_values_that_are_never_written_is_not_believed_and_nothing_is_
             third.append("user", f"I am {name}")
             third.persist()
         assert answers(store) == expected("a", "b", *session)
+        is_told = "place" not in lie or kind == "reader"
+        assert [finding.code for finding in store.verify().findings] == ["index-damaged"] * is_told
+        assert store.verify().ok == (kind == "owner")
     assert _checked(place) == (kind == "owner")  # a reader leaves the file as it is
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from trails import iris
 from trails.plumbing.index.brevity import brief
 from trails.plumbing.index.moments import FAR_PAST, micros
+from trails.plumbing.index.sidefile import Untrue
 from trails.plumbing.pages import tie
 
 if TYPE_CHECKING:
@@ -433,7 +434,7 @@ def page(
     )
     found = [dict(zip(PAGE_COLUMNS, row[2:], strict=True)) for row in rows[:limit]]
     if not all(type(row[name]) in _KINDS[name] for row in found for name in PAGE_COLUMNS):
-        raise sqlite3.DatabaseError("a session has values of another kind than Trails writes")
+        raise Untrue("a session has values of another kind than Trails writes")
     return found, (rows[limit - 1][0], rows[limit - 1][1]) if len(rows) > limit else None
 
 

@@ -111,6 +111,8 @@ class Index:
         """Files of another process that are copied: one was changed while it was read, or has other bytes than were sealed."""
         self._anew: set[Part] = set()
         """Files that were not believed once they were open: what is wrong with an answer is not theirs any more."""
+        self._untrue: set[Part] = set()
+        """Those of them that held what Trails never writes, of which `verify` is still to tell."""
         self._began = store.log.reached
         self._keeper: threading.Thread | None = None
         self.progress: Progress | bool | None = None
@@ -150,18 +152,23 @@ class Index:
                 return ask(self._up_to_date(part))
 
     def _asked(self, part: Part, ask: Callable[[SideFile], _Answer]) -> _Answer:
+        is_untrue = False
         try:
             with nullcontext() if part in self._anew else sidefile.as_damaged():
                 answer = ask(file := self._up_to_date(part))
             if file.is_as_left:
                 return answer
-        except sqlite3.Error:  # damaged while it was open, or of values that Trails never writes
+        except sqlite3.Error as error:  # damaged while it was open, or of values that Trails never writes
             self._anew.add(part)
+            is_untrue = isinstance(error, sidefile.Untrue) and self._opened(part).is_as_left
         if (file := self._opened(part)).is_in_place and not file.is_as_left:
             self._copy(part)
         else:
             file.empty()
-        return ask(self._up_to_date(part))
+        answer = ask(self._up_to_date(part))
+        if is_untrue:  # the file was, and not what was asked
+            self._untrue.add(part)
+        return answer
 
     def _copy(self, part: Part) -> None:
         """Let go of another process's file that is read in its place: from now on it is copied."""
@@ -493,7 +500,11 @@ class Index:
             is_first = part not in self._files
             file = self._opened(part)
             if file.was_refused and (is_first or self._borrowed):
-                raise sqlite3.DatabaseError("it says otherwise than its seal how far the log reached")
+                raise sidefile.Untrue("it says otherwise than its seal how far the log reached")
+            if part in self._untrue:
+                if not self._borrowed:
+                    self._untrue.discard(part)
+                raise sidefile.Untrue("it held what Trails never writes, and answers out of it may have been wrong")
             if file.is_as_left and not file.is_whole():
                 self._believe_no_more(part, file)
                 raise sidefile.NotAsSealed

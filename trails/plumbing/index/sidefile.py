@@ -74,13 +74,17 @@ _WRITTEN: Final = "SELECT type, name, sql FROM sqlite_master WHERE name NOT GLOB
 _STORED: Final = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
 
 
+class Untrue(sqlite3.DatabaseError):
+    """A file holds what Trails never writes: somebody altered it."""
+
+
 class NotAsSealed(Exception):
     """A file of which nobody is known to have changed it has other bytes than were sealed: the disk changed them."""
 
 
 @contextmanager
 def as_damaged() -> Iterator[None]:
-    """Let whatever comes of values in a file that Trails never writes be raised as `sqlite3.DatabaseError`: it is damaged.
+    """Let whatever comes of values in a file that Trails never writes be raised as `Untrue`.
 
     Errors of Trails pass as they are.
     """
@@ -89,7 +93,7 @@ def as_damaged() -> Iterator[None]:
     except TrailsError:
         raise
     except STRANGE as error:
-        raise sqlite3.DatabaseError(f"it holds what Trails never writes: {type(error).__name__}: {error}") from error
+        raise Untrue(f"it holds what Trails never writes: {type(error).__name__}: {error}") from error
 
 
 class SideFile:

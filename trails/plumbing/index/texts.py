@@ -25,7 +25,7 @@ from trails import iris
 from trails.plumbing import pages
 from trails.plumbing.index.moments import FAR_PAST
 from trails.plumbing.index.said import Said, folded
-from trails.plumbing.index.sidefile import as_damaged
+from trails.plumbing.index.sidefile import Untrue, as_damaged
 
 if TYPE_CHECKING:
     from trails.plumbing.index.rows import SessionRow, TurnRow
@@ -433,7 +433,7 @@ def _run(texts: SideFile, run: int) -> tuple[str, list[Kept]]:
     for session_id, data in texts.ask(_TURNS, (run,)):
         if isinstance(session_id, str):
             return session_id, unpacked(data)
-    raise sqlite3.DatabaseError("a run of turns belongs to no session")
+    raise Untrue("a run of turns belongs to no session")
 
 
 _TURNS: Final = "SELECT s.id, r.turns FROM runs r JOIN sessions s ON s.number = r.session WHERE r.run = ?"
