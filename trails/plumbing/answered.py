@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from trails.plumbing import backwards, branched, called, failing, figured, narrowing, tooled, uses, worded
 from trails.plumbing.figured import Question
-from trails.plumbing.index import sidefile
+from trails.plumbing.index.untrue import as_damaged
 from trails.plumbing.workspace import Workspace
 from trails.queries import QueryFile
 from trails.store.contract import Result, Solutions
@@ -30,7 +30,7 @@ def answer(
     `ask` answers a text. None where the query must be asked of the whole store.
     """
     for known in (called.answer, _figured, backwards.answer, worded.answer):
-        with suppress(sqlite3.Error), sidefile.as_damaged():  # figures that were altered, which `verify` tells
+        with suppress(sqlite3.Error), as_damaged():  # figures that were altered, which `verify` tells
             if (told := known(workspace, query, values)) is not None:
                 return told
     return narrowing.narrowed(workspace, query, values, ask)

@@ -17,8 +17,8 @@ from trails.model import Value
 from trails.plumbing import actors, names
 from trails.plumbing.index import moments, rows, texts
 from trails.plumbing.index.said import Said, written
-from trails.plumbing.index.sidefile import Untrue
 from trails.plumbing.index.texts import Found
+from trails.plumbing.index.untrue import Untrue
 from trails.plumbing.pages import Page, checked_limit
 from trails.plumbing.reader import FAR_FUTURE
 from trails.plumbing.workspace import Workspace

@@ -22,7 +22,8 @@ from trails.plumbing import pages
 from trails.plumbing.index import figures, moments, texts
 from trails.plumbing.index.figures import SORTS, Sort
 from trails.plumbing.index.said import Said
-from trails.plumbing.index.sidefile import SideFile, as_damaged, sealed_place
+from trails.plumbing.index.sidefile import SideFile, sealed_place
+from trails.plumbing.index.untrue import as_damaged
 from trails.store import marker, position
 from trails.store.commitlog import Leaves
 

@@ -22,6 +22,7 @@ from trails.plumbing.index import figures, moments, sidefile, texts
 from trails.plumbing.index.keeper import FIGURES, PARTS, TEXTS, Index, Part
 from trails.plumbing.index.rows import SessionRow, TurnRow, all_turns, session_row, tags
 from trails.plumbing.index.sidefile import SideFile
+from trails.plumbing.index.untrue import as_damaged
 from trails.store import maintenance
 from trails.store.contract import QuadStore
 from trails.store.doctor import Check
@@ -129,7 +130,7 @@ def _of_part(index: Index, store: QuadStore, part: Part, told: Mapping[str, Numb
 
 
 def _differing(file: SideFile, store: QuadStore, part: Part, told: Mapping[str, Numbers]) -> list[str]:
-    with sidefile.as_damaged():
+    with as_damaged():
         file.look()
         kept, wrong = _in_figures(file) if part == FIGURES else _in_texts(file)
         of_none = [each for each in kept.keys() | wrong if not isinstance(each, str)]

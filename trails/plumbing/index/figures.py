@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from trails import iris
 from trails.plumbing.index.brevity import brief
 from trails.plumbing.index.moments import FAR_PAST, micros
-from trails.plumbing.index.sidefile import Untrue
+from trails.plumbing.index.untrue import Untrue
 from trails.plumbing.pages import tie
 
 if TYPE_CHECKING:

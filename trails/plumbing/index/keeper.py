@@ -18,6 +18,7 @@ from trails.errors import StoreFailed, TrailsError
 from trails.plumbing.index import ahead, changes, figures, sidefile, texts
 from trails.plumbing.index.rows import SessionRow, TurnRow, all_turns, session_row, tags, turns_from
 from trails.plumbing.index.sidefile import SideFile
+from trails.plumbing.index.untrue import Untrue, as_damaged
 from trails.progress import Progress, moving
 from trails.store import maintenance
 from trails.store.commitlog import Leaves
@@ -154,13 +155,13 @@ class Index:
     def _asked(self, part: Part, ask: Callable[[SideFile], _Answer]) -> _Answer:
         is_untrue = False
         try:
-            with nullcontext() if part in self._anew else sidefile.as_damaged():
+            with nullcontext() if part in self._anew else as_damaged():
                 answer = ask(file := self._up_to_date(part))
             if file.is_as_left:
                 return answer
         except sqlite3.Error as error:  # damaged while it was open, or of values that Trails never writes
             self._anew.add(part)
-            is_untrue = isinstance(error, sidefile.Untrue) and self._opened(part).is_as_left
+            is_untrue = isinstance(error, Untrue) and self._opened(part).is_as_left
         if (file := self._opened(part)).is_in_place and not file.is_as_left:
             self._copy(part)
         else:
@@ -272,10 +273,10 @@ class Index:
             for done, (session_id, extent, row, turns) in enumerate(self._said(wanted)):
                 if moves:
                     moves(done, len(wanted), session_id)
-                with sidefile.as_damaged():
+                with as_damaged():
                     for writer in writers:
                         _bring_in(writer, session_id, row, extent, turns)
-            with sidefile.as_damaged():
+            with as_damaged():
                 for writer in writers:
                     if isinstance(writer, figures.Writer):
                         writer.tags(tags(self._store))
@@ -500,11 +501,11 @@ class Index:
             is_first = part not in self._files
             file = self._opened(part)
             if file.was_refused and (is_first or self._borrowed):
-                raise sidefile.Untrue("it says otherwise than its seal how far the log reached")
+                raise Untrue("it says otherwise than its seal how far the log reached")
             if part in self._untrue:
                 if not self._borrowed:
                     self._untrue.discard(part)
-                raise sidefile.Untrue("it held what Trails never writes, and answers out of it may have been wrong")
+                raise Untrue("it held what Trails never writes, and answers out of it may have been wrong")
             if file.is_as_left and not file.is_whole():
                 self._believe_no_more(part, file)
                 raise sidefile.NotAsSealed

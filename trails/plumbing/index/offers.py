@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from trails.plumbing.index.sidefile import as_damaged
+from trails.plumbing.index.untrue import as_damaged
 
 MOST: Final = 100
 _FIGURES: Final = ("index", "figures.db")

@@ -36,8 +36,6 @@ from pathlib import Path
 from time import sleep
 from typing import Any, Final, NamedTuple
 
-from trails.decoding import STRANGE
-from trails.errors import TrailsError
 from trails.files import open_plain, read_plain, sum_of
 from trails.store.commitlog import Leaves
 from trails.store.leaflog import NOTHING
@@ -74,26 +72,8 @@ _WRITTEN: Final = "SELECT type, name, sql FROM sqlite_master WHERE name NOT GLOB
 _STORED: Final = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
 
 
-class Untrue(sqlite3.DatabaseError):
-    """A file holds what Trails never writes: somebody altered it."""
-
-
 class NotAsSealed(Exception):
     """A file of which nobody is known to have changed it has other bytes than were sealed: the disk changed them."""
-
-
-@contextmanager
-def as_damaged() -> Iterator[None]:
-    """Let whatever comes of values in a file that Trails never writes be raised as `Untrue`.
-
-    Errors of Trails pass as they are.
-    """
-    try:
-        yield
-    except TrailsError:
-        raise
-    except STRANGE as error:
-        raise Untrue(f"it holds what Trails never writes: {type(error).__name__}: {error}") from error
 
 
 class SideFile:

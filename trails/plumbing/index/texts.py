@@ -25,7 +25,7 @@ from trails import iris
 from trails.plumbing import pages
 from trails.plumbing.index.moments import FAR_PAST
 from trails.plumbing.index.said import Said, folded
-from trails.plumbing.index.sidefile import Untrue, as_damaged
+from trails.plumbing.index.untrue import Untrue, as_damaged
 
 if TYPE_CHECKING:
     from trails.plumbing.index.rows import SessionRow, TurnRow
