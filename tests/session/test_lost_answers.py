@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from trails import HeadConflict, Repository, StoreFailed
+from trails import HeadConflict, Repository, Session, StoreFailed
 from trails.store.contract import Change, Committed
 
 Losing = Callable[..., None]
@@ -34,10 +34,8 @@ def _said(store: Repository, session_id: str) -> list[object]:
     return [turn.content for turn in store.load(session_id, fresh=True).turns]
 
 
-@pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
-def test_what_is_appended_after_a_lost_answer_is_stored_behind_what_was_pending(
-    store: Repository, lose: Losing, done: bool
-) -> None:
+def _left(store: Repository, lose: Losing, *, done: bool) -> Session:
+    """Return a session with a turn that is stored, and one whose commit got no answer."""
     session = store.create(id="plan")
     session.append("user", "zero")
     session.persist()
@@ -45,6 +43,14 @@ def test_what_is_appended_after_a_lost_answer_is_stored_behind_what_was_pending(
     lose(done=done)
     with pytest.raises(StoreFailed):
         session.persist()
+    return session
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
+def test_what_is_appended_after_a_lost_answer_is_stored_behind_what_was_pending(
+    store: Repository, lose: Losing, done: bool
+) -> None:
+    session = _left(store, lose, done=done)
     session.set_system("Be brief.")
     session.append("user", "mine too")
     assert session.persist() == 2
@@ -73,13 +79,7 @@ def test_a_session_that_was_made_by_a_commit_whose_answer_was_lost_goes_on(
 def test_what_another_writer_added_meanwhile_is_a_conflict_all_the_same(
     store: Repository, lose: Losing, done: bool
 ) -> None:
-    session = store.create(id="plan")
-    session.append("user", "zero")
-    session.persist()
-    session.append("user", "mine")
-    lose(done=done)
-    with pytest.raises(StoreFailed):
-        session.persist()
+    session = _left(store, lose, done=done)
     other = store.load("plan", fresh=True)
     other.append("user", "theirs")
     other.persist()
@@ -96,13 +96,7 @@ def test_what_another_writer_added_meanwhile_is_a_conflict_all_the_same(
 def test_turns_that_were_given_up_after_a_lost_answer_are_not_stored_by_what_comes_next(
     store: Repository, lose: Losing
 ) -> None:
-    session = store.create(id="plan")
-    session.append("user", "zero")
-    session.persist()
-    session.append("user", "mine")
-    lose(done=True)
-    with pytest.raises(StoreFailed):
-        session.persist()
+    session = _left(store, lose, done=True)
     assert session.discard_pending() == 1
     session.append("user", "something else")
     with pytest.raises(HeadConflict):

@@ -186,16 +186,16 @@ class Endpoint:
                 return answer.headers, answer.read()
         except urllib.error.HTTPError as error:
             with error:
-                said = " ".join(error.read(4 * _SHOWN).decode("utf-8", "replace").split())
+                said = " ".join(error.read(4 * _SHOWN).decode("utf-8", "replace").split())[:_SHOWN]
             onward = error.headers.get("Location") if error.code in _REDIRECTS else None
             if onward is not None:
-                said = f"it sends on to {without_secrets(onward)}, which is not followed; give that address"
+                said = f"it sends on to {without_secrets(onward)[:_SHOWN]}, which is not followed; give that address"
             if error.code == _WHO and not self._is_named:
                 said = f"it wants a name and a password; {_GIVE}"
             if error.code in _NO_SUCH and self.kind == "other":
-                said = f"{said[:_SHOWN]}; it does not say what kind of server it is: say so (--server)"
+                said += "; it does not say what kind of server it is: say so (--server)"
             failed = Away if error.code in _AWAY else MirrorFailed
-            raise failed(f"{without_secrets(url)} refused with {error.code}: {said[: 2 * _SHOWN]}") from None
+            raise failed(f"{without_secrets(url)} refused with {error.code}: {said}") from None
         except (OSError, HTTPException) as error:
             raise self._unreached(error, url) from error
         except ValueError as error:  # of the standard library's authentication

@@ -8,9 +8,8 @@ from __future__ import annotations
 import secrets
 import warnings
 from collections.abc import Mapping, MutableSequence, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyoxigraph import NamedNode, Quad
 
@@ -33,13 +32,13 @@ from trails.records.sessions import prompt_quads, row_names, session_quads
 from trails.records.tools import named_in
 from trails.records.turns import NO_LINKS, Links, turn_quads, turn_type
 from trails.store.contract import PreconditionFailed, QuadStore
+from trails.store.nearby import holds
 
 if TYPE_CHECKING:
     from trails.context import TokenWindow, Window
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
+class _Given(NamedTuple):
     """A commit, and what of a handle's news is in it: so many pending turns, prompts and acts, the first ones."""
 
     change: Proposal
@@ -50,10 +49,7 @@ class _Given:
 
     def is_in(self, store: QuadStore) -> bool:
         """Tell whether it was done: no answer came, or not yet, and others may have gone on since."""
-        return all(
-            store.quads((quad.subject, quad.predicate, quad.object, quad.graph_name))  # type: ignore[arg-type] # no blank nodes
-            for quad in self.change.add
-        )
+        return all(holds(store, self.change.add))
 
 
 class Worktree(Handle):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from datetime import datetime
+from functools import cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -401,18 +403,19 @@ PAGE_COLUMNS: Final = (
     "title", "project", "prompt", "prompt_at", "activity", "own_turns", "calls", "unpriced", "input", "output",
     "cache_read", "cache_write", "cost", "by_activity",
 )  # fmt: skip
-_NULLABLE: Final = frozenset(PAGE_COLUMNS) - {
-    "number", "id", "own_turns", "calls", "unpriced", "input", "output", "cache_read", "cache_write", "cost", "by_activity",
-}  # fmt: skip
-_NUMBERS: Final = frozenset({
-    "number", "created", "starts_at", "prompt_at", "activity", "own_turns", "calls", "unpriced", "input", "output",
-    "cache_read", "cache_write", "by_activity",
-})  # fmt: skip
-_KINDS: Final = {
-    name: ({type(None)} if name in _NULLABLE else set())
-    | {float if name == "cost" else int if name in _NUMBERS else str}
-    for name in PAGE_COLUMNS
-}
+
+
+@cache
+def _kinds() -> Mapping[str, Collection[type]]:
+    """Return of which types the values of each column of a session may be, as the schema has them."""
+    with closing(sqlite3.connect(":memory:")) as new:
+        new.executescript(SCHEMA)
+        columns = new.execute("PRAGMA table_info(sessions)").fetchall()
+    types = {"INTEGER": int, "TEXT": str, "REAL": float}
+    return {
+        name: {types[kind]} if is_needed or is_key else {types[kind], type(None)}
+        for _, name, kind, is_needed, _, is_key in columns
+    }
 
 
 def page(
@@ -433,7 +436,8 @@ def page(
         [*asked.values, limit + 1],
     )
     found = [dict(zip(PAGE_COLUMNS, row[2:], strict=True)) for row in rows[:limit]]
-    if not all(type(row[name]) in _KINDS[name] for row in found for name in PAGE_COLUMNS):
+    kinds = _kinds()
+    if not all(type(value) in kinds[name] for row in found for name, value in row.items()):
         raise Untrue("a session has values of another kind than Trails writes")
     return found, (rows[limit - 1][0], rows[limit - 1][1]) if len(rows) > limit else None
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import compress
 from typing import NamedTuple
 
 from pyoxigraph import NamedNode, Quad
 
 from trails import iris, vocab
-from trails.decoding import decodes
+from trails.decoding import STRANGE, decodes
 from trails.errors import StoreFailed, TrailsError
 from trails.integrity import chain, digests
 from trails.integrity.chain import StoredTurn
@@ -31,6 +32,7 @@ from trails.records.tools import named_in, tool_quads
 from trails.records.turns import Links, decode_facts, turn_quads
 from trails.store import tsv
 from trails.store.contract import QuadStore
+from trails.store.nearby import holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class _Checking:
             return self.session(record)
         except StoreFailed:
             raise
-        except (TrailsError, ValueError, AttributeError, TypeError) as error:
+        except (TrailsError, *STRANGE) as error:
             self.found.add("unreadable", record.id, f"something stands there that Trails never writes: {error}")
             return 0, self._count(record)
 
@@ -287,7 +289,7 @@ class _Checking:
                 expected |= (written := {_comparable(quad) for quad in quads})
                 tools = named_in(quads)
                 expected |= set(tools)
-                actual |= {q for q in tools if self._store.quads((q.subject, q.predicate, q.object, q.graph_name))}  # type: ignore[arg-type] # IRIs and literals
+                actual |= set(compress(tools, holds(self._store, tools)))
                 if again and each.turn.iri not in copied:
                     # What a fork had before it was detached names the calls where they stood first too: wholly, or not.
                     named = {_comparable(quad) for quad in turn_quads(each, answers, links=links)} - written
@@ -326,10 +328,7 @@ class _Checking:
     def _is_said(self, tool_iri: str) -> bool:
         """Tell whether the catalog says what it has to of a tool."""
         if tool_iri not in self._basis.tools:
-            self._basis.tools[tool_iri] = all(
-                self._store.quads((q.subject, q.predicate, q.object, q.graph_name))  # type: ignore[arg-type] # IRIs and literals
-                for q in tool_quads(tool_iri)
-            )
+            self._basis.tools[tool_iri] = all(holds(self._store, tool_quads(tool_iri)))
         return self._basis.tools[tool_iri]
 
     def _inherited(self, record: SessionRecord) -> list[Turn]:
