@@ -16,7 +16,7 @@ from trails import html, iris, reprs
 from trails.decoding import InvalidFields, json_object, json_value
 from trails.errors import NoSuchName
 from trails.nearest import did_you_mean
-from trails.usage import INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES, cost_of, tokens_of
+from trails.usage import Counts, cost_of, counts_of
 
 MAX_FORK_DEPTH: Final = 32
 """How many ancestors by forks a session may have; the 33rd is refused (ADR-0018a, "Fork depth guard")."""
@@ -265,10 +265,16 @@ class ModelCall(Value):
         return json_object(self.usage_json)
 
     @property
+    def counts(self) -> Counts:
+        """What the call read and wrote in tokens, counted the same way for all sources; None for what was not reported."""
+        return counts_of(self.usage)
+
+    @property
     def reported(self) -> tuple[int | None, int | None, Decimal | None]:
-        """Input tokens, output tokens and cost as reported; None for what was not."""
+        """Uncached input tokens, output tokens and cost; None for what was not reported."""
         usage = self.usage
-        return tokens_of(usage, INPUT_TOKEN_NAMES), tokens_of(usage, OUTPUT_TOKEN_NAMES), cost_of(usage)
+        counts = counts_of(usage)
+        return counts.input, counts.output, cost_of(usage)
 
     @property
     def spent(self) -> tuple[int, int, Decimal]:

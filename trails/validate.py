@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Final
 
 from trails.errors import InvalidInput
-from trails.usage import MAX_USAGE, TOKEN_NAMES, cost_of, token_count
+from trails.usage import COST_NAMES, MAX_USAGE, SOURCES, TOKEN_NAMES, cost_of, token_count
 
 MAX_ID: Final = 200
 MAX_LABEL: Final = 64
@@ -367,22 +367,29 @@ def usage(value: object) -> str | None:
 def usage_counts(usage: object) -> None:
     """Accept a usage whose counts can be added up: under the common names whole numbers, for the cost any number.
 
-    Both are from 0 to `MAX_USAGE`; None stands for what was not reported, and other names may have any value.
+    Both are from 0 to `MAX_USAGE`; None stands for what was not reported, and other names may have any value. A `source`
+    is one of `trails.usage.SOURCES`.
     """
     if not isinstance(usage, Mapping):
         return  # `usage` says what is wrong
-    for each in (each for names in TOKEN_NAMES for each in names):
+    for each in TOKEN_NAMES:
         if usage.get(each) is not None and token_count(usage[each]) is None:
             raise InvalidInput(
                 f"usage has {_show(usage[each])} for {each!r}; give a whole number of tokens from 0 to {MAX_USAGE:,}, or "
                 "leave it out"
             )
-    cost = usage.get("cost")
-    price = cost.get("total") if isinstance(cost, Mapping) else cost
-    if price is not None and cost_of(usage) is None:
+    name = next((each for each in COST_NAMES if usage.get(each) is not None), None)
+    if name is not None and cost_of(usage) is None and _is_told(usage[name]):
         raise InvalidInput(
-            f"usage has {_show(cost)} for 'cost'; give a number from 0 to {MAX_USAGE:,}, or leave it out"
+            f"usage has {_show(usage[name])} for {name!r}; give a number from 0 to {MAX_USAGE:,}, or leave it out"
         )
+    source = usage.get("source")
+    if isinstance(source, str) and source not in SOURCES:
+        raise InvalidInput(f"usage names the source {_show(source)}; name one of {', '.join(SOURCES)}, or leave it out")
+
+
+def _is_told(cost: object) -> bool:
+    return not isinstance(cost, Mapping) or cost.get("total") is not None
 
 
 def meta(value: object) -> str | None:

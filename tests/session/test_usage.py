@@ -138,3 +138,13 @@ def test_costs_are_added_up_exactly_whatever_a_program_has_set_for_its_own_sums(
         found = diff([], store.load("s").turns)
     assert named == plain
     assert (named["cost"], found.right.counts.cost) == (Decimal("1000000000123.757"),) * 2
+
+
+def test_a_source_that_nobody_knows_is_refused_and_one_that_is_known_is_counted_by(memory: Repository) -> None:
+    session = memory.create(id="s")
+    usage = {"input_tokens": 1000, "cache_read_input_tokens": 900, "output_tokens": 5}
+    with pytest.raises(InvalidInput, match=r"usage names the source 'otle'; name one of openai-chat, "):
+        session.append("assistant", "a", usage=usage | {"source": "otle"})
+    turn = session.append("assistant", "a", usage=usage | {"source": "otel"})
+    assert turn.facts.model_call is not None
+    assert turn.facts.model_call.counts == (100, 900, None, None, 5, None)

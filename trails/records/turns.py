@@ -35,18 +35,10 @@ from trails.model import (
     Turn,
 )
 from trails.records.terms import Row, known_node, parse_time, short_literal, time_literal
-from trails.usage import TOKEN_NAMES, cost_of, tokens_of
+from trails.usage import TOTAL_NAMES, cost_of, counts_of, tokens_of
 
 _JSON: Final = v.JSON.value
 _REDACTED: Final = v.REDACTED.value
-_TOKEN_FIELDS: Final = tuple(
-    zip(
-        (v.INPUT_TOKENS, v.OUTPUT_TOKENS, v.CACHE_READ_TOKENS, v.CACHE_WRITE_TOKENS, v.TOTAL_TOKENS),
-        TOKEN_NAMES,
-        strict=True,
-    )
-)
-"""Which names of token counts, as their sources report them, become which property."""
 
 
 class Links(NamedTuple):
@@ -251,8 +243,15 @@ def usage_facts(usage_json: str) -> Sequence[tuple[NamedNode, Literal]]:
     What is no count (see `token_count`), as an imported transcript may hold it, stays in the JSON text alone.
     """
     usage = json_object(usage_json)
-    counts = [(predicate, tokens_of(usage, names)) for predicate, names in _TOKEN_FIELDS]
-    found = [(predicate, v.integer(tokens)) for predicate, tokens in counts if tokens is not None]
+    counts = counts_of(usage)
+    told = (
+        (v.INPUT_TOKENS, counts.input),
+        (v.OUTPUT_TOKENS, counts.output),
+        (v.CACHE_READ_TOKENS, counts.cache_read),
+        (v.CACHE_WRITE_TOKENS, counts.cache_write),
+        (v.TOTAL_TOKENS, tokens_of(usage, TOTAL_NAMES)),
+    )
+    found = [(predicate, v.integer(tokens)) for predicate, tokens in told if tokens is not None]
     cost = cost_of(usage)
     return found if cost is None else [*found, (v.COST, Literal(validate.decimal(cost), datatype=v.DECIMAL))]
 

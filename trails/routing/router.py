@@ -28,7 +28,7 @@ from trails.routing.settings import RouterSettings
 from trails.routing.visibility import View
 from trails.session import Repository, Session, opened
 from trails.store.contract import Result
-from trails.usage import INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES, tokens_of
+from trails.usage import counts_of
 
 _List = list  # inside the class, `list` is the method
 _TOUCHED: Final = "updatedAt"
@@ -341,11 +341,13 @@ class Router(Handle, public=True):
         `usage` is as models report it: input and output tokens, and their total, under their usual names.
         """
         validate.usage_counts(usage)
-        read, written = (tokens_of(usage, names) or 0 for names in (INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES))
+        counts = counts_of(usage)
+        read, written = counts.input or 0, counts.output or 0
+        total = (counts.prompt or 0) + written
 
         def added(held: HeldKey) -> dict[str, Any]:
             entry = held.to_json()
-            more = {"inputTokens": read, "outputTokens": written, "totalTokens": read + written}
+            more = {"inputTokens": read, "outputTokens": written, "totalTokens": total}
             sums = {field: _whole(entry.get(field)) + count for field, count in more.items()}
             if entry.get("totalTokens") is None:
                 sums["totalTokens"] = sums["inputTokens"] + sums["outputTokens"]

@@ -11,7 +11,7 @@ from trails.legible import count
 from trails.model import Turn
 from trails.plumbing.worktree import Worktree
 from trails.tables import Kind, PlainTable
-from trails.usage import INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES, tokens_of
+from trails.usage import counts_of
 
 _FIRST: Final = 5
 _LAST: Final = 35
@@ -36,6 +36,7 @@ def table(turns: Iterable[Turn]) -> PlainTable:
 
 
 def _row(turn: Turn) -> dict[str, Any]:
+    counts = counts_of(turn.usage)
     return {
         "index": turn.index,
         "role": turn.role,
@@ -43,8 +44,8 @@ def _row(turn: Turn) -> dict[str, Any]:
         "time": turn.time,
         "text": None if turn.redacted else parts.plain_text(turn.content),
         "model": turn.model,
-        "input_tokens": tokens_of(turn.usage, INPUT_TOKEN_NAMES),
-        "output_tokens": tokens_of(turn.usage, OUTPUT_TOKEN_NAMES),
+        "input_tokens": counts.input,
+        "output_tokens": counts.output,
         "tools": [call.name for call in turn.tool_calls],
         "session": turn.session_id,
         "digest": turn.digest,

@@ -23,6 +23,7 @@ from trails.transcripts import checked, jsonl, outline
 from trails.transcripts.checked import Reading
 from trails.transcripts.scoring import score_id
 from trails.transcripts.source import Piece, Problem, SourceScore, SourceSession, SourceTurn, Transcript, files_at
+from trails.usage import with_source
 
 SOURCE: Final = "atif"
 
@@ -292,7 +293,7 @@ class _Trajectories:
             pieces=(Piece(name, _content(content)),),
             time=checked.text_time(step.get("timestamp")),
             model=(own or model) if is_model else None,
-            usage=usage or None,
+            usage=with_source(usage, "atif") if usage else None,
             tool_calls=calls,
             meta=checked.filled({**left, "tool_calls": extras, "metrics": more}),
         )

@@ -29,6 +29,7 @@ from typing import Any, Final
 from trails.transcripts import checked, jsonl, outline
 from trails.transcripts.checked import Reading
 from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript, files_at
+from trails.usage import with_source
 
 SOURCE: Final = "gemini-cli"
 _ROLES: Final = {"user": "user", "gemini": "assistant", "info": "info", "warning": "warning", "error": "error"}
@@ -252,7 +253,7 @@ class _Chat:
             pieces=tuple(pieces),
             time=checked.text_time(message.get("timestamp")),
             model=checked.name(message.get("model")) if kind == "gemini" else None,
-            usage=tokens if isinstance(tokens, dict) and tokens else None,
+            usage=with_source(tokens, "gemini-cli") if isinstance(tokens, dict) and tokens else None,
             meta=checked.filled(left),
         )
 

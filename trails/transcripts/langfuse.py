@@ -29,6 +29,7 @@ from trails.transcripts.otel.otlp import Spans
 from trails.transcripts.otel.spans import TraceSpan, read_json
 from trails.transcripts.scoring import score_id
 from trails.transcripts.source import SourceScore, SourceSession, Transcript, files_at
+from trails.usage import with_source
 
 SOURCE: Final = "langfuse"
 
@@ -418,7 +419,8 @@ def _flat(content: object) -> Any:
 def _usage(row: _Json) -> dict[str, Any]:
     usage = row.get("usage_details")
     read = read_json(usage) if isinstance(usage, str) else usage
-    made = {f"gen_ai.usage.{key}": value for key, value in read.items()} if isinstance(read, dict) else {}
+    counted = with_source(read, "langfuse") if isinstance(read, dict) else {}
+    made = {f"gen_ai.usage.{key}": value for key, value in counted.items()}
     cost = row.get("cost_details")
     cost = read_json(cost) if isinstance(cost, str) else cost
     total = cost.get("total") if isinstance(cost, dict) else row.get("total_cost")

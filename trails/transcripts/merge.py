@@ -29,10 +29,10 @@ from trails.secrets import Found, shown_id
 from trails.session import Repository, Session
 from trails.store.contract import Matching
 from trails.transcripts import checked, limits, scoring
+from trails.transcripts.remainder import beyond, from_none, numbers
 from trails.transcripts.report import FileProblem, ImportReport
 from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
 from trails.transcripts.withholding import SESSION_ID, Withholding, says_the_same
-from trails.usage import beyond, from_none, numbers
 
 Growing = Callable[[str, datetime | None], bool]
 """Called with the name of a file, and when what may not be whole was said, if known: whether it may still be written."""

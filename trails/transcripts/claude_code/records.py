@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from trails import validate
 from trails.errors import InvalidInput
+from trails.usage import with_source
 
 SPOKEN: Final = frozenset({"user", "assistant"})
 SILENT: Final = frozenset({"system", "progress", "file-history-snapshot", "queue-operation", "pr-link"})
@@ -117,7 +118,7 @@ class Record:
     def usage(self) -> Mapping[str, Any] | None:
         """Return the token usage, as it stands."""
         usage = self.message.get("usage")
-        return usage if isinstance(usage, dict) and usage else None
+        return with_source(usage, "anthropic") if isinstance(usage, dict) and usage else None
 
 
 def read(raw: Mapping[str, Any], file: str, line: int) -> Record | str | None:

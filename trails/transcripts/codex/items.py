@@ -31,6 +31,7 @@ from trails.model import Compaction
 from trails.transcripts import checked
 from trails.transcripts.checked import Reading
 from trails.transcripts.source import Piece, SourceTurn, distinct
+from trails.usage import with_source
 
 _OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
 _MODEL_ITEMS: Final = frozenset(
@@ -322,7 +323,7 @@ class Thread:
             if item.role == "user" or item.usage is not None:
                 break
             if item.by_model and _is_usage(last):
-                item.usage = last
+                item.usage = with_source(last, "codex")
                 return
         self._astray += 1
 

@@ -10,6 +10,7 @@ from trails.model import Call
 from trails.transcripts import checked
 from trails.transcripts.inspect_ai.lines import Said
 from trails.transcripts.source import Piece, SourceTurn
+from trails.usage import with_source
 
 _MESSAGE_OWN: Final = frozenset({"id", "role", "content", "tool_calls", "tool_call_id", "model"})
 _CALL_OWN: Final = frozenset({"id", "function", "arguments"})
@@ -91,7 +92,7 @@ def _outcome(error: object) -> dict[str, Any]:
 
 def _usage(output: object) -> _Json | None:
     usage = output.get("usage") if isinstance(output, dict) else None
-    return usage if isinstance(usage, dict) and usage else None
+    return with_source(usage, "inspect") if isinstance(usage, dict) and usage else None
 
 
 def _stop_reason(output: object, message_id: object) -> str | None:

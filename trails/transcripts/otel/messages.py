@@ -17,6 +17,7 @@ from typing import Any, Final
 from trails.transcripts import checked
 from trails.transcripts.otel.spans import TraceSpan, plain_json, read_json
 from trails.transcripts.source import Piece, SourceTurn
+from trails.usage import with_source
 
 INPUT: Final = "gen_ai.input.messages"
 OUTPUT: Final = "gen_ai.output.messages"
@@ -117,7 +118,7 @@ def usage_of(span: TraceSpan) -> dict[str, Any] | None:
         for key, value in span.attributes.items()
         if key.startswith(_USAGE) and key != _USAGE and value is not None
     }
-    return usage or None
+    return with_source(usage, "otel") if usage else None
 
 
 def _listed(key: str, raw: object, faults: list[tuple[str, object]]) -> list[SpanMessage]:

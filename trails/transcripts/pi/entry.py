@@ -39,6 +39,7 @@ from trails.model import Call, Compaction, ToolResult, Value
 from trails.plumbing import draft
 from trails.transcripts.checked import text_time
 from trails.transcripts.source import Piece, SourceTurn
+from trails.usage import with_source
 
 ROLES: Final = {
     "user": "user",
@@ -209,7 +210,7 @@ def _read_turn(
     if is_message and role == "assistant":
         fields |= {"model": _take_name(holder, "model"), "stop_reason": _take_name(holder, "stopReason")}
         if isinstance(usage := holder.get("usage"), dict) and usage:
-            fields["usage"] = holder.pop("usage")
+            fields["usage"] = with_source(holder.pop("usage"), "pi")
     elif is_message and kind == "toolResult":
         fields["tool_call_id"] = _take_name(holder, "toolCallId")
         if fields["tool_call_id"] is not None and isinstance(holder.get("isError"), bool):
