@@ -128,7 +128,7 @@ def test_what_is_no_record_or_message_is_reported_and_the_rest_is_read() -> None
     found = parsed({"messages": [{"role": "user", "content": "a"}, {"content": "b"}, 7]}, {"text": "c"})
     assert [len(session.paths[0]) for session in found.sessions] == [1]
     reasons = [problem.reason for problem in found.problems]
-    assert reasons == ["message 1 has no role", "message 2 has no role", reasons[2]]
+    assert reasons == ["message 1 has no role; it has 'content'", "message 2 has no role", reasons[2]]
     assert "holds no conversation" in reasons[2]
 
 
@@ -154,7 +154,8 @@ RECORD = {
 @given(data=st.data())
 @examples(300)
 def test_a_malformed_record_raises_nothing_and_is_not_lost_in_silence(data: st.DataObject) -> None:
-    wrong = replaced(RECORD, data.draw)
+    whole = data.draw(st.sampled_from([RECORD, *({"messages": given} for given, _ in SHAPES.values())]))
+    wrong = replaced(whole, data.draw)
     found = parsed(wrong)
     assert found.sessions or found.problems
     assert Counter(found.records)["record"] <= 1
@@ -170,3 +171,250 @@ def test_a_file_cut_anywhere_loses_no_whole_record(data: st.DataObject) -> None:
     found = messages.parse([("file", cut)])
     assert len(found.sessions) >= cut.count(b"\n")
     assert len(found.sessions) + len(found.problems) == max(1, cut.count(b"\n") + bool(cut.rpartition(b"\n")[2]))
+
+
+# --- messages of other frameworks
+
+CALL = {"id": "c1", "name": "ls", "args": {"path": "/"}}
+UI = [
+    {"type": "step-start"},
+    {"type": "reasoning", "text": "think", "state": "done"},
+    {
+        "type": "tool-ls",
+        "toolCallId": "c1",
+        "state": "output-available",
+        "input": {"path": "/"},
+        "output": {"files": ["a"]},
+    },
+    {"type": "step-start"},
+    {"type": "dynamic-tool", "toolName": "rm", "toolCallId": "c2", "state": "output-error", "errorText": "denied"},
+    {"type": "text", "text": "done"},
+]
+OLD_UI = {"state": "result", "toolCallId": "c1", "toolName": "ls", "args": {"path": "/"}, "result": "a"}
+ANSWERED = [("assistant", "ls", None), ("tool", None, "c1")]
+SHAPES: dict[str, tuple[list[Any], list[tuple[str, str | None, str | None]]]] = {
+    "text": (
+        [{"role": "human", "text": "hi"}, {"role": "bot", "text": "ho"}],
+        [("user", None, None), ("assistant", None, None)],
+    ),
+    "every name of a role": (
+        [{"role": name, "content": "a"} for name in ("Human", "ai", "gpt", "model", "bot", "system", "function")],
+        [
+            ("user", None, None),
+            *[("assistant", None, None)] * 4,
+            ("system", None, None),
+            ("tool", None, None),
+        ],
+    ),
+    "a role of its own": ([{"role": "The critic", "content": "a"}], [("The_critic", None, None)]),
+    "ui parts": (
+        [{"id": "m", "role": "assistant", "parts": UI}],
+        [*ANSWERED, ("assistant", "rm", None), ("tool", None, "c2"), ("assistant", None, None)],
+    ),
+    "ui without steps": (
+        [{"role": "assistant", "parts": [UI[2], UI[5]]}],
+        [*ANSWERED, ("assistant", None, None)],
+    ),
+    "ui, an open call": (
+        [{"role": "assistant", "parts": [{**UI[2], "state": "input-available", "output": None}]}],
+        ANSWERED[:1],
+    ),
+    "older ui parts": (
+        [{"role": "assistant", "content": "", "parts": [{"type": "tool-invocation", "toolInvocation": OLD_UI}]}],
+        ANSWERED,
+    ),
+    "tool invocations": (
+        [{"role": "assistant", "content": "done", "toolInvocations": [OLD_UI]}],
+        [*ANSWERED, ("assistant", None, None)],
+    ),
+    "model messages of the ai sdk": (
+        [
+            {
+                "role": "assistant",
+                "content": [{"type": "tool-call", "toolCallId": "c1", "toolName": "ls", "input": {"path": "/"}}],
+            },
+            {
+                "role": "tool",
+                "content": [
+                    {
+                        "type": "tool-result",
+                        "toolCallId": "c1",
+                        "toolName": "ls",
+                        "output": {"type": "text", "value": "a"},
+                    }
+                ],
+            },
+        ],
+        ANSWERED,
+    ),
+    "langchain": (
+        [
+            {"type": "human", "content": "hi"},
+            {"type": "ai", "content": "", "tool_calls": [CALL]},
+            {"type": "tool", "content": "a", "tool_call_id": "c1"},
+        ],
+        [("user", None, None), *ANSWERED],
+    ),
+    "langchain, as messages_to_dict writes it": (
+        [
+            {"type": "ai", "data": {"content": "", "tool_calls": [CALL], "type": "ai"}},
+            {"type": "tool", "data": {"content": "a", "tool_call_id": "c1", "type": "tool"}},
+        ],
+        ANSWERED,
+    ),
+    "langchain, as dumpd writes it": (
+        [
+            {
+                "lc": 1,
+                "type": "constructor",
+                "id": ["langchain", "schema", "messages", "AIMessage"],
+                "kwargs": {"content": "", "tool_calls": [CALL]},
+            },
+            {
+                "lc": 1,
+                "type": "constructor",
+                "id": ["langchain", "schema", "messages", "ToolMessage"],
+                "kwargs": {"content": "a", "tool_call_id": "c1"},
+            },
+        ],
+        ANSWERED,
+    ),
+    "gemini": (
+        [
+            {"role": "user", "parts": [{"text": "hi"}]},
+            {"role": "model", "parts": [{"functionCall": {"name": "ls", "args": {"path": "/"}}}]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "ls", "response": {"files": ["a"]}}}]},
+        ],
+        [("user", None, None), ("assistant", "ls", None), ("tool", None, "call-1")],
+    ),
+    "bedrock": (
+        [
+            {"role": "assistant", "content": [{"toolUse": {"toolUseId": "c1", "name": "ls", "input": {"path": "/"}}}]},
+            {"role": "user", "content": [{"toolResult": {"toolUseId": "c1", "content": [{"text": "a"}]}}]},
+        ],
+        ANSWERED,
+    ),
+    "anthropic": (
+        [
+            {
+                "role": "assistant",
+                "content": [{"type": "tool_use", "id": "c1", "name": "ls", "input": {"path": "/"}}],
+            },
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "a"}]},
+        ],
+        ANSWERED,
+    ),
+    "responses": (
+        [
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+            {"type": "reasoning", "summary": []},
+            {"type": "function_call", "call_id": "c1", "name": "ls", "arguments": '{"path": "/"}'},
+            {"type": "function_call_output", "call_id": "c1", "output": "a"},
+        ],
+        [("user", None, None), ("assistant", None, None), *ANSWERED],
+    ),
+    "pydantic-ai": (
+        [
+            {
+                "kind": "request",
+                "parts": [
+                    {"part_kind": "system-prompt", "content": "be brief"},
+                    {"part_kind": "user-prompt", "content": "hi"},
+                ],
+            },
+            {
+                "kind": "response",
+                "parts": [{"part_kind": "tool-call", "tool_name": "ls", "args": '{"path": "/"}', "tool_call_id": "c1"}],
+            },
+            {
+                "kind": "request",
+                "parts": [{"part_kind": "tool-return", "tool_name": "ls", "content": "a", "tool_call_id": "c1"}],
+            },
+        ],
+        [("system", None, None), ("user", None, None), *ANSWERED],
+    ),
+    "a custom tool of openai": (
+        [
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "c1", "type": "custom", "custom": {"name": "ls", "input": "/"}}],
+            },
+            {"role": "tool", "tool_call_id": "c1", "content": "a"},
+        ],
+        ANSWERED,
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("layout", ["record", "bare", "lines", "bare lines"])
+def test_messages_of_each_framework_make_turns_with_their_calls_and_results(
+    memory: Repository, shape: str, layout: str
+) -> None:
+    given, expected = SHAPES[shape]
+    data = {
+        "record": json.dumps({"messages": given}),
+        "bare": json.dumps(given, indent=1),
+        "lines": "\n".join(map(json.dumps, given)),
+        "bare lines": f"{json.dumps(given)}\n{json.dumps([*given, {'role': 'user', 'content': 'more'}])}",
+    }[layout]
+    format_ = "messages" if shape == "a role of its own" else None
+    report = import_bytes(memory, data.encode(), format=format_)
+    assert not report.problems
+    assert len(report.sessions_created) == (2 if layout == "bare lines" else 1)
+    turns = memory.load(report.sessions_created[0]).turns
+    made = [
+        (
+            turn.role,
+            next((call.name for call in turn.tool_calls), None),
+            next((each.call_id for each in turn.tool_results), None),
+        )
+        for turn in turns
+    ]
+    assert made == expected
+    calls = [call for turn in turns for call in turn.tool_calls if call.name == "ls"]
+    assert all(json.loads(call.arguments or "") in ({"path": "/"}, "/") for call in calls)
+
+
+def test_a_failed_call_of_a_ui_message_has_its_error_as_its_result(memory: Repository) -> None:
+    report = import_bytes(memory, json.dumps([{"role": "assistant", "parts": [UI[4]]}]).encode())
+    [_, answer] = memory.load(report.sessions_created[0]).turns
+    assert (answer.content, answer.tool_results[0].is_error) == ("denied", True)
+
+
+def test_a_langchain_message_tells_its_model_usage_and_stop_reason() -> None:
+    usage = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
+    said = {
+        "type": "ai",
+        "content": "ho",
+        "usage_metadata": usage,
+        "response_metadata": {"model_name": "m-1", "finish_reason": "stop"},
+    }
+    [turn] = only({"messages": [said]}).paths[0]
+    assert (turn.model, turn.usage, turn.stop_reason) == ("m-1", usage, "stop")
+
+
+def test_a_bare_list_that_grew_is_the_same_session(memory: Repository) -> None:
+    said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
+    first = import_bytes(memory, json.dumps(said).encode())
+    grown = import_bytes(memory, json.dumps([*said, {"role": "user", "content": "more"}]).encode())
+    assert (grown.grown, grown.turns_added) == (first.sessions_created, 1)
+
+
+UNREAD: tuple[tuple[str, Any, str], ...] = (
+    ("no role at all", {"messages": [{"content": "a text without a role"}]}, "has no role; it has 'content'"),
+    ("another system's", {"messages": [{"info": {"role": "user"}, "parts": []}]}, "has no role; it has 'info'"),
+    ("no messages", {"messages": []}, "holds no message that can be read"),
+    ("a list of people", [{"name": "Ann", "role": "admin"}], "holds no conversation"),
+)
+
+
+@pytest.mark.parametrize(("what", "data", "reason"), UNREAD, ids=[each[0] for each in UNREAD])
+def test_a_file_of_which_nothing_can_be_read_stores_no_session(
+    memory: Repository, what: str, data: Any, reason: str
+) -> None:
+    assert not messages.sniff(json.dumps(data).encode()), what
+    report = import_bytes(memory, json.dumps(data).encode(), format="messages")
+    assert not list(memory.list())
+    assert any(reason in problem.reason for problem in report.problems)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from io import BytesIO
-from typing import IO, Any, Final, NoReturn
+from typing import IO, Any, Final, NamedTuple, NoReturn
 
 from trails.transcripts.source import Problem
 
@@ -150,12 +150,28 @@ def read_values(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Pro
 
 def values_in(source: IO[bytes]) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
     """Yield what `read_values` returns, in the file's order; of what can be read, only one object is in memory at a time."""
-    buffer, in_array, line = _Buffer(source), False, 1
+    for each in elements_in(source):
+        yield each if isinstance(each, Problem) else (each.line, each.value)
+
+
+class Element(NamedTuple):
+    """An object of a file, or with `lists` an array within an array."""
+
+    line: int
+    value: Any
+    array: int
+    """The number of the file's array that it stands in, from 1; 0 where it stands in none."""
+
+
+def elements_in(source: IO[bytes], *, lists: bool = False) -> Iterator[Element | Problem]:
+    """Yield as `values_in`, with the array that each stands in; with `lists`, arrays within an array too."""
+    buffer, in_array, line, arrays = _Buffer(source), False, 1, 0
     buffer.skip(_BLANK)
     while not buffer.is_at_end:
         line = buffer.line
         if buffer.text[buffer.at] == ("]" if in_array else "["):
             in_array = not in_array
+            arrays += in_array
             buffer.at += 1
             buffer.skip(_BLANK)
             continue
@@ -168,7 +184,9 @@ def values_in(source: IO[bytes]) -> Iterator[tuple[int, dict[str, Any]] | Proble
             in_array = False
         else:
             try:
-                yield line, _checked(value, buffer.text, buffer.at, end)
+                is_list = lists and in_array and isinstance(value, list)
+                _checked({"": value} if is_list else value, buffer.text, buffer.at, end)
+                yield Element(line, value, arrays if in_array else 0)
             except _UnusableError as error:
                 yield problem(line, f"{error}", buffer.text[buffer.at : end])
             if buffer.decoder.twice:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
+from collections.abc import Collection
 from typing import Final
 
 _TOKEN: Final = re.compile(rb'"((?:[^"\\]|\\.)*)("?)|[{}\[\]:,]', re.DOTALL)
@@ -38,6 +39,30 @@ def of_first(head: bytes) -> Outline:
     if begin.startswith(b"["):
         begin = begin[1:].lstrip()
     return _outline(begin, 0) if begin.startswith(b"{") else {}
+
+
+def of_listed(head: bytes, names: Collection[str]) -> Outline:
+    """Return the outline of the first object in the list that a file's first object has under one of some names.
+
+    >>> of_listed(b'{"id": "c", "messages": [{"role": "user", "content": "Hi"', {"messages"})
+    {'role': 'user', 'content': 'Hi'}
+    """
+    key: str | None
+    key, said, is_listed = None, "", False
+    for token in _TOKEN.finditer(head):
+        match token[0][:1]:
+            case b"{" | b"[":
+                if token[0] == b"{" and is_listed:
+                    return _outline(head, token.start())
+                is_listed = token[0] == b"[" and key in names
+                key = None
+            case b'"':
+                said, key = token[1].decode("utf-8", errors="replace"), None
+            case b":":
+                key = said
+            case _:
+                key = None
+    return {}
 
 
 def _outline(data: bytes, start: int) -> Outline:

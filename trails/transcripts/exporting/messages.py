@@ -15,6 +15,7 @@ from trails.context import api_shapes
 from trails.context.messages import HEADINGS, Thought, messages_of
 from trails.legible import count
 from trails.model import ToolCall, Turn
+from trails.parts import calls_in, results_in
 from trails.replies import API
 from trails.transcripts import jsonl
 from trails.transcripts.exporting.family import Family, Member
@@ -91,19 +92,32 @@ def _as_it_was(turn: Turn, lost: Counter[str]) -> Iterator[_Json]:
         lost["summary turn" if turn.role in HEADINGS else "turn"] += 1
         return
     content: Any = "[redacted]" if turn.redacted else turn.content
-    message: _Json = {"role": turn.role, "content": content}
-    if turn.tool_calls:
+    parts = content if isinstance(content, list) else []
+    in_parts = {call.id for call in calls_in(parts)}
+    results = results_in(parts)
+    is_anthropic = turn.role == "tool" and bool(parts) and all(_kind(part) == "tool_result" for part in parts)
+    message: _Json = {"role": "user" if is_anthropic else turn.role, "content": content}
+    if calls := [call for call in turn.tool_calls if call.id not in in_parts]:
         beside = turn.meta.get("tool_calls")
-        message["tool_calls"] = [_call(call, beside if isinstance(beside, dict) else {}) for call in turn.tool_calls]
+        message["tool_calls"] = [_call(call, beside if isinstance(beside, dict) else {}) for call in calls]
         message["content"] = content or turn.meta.get("content")
     if isinstance(content, list) and (refusals := [p["refusal"] for p in content if _is_refusal(p)]):
         rest = [part for part in content if not _is_refusal(part)]
         only = rest[0] if len(rest) == 1 and isinstance(rest[0], dict) else {}
         said = only["text"] if only.keys() == {"type", "text"} and only["type"] == "text" else rest
         message |= {"content": said or turn.meta.get("content"), "refusal": "\n".join(refusals)}
-    if turn.tool_results:
+    if turn.tool_results and not results:
         message["tool_call_id"] = turn.tool_results[0].call_id
+    if turn.tool_results and not turn.redacted and turn.tool_results[0].is_error and not results:
+        message["is_error"] = True
+    if (call := turn.facts.model_call) is not None:
+        told = {"model": call.model, "usage": call.usage, "stop_reason": call.stop_reason}
+        message |= {name: value for name, value in told.items() if value}
     yield message | {name: value for name, value in turn.meta.items() if name not in (*message, API)}
+
+
+def _kind(part: object) -> object:
+    return part.get("type") if isinstance(part, dict) else None
 
 
 def _is_refusal(part: object) -> bool:
@@ -116,6 +130,8 @@ def _call(call: ToolCall, beside: _Json) -> _Json:
     arguments = call.arguments or "{}"
     if arguments.startswith('"'):  # a text that was no JSON, as models write it
         arguments = json.loads(arguments)
+    if told.get("type") == "custom":
+        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": arguments}}
     function = {"name": call.name, "arguments": told.get("arguments", arguments)}
     return {"id": call.id, "type": "function", "function": function} | {
         name: value for name, value in told.items() if name != "arguments"
