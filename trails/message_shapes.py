@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from trails import roles
+from trails.usage import with_source
 
 _Json = dict[str, Any]
 _Fields = Mapping[str, Any]
@@ -46,6 +47,16 @@ def is_item(message: _Fields) -> bool:
     return kind.endswith(("_call", "_call_output")) and ("call_id" in keys or {"id", "status"} <= keys)
 
 
+def is_reply(message: _Fields) -> bool:
+    """Tell whether a mapping is a whole response of OpenAI's Responses API."""
+    return message.get("object") == "response" and isinstance(message.get("output"), list)
+
+
+def _reply(response: _Fields) -> _Json:
+    own = {"role": "assistant", "content": response["output"], "stop_reason": response.get("status")}
+    return own | {key: value for key, value in response.items() if key not in ("output", "status", "object")}
+
+
 def is_message(value: object) -> bool:
     """Tell whether a value looks like a message in any shape that is known.
 
@@ -57,7 +68,7 @@ def is_message(value: object) -> bool:
     keys = value.keys()
     if isinstance(value.get("role", value.get("from")), str) and "info" not in keys:
         return bool(keys & {*_CONTENT, "parts", "tool_calls", "function_call", "toolInvocations", "refusal"})
-    return is_item(value) or _langchain(value) is not None or _is_pydantic(value)
+    return is_item(value) or is_reply(value) or _langchain(value) is not None or _is_pydantic(value)
 
 
 def chat(message: _Fields) -> list[_Json]:
@@ -78,7 +89,7 @@ def chat(message: _Fields) -> list[_Json]:
     if (parts := _parts_of(message, given)) is not None:
         return _in_parts(role if isinstance(role, str) else "user", parts, given)
     if not isinstance(role, str):
-        return [dict(message)]
+        return [_reply(message) if is_reply(message) else dict(message)]
     name = next((name for name in _CONTENT if name in given), None)
     return [{"role": role, "content": given.pop(name) if name else None} | given]
 
@@ -127,7 +138,10 @@ def _langchain(message: _Fields) -> _Json | None:
         made["tool_calls"] = [_call_of(each) for each in calls] if isinstance(calls, list) else calls
     meta = said.get("response_metadata")
     about = meta if isinstance(meta, dict) else {}
-    made["usage"] = said.pop("usage_metadata", None) or about.get("token_usage") or about.get("usage")
+    usage = said.pop("usage_metadata", None)
+    made["usage"] = (
+        with_source(usage, "langchain") if isinstance(usage, dict) else about.get("token_usage") or about.get("usage")
+    )
     made["model"] = about.get("model_name") or about.get("model")
     made["stop_reason"] = about.get("finish_reason") or about.get("stop_reason")
     if said.get("status") == "error":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from trails.transcripts import atif, chatgpt, gemini, langfuse, messages, swe_agent
+from trails.transcripts import atif, chatgpt, gemini, langfuse, messages, mini_swe_agent, swe_agent
 from trails.transcripts.claude_code import projects
 from trails.transcripts.codex import rollout
 from trails.transcripts.inspect_ai import log
@@ -40,6 +40,7 @@ TRANSCRIPTS: Final = (
     Format("gemini-cli", gemini.sniff, gemini.find_files, gemini.parse),
     Format("chatgpt", chatgpt.sniff, chatgpt.find_files, chatgpt.parse, alone=True, holds=chatgpt.holds),
     Format("swe-agent", swe_agent.sniff, swe_agent.find_files, swe_agent.parse, alone=True),
+    Format("mini-swe-agent", mini_swe_agent.sniff, mini_swe_agent.find_files, mini_swe_agent.parse, alone=True),
     Format("inspect", log.sniff, log.find_files, log.parse, alone=True, holds=log.holds, stream=log.stream),
     Format("atif", atif.sniff, atif.find_files, atif.parse),
     Format("langfuse", langfuse.sniff, langfuse.find_files, langfuse.parse),

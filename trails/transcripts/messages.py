@@ -19,7 +19,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
@@ -110,6 +110,14 @@ def stream(files: Sequence[tuple[str, IO[bytes]]]) -> Iterator[Transcript]:
             yield replace(checked.together([(name, reading)]), refused_lines=refused)
 
 
+def turns_of(messages: Sequence[Any], line: int, reading: Reading, own_roles: Set[str]) -> list[SourceTurn]:
+    """Return the turns of a list of messages, for a format with such a list and roles of its own."""
+    odd: Counter[str] = Counter()
+    turns = _Record(line, {}, 0, reading, odd, own_roles).turns(messages, "", 0)
+    reading.notes += [f"{count} {what}" for what, count in odd.items()]
+    return turns
+
+
 def _read(file: IO[bytes]) -> Iterator[Reading]:
     reading, records, sessions = Reading(), 0, 0
     taken: Counter[str] = Counter()
@@ -183,6 +191,8 @@ class _Record:
     """Which bare list of the file it is, from 1; 0 for a record."""
     reading: Reading
     odd: Counter[str]
+    own_roles: Set[str] = frozenset()
+    """Roles that the format has beside the known ones."""
     waiting: dict[str, str | None] = field(default_factory=dict)
     """Calls that are not answered yet, and their tools' names."""
     calls: int = 0
@@ -195,13 +205,13 @@ class _Record:
         if begin is None:
             self.reading.refuse(self.line, "holds no conversation: it has no list of messages", self.data)
             return
-        shared = self._turns(begin, "", 0)
+        shared = self.turns(begin, "", 0)
         open_calls, calls = dict(self.waiting), self.calls
         paths = []
         for number, ending in enumerate(endings or [[]]):
             self.waiting, self.calls, self.has_answered = dict(open_calls), calls, False
             scope = f"ending/{number}/" if endings else ""
-            paths.append((*shared, *self._turns(ending, scope, len(begin))))
+            paths.append((*shared, *self.turns(ending, scope, len(begin))))
         if not any(paths):
             self.reading.refuse(self.line, "holds no message that can be read, and makes no session", self.data)
             return
@@ -274,7 +284,8 @@ class _Record:
 
     # --- messages
 
-    def _turns(self, messages: Sequence[Any], scope: str, start: int) -> list[SourceTurn]:
+    def turns(self, messages: Sequence[Any], scope: str, start: int) -> list[SourceTurn]:
+        """Return the turns that messages make; `scope` and their places from `start` on name them."""
         made = []
         for place, message in enumerate(messages, start=start):
             for turn in self._of_message(message, f"{scope}{place}"):
@@ -357,7 +368,9 @@ class _Record:
     def _role_of(self, said: str, content: object) -> str:
         """Return the role of a turn: the one that is meant, or the source's own, which a note tells of."""
         role = roles.known(said)
-        if role is None:
+        if role is None and said in self.own_roles:
+            role = said
+        elif role is None:
             role = "_".join(said.split())[:64]
             self.odd[f"message(s) have the role {role!r}, which is not known; it is kept"] += 1
         if role == "user" and isinstance(content, list) and content and len(results_in(content)) == len(content):
