@@ -63,6 +63,8 @@ def begin(_: None) -> Callable[[Group], Parsed | None]:
 def _parse(group: Group) -> Parsed | None:
     try:
         name, files = group
+        if known(name).rows is not None and len(files) == 1:  # it may be a database
+            return None
         if known(name).stream is not None and _size(group) >= MANY:  # it is to be read a part at a time
             return None
         found = read(name, [(str(file), file.read_bytes()) for file in files])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
@@ -19,13 +20,14 @@ from trails.plumbing.imports import Importing
 from trails.progress import Progress, moving
 from trails.records.acts import SourceFile
 from trails.session import Repository
-from trails.transcripts import ahead, archives, rdf, strange
+from trails.transcripts import ahead, archives, databases, rdf, strange
 from trails.transcripts.ahead import Parsed
 from trails.transcripts.exporting import family, parquet, writers
 from trails.transcripts.exporting.report import SessionExport
 from trails.transcripts.known import TRANSCRIPTS
 from trails.transcripts.merge import Growing, Read, importing, merge
 from trails.transcripts.openclaw import folder
+from trails.transcripts.opencode import storage
 from trails.transcripts.opened import Opened
 from trails.transcripts.pi import export
 from trails.transcripts.report import FileProblem, ImportReport
@@ -44,6 +46,7 @@ _RDF: Final = {".nq": "nquads", ".trig": "trig"}
 _SURE: Final = frozenset({".jsonl", ".eval", *_RDF})
 """The endings of files in a folder that are taken for transcripts of the format given."""
 _MAYBE: Final = frozenset({".json", ".traj"})
+_DATABASES: Final = frozenset({".db", ".sqlite", ".sqlite3", ".vscdb"})
 RESTED: Final = 600.0
 """Seconds after which a file that nobody has written to is taken for finished: its last message is then imported, also
 where nothing in the file says that it is whole."""
@@ -141,7 +144,12 @@ def import_bytes(
         growing=None if final else lambda *_: True,
         redact_secrets=redact_secrets,
     )
-    report = bringing.parts(BytesIO(data), "") if bringing.in_parts else bringing.whole([("", data)], restore=restore)
+    if databases.is_one(data):
+        report = bringing.rows(data, "")
+    else:
+        report = (
+            bringing.parts(BytesIO(data), "") if bringing.in_parts else bringing.whole([("", data)], restore=restore)
+        )
     report.files += 1
     masked(report)
     return report
@@ -206,11 +214,13 @@ def _groups(path: Path, wanted: str | None, report: ImportReport) -> Iterator[tu
         return
     found: dict[tuple[str, Path], list[Path]] = {}
     others: list[Path] = []
-    for file in sorted(each for each in path.rglob("*") if each.suffix in _SURE | _MAYBE and each.is_file()):
-        name = _format_of(file) if wanted is None or file.suffix in _MAYBE else wanted
+    endings = _SURE | _MAYBE | _DATABASES
+    for file in sorted(each for each in path.rglob("*") if each.suffix in endings and each.is_file()):
+        name = _format_of(file) if wanted is None or file.suffix not in _SURE else wanted
         if name is not None and wanted in (None, name):
-            found.setdefault((name, _folder_of(file)), []).append(file)
-        elif file.suffix == ".json" or name is not None:
+            place = file if file.suffix in _DATABASES else _folder_of(file)
+            found.setdefault((name, place), []).append(file)
+        elif file.suffix == ".json" or file.suffix in _DATABASES or name is not None:
             others.append(file)
         else:
             report.problems.append(
@@ -252,6 +262,8 @@ def _folder_of(file: Path) -> Path:
     """Return the folder whose files are read together: sub-agents' files go with their session's."""
     if file.parent.name == "subagents":  # Claude Code
         return file.parent.parent.parent
+    if file.name.startswith(("ses_", "msg_", "prt_")):  # opencode
+        return storage.root_of(file)
     return file.parent.parent if file.parent.parent.name == "chats" else file.parent  # Gemini CLI
 
 
@@ -260,6 +272,11 @@ def _format_of(file: Path) -> str | None:
         return _RDF[file.suffix]
     with file.open("rb") as opened:
         return _sniffed(opened.read(_HEAD), opened)
+
+
+def _is_database(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return databases.is_one(opened.read(len(databases.SIGNATURE)))
 
 
 def _seems(file: Path) -> str:
@@ -272,6 +289,9 @@ def _seems(file: Path) -> str:
 
 def _sniffed(head: bytes, whole: bytes | BinaryIO) -> str | None:
     """Return the format of a file by its beginning, or by its members' names if it is a zip that can be read."""
+    if databases.is_one(head):
+        tables = databases.tables_in(whole)
+        return next((known.name for known in TRANSCRIPTS if known.tables is not None and known.tables(tables)), None)
     names = archives.names_in(whole) if head.startswith(archives.SIGNATURE) else None
     if names is not None:
         return next((known.name for known in TRANSCRIPTS if known.holds is not None and known.holds(names)), None)
@@ -324,6 +344,8 @@ def _import_group(
     if parsed is not None:
         return bringing.bring([parsed.transcript], parsed.files, parsed.clean)
     with in_words(files[0], "read"):
+        if _is_database(files[0]):
+            return bringing.rows(files[0], str(files[0]))
         if bringing.in_parts:
             with files[0].open("rb") as opened:
                 return bringing.parts(opened, str(files[0]))
@@ -356,6 +378,14 @@ class _Bringing:
         report = self.bring(stream([(name, opened.content)]), {name: opened.found})
         report.problems += opened.problems()
         return report
+
+    def rows(self, whole: bytes | Path, name: str) -> ImportReport:
+        """Import a database, given its bytes or its path; its name is empty for none."""
+        rows = None if self.began.importer in _RDF.values() else ahead.known(self.began.importer).rows
+        if rows is None:
+            raise InvalidInput(f"{name or 'what was given'} is an SQLite database, and {self.began.importer} has none")
+        with databases.opened(whole, name) as database:
+            return self.bring(rows(database, name), database.files)
 
     def whole(self, read: Sequence[tuple[str, bytes]], *, restore: bool) -> ImportReport:
         """Import what was read: each is the name of a file, empty for none, and its bytes."""
@@ -399,6 +429,8 @@ def _is_fresh(file: str, said: datetime | None) -> bool:
         changed = Path(file).stat().st_mtime
     except OSError:
         return False
+    with suppress(OSError):  # a database is written to by its log
+        changed = max(changed, Path(f"{file}-wal").stat().st_mtime)
     return abs(time.time() - changed) < RESTED and (said is None or abs(changed - said.timestamp()) < RESTED)
 
 

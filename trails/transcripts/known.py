@@ -10,7 +10,10 @@ from typing import IO, Final
 from trails.transcripts import atif, chatgpt, gemini, langfuse, messages, mini_swe_agent, swe_agent
 from trails.transcripts.claude_code import projects
 from trails.transcripts.codex import rollout
+from trails.transcripts.databases import Database, Tables
 from trails.transcripts.inspect_ai import log
+from trails.transcripts.opencode import database as opencode_database
+from trails.transcripts.opencode import storage as opencode_storage
 from trails.transcripts.otel import otlp
 from trails.transcripts.pi import session_file
 from trails.transcripts.source import Transcript
@@ -31,6 +34,10 @@ class Format:
     stream: Callable[[Sequence[tuple[str, IO[bytes]]]], Iterator[Transcript]] | None = None
     """As `parse`, of open files, in parts that are read and brought in one after the other; None where a file is read as a
     whole."""
+    tables: Callable[[Tables], bool] | None = None
+    """Whether an SQLite database with these tables is of this format; None for a format that has no database."""
+    rows: Callable[[Database, str], Iterator[Transcript]] | None = None
+    """What a database says (and its name), in parts that are brought in one after the other."""
 
 
 TRANSCRIPTS: Final = (
@@ -45,6 +52,14 @@ TRANSCRIPTS: Final = (
     Format("atif", atif.sniff, atif.find_files, atif.parse),
     Format("langfuse", langfuse.sniff, langfuse.find_files, langfuse.parse),
     Format("otel", otlp.sniff, otlp.find_files, otlp.parse),
+    Format(
+        "opencode",
+        opencode_storage.sniff,
+        opencode_storage.find_files,
+        opencode_storage.parse,
+        tables=opencode_database.holds,
+        rows=opencode_database.rows,
+    ),
     Format("messages", messages.sniff, messages.find_files, messages.parse, alone=True, stream=messages.stream),
 )
 """The formats that are recognised, in the order in which they are tried."""

@@ -1,0 +1,1 @@
+"""opencode's sessions: its export, its folder of JSON files, and its SQLite database."""
