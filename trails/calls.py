@@ -7,8 +7,10 @@ probably meant and how the call looks. A call that fits costs one more Python ca
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
+from pathlib import Path
 from types import FunctionType
 from typing import Any, Final, TypeVar
 
@@ -16,6 +18,7 @@ from trails.errors import WrongCall
 from trails.nearest import nearest
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_PACKAGE: Final = f"{Path(__file__).parent}/"
 
 _SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     "text": ("content", "label", "query"),
@@ -171,3 +174,14 @@ def _signature(parameters: list[inspect.Parameter]) -> str:
 
 
 _LONGEST: Final = 160
+
+
+def calling_line() -> tuple[str, int]:
+    """Return the file and the line of the program that called this package: what a warning points at.
+
+    That is the nearest frame outside of the package; the outermost one where all are within it. Takes a microsecond.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno

@@ -167,7 +167,7 @@ class StoreFailed(TrailsError):
 
 
 class PendingTurnsWarning(_WithPage, UserWarning):
-    """A store was closed while turns were appended to one of its sessions and not persisted; they are not written."""
+    """A session or its store went away while turns were appended to it and not persisted; they are not written."""
 
 
 class SharedSessionWarning(_WithPage, UserWarning):

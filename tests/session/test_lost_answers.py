@@ -101,4 +101,5 @@ def test_turns_that_were_given_up_after_a_lost_answer_are_not_stored_by_what_com
     session.append("user", "something else")
     with pytest.raises(HeadConflict):
         session.persist()
+    assert session.discard_pending() == 1
     assert _said(store, "plan") == ["zero", "mine"]

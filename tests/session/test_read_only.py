@@ -89,13 +89,25 @@ def test_whatever_writes_is_refused_and_changes_nothing(
     assert not (tmp_path / "backup").exists()
 
 
-@pytest.mark.filterwarnings("ignore::trails.PendingTurnsWarning")
-def test_turns_that_are_appended_on_a_view_cannot_be_persisted(owner: Repository, view: Repository) -> None:
-    session = view.load("chat")
-    session.append("user", "more")
-    with pytest.raises(StoreReadOnly):
-        session.persist()
-    assert len(owner.load("chat").turns) == 1
+BEGINS: dict[str, Callable[[Repository], object]] = {
+    "append": lambda view: view.load("chat").append("user", "more"),
+    "append_message": lambda view: view.load("chat").append_message({"role": "user", "content": "more"}),
+    "extend": lambda view: view.load("chat").extend([{"role": "user", "content": "more"}]),
+    "streaming": lambda view: view.load("chat").streaming("assistant"),
+    "create": lambda view: view.create(),
+    "session": lambda view: view.session("new"),
+    "fork": lambda view: view.load("chat").fork(),
+    "set_system": lambda view: view.load("chat").set_system("Be brief."),
+}
+
+
+@pytest.mark.parametrize("begin", BEGINS.values(), ids=BEGINS)
+def test_what_could_never_be_persisted_is_refused_at_once_on_a_view(
+    view: Repository, begin: Callable[[Repository], object]
+) -> None:
+    with pytest.raises(StoreReadOnly, match="read_only=True"):
+        begin(view)
+    assert view.load("chat").pending == 0
 
 
 def test_what_cannot_be_read_so_is_refused(place: Path, owner: Repository, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import linecache
 import subprocess
 import sys
 import warnings
@@ -126,6 +127,7 @@ def test_token_counts_and_cost_are_numbers_that_queries_can_add(store: Repositor
 def test_content_given_as_parts_cannot_be_changed_from_outside(store: Repository) -> None:
     session = store.create()
     turn = session.append("user", [{"type": "text", "text": "a"}])
+    session.persist()
     turn.content[0]["text"] = "changed"
     assert turn.content == [{"type": "text", "text": "a"}]
     with pytest.raises(Exception, match="frozen"):
@@ -164,8 +166,11 @@ def test_an_unclosed_session_warns_and_its_pending_turns_are_not_written(tmp_pat
     session.persist()
     session.append("user", "a")
     session.append("user", "b")
-    with pytest.warns(trails.PendingTurnsWarning, match="'s' is left with 2 turns"):
+    with pytest.warns(trails.PendingTurnsWarning, match="'s' is left with 2 turns") as caught:
         store.close()
+    assert caught[0].filename == __file__
+    assert 'session.append("user", "a")' in linecache.getline(__file__, caught[0].lineno)
+    del session  # which warns no second time
     with trails.open(tmp_path / "x") as store:
         assert len(store.load("s")) == 0
 
@@ -188,13 +193,94 @@ def test_a_store_that_is_open_when_the_program_ends_is_flushed_closed_and_warns_
 
 
 def test_an_unclosed_store_warns(tmp_path: Path) -> None:
+    store = trails.open(tmp_path / "x", create=True)
+    with pytest.warns(ResourceWarning, match="was not closed") as caught:
+        del store
+    assert caught[0].filename == __file__
+    trails.open(tmp_path / "x").close()
+
+
+@pytest.mark.filterwarnings("ignore:the store:ResourceWarning")
+def test_a_session_keeps_its_store_open_and_lets_it_go(tmp_path: Path) -> None:
+    def opened() -> trails.Session:
+        return trails.open(tmp_path / "x", create=True).session("c")
+
+    session = opened()
+    gc.collect()
+    session.append("user", "a")
+    assert session.persist() == 1
+    assert trails.open(tmp_path / "x", read_only=True).replay("c")[0]["content"] == "a"
+    del session
+    trails.open(tmp_path / "x").close()  # nobody has it open any more
+
+
+@pytest.mark.filterwarnings("ignore:the store:ResourceWarning")
+@pytest.mark.parametrize("autopersist", [False, True])
+def test_a_turn_that_is_appended_in_one_expression_is_stored_or_warned_of(tmp_path: Path, autopersist: bool) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        store = trails.open(tmp_path / "x", create=True)
-        del store
-        gc.collect()
-    assert any("was not closed" in str(warning.message) for warning in caught)
-    trails.open(tmp_path / "x").close()
+        trails.open(tmp_path / "x", create=True).session("c", autopersist=autopersist).append("user", "a")
+    told = [(str(each.message)[:38], each.filename) for each in caught if each.category is not ResourceWarning]
+    assert told == ([] if autopersist else [("session 'c' is left with 1 turn that w", __file__)])
+    with trails.open(tmp_path / "x") as store:
+        assert len(store.load("c")) == autopersist
+
+
+def test_a_handle_that_is_dropped_with_pending_turns_warns_while_its_store_is_open(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "x", create=True) as store:
+        with pytest.warns(trails.PendingTurnsWarning, match="'c' is left with 1 turn"):
+            store.session("c").append("user", "a")
+        session = store.session("c")
+        session.append("user", "b")
+        session.discard_pending()
+        del session  # nothing is pending
+
+
+def test_a_system_prompt_that_is_set_and_not_persisted_warns(tmp_path: Path) -> None:
+    store = trails.open(tmp_path / "x", create=True)
+    session = store.session("c")
+    session.set_system("Be brief.")
+    with pytest.warns(trails.PendingTurnsWarning, match="a system prompt that was set"):
+        store.close()
+
+
+EXITS = {
+    "at its end": ("", 1),
+    "by an exception": ("raise ValueError('meant')", 1),
+    "by sys.exit": ("sys.exit(0)", 1),
+    "by os._exit": ("os._exit(0)", 0),
+    "beside a daemon thread": ("import threading as t; t.Thread(target=t.Event().wait, daemon=True).start()", 1),
+    "after a forked child": ("p = m.get_context('fork').Process(target=int); p.start(); p.join()", 1),
+    "where warnings are errors": (
+        "other = trails.open(sys.argv[1] + '2', create=True); warnings.simplefilter('error')",
+        1,
+    ),
+    "within a circle": ("class A: pass\na = A(); a.me, a.store, a.s = a, store, s; del a, store, s", 1),
+    "opened when all else was closed": ("w._OPEN.clear()", 0),
+}
+
+
+QUICK = ("by an exception", "opened when all else was closed")
+
+
+@pytest.mark.parametrize(
+    "exit_",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in EXITS],
+)
+def test_a_store_that_is_open_at_exit_ends_in_order(tmp_path: Path, exit_: str) -> None:
+    ending, warned = EXITS[exit_]
+    code = (
+        "import os, sys, warnings, trails, multiprocessing as m, trails.plumbing.workspace as w\n"
+        "store = trails.open(sys.argv[1], create=True); s = store.create(id='s')\n"
+        "s.append('user', 'kept'); s.persist(); s.append('user', 'pending')\n" + ending
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "x")], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert "AttributeError" not in done.stderr
+    assert done.stderr.count("is left with 1 turn") == warned, done.stderr
+    with trails.open(tmp_path / "x") as store:
+        assert store.replay("s")[0]["content"] == "kept"
 
 
 def test_two_handles_on_one_session_conflict_and_the_later_tail_can_be_kept_as_a_fork(store: Repository) -> None:

@@ -125,6 +125,7 @@ def test_a_tier_can_be_asked_for_and_the_cheapest_can_be_named(store: Repository
 def test_a_branch_inherits_the_persona_in_force_also_one_that_is_not_stored(main: Node) -> None:
     main.session.set_system("Be very brief.")
     assert branch(main, "b").session.system == "Be very brief."
+    main.session.persist()
 
 
 def test_context_flows_only_as_the_summary(main: Node) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pyoxigraph import NamedNode
 
 from trails import iris, validate
+from trails.calls import calling_line
 from trails.errors import InvalidInput, StoreFailed
 from trails.handles import Handle
 from trails.model import SessionRecord
@@ -20,8 +25,24 @@ from trails.plumbing.index.keeper import index_of
 from trails.plumbing.packs.keeper import packs_of
 from trails.plumbing.reader import Reader
 from trails.records.deeds import Deed
-from trails.store.contract import QuadStore
+from trails.store.contract import QuadStore, read_only
 from trails.store.embedded import EmbeddedStore
+from trails.store.past import PastStore
+from trails.store.view import is_read_only
+
+if TYPE_CHECKING:
+    from trails.plumbing.watch import Feed
+
+
+_OPEN: Final[weakref.WeakSet[Workspace]] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    """Close what the program left open: all that is persisted is flushed, and what is pending warns."""
+    with ExitStack() as each:  # all of them, also where one fails
+        for workspace in list(_OPEN):
+            each.callback(workspace.close)
 
 
 class Holder(Protocol):
@@ -33,7 +54,7 @@ class Holder(Protocol):
 
 
 class Workspace(Handle):
-    """What all handles on the sessions of one open store have in common."""
+    """What all handles on the sessions of one open store have in common: the store is open as long as one of them is there."""
 
     def __init__(self, store: QuadStore, actor: str | None = None, *, record_reads: bool = False) -> None:
         """Nothing is read yet; `actor` is the IRI of who the process says it is."""
@@ -54,6 +75,11 @@ class Workspace(Handle):
         """How many are within `rewriting`, each within the other: all of one thread."""
         self.closed = False
         self.holders: weakref.WeakSet[Holder] = weakref.WeakSet()
+        self.feed: Feed | None = None
+        """What tells subscribers what is committed, where there are any."""
+        self._pid = os.getpid()
+        self._opened_at = calling_line()
+        _OPEN.add(self)
         self.rewrites = 0
         """How often stored text was taken out since the store was opened: turns that were read before may hold it."""
 
@@ -134,13 +160,58 @@ class Workspace(Handle):
         why = None if reason is None else validate.text(reason, "reason")
         return Deed(self.who(by), datetime.now(UTC), why, rule)
 
+    # --- its end
+
+    def close(self) -> None:
+        """Close the store, and warn of what was appended and not persisted; doing it twice is allowed."""
+        if self.closed:
+            return
+        self.closed = True
+        try:
+            for holder in list(self.holders):
+                holder.warn_if_pending()
+            if self.feed is not None:
+                self.feed.close()
+        finally:
+            self.packs.close()
+            self.index.close()
+            self.store.close()
+
+    def __del__(self) -> None:
+        """Close a store that nobody can use any more; what was appended to its sessions has warned by itself."""
+        if getattr(self, "closed", True) or sys is None or sys.is_finalizing():
+            return  # the modules that closing needs may be gone, and all that was acknowledged is on disk
+        if isinstance(self.store, PastStore) or self.store.location == ":memory:" or self.is_forked:
+            return
+        what = f"the store {self.store.location} was not closed; use `with trails.open(...)`"
+        try:
+            warnings.warn_explicit(what, ResourceWarning, *self._opened_at)
+        finally:
+            self.close()
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a copy in a forked child: the parent has the store, and what is pending there."""
+        return os.getpid() != self._pid
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be written: the store was opened to be read, or is shown as it was."""
+        return isinstance(self.store, PastStore) or is_read_only(self.store)
+
+    def check_writable(self) -> None:
+        """Raise `StoreReadOnly` where nothing can be written: what is begun now could never be stored."""
+        if self.read_only:
+            raise read_only(self.store.location, "open it without, in one process at a time")
+
     def check_open(self, session_id: str) -> None:
-        """Raise `StoreFailed` where the store is closed: nothing more of a session could be kept."""
+        """Raise `StoreFailed` where the store is closed, `StoreReadOnly` where nothing more of a session can be stored."""
         if self.closed:
             raise StoreFailed(
                 f"session {session_id!r} takes nothing more: its store {self.store.location} is closed; open that again "
                 "and load the session"
             )
+        self.check_writable()
 
     def session_id(self, session: object) -> str:
         """Return the id that a session's id or IRI says, whether or not such a session is stored."""

@@ -6,6 +6,7 @@ Git's word for it is the working tree. `trails.session.Session` is what users ho
 from __future__ import annotations
 
 import secrets
+import sys
 import warnings
 from collections.abc import Mapping, MutableSequence, Sequence
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyoxigraph import NamedNode, Quad
 
 from trails import iris, lineage, validate, vocab
+from trails.calls import calling_line
 from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning, StoreFailed
 from trails.handles import Handle
 from trails.integrity import digests
@@ -86,6 +88,8 @@ class Worktree(Handle):
         self.acts: list[Act] = []
         """What was done to the session and goes into the next commit."""
         self._drafts: list[Draft] = []
+        self._made_at = calling_line()
+        """Where the program last began something that is pending."""
         self._new_prompts: list[SystemPrompt] = [prompt] if prompt else []
         self._window: TokenWindow[Turn] | None = None
         self._as_turns: Turns | None = None
@@ -93,6 +97,7 @@ class Worktree(Handle):
         self._new_tools: list[Quad] = []
         self._given_up = False
         """Whether its pending turns were discarded, so that a session which was never stored is not missed."""
+        self._has_warned = False
         self._named: dict[str, Quad] | None = None
         """What the row said of the principal and the agent, by their IRIs, when the handle wrote turns of theirs first."""
         self._inherited: Sequence[Quad] = ()
@@ -192,6 +197,8 @@ class Worktree(Handle):
             turn = made.turn(self.record, len(self.turns), self.head)
             if self._window is not None:
                 self._window.append(turn)  # first: where the window's counter raises, nothing is appended
+            if not self._drafts:
+                self._made_at = calling_line()
             self._drafts.append(made)
             self.turns.append(turn)
             return turn
@@ -234,23 +241,29 @@ class Worktree(Handle):
         check_free_names(self.workspace.store, self.workspace.reader, self.id, self.record.label)
 
     def warn_if_pending(self) -> None:
-        """Warn about turns that were appended and never persisted, and about a session that was never stored."""
-        if self._drafts and self.record.kind != "worker":  # a worker's turns are never stored
+        """Warn about what was never persisted, once: turns, a new session, a system prompt. A worker's is never stored."""
+        if self._has_warned or self.record.kind == "worker" or self.workspace.is_forked:
+            return
+        if self._drafts:
             left = "1 turn that was" if len(self._drafts) == 1 else f"{len(self._drafts)} turns that were"
-            warnings.warn(
-                f"session {self.id!r} is left with {left} appended and not persisted; "
-                "call persist() before the store closes",
-                PendingTurnsWarning,
-                stacklevel=3,
-            )
-        elif not (self.stored or self._given_up or self.record.kind == "worker"):
-            what = "a fork" if self.record.parent_session_id else "new"
-            warnings.warn(
-                f"session {self.id!r} is {what} and was never persisted, so it is not stored; "
-                "call persist() before the store closes",
-                PendingTurnsWarning,
-                stacklevel=3,
-            )
+            what = f"is left with {left} appended and not persisted"
+        elif not (self.stored or self._given_up):
+            made = "a fork" if self.record.parent_session_id else "new"
+            what = f"is {made} and was never persisted, so it is not stored"
+        elif self.stored and self._new_prompts:
+            what = "is left with a system prompt that was set and not persisted"
+        else:
+            return
+        self._has_warned = True
+        remedy = "call persist() before the session or its store goes, or use session(id, autopersist=True)"
+        warnings.warn_explicit(f"session {self.id!r} {what}; {remedy}", PendingTurnsWarning, *self._made_at)
+
+    def __del__(self) -> None:
+        """Warn of turns that nobody can persist any more; in memory, nothing would be kept in any case."""
+        if not getattr(self, "_drafts", None) and not (getattr(self, "stored", False) and self._new_prompts):
+            return
+        if sys is not None and not sys.is_finalizing() and self.workspace.store.location != ":memory:":
+            self.warn_if_pending()
 
     # --- its system prompt
 
@@ -262,6 +275,7 @@ class Worktree(Handle):
         who = self.workspace.who(by)
         made = new_prompt(self.id, validate.text(text, "the system prompt"), version, len(self.turns), who)
         self._new_prompts.append(made)
+        self._made_at = calling_line()
         return made
 
     @property

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import warnings
-import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Self, cast, overload
 from uuid import uuid4
 
 from pyoxigraph import Triple
@@ -65,7 +62,7 @@ from trails.store.contract import QuadStore, Result, Solutions
 from trails.store.embedded import EmbeddedStore
 from trails.store.nearby import at_one_moment
 from trails.store.past import PastStore
-from trails.store.view import ViewStore, is_read_only
+from trails.store.view import ViewStore
 
 if TYPE_CHECKING:
     from trails.compare.agreement import Agreement
@@ -85,16 +82,6 @@ _Refs = list[ScoreRef | None]
 _Triples = list[Triple]
 
 
-_OPEN: Final[weakref.WeakSet[Repository]] = weakref.WeakSet()
-
-
-@atexit.register
-def _close_at_exit() -> None:
-    """Close what the program left open: everything persisted is flushed, what is pending warns."""
-    for repository in list(_OPEN):
-        repository.close()
-
-
 class Repository(Handle, public=True):
     """A store of sessions. Get one from `trails.open`, and close it with `with` or `close`."""
 
@@ -107,8 +94,6 @@ class Repository(Handle, public=True):
         self.workspace = Workspace(store, actor, record_reads=record_reads)
         """The store as the other parts of this package work on it (internal)."""
         self.reader = self.workspace.reader
-        self._feed: Feed | None = None
-        _OPEN.add(self)
         try:
             unfinished.refuse_half_copied(store)
             if not self.read_only:
@@ -155,26 +140,7 @@ class Repository(Handle, public=True):
 
     def close(self) -> None:
         """Close the store. Turns that were appended and not persisted warn (`PendingTurnsWarning`); they are not written."""
-        if not self.workspace.closed:
-            self.workspace.closed = True
-            try:
-                for holder in list(self.workspace.holders):
-                    holder.warn_if_pending()
-                if self._feed is not None:
-                    self._feed.close()
-            finally:
-                self.workspace.packs.close()
-                self.workspace.index.close()
-                self.store.close()
-
-    def __del__(self) -> None:
-        workspace = getattr(self, "workspace", None)
-        if workspace is None or isinstance(workspace.store, PastStore):
-            return  # in memory, and what was read out of it may be in use
-        if not workspace.closed and self.store.location != ":memory:":
-            warnings.warn(f"{self!r} was not closed; use `with trails.open(...)`", ResourceWarning, stacklevel=2)
-            workspace.closed = True
-            self.store.close()
+        self.workspace.close()
 
     @property
     def store(self) -> QuadStore:
@@ -187,7 +153,7 @@ class Repository(Handle, public=True):
 
         True also of a store that `at` shows as it was.
         """
-        return isinstance(self.store, PastStore) or is_read_only(self.store)
+        return self.workspace.read_only
 
     @property
     def as_of(self) -> AsOf | None:
@@ -303,6 +269,7 @@ class Repository(Handle, public=True):
         Raises `InvalidInput` for values that cannot be kept and for an id or label in use, at once; for one that another
         writer was quicker to take, at `persist`.
         """
+        self.workspace.check_writable()
         session_id = uuid4().hex if id is None else validate.session_id(id)
         record = SessionRecord(
             id=session_id,
@@ -898,10 +865,10 @@ class Repository(Handle, public=True):
     def _following(self) -> Feed:
         from trails.plumbing.watch import Feed  # noqa: PLC0415 - asyncio takes a while to import
 
-        self._feed = self._feed or Feed(self.store.log)
+        feed = self.workspace.feed = self.workspace.feed or Feed(self.store.log)
         if isinstance(self.store, EmbeddedStore):
             self.store.follow_others()
-        return self._feed
+        return feed
 
     # --- questions
 

@@ -518,6 +518,7 @@ class Session(Handle, Tabular, public=True):
         (1, ['Plan a trip', 'How long?'], 1)
         """
         tree, length = self.worktree, len(self)
+        tree.workspace.check_open(self.id)
         index = validate.fork_index(length if at is None else at, length, self.id)
         if tree.depth >= MAX_FORK_DEPTH:
             raise lineage.depth_exceeded(f"a fork of {self.id}")

@@ -44,6 +44,7 @@ class Streaming(Handle):
     def __init__(self, tree: Worktree, role: str, options: Mapping[str, Any]) -> None:
         """Not for callers: `Session.streaming` makes it."""
         self._tree, self._role, self._options = tree, validate.role(role), dict(options)
+        tree.workspace.check_open(tree.id)
         draft.make(role, "checked", **self._options)  # what cannot be kept is refused before a model is asked
         self._final: replies.Given | None = None
         self._chunks: list[str] = []
