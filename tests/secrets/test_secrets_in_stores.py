@@ -399,10 +399,10 @@ def test_a_scan_wants_a_session_or_the_whole_store(run: Run, file: Path) -> None
 
 def test_the_extra_s_detectors_add_to_the_built_in_ones() -> None:
     pytest.importorskip("detect_secrets")
-    key = "0123456789abcdef0123456789abcde7-us12".replace("0123", "9f3a")
-    text = f"mailchimp {key} and {_OPENAI}"
+    key = "AKCp8aB3xY7qLm9Z"
+    text = f"artifactory {key} and {_OPENAI}"
     assert [(each.kind, text[each.start : each.end]) for each in extra.detector()(text)] == [
-        ("mailchimp-access-key", key),
+        ("artifactory-credentials", f" {key} "),
         ("openai-key", _OPENAI),
     ]
 
@@ -415,10 +415,8 @@ def test_the_extra_s_detectors_add_to_the_built_in_ones() -> None:
         f"CLOU-Key={'9f3a1c7e' * 8}",
         f"slapitoken={'9f3a1c7e' * 8}",
         f"secret_access_key={'9f3a1c7e2b8d' * 4}",
-        f"sq0csp-{'aB3xY7qLm' * 4}zZ42-_x",
         "jfrog: APA3xY7qLm9B2",
         " AKCp8aB3xY7qLm9Z ",
-        f"M{'aB3xY7qLm9' * 2}aBc.aB3xY7.{'aB3xY7qLm9' * 2}aB3xY7q",
         f"https://api.softlayer.com/soap/v3/{'9f3a1c7e' * 8}",
     ],
 )

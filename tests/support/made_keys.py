@@ -54,6 +54,6 @@ MADE: dict[str, Callable[[int], str]] = {
     "huggingface-token": lambda n: "hf_" + drawn(n, string.ascii_letters, 34),
     "sendgrid-key": lambda n: f"SG.{drawn(n, URLSAFE, 22)}.{drawn(n + 1, URLSAFE, 43)}",
     "twilio-key": lambda n: "SK" + drawn(n, HEX, 32),
-    "service-token": lambda n: "gsk_" + drawn(n, ALNUM, 52),
+    "groq-key": lambda n: "gsk_" + drawn(n, ALNUM, 52),
 }
 """By our name of the kind: a key for each number."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
 from trails.secrets import rules
+from trails.secrets.prefixes import LONG_WORD, Secret, prefixed
 
 SHORTEST: Final = 8
 """No text below this length holds a secret."""
@@ -16,23 +17,12 @@ _SHOWN: Final = 4
 _NEAR: Final = 30
 """How many characters before a name may say what it is of."""
 _ROUNDS: Final = 8
-_SIGNS: Final = "-_.:=&/?"
+_SIGNS: Final = "-_.:=&/ "
 _UNLIKE: Final = "\u0131\u0130\u017f\u212a"
 """Letters that a pattern takes for an i, an s or a k where case is left aside, and that are others in lower case."""
 _ESCAPE: Final = re.compile(r"(?<!\\)\\+u(?P<code>00[0-7][0-9a-fA-F])")
 """An ASCII character as JSON may write it: secrets have no others."""
 _MARK: Final = re.compile(r"\[redacted: [a-z0-9-]+\]")
-
-
-@dataclass(frozen=True, slots=True)
-class Secret:
-    """A secret in a text: its kind, and where it stands (`end` exclusive)."""
-
-    kind: str
-    start: int
-    end: int
-    public: bool = False
-    """Whether its first letters are those of all secrets of its kind."""
 
 
 Detector = Callable[[str], Sequence[Secret]]
@@ -103,14 +93,14 @@ def folded(text: str) -> str | None:
 
 def found_in(text: str, low: str | None) -> Iterator[Secret]:
     """Yield what `builtin` joins, of a text and what `folded` makes of it."""
-    absent = "".join([sign for sign in _SIGNS if sign not in text])  # the base64 of an image has few of them
-    for rule, starts in _possible(absent):
-        if rule.words and not has_one(low, rule.words):
-            continue
-        for match in _matches(text, rule, starts):
-            group = "secret" if "secret" in rule.pattern.groupindex else 0
-            if rule.holds(match[group]):
-                yield Secret(rule.kind, *match.span(group), public=rule.public)
+    long_words = [match.span() for match in LONG_WORD.finditer(text)]
+    for start, end in long_words:
+        yield from prefixed(text, start, end)
+    joined_words = "\n".join([text[start:end] for start, end in long_words])
+    for match, rule in _matches(text, low, joined_words):
+        group = "secret" if "secret" in rule.pattern.groupindex else 0
+        if rule.holds(match[group]):
+            yield Secret(rule.kind, *match.span(group), public=rule.public)
     if not has_one(low, rules.ASSIGNMENT_WORDS):
         return
     for match in rules.ASSIGNMENT.finditer(text):
@@ -131,23 +121,50 @@ def has_one(low: str | None, words: Sequence[str]) -> bool:
     return False
 
 
+def _matches(text: str, low: str | None, long_words: str) -> Iterator[tuple[re.Match[str], rules.Rule]]:
+    absent = "".join([sign for sign in _SIGNS if sign not in text])  # the base64 of an image has few of them
+    heads, within = _possible(absent)
+    for sign, offset, rule in within:
+        if sign in long_words:
+            for match in _matches_at(text, rule.pattern, (at - offset for at in _places(text, sign) if at >= offset)):
+                yield match, rule
+    for head, rule in heads if low is not None else ():
+        if head in low:
+            for match in _matches_at(text, rule.pattern, _places(low, head)):
+                yield match, rule
+    for rule in _ANYWHERE if low is not None else rules.RULES:
+        if has_one(low, rule.words):
+            for match in rule.pattern.finditer(text):
+                yield match, rule
+
+
+_ANYWHERE: Final = tuple(rule for rule in rules.RULES if rule.words)
+
+
 @cache
-def _possible(absent: str) -> tuple[tuple[rules.Rule, tuple[str, ...]], ...]:
-    """Return the rules, each with those of its starts that have none of the signs that a text has not."""
-    kept = ((rule, tuple(start for start in rule.starts if not set(start) & set(absent))) for rule in rules.RULES)
-    return tuple((rule, starts) for rule, starts in kept if starts or not rule.starts)
+def _possible(
+    absent: str,
+) -> tuple[tuple[tuple[str, rules.Rule], ...], tuple[tuple[str, int, rules.Rule], ...]]:
+    """Return the heads, and what stands within, of rules whose matches have none of some signs; each with its rule."""
+    kept = [rule for rule in rules.RULES if not set(rule.signs) & set(absent)]
+    heads = tuple((head, rule) for rule in kept for head in rule.heads if not set(head) & set(absent))
+    return heads, tuple((sign, offset, rule) for rule in kept for sign, offset in rule.within)
 
 
-def _matches(text: str, rule: rules.Rule, starts: Sequence[str]) -> Iterator[re.Match[str]]:
-    if not rule.starts:
-        yield from rule.pattern.finditer(text)
-    for start in starts:
-        at = text.find(start)
-        while at >= 0:
-            match = rule.pattern.match(text, at)
-            if match:
-                yield match
-            at = text.find(start, match.end() if match else at + 1)
+def _matches_at(text: str, pattern: re.Pattern[str], places: Iterable[int]) -> Iterator[re.Match[str]]:
+    end = 0
+    for at in places:
+        match = pattern.match(text, at) if at >= end else None
+        if match:
+            end = match.end()
+            yield match
+
+
+def _places(text: str, head: str) -> Iterator[int]:
+    at = text.find(head)
+    while at >= 0:
+        yield at
+        at = text.find(head, at + 1)
 
 
 def joined(found: Iterable[Secret]) -> tuple[Secret, ...]:

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
-from trails.secrets import rules
 from trails.secrets.detect import (
     SHORTEST,
     Detector,
@@ -25,6 +24,7 @@ from trails.secrets.detect import (
     joined,
     through_escapes,
 )
+from trails.secrets.randomness import is_random
 
 _LEFT_OUT: Final = frozenset(
     {
@@ -39,6 +39,9 @@ _LEFT_OUT: Final = frozenset(
         "PyPI Token",
         "SendGrid API Key",
         "Slack Token",
+        "Square OAuth Secret",
+        "Mailchimp Access Key",
+        "Discord Bot Token",
         "Stripe Access Key",
         "Twilio API Key",
         "Public IP (ipv4)",
@@ -57,11 +60,8 @@ _SIGNS: Final = {
     "b9f8e5dbb58fd4af": (".cloudant.com",),
     "8dc9ad5623b98138": ("secret",),
     "a3e78a7441b4c7bf": ("key", "pwd", "pass", "token"),
-    "d5687e01547610e5": ("-us",),
     "249a8762e0826d79": ("softlayer", *(f"sl{end}" for end in "kpta_-")),
     "bf23d3bd436f7f47": ("softlayer",),
-    "ef73f5dac6f5dd7a": ("sq0csp-",),
-    "fe064d6f9d325ed1": (".",),
 }
 """Of which every match of a pattern, given by the first digits of its SHA-256, holds one, case aside.
 
@@ -132,5 +132,5 @@ def _found(text: str, low: str | None, forms: Sequence[_Form]) -> Iterator[Secre
             continue
         for match in pattern.finditer(text):
             group = next((n for n in range(1, (pattern.groups or 0) + 1) if match[n]), 0)
-            if rules.is_random(match[group].strip("\"'=: \n\t")):
+            if is_random(match[group].strip("\"'=: \n\t")):
                 yield Secret(kind, *match.span(group))

@@ -1,20 +1,22 @@
-"""The common formats of keys: what each looks like, and what only looks like it.
+"""The common formats of secrets: what each looks like, and what only looks like it.
 
-A format with a prefix of its own is told by that; what has none is told by the name that it is assigned to. Most of the
-text that is scanned holds nothing: it is searched for the few letters that a rule's matches start with, and no more.
+A format with a prefix of its own is told by that (`prefixes.py`); what has none is told by what stands before it: the name
+that it is assigned to, the option of a command, a header. Most of the text that is scanned holds nothing: it is searched for
+the few letters that a rule's matches hold, and no more.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import math
 import re
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+from trails.secrets.prefixes import AFTER, BEFORE
+from trails.secrets.randomness import is_drawn, is_no_placeholder, is_random
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,58 +25,21 @@ class Rule:
 
     kind: str
     pattern: re.Pattern[str]
-    starts: tuple[str, ...] = ()
-    """What a match begins with: it is looked for there only. None for a pattern that is looked for everywhere,"""
+    heads: tuple[str, ...] = ()
+    """What a match begins with, case aside."""
+    within: tuple[tuple[str, int], ...] = ()
+    """What stands in a match, within a long word (`LONG_WORD`), and how many characters after its beginning."""
+    signs: str = ""
+    """Characters that every match holds."""
     words: tuple[str, ...] = ()
-    """where the text has one of these, case aside."""
+    """Of which a text that has a match holds one, case aside, where it is told by neither of these."""
     holds: Callable[[str], bool] = lambda secret: True
     """Whether what matched is a secret indeed, and not a placeholder."""
     public: bool = False
     """Whether a secret of this kind begins with letters that all of its kind begin with, so that they may be shown."""
 
 
-_BEFORE: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
-"""A key begins a word, or a part of one after "-" or "_" (within JSON and URLs, after what stands for another character)."""
-_AFTER: Final = r"(?![A-Za-z0-9+/_-])"
-"""A key of a fixed length ends there: what goes on is something else, as the base64 of an image."""
-
-_SPOKEN: Final = (
-    r"example|placeholder|redacted|(?<![a-z0-9])(?:your|dummy|sample|fake|test|insert|replace)(?![a-z])|changeme|foobar"
-    r"|x{6}|\*{3}|\.{3}|…|0{8}"
-)
-_SAID_TO_BE_NONE: Final = re.compile(_SPOKEN, re.IGNORECASE)
-_PLACEHOLDER: Final = re.compile(rf"{_SPOKEN}|1234567890|abcdefgh", re.IGNORECASE)
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-
-
-def is_random(secret: str, *, bits: float = 3.0) -> bool:
-    """Tell whether a text could have been drawn by lot: no placeholder, with digits and letters, few of them repeated."""
-    if _PLACEHOLDER.search(secret):
-        return False
-    return _has_digits_and_letters(secret) and _entropy(secret) >= bits
-
-
-def _has_digits_and_letters(text: str) -> bool:
-    return any(c.isdigit() for c in text) and any(c.isalpha() for c in text)
-
-
-def _entropy(text: str) -> float:
-    """Return the Shannon entropy of a text's characters, in bits a character.
-
-    >>> _entropy("aaaa"), _entropy("abcd")
-    (0.0, 2.0)
-    """
-    counts = Counter(text).values()
-    return sum(-n / len(text) * math.log2(n / len(text)) for n in counts) + 0.0
-
-
-def _is_formed(secret: str) -> bool:
-    """Tell whether a text whose form says what it is could be one, with digits or letters in a row in it too."""
-    return not _SAID_TO_BE_NONE.search(secret) and _entropy(secret) >= 3.0
-
-
-def _is_no_placeholder(secret: str) -> bool:
-    return not _PLACEHOLDER.search(secret)
 
 
 def _is_jwt(secret: str) -> bool:
@@ -87,9 +52,26 @@ def _is_jwt(secret: str) -> bool:
     return b'"alg"' in decoded or b'"enc"' in decoded
 
 
-def _is_password_of_url(secret: str) -> bool:
+def _is_password(secret: str) -> bool:
     weak = {"password", "passwd", "pass", "secret", "pwd", "user", "username", "token", "postgres", "root", "admin"}
-    return secret.lower() not in weak and not secret.isdigit() and _is_no_placeholder(secret)
+    return secret.lower() not in weak and not secret.isdigit() and is_no_placeholder(secret)
+
+
+def _is_given_password(secret: str) -> bool:
+    """Tell the same of an argument, which may be a name, a path or a variable: one that is letters alone is none."""
+    return (
+        not re.match(r"[$%<\[{/~.]|-", secret)
+        and not re.fullmatch(r"[a-z_]+|[A-Z_]+|[0-9.]+", secret)
+        and _is_password(secret)
+    )
+
+
+def _is_basic_auth(secret: str) -> bool:
+    try:
+        user, _, password = base64.b64decode(secret, validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return False
+    return bool(user) and _is_password(password) and password.isprintable()
 
 
 def is_assigned_secret(name: str, value: str) -> bool:
@@ -124,7 +106,7 @@ _SHORTEST_KEY: Final = 16
 _WORDS: Final = (
     r"(?:api|secret|access|private|auth|encryption|signing|account|master|service)[_-]?key"
     r"|(?:client|app|shared|webhook|signing)?[_-]?secret|(?:access|auth|bearer|refresh|session|api|bot|id)?[_-]?token"
-    r"|passwords?|passwd|passphrase|pwd|credentials?"
+    r"|passwords?|passwd|passphrase|pass|pwd|credentials?|(?:personal_|access_|devops_|ext_)?pat"
 )
 _NAME: Final = re.compile(
     rf"(?:.*[^A-Za-z]|.*[a-z](?=[A-Z]))?(?P<word>(?i:{_WORDS}))|.*(?P<password>(?i:passwords?|passwd))", re.DOTALL
@@ -148,6 +130,11 @@ _NOT_A_VALUE: Final = re.compile(
     re.VERBOSE,
 )
 
+
+_ARGUMENT: Final = r"(?P<quote>\\*[\"'])?(?P<secret>(?(quote)[^\s\"'`\\]{4,200}|[^\s\"'`\\<>|;&()]{4,200}))"
+"""A password that a command is given, in quotes or without."""
+_SAME_COMMAND: Final = r"(?:[^\n|;]|\\\n){0,400}?"
+
 RULES: Final = (
     Rule(
         "private-key",
@@ -157,186 +144,190 @@ RULES: Final = (
             r"|(?:[\s\"'+>|]|\\[nr])*(?:[A-Za-z0-9+/=]{16,}(?:[\s\"'+>|]|\\[nr])*)+)",
             re.DOTALL,
         ),
-        ("-----BEGIN ",),
+        heads=("-----begin ",),
         holds=lambda secret: re.search(r"[A-Za-z0-9+/]{32}", secret) is not None,
         public=True,
     ),
     Rule(
-        "anthropic-key",
-        re.compile(rf"{_BEFORE}sk-ant-[a-z0-9]+-[A-Za-z0-9_-]{{20,}}"),
-        ("sk-ant-",),
-        holds=is_random,
-        public=True,
-    ),
-    Rule(
-        "openrouter-key", re.compile(rf"{_BEFORE}sk-or-v1-[0-9a-f]{{40,}}"), ("sk-or-",), holds=is_random, public=True
-    ),
-    Rule(
-        "openai-key",
-        re.compile(
-            rf"{_BEFORE}sk-(?:(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{{20,}}|[A-Za-z0-9]{{32,}}{_AFTER})",
-        ),
-        ("sk-",),
-        holds=is_random,
-        public=True,
-    ),
-    Rule(
-        "aws-access-key",
-        re.compile(rf"{_BEFORE}(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{{16}}(?![A-Za-z0-9+/=_-])"),
-        ("AKIA", "ASIA", "ABIA", "ACCA"),
-        holds=_is_no_placeholder,
-        public=True,
-    ),
-    Rule(
-        "github-token",
-        re.compile(
-            rf"{_BEFORE}(?:gh[pousr]_[A-Za-z0-9]{{36,}}|github_pat_[A-Za-z0-9]{{22}}_[A-Za-z0-9]{{59}}){_AFTER}"
-        ),
-        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
-        holds=is_random,
-        public=True,
-    ),
-    Rule(
-        "gitlab-token",
-        re.compile(rf"{_BEFORE}gl(?:pat|ptt|dt|rt|cbt|ft|soat|agent)-[A-Za-z0-9_-]{{20,}}"),
-        ("glpat-", "glptt-", "gldt-", "glrt-", "glcbt-", "glft-", "glsoat-", "glagent-"),
-        holds=is_random,
-        public=True,
-    ),
-    Rule(
-        "slack-token",
-        re.compile(rf"{_BEFORE}(?:xox[abeoprs]-(?:[0-9]-)?[A-Za-z0-9-]{{20,}}|xapp-[0-9]-[A-Za-z0-9-]{{20,}})"),
-        ("xox", "xapp-"),
-        holds=lambda secret: _is_formed(secret) and _has_digits_and_letters(secret[5:]),
-        public=True,
-    ),
-    Rule(
         "slack-webhook",
-        re.compile(r"https://hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9+/]{30,}"),
-        ("https://hooks.slack.com/",),
+        re.compile(r"https://hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/]{30,}"),
+        heads=("https://hooks.slack.com/",),
         holds=is_random,
         public=True,
     ),
     Rule(
         "discord-webhook",
         re.compile(r"https://discord(?:app)?\.com/api/webhooks/[0-9]{17,20}/[A-Za-z0-9_-]{60,}"),
-        ("https://discord",),
-        public=True,
-    ),
-    Rule(
-        "stripe-key",
-        re.compile(rf"{_BEFORE}(?:[sr]k_(?:live|test)_[A-Za-z0-9]{{16,}}|whsec_[A-Za-z0-9+/=]{{24,}}){_AFTER}"),
-        ("sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"),
-        holds=is_random,
-        public=True,
-    ),
-    Rule(
-        "google-api-key",
-        re.compile(rf"{_BEFORE}AIza[A-Za-z0-9_-]{{35}}(?![A-Za-z0-9+/=_-])"),
-        ("AIza",),
-        holds=is_random,
-        public=True,
-    ),
-    Rule(
-        "google-oauth-token",
-        re.compile(rf"{_BEFORE}(?:GOCSPX-[A-Za-z0-9_-]{{28}}|ya29\.[A-Za-z0-9_-]{{30,}}){_AFTER}"),
-        ("GOCSPX-", "ya29."),
-        holds=is_random,
+        heads=("https://discord",),
         public=True,
     ),
     Rule(
         "jwt",
-        re.compile(rf"{_BEFORE}eyJ[A-Za-z0-9_-]{{10,1000}}+\.eyJ[A-Za-z0-9_-]{{10,}}+\.[A-Za-z0-9_-]{{16,}}={{0,2}}"),
-        ("eyJ",),
+        re.compile(rf"{BEFORE}eyJ[A-Za-z0-9_-]{{10,1000}}+\.eyJ[A-Za-z0-9_-]{{10,}}+\.[A-Za-z0-9_-]{{16,}}={{0,2}}"),
+        heads=("eyj",),
         holds=_is_jwt,
-        public=True,
-    ),
-    Rule("npm-token", re.compile(rf"{_BEFORE}npm_[A-Za-z0-9]{{36}}{_AFTER}"), ("npm_",), holds=is_random, public=True),
-    Rule(
-        "pypi-token",
-        re.compile(rf"{_BEFORE}pypi-[A-Za-z0-9_-]{{50,}}"),
-        ("pypi-",),
-        holds=is_random,
-        public=True,
-    ),
-    Rule(
-        "huggingface-token",
-        re.compile(rf"{_BEFORE}(?:hf_[A-Za-z0-9]{{34,}}|api_org_[A-Za-z0-9]{{34}}){_AFTER}"),
-        ("hf_", "api_org_"),
-        holds=_is_formed,
-        public=True,
-    ),
-    Rule(
-        "sendgrid-key",
-        re.compile(rf"{_BEFORE}SG\.[A-Za-z0-9_-]{{16,32}}\.[A-Za-z0-9_-]{{16,64}}{_AFTER}"),
-        ("SG.",),
-        holds=is_random,
-        public=True,
-    ),
-    Rule(
-        "twilio-key",
-        re.compile(rf"{_BEFORE}SK[0-9a-f]{{32}}(?![A-Za-z0-9+/=_-])"),
-        ("SK",),
-        holds=is_random,
         public=True,
     ),
     Rule(
         "azure-storage-key",
         re.compile(r"AccountKey=(?P<secret>[A-Za-z0-9+/]{80,90}={0,2})"),
-        ("AccountKey=",),
+        heads=("accountkey=",),
         holds=is_random,
     ),
     Rule(
         "azure-sas-signature",
-        re.compile(r"[?&]sig=(?P<secret>[A-Za-z0-9%+/=]{40,})"),
-        ("?sig=", "&sig="),
+        re.compile(r"(?<=[?&])sig=(?P<secret>[A-Za-z0-9%+/=]{40,})"),
+        heads=("sig=",),
         holds=is_random,
     ),
     Rule(
-        "service-token",
-        re.compile(
-            rf"{_BEFORE}(?:dop_v1_[0-9a-f]{{64}}|gsk_[A-Za-z0-9]{{40,}}|xai-[A-Za-z0-9]{{60,}}|pplx-[A-Za-z0-9]{{40,}}"
-            r"|r8_[A-Za-z0-9]{37}|dapi[0-9a-f]{32}|shp(?:at|ca|pa|ss)_[0-9a-f]{32}|lin_api_[A-Za-z0-9]{40}"
-            r"|ntn_[A-Za-z0-9]{40,}|hvs\.[A-Za-z0-9_-]{24,}|tskey-[a-z]{1,20}-[A-Za-z0-9-]{20,200}+|sbp_[0-9a-f]{40}"
-            r"|figd_[A-Za-z0-9_-]{40,200}+|AGE-SECRET-KEY-1[A-Z0-9]{58}|PMAK-[0-9a-f]{24}-[0-9a-f]{34}"
-            rf"){_AFTER}"
-        ),
-        (
-            *("dop_v1_", "gsk_", "xai-", "pplx-", "r8_", "dapi", "shpat_", "shpca_", "shppa_", "shpss_", "lin_api_"),
-            *("ntn_", "hvs.", "tskey-", "sbp_", "figd_", "AGE-SECRET-KEY-1", "PMAK-"),
-        ),
+        "azure-client-secret",
+        re.compile(rf"{BEFORE}[A-Za-z0-9_~.]{{3}}[0-9]Q~[A-Za-z0-9_~.-]{{31,34}}{AFTER}"),
+        within=(("Q~", 4),),
+        holds=is_drawn,
+    ),
+    Rule(
+        "azure-devops-token",
+        re.compile(rf"{BEFORE}[A-Za-z0-9]{{75,76}}AZDO[A-Za-z0-9]{{4,5}}{AFTER}"),
+        within=(("AZDO", 75), ("AZDO", 76)),
         holds=is_random,
-        public=True,
+    ),
+    Rule(
+        "azure-devops-token",
+        re.compile(
+            r"(?i:devops|azure|ado_|vsts)\w{0,24}[\"'\\]{0,4}\s{0,4}[:=]\s{0,4}[\"'\\]{0,4}(?P<secret>[a-z2-7]{52})(?!\w)"
+        ),
+        heads=("devops", "azure", "ado_", "vsts"),
+        holds=is_random,
+    ),
+    Rule(
+        "azure-key",
+        re.compile(
+            rf"{BEFORE}(?:[A-Za-z0-9]{{52}}JQQJ99[A-Za-z0-9]{{26}}|[A-Za-z0-9]{{42}}AzSe[A-Za-z0-9]{{6}}"
+            rf"|[A-Za-z0-9_-]{{44}}AzFu[A-Za-z0-9_-]{{5}}[AQgw]==|[A-Za-z0-9+/]{{33}}\+A(?:Rm|Eh|Sb)[A-Za-z0-9+/]{{7}}=)"
+        ),
+        within=(("JQQJ99", 52), ("AzSe", 42), ("AzFu", 44), ("+ARm", 33), ("+AEh", 33), ("+ASb", 33)),
+        holds=is_random,
+    ),
+    Rule(
+        "terraform-token",
+        re.compile(rf"{BEFORE}[A-Za-z0-9]{{14}}\.atlasv1\.[A-Za-z0-9_=-]{{60,70}}"),
+        within=((".atlasv1.", 14),),
+        holds=is_random,
+    ),
+    Rule(
+        "maxmind-key",
+        re.compile(rf"{BEFORE}[A-Za-z0-9]{{6}}_[A-Za-z0-9]{{29}}_mmk{AFTER}"),
+        within=(("_mmk", 36),),
+        holds=is_random,
+    ),
+    Rule(
+        "new-relic-key",
+        re.compile(rf"{BEFORE}(?:[0-9a-f]{{36}}|eu01xx[0-9a-f]{{30}})(?:NRAL|FFFFNRAL){AFTER}"),
+        within=(("NRAL", 36), ("FFFFNRAL", 36)),
+        holds=is_random,
+    ),
+    Rule(
+        "mailchimp-key",
+        re.compile(rf"{BEFORE}[0-9a-f]{{32}}-us[0-9]{{1,2}}{AFTER}"),
+        within=(("-us", 32),),
+        holds=is_random,
+    ),
+    Rule(
+        "mailgun-key",
+        re.compile(rf"{BEFORE}[0-9a-f]{{32}}-[0-9a-f]{{8}}-[0-9a-f]{{8}}{AFTER}"),
+        words=("mailgun",),
+        holds=is_random,
     ),
     Rule(
         "telegram-token",
-        re.compile(rf"(?<=[0-9]{{8}}):AA[A-Za-z0-9_-]{{33}}{_AFTER}"),
-        (":AA",),
+        re.compile(rf"(?<=[0-9]{{8}}):AA[A-Za-z0-9_-]{{33}}{AFTER}"),
+        heads=(":aa",),
         holds=is_random,
+    ),
+    Rule(
+        "service-uuid",
+        re.compile(
+            r"(?i:heroku|snyk|hubspot|sendbird|squarespace|postmark|railway|exa_)[A-Za-z0-9_.-]{0,30}(?i:key|token|secret)"
+            rf"[\"'\\]{{0,4}}\s{{0,4}}[:=]\s{{0,4}}[\"'\\]{{0,4}}(?P<secret>{_UUID.pattern})(?![\w-])"
+        ),
+        heads=("heroku", "snyk", "hubspot", "sendbird", "squarespace", "postmark", "railway", "exa_"),
+        signs="-",
+        holds=is_no_placeholder,
     ),
     Rule(
         "url-credentials",
         re.compile(r"://[^\s/:@\"'`<>\\]{0,100}:(?P<secret>[^\s/@\"'`<>\\{}$*\[\]]{3,200})@[A-Za-z0-9\[]"),
-        ("://",),
-        holds=_is_password_of_url,
+        heads=("://",),
+        holds=_is_password,
     ),
     Rule(
         "bearer-token",
         re.compile(
-            r"(?:[bB](?i:earer|asic)\s{1,4}|[xX](?i:-api-key)\\*[\"']?:\s*\\*[\"']?)(?P<secret>[A-Za-z0-9._~+/-]{20,2000}={0,2})"
+            r"(?:(?i:bearer|basic)\s{1,4}|(?i:x-api-key)\\*[\"']?:\s*\\*[\"']?"
+            r"|(?i:authorization)\\*[\"']?\s{0,4}[:=]\s{0,4}\\*[\"']?(?:[A-Za-z][A-Za-z-]{2,14}\s{1,4})?)"
+            r"(?P<secret>[A-Za-z0-9._~+/-]{20,2000}={0,2})"
         ),
-        words=("bearer", "basic", "x-api-key"),
+        heads=("bearer", "basic", "x-api-key", "authorization"),
         holds=lambda secret: is_random(secret) and not _UUID.fullmatch(secret) and not _NOT_A_VALUE.search(secret),
+    ),
+    Rule(
+        "password",
+        re.compile(
+            r"(?i:machine\s{1,8}(?:[^\s.]{1,60}\.[^\s]{1,200}|localhost)|default)(?:\s|\\[nrt]){1,8}(?i:login)(?:\s|\\[nrt]){1,8}[^\s\\]{1,200}(?:\s|\\[nrt]){1,8}"
+            r"(?i:password)(?:\s|\\[nrt]){1,8}(?P<secret>[^\s\"'\\]{3,200})"
+        ),
+        heads=("machine", "default"),
+        holds=_is_password,
+    ),
+    Rule(
+        "password",
+        re.compile(
+            rf"(?i:curl|http)\b{_SAME_COMMAND}\s(?:-u|--user|--proxy-user|-a|--auth)[ =]{{0,2}}"
+            rf"(?:\\*[\"'])?[^\s:\"'\\$<]{{1,100}}:(?P<secret>[^\s\"'`\\$<>|;&()]{{3,200}})"
+        ),
+        heads=("curl ", "http "),
+        holds=_is_password,
+    ),
+    Rule(
+        "password",
+        re.compile(rf"(?i:mysql|mariadb)[a-z-]{{0,12}}\s{_SAME_COMMAND}(?<=\s)-p{_ARGUMENT}"),
+        heads=("mysql", "mariadb"),
+        signs="-",
+        holds=_is_given_password,
+    ),
+    Rule(
+        "password",
+        re.compile(
+            rf"(?:(?i:sshpass)\s{{1,4}}-p\s{{0,4}}|(?:(?i:docker|podman)\s{{1,4}}login|(?i:mongo)[a-z]{{0,7}})\s{_SAME_COMMAND}(?<=\s)-p\s{{0,4}}"
+            rf"|(?i:redis-cli)\s{_SAME_COMMAND}(?<=\s)-a\s{{1,4}}|(?i:sqlcmd)\s{_SAME_COMMAND}(?<=\s)-P\s{{0,4}}"
+            rf"|(?i:ldap)[a-z]{{3,9}}\s{_SAME_COMMAND}(?<=\s)-w\s{{1,4}}){_ARGUMENT}"
+        ),
+        signs="-",
+        heads=("sshpass", "docker ", "podman ", "mongo", "redis-cli", "sqlcmd", "ldap"),
+        holds=_is_given_password,
+    ),
+    Rule(
+        "password",
+        re.compile(r":5432:[^\s:]{1,63}:[^\s:]{1,63}:(?P<secret>[^\s\"'`\\:]{4,200})"),
+        heads=(":5432:",),
+        holds=_is_given_password,
+    ),
+    Rule(
+        "registry-auth",
+        re.compile(r"\"auth\\*\"\s{0,4}:\s{0,4}\\*\"(?P<secret>[A-Za-z0-9+/]{8,2000}={0,2})\\*\""),
+        heads=('"auth',),
+        holds=_is_basic_auth,
     ),
 )
 
 ASSIGNMENT: Final = re.compile(
-    r"(?P<word>[kKsStTpPcC](?i:eys?|ecrets?|okens?|asswords?|asswd|assphrase|wd|redentials?))"
+    r"(?P<word>[kKsStTpPcC](?i:eys?|ecrets?|okens?|asswords?|asswd|assphrase|ass|at|wd|redentials?))"
     r"\\*[\"']?\s{0,8}(?:=>|:=|[:=])\s{0,8}"
     r"(?P<quote>\\*[\"'`])?(?P<secret>(?(quote)[^\s\"'`\\]{8,1000}|(?:[^\s\"'`\\,;&)}\]]|&(?!\w+=)){8,1000}))"
 )
 """A value that is assigned to what may be the name of a secret; `name_before` gives the whole name."""
-ASSIGNMENT_WORDS: Final = ("key", "secret", "token", "passw", "passphrase", "pwd", "credential")
+ASSIGNMENT_WORDS: Final = ("key", "secret", "token", "pass", "_pat", "pwd", "credential")
 """Of which every match of `ASSIGNMENT` holds one, case aside."""
 ASSIGNED_KIND: Final = "password"
 """The kind of what is a secret only by the name that it is assigned to."""
