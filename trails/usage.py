@@ -299,6 +299,26 @@ def counts_of(usage: Mapping[str, Any]) -> Counts:
     return told._replace(input=given, output=made)
 
 
+def figures_of(usage: Mapping[str, Any]) -> dict[str, int | Decimal]:
+    """Return what is stored of a usage beside it, so that queries can add it up, by property; nothing for what is unknown.
+
+    >>> figures_of({"input": 100, "output": 50, "cacheRead": 900, "cost": {"total": 0.5}})
+    {'inputTokens': 100, 'cacheReadTokens': 900, 'outputTokens': 50, 'cost': Decimal('0.5')}
+    """
+    counts = counts_of(usage)
+    figures = {
+        "inputTokens": counts.input,
+        "cacheReadTokens": counts.cache_read,
+        "cacheWriteTokens": counts.cache_write,
+        "cacheWriteHourTokens": counts.cache_write_1h,
+        "outputTokens": counts.output,
+        "reasoningTokens": counts.reasoning,
+        "totalTokens": tokens_of(usage, TOTAL_NAMES),
+        "cost": cost_of(usage),
+    }
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
 def _way(source: Source, told: Counts, other: int, total: int | None) -> tuple[bool, bool, bool]:
     """Tell whether input includes cached tokens, whether output includes reasoning, and whether other input is beside it.
 

@@ -7,6 +7,7 @@ import json
 import random
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +20,9 @@ from pyoxigraph import Literal, NamedNode, Quad
 from tests.support.full_export import SESSIONS, exported, fill_all
 from tests.support.machines import Size
 from trails import Repository, vocab
-from trails.integrity import verify_export
+from trails.integrity import standalone, verify_export
 
-_FILE = Path(verify_export.__file__)
+_ALONE = standalone.verifier()
 _BESIDE = frozenset({vocab.SYSTEM_PROMPT, vocab.TAG, vocab.NOTE, vocab.SCORE})
 
 
@@ -291,8 +292,12 @@ def test_a_redaction_that_nothing_says_does_not_hold(exports: dict[str, bytes]) 
 
 
 def run(*arguments: str | Path, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-I", "-S", _FILE, *arguments]  # no site-packages: nothing but the standard library
-    return subprocess.run(command, input=stdin, capture_output=True, check=False)
+    with tempfile.NamedTemporaryFile(suffix=".py") as file:
+        file.write(_ALONE)
+        file.flush()
+        # no site-packages: nothing but the standard library
+        command = [sys.executable, "-I", "-S", file.name, *arguments]
+        return subprocess.run(command, input=stdin, capture_output=True, check=False)
 
 
 def test_the_program_answers_in_text_and_json_and_by_its_exit_code(exports: dict[str, bytes], tmp_path: Path) -> None:
@@ -340,7 +345,7 @@ def test_control_characters_of_a_file_do_not_reach_the_terminal(exports: dict[st
 def test_the_verifier_imports_nothing_but_the_standard_library_of_python_3_9() -> None:
     import ast
 
-    tree = ast.parse(_FILE.read_text(), feature_version=(3, 9))
+    tree = ast.parse(_ALONE, feature_version=(3, 9))
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert {name.partition(".")[0] for name in names} - {"__future__"} <= sys.stdlib_module_names

@@ -153,7 +153,10 @@ def _told_of_calls(store: Repository) -> None:
 
 def _every_field(store: Repository) -> None:
     """A turn, a summary, a run, a failed exchange and an ended worker with all that each can have."""
-    usage = {"input_tokens": 1, "cache_creation_input_tokens": 2, "total_tokens": 3}
+    usage = {
+        "input_tokens": 1, "cache_creation_input_tokens": 2, "cache_creation": {"ephemeral_1h_input_tokens": 2},
+        "output_tokens_details": {"thinking_tokens": 1}, "total_tokens": 3,
+    }  # fmt: skip
     full = store.create(id="full")
     full.append("assistant", "x", model="m", usage=usage, stop_reason="end", meta={"k": 1})
     how = {"summarised_from": 0, "summarised_turns": 1, "request": "Be short", "max_summary_tokens": 9}

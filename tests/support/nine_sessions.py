@@ -39,7 +39,10 @@ def fill(store: Repository) -> None:
     )
     plan.append("tool", "Snow", tool_call_id="c1")
     plan.append(
-        "assistant", "Take the train", model="m-1", usage={"input_tokens": 20, "output_tokens": 7, "cacheRead": 4}
+        "assistant",
+        "Take the train",
+        model="m-1",
+        usage={"input_tokens": 20, "output_tokens": 7, "cache_read_input_tokens": 4},
     )
     plan.append("user", "Thanks")
     plan.set_system("Be very brief")  # version 2, from turn 5 on: after both forks

@@ -21,7 +21,7 @@ from trails.audit import documents
 from trails.audit.report import Report, extension
 from trails.errors import IntegrityError, InvalidInput
 from trails.files import read_whole
-from trails.integrity import verify_export
+from trails.integrity import standalone
 from trails.integrity.note import open_note, sign
 from trails.plumbing import reads
 from trails.plumbing.bundle import session_quads
@@ -35,7 +35,6 @@ MANIFEST: Final = "manifest.json"
 MANIFEST_NOTE: Final = "manifest.note"
 """A note by the log's key with the SHA-256 of the manifest."""
 _RECORDS: Final = "records.nq"
-_VERIFIER: Final = "verify_export.py"
 _AGAIN: Final = "get it again from whoever made it"
 _HEADER, _LISTED, _END, _UTF8 = 30, 46, 22, 0x800
 """Bytes before a file in a zip, of its line in the list, and at the end; the flag of a name in UTF-8 (APPNOTE 4.3)."""
@@ -91,7 +90,7 @@ def _packed(
         "report.html": documents.html(report).encode(),
         _RECORDS: _records(repository, report),
         "provenance.json": _provenance(repository, report),
-        _VERIFIER: Path(verify_export.__file__).read_bytes(),
+        standalone.NAME: standalone.verifier(),
         **given,
         **({} if signed is None else {"report.checkpoint": signed.encode()}),
         **proven,

@@ -333,9 +333,9 @@ def _tell_left_out(report: SessionExport) -> None:
 
 def _verifier() -> bytes:
     """Return the program that checks an export without Trails."""
-    from trails.integrity import verify_export
+    from trails.integrity import standalone
 
-    return Path(verify_export.__file__).read_bytes()
+    return standalone.verifier()
 
 
 def _is_verifier(path: Path) -> bool:

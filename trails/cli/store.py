@@ -119,6 +119,7 @@ def check_machine(as_json: bool) -> None:
     tells as what is wrong: the store cannot be used here. The exit code is 1 where something is wrong.
     """
     from trails.plumbing import pack_upkeep as packs
+    from trails.plumbing import recounting
     from trails.plumbing.index import checks as index_checks
     from trails.store import marker
     from trails.store.doctor import doctor
@@ -133,6 +134,8 @@ def check_machine(as_json: bool) -> None:
     checks = doctor(place)
     if (place / marker.NAME).is_file():
         checks = [*checks, index_checks.look(place), packs.look(place)]
+        if any(check.ok and check.name == "opens" for check in checks):  # nobody has it open, and the engine can
+            checks.append(recounting.look(place))
     _tell(checks, as_json=as_json)
 
 

@@ -1,6 +1,7 @@
 """Check an export of Trails by itself: `python verify_export.py plan.nq` (Python 3.9 or newer, no dependencies).
 
-This file ships with Trails, goes out beside an export, and imports nothing of Trails. It reads N-Quads, recomputes every
+This file ships with Trails. `trails.integrity.standalone` makes of it the one that goes out beside an export, which imports
+nothing of Trails. It reads N-Quads, recomputes every
 turn's digest, follows the chain from its start through all forks, and holds every statement about a turn against what
 the digest covers. Exit code: 0 all holds; 1 something does not; 2 the file cannot be read as an export.
 
@@ -20,6 +21,9 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import quote, unquote
+
+from trails.older_usage import older_figures_of
+from trails.usage import figures_of
 
 FORMAT = "trails-export-verification/1"
 _TRAILS = "https://w3id.org/trails#"
@@ -491,22 +495,6 @@ _COMPACTING = {
     _TRAILS + "maxSummaryRule": _STRING,
     _TRAILS + "durationMs": _INTEGER,
 }
-_MOST = 10**12
-"""The greatest count, or cost, that is added up."""
-_TOKENS = {
-    "inputTokens": ("input_tokens", "prompt_tokens", "input"),
-    "outputTokens": ("output_tokens", "completion_tokens", "output"),
-    "cacheReadTokens": (
-        *("cache_read_input_tokens", "cache_read_tokens", "cacheRead", "cached", "cached_input_tokens"),
-        "cache_read.input_tokens",
-    ),
-    "cacheWriteTokens": (
-        *("cache_creation_input_tokens", "cache_write_tokens", "cacheWrite", "cache_creation.input_tokens"),
-    ),
-    "totalTokens": ("total_tokens", "totalTokens", "total"),
-}
-
-
 _CAN_GO = (_TRAILS + "meta", _TRAILS + "arguments", _TRAILS + "request")
 """What leaves its salted digest in its place when it is taken out."""
 
@@ -602,22 +590,23 @@ def _model_pairs(turn: Turn, names: dict[int, str]) -> Iterator[tuple[str, Term]
     shown = turn.facts.get("called", {}).get("summary")
     if shown is not None:
         yield _TRAILS + "contextSummary", ("shown:" + names.get(shown, ""), "")
-    usage = json.loads(_first(model, _TRAILS + "usage") or "{}")
-    if not isinstance(usage, dict):
+    reported = json.loads(_first(model, _TRAILS + "usage") or "{}")
+    if not isinstance(reported, dict):
         return
-    for name, known in _TOKENS.items():
-        count = next(
-            (usage[each] for each in known if type(usage.get(each)) is int and 0 <= usage[each] <= _MOST), None
-        )
-        if count is not None:
-            yield _TRAILS + name, (str(count), _INTEGER)
-    cost = usage.get("cost")
-    cost = cost.get("total") if isinstance(cost, dict) else cost
-    if isinstance(cost, (int, float)) and not isinstance(cost, bool) and 0 <= cost <= _MOST:
-        exact = Decimal(str(cost))
-        exact = exact.quantize(Decimal(1).scaleb(-18)) if exact < 1 and exact != round(exact, 18) else exact
-        older = type(cost) is int and model.get(_TRAILS + "cost", [("", "")])[0][1] == _INTEGER
-        yield _TRAILS + "cost", (format(exact, "f"), _INTEGER if older else _DECIMAL)
+    stored = {(name, term) for name, terms in model.items() for term in terms}
+    counted = [set(_figures(each(reported), model)) for each in (figures_of, older_figures_of)]
+    yield from next((figures for figures in counted if figures <= stored), counted[0])
+
+
+def _figures(figures: dict[str, Any], model: Properties) -> Iterator[tuple[str, Term]]:
+    """Yield what is stored of a usage; a cost that is a whole number is one in older stores."""
+    for name, figure in figures.items():
+        prop = _TRAILS + name
+        if isinstance(figure, int):
+            yield prop, (str(figure), _INTEGER)
+        else:
+            older = str(figure).isdigit() and model.get(prop, [("", "")])[0][1] == _INTEGER
+            yield prop, (format(figure, "f"), _INTEGER if older else _DECIMAL)
 
 
 def _compacting_pairs(turn: Turn) -> Iterator[tuple[str, Term]]:

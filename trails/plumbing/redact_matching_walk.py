@@ -22,7 +22,7 @@ from trails.plumbing import copies, kinds, leaves, redaction, redaction_records
 from trails.plumbing.substitution import name_of
 from trails.plumbing.taking import LOGGED_IDS, ChangedTurn, Taking
 from trails.records.tools import tool_quads
-from trails.records.turns import usage_facts
+from trails.records.turns import FIGURES, usage_facts
 from trails.store.contract import QuadStore
 
 _GONE: Final = Literal("", datatype=vocab.REDACTED)
@@ -49,11 +49,7 @@ _OF_TURN: Final = {
 _SALTED: Final = frozenset({vocab.VALUE, vocab.ARGUMENTS, vocab.META, vocab.REQUEST})
 _OWN: Final = frozenset({vocab.ROLE, vocab.ATTRIBUTED_TO, vocab.ASSOCIATED_WITH})
 """What a turn's digest covers itself, and not among its facts."""
-_COUNTED: Final = frozenset(
-    {vocab.INPUT_TOKENS, vocab.OUTPUT_TOKENS, vocab.CACHE_READ_TOKENS, vocab.CACHE_WRITE_TOKENS, vocab.TOTAL_TOKENS}
-    | {vocab.COST}
-)
-"""What is stored of a model call's usage beside its JSON text."""
+_COUNTED: Final = frozenset(FIGURES.values())
 _OF_ROW: Final = {
     vocab.LABEL: "label",
     vocab.ATTRIBUTED_TO: "name",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -35,10 +36,26 @@ from trails.model import (
     Turn,
 )
 from trails.records.terms import Row, known_node, parse_time, short_literal, time_literal
-from trails.usage import TOTAL_NAMES, cost_of, counts_of, tokens_of
+from trails.usage import figures_of
 
 _JSON: Final = v.JSON.value
 _REDACTED: Final = v.REDACTED.value
+
+
+FIGURES: Final = {
+    each.value.removeprefix(v.TRAILS): each
+    for each in (
+        v.INPUT_TOKENS,
+        v.CACHE_READ_TOKENS,
+        v.CACHE_WRITE_TOKENS,
+        v.CACHE_WRITE_HOUR_TOKENS,
+        v.OUTPUT_TOKENS,
+        v.REASONING_TOKENS,
+        v.TOTAL_TOKENS,
+        v.COST,
+    )
+}
+"""What is stored of a model call's usage beside its JSON text, by name."""
 
 
 class Links(NamedTuple):
@@ -242,18 +259,18 @@ def usage_facts(usage_json: str) -> Sequence[tuple[NamedNode, Literal]]:
 
     What is no count (see `token_count`), as an imported transcript may hold it, stays in the JSON text alone.
     """
-    usage = json_object(usage_json)
-    counts = counts_of(usage)
-    told = (
-        (v.INPUT_TOKENS, counts.input),
-        (v.OUTPUT_TOKENS, counts.output),
-        (v.CACHE_READ_TOKENS, counts.cache_read),
-        (v.CACHE_WRITE_TOKENS, counts.cache_write),
-        (v.TOTAL_TOKENS, tokens_of(usage, TOTAL_NAMES)),
-    )
-    found = [(predicate, v.integer(tokens)) for predicate, tokens in told if tokens is not None]
-    cost = cost_of(usage)
-    return found if cost is None else [*found, (v.COST, Literal(validate.decimal(cost), datatype=v.DECIMAL))]
+    return figure_facts(figures_of(json_object(usage_json)))
+
+
+def figure_facts(figures: Mapping[str, int | Decimal]) -> list[tuple[NamedNode, Literal]]:
+    """Return figures of a usage, by the names of their properties, as they are stored."""
+    return [(FIGURES[name], _figure(figure)) for name, figure in figures.items()]
+
+
+def _figure(figure: int | Decimal) -> Literal:
+    if isinstance(figure, int):
+        return v.integer(figure)
+    return Literal(validate.decimal(figure), datatype=v.DECIMAL)
 
 
 def _tool_call_triples(iri: str, position: int, call: ToolCall, *, copied: bool) -> Iterator[Row]:

@@ -7,7 +7,7 @@ import os
 from trails.errors import InvalidInput
 from trails.files import as_path
 from trails.handles import Handle
-from trails.plumbing import deletion, pack_upkeep, sweep
+from trails.plumbing import deletion, pack_upkeep, recounting, sweep
 from trails.plumbing.workspace import Workspace
 from trails.progress import Progress, moving
 from trails.store import dumping
@@ -31,12 +31,14 @@ class Maintenance(Handle, public=True):
         """Rebuild the store's files so that nothing deleted or redacted is in any of them; return their sizes.
 
         Takes as much free space again as the store has; other threads read on meanwhile. Backups, dumps and exports
-        that were made before still hold the text. In memory there is nothing to do. What is derived beside the store (the
+        that were made before still hold the text. Model calls whose tokens an earlier version counted otherwise are counted
+        anew. In memory there is nothing to do. What is derived beside the store (the
         index of figures and texts, packed transcripts) is made anew, too. Of a store in PostgreSQL, the indexes of other
         processes that have not caught up are named in `behind`: they lose the text with their next `sync`.
         """
         deletion.sweep_pending(self._store)
         sweep.sweep_names(self._store)
+        recounting.count_anew(self._store, self._workspace.reader.ids())
         done = embedded(self._store, "vacuum").vacuum()
         self._workspace.index.rebuild()
         pack_upkeep.rebuild(self._workspace.packs, self._workspace.reader)

@@ -20,7 +20,7 @@ from pyoxigraph import Literal
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.model import Compaction, Turn
-from trails.plumbing import imports
+from trails.plumbing import imports, recounting
 from trails.plumbing.imports import Importing
 from trails.plumbing.transaction import Transaction
 from trails.progress import Progress
@@ -301,6 +301,7 @@ class _Merge:
                 self._note_earlier(beside)
                 return
         self._note_in_clear(session, match.length)
+        self._recount(session, session.turns[: match.length])
         if match.uncounted:
             self._report.notes.append(
                 f"{session.id}: the source tells the usage of {match.uncounted} turn(s) otherwise than they were imported; "
@@ -348,6 +349,21 @@ class _Merge:
                 f"{session.id}: {len(new)} secret(s) were imported before without taking them out, and turns never change; "
                 "`trails redact` takes the content out of such a turn"
             )
+
+    def _recount(self, session: Session, turns: Sequence[Turn]) -> None:
+        """Count the usage of turns that are here already as it is counted now, where an earlier version counted it otherwise."""
+        store = self._repository.store
+        gone, come = recounting.changes(store, turns)
+        if not come:
+            return
+        tx = self._read.recorded(store, session.id, is_new=False)
+        tx.take(gone)
+        tx.add(come)
+        tx.commit(store)
+        self._report.notes.append(
+            f"{session.id}: an earlier version counted the tokens of {len({quad.subject for quad in come})} turn(s) otherwise; "
+            "they are counted as their source counts them now"
+        )
 
     def _note_unchanged(self, session: Session) -> None:
         if session.id not in (*self._report.unchanged, *self._report.sessions_created, *self._report.grown):

@@ -655,8 +655,8 @@ LIES = {
         FIGURES,
         _GHOST.format(
             "calls",
-            "'ab', rank, 'ghost', principal, author, model, time, day, input, output, cache_read, cache_write, cost,"
-            " provider, began, ended, counts",
+            "'ab', rank, 'ghost', principal, author, model, time, day, input, cache_read, cache_write,"
+            " cache_write_1h, output, reasoning, cost, provider, began, ended, counts",
         ),
     ),
     "a tool call of nobody": (FIGURES, _GHOST.format("tool_calls", "place, id, name, call")),

@@ -40,8 +40,8 @@ _FIGURES: Final = (
         " FROM turns t LEFT JOIN sessions s ON s.number = t.session"
     ),
     (
-        "SELECT s.id, 'call', c.digest, c.rank, c.home, c.principal, c.author, c.model, c.time, c.day, c.input, c.output,"
-        " c.cache_read, c.cache_write, c.cost, c.provider, c.began, c.ended"
+        "SELECT s.id, 'call', c.digest, c.rank, c.home, c.principal, c.author, c.model, c.time, c.day, c.input,"
+        " c.cache_read, c.cache_write, c.cache_write_1h, c.output, c.reasoning, c.cost, c.provider, c.began, c.ended"
         " FROM calls c LEFT JOIN sessions s ON s.number = c.holder"
     ),
     (

@@ -49,8 +49,9 @@ CREATE INDEX turns_copies ON turns (digest) WHERE copied;
 CREATE INDEX turns_lacking ON turns (session) WHERE lacks;
 CREATE TABLE calls (
   holder INTEGER NOT NULL, digest TEXT NOT NULL, rank INTEGER NOT NULL, home TEXT NOT NULL, principal TEXT, author TEXT,
-  model TEXT NOT NULL, time INTEGER, day INTEGER, input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER,
-  cost REAL, provider TEXT NOT NULL, began INTEGER, ended INTEGER, counts INTEGER NOT NULL
+  model TEXT NOT NULL, time INTEGER, day INTEGER, input INTEGER, cache_read INTEGER, cache_write INTEGER,
+  cache_write_1h INTEGER, output INTEGER, reasoning INTEGER, cost REAL,
+  provider TEXT NOT NULL, began INTEGER, ended INTEGER, counts INTEGER NOT NULL
 );
 CREATE INDEX calls_holder ON calls (holder);
 CREATE INDEX calls_digest ON calls (digest);
@@ -149,7 +150,7 @@ class Writer:
             [turn_values(number, turn) for turn in turns],
         )
         self._database.executemany(
-            f"INSERT INTO calls VALUES ({_marks(18)})",  # noqa: S608 - question marks
+            f"INSERT INTO calls VALUES ({_marks(20)})",  # noqa: S608 - question marks
             [call_values(number, call) for turn in turns for call in turn.calls],
         )
         own = iris.session(row.id)

@@ -13,19 +13,18 @@ from typing import Any, Final, NamedTuple
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, parts, vocab
-from trails.decoding import decodes
+from trails.decoding import decodes, json_object
 from trails.integrity.chain import StoredTurn
 from trails.model import Facts, ModelCall, ToolResult
 from trails.plumbing.index.moments import micros
 from trails.plumbing.index.said import Said, strings
 from trails.records.sessions import decode_records
 from trails.records.terms import parse_time
-from trails.records.turns import usage_facts
 from trails.store.contract import Matching
+from trails.usage import Counts, cost_of, counts_of
 
 PROMPT_LENGTH: Final = 200
 """Characters of a first prompt that are kept."""
-_TOKENS: Final = (vocab.INPUT_TOKENS, vocab.OUTPUT_TOKENS, vocab.CACHE_READ_TOKENS, vocab.CACHE_WRITE_TOKENS)
 _MADE: Final = (vocab.STARTED_AT, vocab.ENDED_AT)
 _KEPT: Final = (vocab.KEPT_START, vocab.KEPT_END)
 _RAN: Final = (vocab.TOOL_STARTED_AT, vocab.TOOL_ENDED_AT)
@@ -34,8 +33,7 @@ _ASKED: Final = (vocab.STARTED_BY, vocab.KEPT_WITH)
 _BESIDE: Final = (vocab.GENERATED_BY, vocab.HAS_RESULT)
 _ANSWERING: Final = (vocab.TOOL_RESULT_OF, vocab.ANSWERS_COPY)
 _ASSISTANT: Final = "assistant"
-_Tokens = tuple[int | None, int | None, int | None, int | None]
-_UNKNOWN: Final[_Tokens] = (None, None, None, None)
+_UNKNOWN: Final = Counts()
 _Said = Mapping[NamedNode, Sequence[Any]]
 """The objects of one subject, by predicate."""
 
@@ -78,8 +76,7 @@ class CallRow:
     began: int | None
     ended: int | None
     """When the call began and ended, as it was told."""
-    tokens: _Tokens
-    """Input, output, read from and written to the provider's cache; None where not reported."""
+    tokens: Counts
     cost: float | None
 
 
@@ -310,11 +307,11 @@ def _made_call(row: SessionRow, turn: TurnRow, call: ModelCall) -> CallRow:
 
 
 @lru_cache(maxsize=512)
-def _reported(usage_json: str) -> tuple[_Tokens, float | None]:
+def _reported(usage_json: str) -> tuple[Counts, float | None]:
     """Return the tokens and the cost that a model call's usage reports."""
-    spent = dict(usage_facts(usage_json))
-    read, written, cached, caches = (int(spent[each].value) if each in spent else None for each in _TOKENS)
-    return (read, written, cached, caches), float(spent[vocab.COST].value) if vocab.COST in spent else None
+    usage = json_object(usage_json)
+    cost = cost_of(usage)
+    return counts_of(usage), None if cost is None else float(cost)
 
 
 @decodes
@@ -460,10 +457,7 @@ def _when(facts: _Said, predicate: NamedNode) -> int | None:
     return next((micros(parse_time(each.value)) for each in facts.get(predicate, ())), None)
 
 
-def _spent(call: _Said) -> tuple[_Tokens, float | None]:
-    read, written, cached, caches = (_number(call, each) for each in _TOKENS)
-    return (read, written, cached, caches), next((float(each.value) for each in call.get(vocab.COST, ())), None)
-
-
-def _number(call: _Said, predicate: NamedNode) -> int | None:
-    return next((int(each.value) for each in call.get(predicate, ())), None)
+def _spent(call: _Said) -> tuple[Counts, float | None]:
+    """Return what a call spent by the usage that it reports: an earlier version may have counted that otherwise."""
+    usage = next((each.value for each in call.get(vocab.USAGE, ()) if each.datatype == vocab.JSON), None)
+    return (_UNKNOWN, None) if usage is None else _reported(usage)

@@ -16,6 +16,7 @@ from trails import iris, vocab
 from trails.errors import TrailsError
 from trails.integrity.chain import StoredTurn
 from trails.model import NO_FACTS, Facts, SessionRecord, Turn
+from trails.records.recounting import COUNTED, recounts
 from trails.records.terms import parse_time
 from trails.records.turns import FACT_PREDICATES, NO_LINKS, Links, MadeBy, fact_triples
 from trails.store import tsv
@@ -25,7 +26,7 @@ Row = list[str]
 PROPERTIES: Final = (
     *FACT_PREDICATES, vocab.INPUT_TOKENS, vocab.OUTPUT_TOKENS, vocab.CACHE_READ_TOKENS, vocab.CACHE_WRITE_TOKENS,
     vocab.TOTAL_TOKENS, vocab.COST, vocab.GENERATED_BY, vocab.ASSOCIATED_WITH, vocab.STARTED_BY, vocab.HAS_RESULT,
-    vocab.TOOL_RESULT_OF,
+    vocab.TOOL_RESULT_OF, vocab.CACHE_WRITE_HOUR_TOKENS, vocab.REASONING_TOKENS,
 )  # fmt: skip
 """What `beyond_turns` reads, as it counts from 1: all that turns are written with but what copies have. Where something
 else stands in a graph, that is seen by the count."""
@@ -33,6 +34,7 @@ else stands in a graph, that is seen by the count."""
 _OF_EVERY_TURN: Final = 9
 """How many quads every turn has, beside its time, which may be unknown."""
 _LINKS: Final = frozenset(map(tsv.text, (vocab.GENERATED_BY, vocab.TOOL_RESULT_OF, vocab.ANSWERS_COPY)))
+_COUNTED: Final = frozenset(map(tsv.text, COUNTED))
 _ANSWERED: Final = tsv.text(vocab.TOOL_RESULT_OF)
 _SHOWN: Final = frozenset(map(tsv.text, (vocab.SUMMARY_SHOWN, vocab.USED_PROMPT, vocab.KEPT_PROMPT)))
 _LEADING: Final = _LINKS | _SHOWN
@@ -148,7 +150,19 @@ def is_as_written(seen: Seen, inherited: Callable[[], Sequence[Turn]], is_said: 
         written = set(_written(seen.record, rows, inherited))
     except (TrailsError, ValueError):  # as it stands it cannot have been written
         return False
-    return written == actual and len(actual) == len(beyond) and all(map(is_said, _tools(rows)))
+    if len(actual) != len(beyond) or (written != actual and written != _counted_anew(actual)):
+        return False
+    return all(map(is_said, _tools(rows)))
+
+
+def _counted_anew(stored: Iterable[tuple[str, str, str]]) -> set[tuple[str, str, str]]:
+    """Return what stands in a graph, with the figures of model calls that an earlier version counted as they are counted now."""
+    rows = set(stored)
+    facts = [(subject, NamedNode(tsv.iri(prop)), tsv.term(value)) for subject, prop, value in rows if prop in _COUNTED]
+    for each in recounts(facts):
+        rows -= {(each.call, _known(prop), tsv.text(value)) for prop, value in each.stored}
+        rows |= {(each.call, _known(prop), tsv.text(value)) for prop, value in each.right}
+    return rows
 
 
 def _written(

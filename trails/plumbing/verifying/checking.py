@@ -28,6 +28,7 @@ from trails.plumbing.verifying import as_written, direct
 from trails.plumbing.verifying.derived import Derived, Told
 from trails.plumbing.verifying.findings import Findings
 from trails.plumbing.verifying.known import Known
+from trails.records.recounting import recounts
 from trails.records.tools import named_in, tool_quads
 from trails.records.turns import Links, decode_facts, turn_quads
 from trails.store import tsv
@@ -279,6 +280,9 @@ class _Checking:
         expected: set[Quad] = set()
         found = self._store.quads((None, None, None, NamedNode(record.iri)))
         actual = {_comparable(quad) for quad in found}
+        for call in recounts((quad.subject, quad.predicate, quad.object) for quad in found):
+            actual -= {Quad(call.call, prop, value, NamedNode(record.iri)) for prop, value in call.stored}
+            actual |= {Quad(call.call, prop, value, NamedNode(record.iri)) for prop, value in call.right}
         copied = _copied(found)
         for each in sealed:
             answers = answered_calls(turns, each.turn) if each.turn.tool_results else {}
