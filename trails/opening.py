@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from contextlib import suppress
@@ -23,6 +24,10 @@ _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://|(postgres|pgsql|jdbc)[a-z0-9+.-]
 """What is meant as a URL, and would be a folder whose name holds the password."""
 _LOGIN: Final = re.compile(r"[^/:@]+:[^/]*@")
 """What begins with a name and a password, as a URL without its scheme does."""
+TIMEOUT: Final = 5.0
+"""Seconds that opening a store to write waits for whoever has it open, where nothing else is said."""
+ENVIRONMENT: Final = "TRAILS_TIMEOUT"
+"""The variable of the environment that says how long that is, where the program does not."""
 _TRIES: Final = 3
 """How often a store is recovered for somebody who only reads: others may be at it too."""
 
@@ -36,6 +41,7 @@ def open(  # noqa: A001 - trails.open, as io.open
     actor: str | None = None,
     record_reads: bool | None = None,
     read_only: bool = False,
+    timeout: float | None = None,
 ) -> Repository:
     """Return the store of sessions at a location: `:memory:`, a folder, or `postgresql://HOST/DATABASE?store=NAME`.
 
@@ -57,8 +63,11 @@ def open(  # noqa: A001 - trails.open, as io.open
     and neither can reads be recorded, which takes the owner. One in PostgreSQL needs no more than the right to read its
     tables then; an erasure or a deletion that another process was cut short in is left for whoever opens it to write.
 
+    One process at a time has a store in a folder open to write. `timeout` is for how many seconds another one is waited for
+    (0: not at all), by default what the environment's TRAILS_TIMEOUT says, else 5; Ctrl-C ends the wait.
+
     Raises `InvalidInput` where there is no store (or a folder that is something else), `StoreLocked` when another
-    process holds it (never with `read_only`), `StoreFailed` when it cannot be read.
+    process holds it that long (never with `read_only`), `StoreFailed` when it cannot be read.
     """
     if durability not in ("disk", "process"):
         raise InvalidInput(f'durability is "disk" or "process", not {durability!r:.80}')
@@ -66,19 +75,38 @@ def open(  # noqa: A001 - trails.open, as io.open
     if read_only:
         return _view(location, own, create=create, record_reads=record_reads)
     reading = reads.are_recorded() if record_reads is None else bool(record_reads)
-    place = as_location(location)
-    store = EmbeddedStore(None) if place == ":memory:" else store_at(place, create=create, durability=durability)
+    place, wait = as_location(location), _patience(timeout)
+    if place == ":memory:":
+        return Repository(EmbeddedStore(None), actor=own, record_reads=reading)
+    store = store_at(place, create=create, durability=durability, timeout=wait)
     return Repository(store, actor=own, record_reads=reading)
 
 
 def store_at(
-    location: str | os.PathLike[str], *, create: bool = False, durability: Durability = "disk"
+    location: str | os.PathLike[str],
+    *,
+    create: bool = False,
+    durability: Durability = "disk",
+    timeout: float | None = None,
 ) -> EmbeddedStore:
     """Return the store of quads at a location, of which nothing is looked at or put right yet: for who copies a whole store."""
     place = as_location(location)
     if is_address(place):
         return _of_address(place, create=create)
-    return EmbeddedStore(absolute(place), create=create, durability=durability)
+    return EmbeddedStore(absolute(place), create=create, durability=durability, timeout=_patience(timeout))
+
+
+def _patience(timeout: object) -> float:
+    """Return for how many seconds the owner of a store is waited for; raise `InvalidInput` for what is no such number."""
+    name = "timeout" if timeout is not None else ENVIRONMENT
+    given = os.environ.get(ENVIRONMENT) or TIMEOUT if timeout is None else timeout
+    try:
+        seconds = math.nan if isinstance(given, bool) else float(given)  # type: ignore[arg-type] # refused below
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise InvalidInput(f"{name} is a number of seconds, from 0, not {given!r:.80}")
+    return seconds
 
 
 def _of_address(place: str, *, create: bool = False, is_read_only: bool = False) -> EmbeddedStore:
@@ -119,7 +147,7 @@ def open_to_read(location: str | os.PathLike[str], *, actor: str | None = None) 
     store = view.store
     if isinstance(store, ViewStore) and not store.has_living_owner and unfinished.marks(store):
         with suppress(TrailsError, OSError):  # where it cannot be written to, it is read as it is
-            open(location, record_reads=False).close()  # which ends what was begun
+            open(location, record_reads=False, timeout=0).close()  # which ends what was begun
             view.refresh()
     return view
 
@@ -138,7 +166,7 @@ def _recovered(place: str, actor: str | None) -> Repository:
 def _recover(place: str, needed: NeedsOwner, *, is_last: bool) -> None:
     """Open a store to write, once; somebody else may just be at it, or it may stand where nothing can be written."""
     try:
-        open(place, record_reads=False).close()
+        open(place, record_reads=False, timeout=0).close()
     except StoreLocked:
         if is_last:
             raise

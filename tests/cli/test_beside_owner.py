@@ -101,6 +101,14 @@ def test_what_writes_says_who_has_the_store_open(run: Run, owner: Repository, tm
     assert len(owner.load("chat").turns) == 2
 
 
+def test_what_writes_waits_for_whoever_has_the_store_open(
+    run: Run, owner: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAILS_TIMEOUT", "5")
+    monkeypatch.setattr(lockfile, "sleep", lambda _: owner.close())
+    assert run("label", "chat", "newer").exit_code == 0
+
+
 def test_verify_beside_an_owner_says_up_to_which_commit(run: Run, owner: Repository) -> None:
     assert "up to commit 1: the store is open elsewhere" in run("verify").stdout
     assert json.loads(run("verify", "--json").stdout)["up_to"] == 1

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import trails
-from trails import StoreFailed, StoreLocked
+from trails import InvalidInput, StoreFailed, StoreLocked
 from trails.session import restore
-from trails.store import doctor, maintenance
+from trails.store import doctor, lockfile, maintenance
 from trails.store.lockfile import LockFile, unlocked
 
 
@@ -136,6 +136,81 @@ def test_of_many_who_open_a_store_whose_lock_file_is_deleted_again_and_again_one
     end.set()
     deleting.join()
     assert set(most) == {1}
+
+
+class Time:
+    """A clock that goes on only while somebody sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.pauses = 0.0, list[float]()
+        self.events: dict[int, Any] = {}
+        monkeypatch.setattr(lockfile, "monotonic", lambda: self.now)
+        monkeypatch.setattr(lockfile, "sleep", self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+        self.events.get(len(self.pauses), lambda: None)()
+
+
+@pytest.fixture
+def time_(monkeypatch: pytest.MonkeyPatch) -> Time:
+    return Time(monkeypatch)
+
+
+def test_a_second_writer_has_the_store_once_the_first_one_closes_it(place: Path, time_: Time) -> None:
+    first = trails.open(place)
+    time_.events[3] = first.close
+    with trails.open(place, timeout=5) as second:
+        assert second.load("s").turns[0].content == "hello"
+    assert len(time_.pauses) == 3
+
+
+@pytest.mark.parametrize(("timeout", "waited"), [(5, 5.0), (2.5, 2.5), (0, 0.005)])
+def test_a_second_writer_waits_as_long_as_it_says_and_is_then_told_who_has_the_store(
+    place: Path, time_: Time, timeout: float, waited: float
+) -> None:
+    with trails.open(place), pytest.raises(StoreLocked, match=f"process {os.getpid()}") as told:
+        trails.open(place, timeout=timeout)
+    assert round(time_.now, 6) == waited
+    assert min(time_.pauses[:-1], default=0.005) >= 0.005  # it does not keep the processor busy
+    assert max(time_.pauses) <= 0.1
+    assert ("it was waited for" in str(told.value)) == (timeout > 0)
+
+
+@pytest.mark.parametrize(("environment", "waited"), [("1.5", 1.5), ("", 5.0), (None, 5.0)])
+def test_the_environment_says_how_long_else_it_is_five_seconds(
+    place: Path, time_: Time, monkeypatch: pytest.MonkeyPatch, environment: str | None, waited: float
+) -> None:
+    if environment is None:
+        monkeypatch.delenv("TRAILS_TIMEOUT")
+    else:
+        monkeypatch.setenv("TRAILS_TIMEOUT", environment)
+    with trails.open(place), pytest.raises(StoreLocked):
+        trails.open(place)
+    assert round(time_.now, 6) == waited
+
+
+def test_ctrl_c_ends_the_wait_and_leaves_nothing_locked(place: Path, time_: Time) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    time_.events[2] = interrupt
+    with trails.open(place), pytest.raises(KeyboardInterrupt):
+        trails.open(place, timeout=5)
+    trails.open(place).close()
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf"), "soon", True])
+def test_a_timeout_that_is_no_number_of_seconds_is_refused(place: Path, timeout: Any) -> None:
+    with pytest.raises(InvalidInput, match="timeout is a number of seconds"):
+        trails.open(place, timeout=timeout)
+
+
+def test_whoever_only_reads_waits_for_nobody(place: Path, time_: Time) -> None:
+    with trails.open(place), trails.open(place, read_only=True, timeout=5) as view:
+        assert len(view) == 1
+    assert time_.now == 0
 
 
 @pytest.mark.parametrize("name", ["quads", "quads.old"])

@@ -76,8 +76,12 @@ class EmbeddedStore(EngineReader):
         durability: Durability = "disk",
         accept: int = marker.FORMAT,
         commits: CommitLog | None = None,
+        timeout: float = 0.0,
     ) -> None:
-        """Open a store; `accept` says in which format a folder may be: an older one while it is upgraded, under its lock."""
+        """Open a store; `accept` says in which format a folder may be: an older one while it is upgraded, under its lock.
+
+        Where another process has it, that is waited for up to `timeout` seconds.
+        """
         if durability not in ("disk", "process"):
             raise InvalidInput(f'durability is "disk" or "process", not {durability!r}')
         path = None if path is None else folders.absolute(path)
@@ -117,7 +121,7 @@ class EmbeddedStore(EngineReader):
             return
         forked.remember(self)
         try:
-            self._open_folder(path, create=create, accept=accept)
+            self._open_folder(path, create=create, accept=accept, timeout=timeout)
         except BaseException as error:  # an interrupt too: the lock is let go
             self._store = None
             self._release()
@@ -129,10 +133,11 @@ class EmbeddedStore(EngineReader):
                 raise StoreFailed(f"the store {self.location} cannot be opened: {error}") from error
             raise
 
-    def _open_folder(self, path: Path, *, create: bool, accept: int) -> None:
+    def _open_folder(self, path: Path, *, create: bool, accept: int, timeout: float) -> None:
         folders.prepare(path, create=create, accept=accept)
         if accept == marker.FORMAT:
-            self._lock_file = LockFile(path / maintenance.LOCK)
+            self._lock_file = LockFile(path / maintenance.LOCK, timeout)
+            marker.check(path, accept)  # whoever was waited for may have upgraded it
         for left in (path / maintenance.QUADS, *maintenance.left_over(path)):
             engines.wait_until_gone(left)
         maintenance.recover(path)

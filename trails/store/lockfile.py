@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from errno import EBADF, EINVAL, ENOLCK, ENOSYS, ENOTSUP
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, Final
 
 from trails.errors import StoreLocked
@@ -20,7 +20,9 @@ from trails.store.position import boot_id
 _NO_LOCKS: Final = frozenset({EBADF, EINVAL, ENOLCK, ENOSYS, ENOTSUP})
 """What file systems say that cannot lock a folder, as some networked ones; the lock on the file is all there is then."""
 _ASKED: Final = 0.005
-"""Seconds for which a reader may have the lock that asks who has it."""
+"""Seconds for which a reader may have the lock that asks who has it; what a writer waits for in any case."""
+_LONGEST: Final = 0.1
+"""Seconds between two attempts of a writer that waits, at most."""
 
 
 class LockFile:
@@ -30,9 +32,9 @@ class LockFile:
     cannot be replaced unnoticed.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Take the lock, or raise `StoreLocked` with the holder's process id, host and start time."""
-        self._descriptors = _locked_for_good(path)
+    def __init__(self, path: Path, timeout: float = 0.0) -> None:
+        """Take the lock, waiting up to `timeout` seconds for its holder, or raise `StoreLocked`, which names the holder."""
+        self._descriptors = _locked_for_good(path, timeout)
         written = {
             "pid": os.getpid(),
             "host": socket.gethostname(),
@@ -48,12 +50,20 @@ class LockFile:
             os.close(self._descriptors.pop())
 
 
-def _locked_for_good(path: Path) -> list[int]:
-    """Lock a file and its folder; a reader that asks whether somebody has them (`is_held`) is waited for."""
-    with contextlib.suppress(StoreLocked):
-        return _locked(path, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX)
-    sleep(_ASKED)
-    return _locked(path, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX)
+def _locked_for_good(path: Path, timeout: float) -> list[int]:
+    """Lock a file and its folder, waiting for their holder; a reader that only asks (`is_held`) is waited for in any case."""
+    end, pause = monotonic() + max(timeout, _ASKED), _ASKED
+    while True:
+        left = end - monotonic()
+        try:
+            return _locked(path, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX)
+        except StoreLocked as locked:
+            if left <= 0:
+                if timeout < 1:
+                    raise
+                raise StoreLocked(f"{locked} (it was waited for, {timeout:g} s)") from locked.__cause__
+        sleep(min(pause, left))
+        pause = min(2 * pause, _LONGEST)
 
 
 def _locked(path: Path, flags: int, kind: int) -> list[int]:
