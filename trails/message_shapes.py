@@ -415,7 +415,8 @@ def _pydantic_part(said: _Said, part: _Json) -> None:
     if kind.endswith("tool-call"):
         said.call(identity, part.get("tool_name"), part.get("args"), more)
     elif kind.endswith("tool-return"):
-        said.answer(identity, content, {"name": part.get("tool_name")} | more, is_error=False)
+        failed = more.get("outcome", "success") != "success"
+        said.answer(identity, content, {"name": part.get("tool_name")} | more, is_error=failed)
     elif kind == "retry-prompt" and part.get("tool_name") is not None:
         said.answer(identity, content, {"name": part["tool_name"]} | more, is_error=True)
     else:
@@ -425,7 +426,7 @@ def _pydantic_part(said: _Said, part: _Json) -> None:
 
 
 def _pydantic_contents(kind: str, content: object, part: _Json, more: _Json) -> Iterator[Any]:
-    if kind in ("text", "system-prompt", "user-prompt", "retry-prompt") and isinstance(content, str):
+    if kind != "thinking" and isinstance(content, str):
         yield {"type": "text", "text": content} | {key: value for key, value in more.items() if key != "timestamp"}
     elif kind == "thinking":
         yield {"type": "reasoning", "text": content or ""} | more

@@ -51,12 +51,18 @@ def arguments_json(value: Any) -> str:
 
 
 def holds_anything(content: object) -> bool:
-    """Tell whether content has anything in it: text, or a part with more than a type and empty values. Blanks are text.
+    """Tell whether content has anything in it: text, or a part that says more than an empty text. Blanks are text.
+
+    A part that has a type alone says it by that, unless it is one of text.
 
     >>> holds_anything("hi"), holds_anything([""]), holds_anything([{"type": "text", "text": ""}])
     (True, False, False)
+    >>> holds_anything([{"type": "divider"}])
+    True
     """
     if isinstance(content, Mapping):
+        if content.keys() == {"type"} and content["type"] != "text":
+            return bool(content["type"])
         return any(name != "type" and holds_anything(value) for name, value in content.items())
     if isinstance(content, list | tuple):
         return any(map(holds_anything, content))

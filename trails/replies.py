@@ -1,16 +1,21 @@
 """What model APIs and their SDKs give, read as turns: replies, messages and whole histories, by shape alone.
 
-Known are OpenAI's chat completions and responses and Anthropic's messages, as the SDKs' objects or as plain data. No SDK is
-imported: an object is what its `model_dump` says. What a turn has no place for (ids, annotations, unknown fields) goes into
-its metadata under `api`, so that nothing is lost; what a request only echoes is left out.
+Known are OpenAI's chat completions and responses and Anthropic's messages, and the shapes of `trails.message_shapes`, as the
+SDKs' objects or as plain data. No SDK is imported: an object is what its `model_dump`, its dataclass fields or its attributes
+say. What a turn has no place for (ids, annotations, unknown fields) goes into its metadata under `api`, so that nothing is
+lost; what a request only echoes is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
 from functools import wraps
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
 
+from trails import message_shapes, roles
 from trails.errors import InvalidInput
 from trails.model import ToolCall
 
@@ -55,13 +60,35 @@ def plain(value: Any) -> Any:
         return {key: plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
-    if isinstance(value, Dumped) and not isinstance(value, type):
+    return value if isinstance(value, type) else _object(value)
+
+
+def _object(value: Any) -> Any:
+    """Return an object whose class says what its fields are as plain data; any other as it is."""
+    if isinstance(value, Dumped):
         try:
             made = value.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)  # type: ignore[call-arg]
         except TypeError:  # one that takes no options
             made = value.model_dump()
-        return plain(made)
-    return value
+        kind = getattr(value, "type", None)  # LangChain's messages have it by default, which is unset
+        return plain({"type": kind, **made} if isinstance(kind, str) and isinstance(made, Mapping) else made)
+    if isinstance(value, SimpleNamespace):
+        return plain(vars(value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value) if each.name[:1] != "_"}
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _of_attributes(value: Any) -> Any:
+    """Return an object that has its fields as attributes as plain data, with those that it holds; any other as it is."""
+    if isinstance(value, list | tuple):
+        return [_of_attributes(each) for each in value]
+    if isinstance(value, Mapping):
+        return {key: _of_attributes(each) for key, each in value.items()}
+    held = getattr(value, "__dict__", None)
+    if not isinstance(held, dict) or isinstance(value, type) or callable(value):
+        return plain(value)
+    return {key: _of_attributes(each) for key, each in held.items() if key[:1] != "_"}
 
 
 def _not_too_deep(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -86,21 +113,48 @@ def read(message: object) -> Given:
     >>> read({"role": "assistant", "content": None, "refusal": "No."}).content
     [{'type': 'refusal', 'refusal': 'No.'}]
     """
-    value = plain(message)
-    if not isinstance(value, Mapping):
-        hint = ": a list of them goes to extend()" if isinstance(value, list) else ""
-        raise InvalidInput(f"a message must be a mapping or an object of an SDK, not {type(value).__name__}{hint}")
+    given = _read_all(message)
+    if len(given) != 1:
+        raise InvalidInput(
+            f"this is not one message but {len(given)} ({', '.join(each.role for each in given)}): give [message] to extend()"
+        )
+    return given[0]
+
+
+def _read_all(message: object) -> list[Given]:
+    """Return one message as the turns that it makes: one, or several where it holds calls and their results."""
+    value = _fields(message)
     if isinstance(value.get("choices"), list):
-        return _completion(value)
+        return [_completion(value)]
     if isinstance(value.get("message"), Mapping) and "role" not in value:
-        return _choice(value, {})
+        return [_choice(value, {})]
     if isinstance(value.get("output"), list) and "role" not in value and "call_id" not in value:
-        return _response(value)
-    if "role" in value and not (value.get("type") == "message" and not _is_reply(value)):
-        return _message(value)
-    if isinstance(value.get("type"), str):
-        return _item(value)
+        return [_response(value)]
+    is_item = value.get("type") == "message" and "role" in value and not _is_reply(value)
+    if not is_item and message_shapes.is_message(value) and not message_shapes.is_item(value):
+        return [_message(each) for each in message_shapes.chat(value)]
+    if "role" in value and not is_item:
+        return [_message(value)]
+    if isinstance(value.get("type"), str) and value["type"] not in roles.KNOWN:
+        return [_item(value)]
     raise InvalidInput(f"a message has a role, or is an item with a type; this has {_names(value)}")
+
+
+def _fields(message: object) -> Mapping[str, Any]:
+    """Return a message as plain data; raise `InvalidInput` for what is none."""
+    value = plain(message)
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(getattr(value, "role", None), str) or isinstance(getattr(value, "content", None), str | list):
+        names = ("role", "type", "content", "tool_calls", "tool_call_id", "name")
+        held = _of_attributes(value)
+        told = held if isinstance(held, dict) else {}
+        return {name: each for name in names if (each := _of_attributes(getattr(value, name, None))) is not None} | told
+    hint = ": a list of them goes to extend()" if isinstance(value, list) else ""
+    raise InvalidInput(
+        f"a message must be a mapping, an object of an SDK, or one with the attributes role and content, not "
+        f"{type(value).__name__}{hint}"
+    )
 
 
 @_not_too_deep
@@ -113,7 +167,7 @@ def history(messages: object) -> list[Given]:
     made = []
     for number, message in enumerate(messages):
         try:
-            made.append(read(message))
+            made += _read_all(message)
         except InvalidInput as error:
             raise InvalidInput(f"message {number} of the history cannot be taken: {error}") from error
     return made
@@ -151,7 +205,7 @@ def taken(role: object, content: object, options: dict[str, Any]) -> tuple[Any, 
 
 def merged(said: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a message says, with what a caller gives in its place; metadata stands side by side."""
-    made = {**said, **{name: value for name, value in given.items() if value not in (None, ())}}
+    made = {**said, **{name: value for name, value in given.items() if value not in (None, (), False)}}
     if said.get("meta") and given.get("meta"):
         made["meta"] = {**said["meta"], **given["meta"]}
     return made
@@ -211,7 +265,10 @@ def _item(value: Mapping[str, Any]) -> Given:
 # --- messages
 
 _TAKEN: Final = frozenset(
-    {"role", "content", "tool_calls", "tool_call_id", "refusal", "model", "usage", "stop_reason", "function_call"}
+    {
+        *("role", "content", "tool_calls", "tool_call_id", "refusal", "model", "usage", "stop_reason", "function_call"),
+        "is_error",
+    }
 )
 
 
@@ -240,6 +297,9 @@ def _message(value: Mapping[str, Any]) -> Given:
         options["tool_calls"] = calls
     if value.get("tool_call_id") is not None:
         options["tool_call_id"] = value["tool_call_id"]
+        if value.get("is_error") is True:
+            options["is_error"] = True
+    role = roles.known(role) or role
     if (
         role == "user"
         and parts

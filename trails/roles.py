@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from trails.errors import InvalidInput
@@ -14,8 +15,8 @@ KNOWN: Final = frozenset(
     }
 )
 """The roles that a program may append in. Importers keep other systems' roles beside these."""
-OWN: Final = ":"
-"""What a role of a program's own holds, as in `game:narrator`: no typo of a known role looks like it."""
+OWN: Final = re.compile(r"\S+:\S+")
+"""What a role of a program's own looks like, as `game:narrator`: no typo of a known role does."""
 _NAMES: Final = {
     **dict.fromkeys(("user", "human", "humanmessage", "humanmessagechunk", "prompter"), "user"),
     **dict.fromkeys(
@@ -47,12 +48,12 @@ def checked(role: object) -> object:
     """
     if not isinstance(role, str) or role in KNOWN or not role:
         return role  # what is no text is refused where every role is
-    if OWN in role and not any(map(str.isspace, role)):
+    if OWN.fullmatch(role):
         return role
     meant = known(role)
     hint = f"; it is {meant!r} here" if meant else did_you_mean(role, sorted(KNOWN))
     shown = repr(role[:40]) + ("..." if len(role) > 40 else "")
     raise InvalidInput(
-        f"{shown} is no known role{hint}: the role comes first, then the content. Known are user, assistant, system, "
-        "developer, tool and summary; a role of your own holds a colon, as in 'game:narrator'"
+        f"{shown} is no known role{hint}. Known are user, assistant, system, developer, tool and summary; a role of your own "
+        "holds a colon, as in 'game:narrator'. The role comes before the content"
     )

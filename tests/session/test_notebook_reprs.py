@@ -68,7 +68,7 @@ def store() -> Iterator[Repository]:
         plan.persist()
         other = plan.fork(at=3, id="other", meta={"arm": HOSTILE, "score": 2.5})
         other.append("assistant", f"3 {HOSTILE} changed")
-        other.append("<marquee>", "only here")
+        other.append("<marquee>:own", "only here")
         other.persist()
         yield opened
 

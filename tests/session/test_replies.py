@@ -310,7 +310,7 @@ def test_another_system_prompt_is_refused_and_the_same_one_is_not_doubled(memory
         ({"role": "function", "name": "f", "content": "1"}, "former shape"),
         ({"role": "system", "content": "Be brief."}, "the system prompt is session 'chat''s own"),
         ({"role": "user", "content": 7}, "must be text or a list of parts, not int"),
-        (7, "a mapping or an object of an SDK, not int"),
+        (7, "with the attributes role and content, not int"),
     ],
 )
 def test_what_is_no_message_is_refused(memory: Repository, message: Any, why: str) -> None:

@@ -22,7 +22,7 @@ def fill_all(store: Repository) -> None:
     worn.append("assistant", "I look", model="m-hush", usage=usage, stop_reason="stop", tool_calls=calls)
     worn.append("tool", "nothing", tool_call_id="c1", is_error=True)
     worn.append("assistant", [{"type": "text", "text": "Done"}], meta={"rating": 1.5})
-    worn.append("hush", "Said under another role")
+    worn.append("own:hush", "Said under another role")
     first = Compaction(summarised_through=1, first_kept=2, request="Sum it up", max_summary_tokens=90, duration_ms=12)
     worn.append("summary", "So far", compaction=first)
     worn.persist()

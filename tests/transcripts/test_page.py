@@ -159,7 +159,7 @@ def test_no_text_becomes_markup_or_turns_what_stands_beside_it(memory: Repositor
     )
     for text in HOSTILE:
         session.append("user", text)
-    session.append("<script>", [{"type": "text", "text": HOSTILE[0]}, {"type": "image", "url": HOSTILE[1]}])
+    session.append("<script>:own", [{"type": "text", "text": HOSTILE[0]}, {"type": "image", "url": HOSTILE[1]}])
     session.append("assistant", "", tool_calls=[{"id": "c", "name": HOSTILE[1], "arguments": {"q": HOSTILE[0]}}])
     session.persist()
     memory.notes.add("plan", 0, HOSTILE[2])

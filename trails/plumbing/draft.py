@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from trails import iris, parts, validate
+from trails import iris, parts, roles, validate
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import (
@@ -162,6 +162,7 @@ def make(
 def checked(session_id: str, role: str, content: Any, options: Mapping[str, Any]) -> Draft:
     """Return a turn that may be appended; raise `InvalidInput` for what cannot be kept, and for an empty one."""
     validate.usage_counts(options.get("usage"))
+    roles.checked(role)
     made = make(role, content, **options)
     if made.says_nothing(content):
         raise InvalidInput(

@@ -256,7 +256,8 @@ class Session(Handle, Tabular, public=True):
         tool ended, where that is told, else to now. `usage` is kept as reported; token counts and cost are queryable under
         their common names (`input_tokens`, `prompt_tokens`, ..., `cost`), where they are numbers from 0 to 10**12.
 
-        Raises `InvalidInput` for anything that cannot be kept exactly (lone surrogates, NaN, naive times, empty roles), for
+        Raises `InvalidInput` for a role that is neither known nor has a colon (`trails.roles`), for
+        anything that cannot be kept exactly (lone surrogates, NaN, naive times), for
         token counts and costs that could not be added up, for a call that ends before it starts or does not span the turn's
         time, for a context or a system prompt that are not there, and
         for an empty text or parts with nothing in them (`[]`, `[{"type": "text", "text": ""}]`), unless the turn calls
@@ -306,11 +307,13 @@ class Session(Handle, Tabular, public=True):
     ) -> Turn:
         """Add one message as a turn: a whole reply of OpenAI's or Anthropic's SDK, a message of it, or one of a history.
 
-        A chat completion, a response or an Anthropic message gives content, tool calls, model, usage and stop reason; a
+        Messages of LangChain, pydantic-ai and others (`trails.message_shapes`), dataclasses, and objects with the attributes
+        `role` and `content` are taken too. A chat completion, a response or an Anthropic message gives content, tool calls, model, usage and stop reason; a
         response's items are the turn's parts. What a turn has no place for (ids, annotations, unknown fields) is kept in its
         metadata under `api`. The options are those of `append` and stand before what the message says.
 
-        Raises `InvalidInput` for what is no message, for several choices, and for a system message before the first turn,
+        Raises `InvalidInput` for what is no message, for several choices, for one that makes several turns (give it to
+        `extend`), and for a system message before the first turn,
         which is the session's system prompt; else as `append`.
 
         >>> import trails

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pyoxigraph import Literal
 
-from trails import replies, validate, vocab
+from trails import replies, roles, validate, vocab
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.handles import Handle
 from trails.integrity import digests
@@ -43,7 +43,7 @@ class Streaming(Handle):
 
     def __init__(self, tree: Worktree, role: str, options: Mapping[str, Any]) -> None:
         """Not for callers: `Session.streaming` makes it."""
-        self._tree, self._role, self._options = tree, validate.role(role), dict(options)
+        self._tree, self._role, self._options = tree, validate.role(roles.checked(role)), dict(options)
         tree.workspace.check_open(tree.id)
         draft.make(role, "checked", **self._options)  # what cannot be kept is refused before a model is asked
         self._final: replies.Given | None = None
