@@ -233,7 +233,9 @@ def _is_foreign(part: object) -> bool:
     """Tell whether a part of a message's content is the AI SDK's or Bedrock's."""
     if not isinstance(part, dict):
         return False
-    return part.get("type") in ("tool-call", "tool-result") or ("type" not in part and part.keys() & _BEDROCK.keys())
+    return part.get("type") in ("tool-call", "tool-result") or (
+        "type" not in part and bool(part.keys() & _BEDROCK.keys())
+    )
 
 
 def _has_gemini_parts(parts: list[Any]) -> bool:
@@ -344,14 +346,14 @@ def _sdk_result(said: _Said, part: _Json) -> None:
 
 
 def _gemini_call(said: _Said, part: _Json) -> None:
-    held = part.get("functionCall", part.get("function_call"))
+    held = part["functionCall"] if "functionCall" in part else part["function_call"]
     beside = {key: value for key, value in part.items() if key not in ("functionCall", "function_call")}
     arguments = {} if held.get("args") is None else held["args"]
     said.call(held.get("id"), held.get("name"), arguments, beside)
 
 
 def _gemini_answer(said: _Said, part: _Json) -> None:
-    held = part.get("functionResponse", part.get("function_response"))
+    held = part["functionResponse"] if "functionResponse" in part else part["function_response"]
     beside = {key: value for key, value in part.items() if key not in ("functionResponse", "function_response")}
     said.answer(held.get("id"), held.get("response"), {"name": held.get("name")} | beside, is_error=False)
 

@@ -176,7 +176,7 @@ def test_a_file_cut_anywhere_loses_no_whole_record(data: st.DataObject) -> None:
 # --- messages of other frameworks
 
 CALL = {"id": "c1", "name": "ls", "args": {"path": "/"}}
-UI = [
+UI: list[dict[str, Any]] = [
     {"type": "step-start"},
     {"type": "reasoning", "text": "think", "state": "done"},
     {

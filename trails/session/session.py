@@ -308,9 +308,10 @@ class Session(Handle, Tabular, public=True):
         """Add one message as a turn: a whole reply of OpenAI's or Anthropic's SDK, a message of it, or one of a history.
 
         Messages of LangChain, pydantic-ai and others (`trails.message_shapes`), dataclasses, and objects with the attributes
-        `role` and `content` are taken too. A chat completion, a response or an Anthropic message gives content, tool calls, model, usage and stop reason; a
-        response's items are the turn's parts. What a turn has no place for (ids, annotations, unknown fields) is kept in its
-        metadata under `api`. The options are those of `append` and stand before what the message says.
+        `role` and `content` are taken too. A chat completion, a response or an Anthropic message gives content, tool calls,
+        model, usage and stop reason; a response's items are the turn's parts. What a turn has no place for (ids, annotations,
+        unknown fields) is kept in its metadata under `api`. The options are those of `append` and stand before what the
+        message says.
 
         Raises `InvalidInput` for what is no message, for several choices, for one that makes several turns (give it to
         `extend`), and for a system message before the first turn,

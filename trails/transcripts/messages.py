@@ -265,9 +265,9 @@ class _Record:
             held = self.data.get(name)
             blocks = held.get("parts") if isinstance(held, dict) else held
             if isinstance(blocks, list):
-                texts = [each.get("text") if isinstance(each, dict) else each for each in blocks]
-                is_plain = all(isinstance(each, str) or each.keys() <= {"type", "text"} for each in blocks)
-                held = "\n".join(texts) if is_plain and all(isinstance(text, str) for text in texts) else None
+                plain = [each["text"] if isinstance(each, dict) and _is_text(each) else each for each in blocks]
+                texts = [text for text in plain if isinstance(text, str)]
+                held = "\n".join(texts) if len(texts) == len(blocks) else None
             if isinstance(held, str) and held:
                 return held, name
         return None, None
@@ -341,7 +341,7 @@ class _Record:
         role = self._role_of(said, content)
         content, answered = self._answered(message, role, content)
         usage = message.get("usage")
-        told = {
+        told: dict[str, Any] = {
             "model": checked.name(message.get("model")) if role == "assistant" else None,
             "usage": usage if role == "assistant" and isinstance(usage, dict) and usage else None,
             "stop_reason": checked.name(message.get("stop_reason")) if role == "assistant" else None,
@@ -473,6 +473,10 @@ def _role(message: _Json) -> str | None:
         return "tool" if kind.endswith("_output") else "assistant"
     said = message_shapes.chat(message)[0].get("role")
     return (roles.known(said) or said) if isinstance(said, str) and said.strip() else None
+
+
+def _is_text(block: _Json) -> bool:
+    return "text" in block and block.keys() <= {"type", "text"}
 
 
 def _name_of(call: _Json) -> str | None:
