@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from trails import Repository
@@ -12,14 +13,23 @@ _LONG = 20
 
 def unaccounted(store: Repository, report: ImportReport, value: object) -> list[str]:
     """Return the texts of 20 and more characters within a value that are neither in a store nor in a report."""
-    held: list[str] = [*report.notes, *(f"{problem.reason} {problem.text}" for problem in report.problems)]
+    held: list[str] = [
+        *report.notes,
+        *report.records,
+        *(f"{problem.reason} {problem.text}" for problem in report.problems),
+    ]
     for record in store.list(limit=500):
         session = store.load(record.id)
         held += [record.model_dump_json(), *_texts(dict(record.meta)), session.system or ""]
         for turn in session.turns:
             held += [*_texts(turn.content), *_texts(dict(turn.meta)), *turn.source_ids, *_texts(dict(turn.usage))]
     everything = "\n".join(held)
-    return [text for text in _texts(value) if len(text) >= _LONG and text not in everything]
+    return [text for text in _texts(value) if _is_long(text) and text not in everything]
+
+
+def _is_long(text: str) -> bool:
+    """Tell whether a text is long and no time: those are kept as times."""
+    return len(text) >= _LONG and not re.fullmatch(r"[0-9TZ:.+-]+", text)
 
 
 def _texts(value: object) -> Iterator[str]:

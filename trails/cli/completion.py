@@ -57,7 +57,7 @@ colon is taken off again, since bash leaves it where it is."""
 _FIXED: Final = {
     "import-format": (
         *("claude-code", "pi", "codex", "gemini-cli", "chatgpt", "swe-agent", "inspect", "atif", "langfuse", "otel"),
-        *("opencode", "messages", "openclaw", "nquads", "trig"),
+        *("opencode", "copilot-cli", "messages", "openclaw", "nquads", "trig"),
         "prov",
     ),
     "export-format": ("pi", "openclaw", "nquads", "trig", "html", "messages", "inspect", "atif", "parquet"),

@@ -10,6 +10,7 @@ from typing import IO, Final
 from trails.transcripts import atif, chatgpt, gemini, langfuse, messages, mini_swe_agent, swe_agent
 from trails.transcripts.claude_code import projects
 from trails.transcripts.codex import rollout
+from trails.transcripts.copilot import events
 from trails.transcripts.databases import Database, Tables
 from trails.transcripts.inspect_ai import log
 from trails.transcripts.opencode import database as opencode_database
@@ -44,6 +45,7 @@ TRANSCRIPTS: Final = (
     Format("claude-code", projects.sniff, projects.find_files, projects.parse),
     Format("pi", session_file.sniff, session_file.find_files, session_file.parse),
     Format("codex", rollout.sniff, rollout.find_files, rollout.parse),
+    Format("copilot-cli", events.sniff, events.find_files, events.parse, alone=True),
     Format("gemini-cli", gemini.sniff, gemini.find_files, gemini.parse),
     Format("chatgpt", chatgpt.sniff, chatgpt.find_files, chatgpt.parse, alone=True, holds=chatgpt.holds),
     Format("swe-agent", swe_agent.sniff, swe_agent.find_files, swe_agent.parse, alone=True),

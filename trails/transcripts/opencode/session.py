@@ -174,7 +174,8 @@ class _Reader:
 
     def _keep(self, made: list[SourceTurn], found: list[SourceTurn], record: Json) -> None:
         if not found:
-            self.waiting.append(record)
+            if self._reading.meta(0, {"record": record}):
+                self.waiting.append(record)
             return
         if self.waiting:
             found[0] = replace(found[0], meta=_with(found[0], self.waiting))

@@ -1,0 +1,139 @@
+"""The files of Copilot CLI's first versions: `~/.copilot/history-session-state/<session>.json`, each rewritten on each save.
+
+`chatMessages` are the messages that the model was shown, in OpenAI's shape, without ids and times: a message is named by its
+place. `timeline` is what a user was shown. It repeats them: what it says beyond them stands in the metadata of the last turn.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from trails.transcripts import checked, jsonl, outline
+from trails.transcripts.checked import Reading
+from trails.transcripts.source import Piece, Problem, SourceSession, SourceTurn
+
+SOURCE: Final = "copilot-cli"
+META: Final = "copilot"
+_OWN: Final = frozenset({"sessionId", "startTime", "chatMessages", "timeline"})
+_MESSAGE_OWN: Final = frozenset({"role", "content", "tool_calls", "tool_call_id"})
+_LONG: Final = 20
+"""Characters of a text from which on it is looked for among the messages."""
+
+
+def sniff(head: bytes) -> bool:
+    """Tell whether a file that begins with these bytes is such a file."""
+    first = outline.of_first(head)
+    return first.keys() >= {"sessionId"} and bool(first.keys() & {"chatMessages", "timeline"})
+
+
+def read(name: str, data: bytes) -> Reading:
+    """Return what a file says."""
+    reading = Reading()
+    held = jsonl.read_object(data, notes=reading.notes)
+    if isinstance(held, Problem):
+        reading.problems.append(held)
+        return reading
+    session_id, messages = held.get("sessionId"), held.get("chatMessages", [])
+    if not isinstance(session_id, str) or not session_id or not isinstance(messages, list):
+        reading.refuse(0, "is no session of Copilot CLI: it has no sessionId, or no list of messages", held)
+        return reading
+    turns: list[SourceTurn] = []
+    for n, message in enumerate(messages):
+        reading.count("message")
+        turn = _turn(f"{session_id}/{n}", message) if isinstance(message, dict) else None
+        reason = "has no role" if turn is None else checked.fault(turn)
+        if turn is None or reason is not None:
+            reading.refuse(0, f"message {n} cannot be kept: {reason}", message)
+        else:
+            turns.append(turn)
+    meta = {key: value for key, value in held.items() if key not in _OWN}
+    if left := _beyond(held.get("timeline"), json.dumps(messages, ensure_ascii=False)):
+        if turns:
+            turns[-1] = _with(turns[-1], left)
+        else:
+            meta["timeline"] = left
+    reading.sessions.append(
+        SourceSession(
+            source=SOURCE,
+            id=session_id,
+            paths=(tuple(turns),),
+            created=checked.text_time(held.get("startTime")),
+            agent=SOURCE,
+            meta=reading.meta(0, checked.filled(meta)),
+            open_in=name,
+        )
+    )
+    return reading
+
+
+def _turn(own: str, message: Mapping[str, Any]) -> SourceTurn | None:
+    role, content = message.get("role"), message.get("content")
+    if not isinstance(role, str):
+        return None
+    left = {key: value for key, value in message.items() if key not in _MESSAGE_OWN}
+    calls = message.get("tool_calls")
+    parts: list[Any] = [] if content in (None, "") else [content] if not isinstance(content, list) else content
+    parts = [{"type": "text", "text": each} if isinstance(each, str) else each for each in parts]
+    for call in calls if isinstance(calls, list) else []:
+        made = _call(call)
+        if made is not None:
+            parts.append(made)
+        else:
+            left.setdefault("tool_calls", []).append(call)
+    if not all(isinstance(each, dict) for each in parts):
+        left["content"], parts = content, []
+    answers = message.get("tool_call_id")
+    is_answer = role == "tool" and checked.name(answers) is not None
+    if answers is not None and not is_answer:
+        left["tool_call_id"] = answers
+    is_plain = isinstance(content, str) and not calls
+    return SourceTurn(
+        role=role,
+        pieces=(Piece(own, content if is_plain else tuple(parts) or ""),),
+        tool_call_id=answers if is_answer else None,
+        meta={META: left} if left else {},
+    )
+
+
+def _call(call: object) -> dict[str, Any] | None:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(call, dict) or not isinstance(function, dict):
+        return None
+    own, tool = call.get("id"), checked.name(function.get("name"))
+    if not isinstance(own, str) or not own or tool is None:
+        return None
+    arguments = function.get("arguments", {})
+    if isinstance(arguments, str):
+        parsed = jsonl.read_object(b'{"it":' + arguments.encode("utf-8", errors="replace") + b"}")
+        arguments = parsed["it"] if isinstance(parsed, dict) and set(parsed) == {"it"} else arguments
+    return {"type": "tool_use", "id": own, "name": tool, "input": arguments}
+
+
+def _beyond(timeline: object, said: str) -> list[Any]:
+    """Return the entries of a timeline in which a text stands that no message has."""
+    entries = timeline if isinstance(timeline, list) else [] if timeline is None else [timeline]
+    return [each for each in entries if any(not _is_in(text, said) for text in _texts(each))]
+
+
+def _is_in(text: str, said: str) -> bool:
+    quoted = json.dumps(text, ensure_ascii=False)[1:-1]
+    return len(text) < _LONG or quoted in said or json.dumps(quoted, ensure_ascii=False)[1:-1] in said
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        if not re.fullmatch(r"[0-9TZ:.+-]+", value):  # a time
+            yield value
+    elif isinstance(value, Mapping | list):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(each)
+
+
+def _with(turn: SourceTurn, timeline: list[Any]) -> SourceTurn:
+    noted = turn.meta.get(META, {})
+    return SourceTurn(
+        turn.role, turn.pieces, tool_call_id=turn.tool_call_id, meta={META: {**noted, "timeline": timeline}}
+    )
