@@ -56,8 +56,20 @@ complete -o nosort -F %(complete_func)s %(prog_name)s 2>/dev/null || complete -F
 colon is taken off again, since bash leaves it where it is."""
 _FIXED: Final = {
     "import-format": (
-        *("claude-code", "pi", "codex", "gemini-cli", "chatgpt", "swe-agent", "inspect", "atif", "langfuse", "otel"),
-        *("opencode", "copilot-cli", "messages", "openclaw", "nquads", "trig"),
+        *(
+            "claude-code",
+            "pi",
+            "codex",
+            "copilot-cli",
+            "gemini-cli",
+            "chatgpt",
+            "swe-agent",
+            "inspect",
+            "atif",
+            "langfuse",
+            "otel",
+        ),
+        *("opencode", "messages", "openclaw", "nquads", "trig"),
         "prov",
     ),
     "export-format": ("pi", "openclaw", "nquads", "trig", "html", "messages", "inspect", "atif", "parquet"),
