@@ -42,6 +42,15 @@ class InvalidInput(TrailsError, ValueError):
     """An argument, id, text, query or file that cannot be accepted. Nothing was written."""
 
 
+class SecretFound(InvalidInput):
+    """A turn holds what looks like a secret, and such turns are refused. `kind` and `where` say what it is, and in what."""
+
+    def __init__(self, message: str, *, kind: str, where: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.where = where
+
+
 class WrongCall(InvalidInput, TypeError):
     """A call does not fit what is called: a parameter is misspelt, missing or one too many. Nothing was done."""
 

@@ -11,7 +11,8 @@ from typing import Final
 from trails.calls import checked
 from trails.errors import InvalidInput, StoreLocked, TrailsError
 from trails.files import as_path
-from trails.plumbing import actors, reads, unfinished
+from trails.plumbing import actors, reads, screening, unfinished
+from trails.plumbing.screening import Screening
 from trails.session.repository import Repository
 from trails.store.contract import Durability
 from trails.store.embedded import EmbeddedStore
@@ -42,6 +43,7 @@ def open(  # noqa: A001 - trails.open, as io.open
     record_reads: bool | None = None,
     read_only: bool = False,
     timeout: float | None = None,
+    scan: Screening | None = None,
 ) -> Repository:
     """Return the store of sessions at a location: `:memory:`, a folder, or `postgresql://HOST/DATABASE?store=NAME`.
 
@@ -56,6 +58,9 @@ def open(  # noqa: A001 - trails.open, as io.open
 
     A store in PostgreSQL (extra `postgres`) may be open in any number of processes: its log is in the database, and each
     process has an index of its own in the cache folder. `sync` brings in what others have committed.
+
+    `scan` says what becomes of turns that hold what looks like a key or a password, where `append` does not: "refuse" raises
+    `SecretFound`, "redact" stores a mark in its place; by default nothing is looked for. See the guide's page `redaction`.
 
     With `read_only`, the store is read as it is now, also while another process has it open, which notices nothing of it:
     what was acknowledged until now is seen, and what comes later after `refresh`. What writes raises `StoreReadOnly`. A store
@@ -72,14 +77,15 @@ def open(  # noqa: A001 - trails.open, as io.open
     if durability not in ("disk", "process"):
         raise InvalidInput(f'durability is "disk" or "process", not {durability!r:.80}')
     own = actors.of_process(actor)
+    screening.checked(scan)
     if read_only:
         return _view(location, own, create=create, record_reads=record_reads)
     reading = reads.are_recorded() if record_reads is None else bool(record_reads)
     place, wait = as_location(location), _patience(timeout)
     if place == ":memory:":
-        return Repository(EmbeddedStore(None), actor=own, record_reads=reading)
+        return Repository(EmbeddedStore(None), actor=own, record_reads=reading, scan=scan)
     store = store_at(place, create=create, durability=durability, timeout=wait)
-    return Repository(store, actor=own, record_reads=reading)
+    return Repository(store, actor=own, record_reads=reading, scan=scan)
 
 
 def store_at(

@@ -20,7 +20,7 @@ from trails.calls import calling_line
 from trails.errors import InvalidInput, StoreFailed
 from trails.handles import Handle
 from trails.model import SessionRecord
-from trails.plumbing import actors, deletion
+from trails.plumbing import actors, deletion, screening
 from trails.plumbing.index.keeper import index_of
 from trails.plumbing.packs.keeper import packs_of
 from trails.plumbing.reader import Reader
@@ -56,8 +56,12 @@ class Holder(Protocol):
 class Workspace(Handle):
     """What all handles on the sessions of one open store have in common: the store is open as long as one of them is there."""
 
-    def __init__(self, store: QuadStore, actor: str | None = None, *, record_reads: bool = False) -> None:
+    def __init__(
+        self, store: QuadStore, actor: str | None = None, *, record_reads: bool = False, scan: str | None = None
+    ) -> None:
         """Nothing is read yet; `actor` is the IRI of who the process says it is."""
+        self.scan = screening.checked(scan)
+        """What becomes of a turn in which a secret is found, where `append` does not say."""
         self.record_reads = record_reads
         """Whether what is read out of the store is kept on record: exports and audits."""
         self.store = store

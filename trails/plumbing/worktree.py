@@ -26,6 +26,7 @@ from trails.plumbing import copies, leaves, quotes, settling, tails
 from trails.plumbing.draft import Draft
 from trails.plumbing.packed import Transcript, Turns
 from trails.plumbing.packs.keeper import Moment
+from trails.plumbing.screening import Screening, screened, screened_prompt
 from trails.plumbing.thread_guard import OneThread
 from trails.plumbing.transaction import Proposal, Transaction, check_free_names, id_in_use, still_said, there
 from trails.plumbing.workspace import Workspace
@@ -188,8 +189,12 @@ class Worktree(Handle):
 
     # --- pending turns
 
-    def append(self, made: Draft) -> Turn:
-        """Add a turn that `draft.make` has checked already and return it; it may be empty."""
+    def append(self, made: Draft, scan: Screening | None = None) -> Turn:
+        """Add a turn that `draft.make` has checked already and return it; it may be empty.
+
+        Its secrets are refused or taken out as `scan` says, or else as the store was opened.
+        """
+        made = screened(made, scan or self.workspace.scan, self.id)
         with self.alone:
             self.workspace.check_open(self.id)
             if made.facts is not NO_FACTS:
@@ -273,7 +278,8 @@ class Worktree(Handle):
         current = self.system_prompt
         version = (current.version if current else 0) + 1
         who = self.workspace.who(by)
-        made = new_prompt(self.id, validate.text(text, "the system prompt"), version, len(self.turns), who)
+        text = validate.text(text, "the system prompt")
+        made = new_prompt(self.workspace, self.id, text, version, len(self.turns), by_iri=who)
         self._new_prompts.append(made)
         self._made_at = calling_line()
         return made
@@ -567,8 +573,11 @@ def branch_id(parent_id: str, branch: str) -> str:
     return f"{stem[: validate.MAX_ID - len(branch) - 1]}~{branch}"
 
 
-def new_prompt(session_id: str, text: str, version: int, effective_from: int, by_iri: str) -> SystemPrompt:
-    """Return a version of a session's system prompt, salted and digested."""
+def new_prompt(
+    workspace: Workspace, session_id: str, text: str, version: int, effective_from: int, *, by_iri: str
+) -> SystemPrompt:
+    """Return a version of a session's system prompt, salted and digested, its secrets treated as the store was opened."""
+    text = screened_prompt(text, workspace.scan, session_id)
     salt = digests.new_salt()
     return SystemPrompt(
         session_id=session_id,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from trails.secrets import rules
 from trails.secrets.detect import SHORTEST, Detector, Secret, mark, redact
+
+_ARGUMENTS: Final = ("arguments", "input")
+"""What providers call the arguments of a call, which some give as JSON text."""
 
 
 def secrets_in(value: Any, detector: Detector, name: str = "") -> Iterator[tuple[str, Secret]]:
@@ -28,13 +31,25 @@ def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
     while waiting:
         key, each = waiting.pop()
         if isinstance(each, str):
-            if len(each) >= SHORTEST:
+            if (parsed := _parsed(key, each)) is not None:
+                waiting.append((key, parsed))
+            elif len(each) >= SHORTEST:
                 yield key, each
         elif type(each) is dict or isinstance(each, Mapping):
             yield from [("", text) for inner in each if len(text := str(inner)) >= SHORTEST]
             waiting += [(str(inner), each[inner]) for inner in reversed([*each])]
         elif isinstance(each, list | tuple):
             waiting += [(key, held) for held in reversed(each)]
+
+
+def _parsed(name: str, text: str) -> Any:
+    """Return what a text stands for that is the arguments of a call, as JSON; None for any other."""
+    if name not in _ARGUMENTS or text[:1] not in ("{", "["):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _of_text(name: str, text: str, detector: Detector) -> Sequence[Secret]:
@@ -62,6 +77,8 @@ def redact_value(value: Any, detector: Detector, name: str = "") -> Any:
     {'password': '[redacted: password]'}
     """
     if isinstance(value, str):
+        if _parsed(name, value) is not None:
+            return redact_json(value, detector)
         whole = name and rules.is_assigned_secret(name, value) and not detector(value)
         return mark(rules.ASSIGNED_KIND) if whole else redact(value, detector)
     if isinstance(value, Mapping):

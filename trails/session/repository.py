@@ -85,13 +85,15 @@ _Triples = list[Triple]
 class Repository(Handle, public=True):
     """A store of sessions. Get one from `trails.open`, and close it with `with` or `close`."""
 
-    def __init__(self, store: QuadStore, *, actor: str | None = None, record_reads: bool = False) -> None:
+    def __init__(
+        self, store: QuadStore, *, actor: str | None = None, record_reads: bool = False, scan: str | None = None
+    ) -> None:
         """Wrap a store of quads; `trails.open` does this for the stores that ship, and gives the IRI of its `actor`."""
         if isinstance(store, str | os.PathLike) or not hasattr(store, "commit"):
             raise InvalidInput(
                 f"a Repository is not made of {store!r:.80}: trails.open(path) opens the store in a folder"
             )
-        self.workspace = Workspace(store, actor, record_reads=record_reads)
+        self.workspace = Workspace(store, actor, record_reads=record_reads, scan=scan)
         """The store as the other parts of this package work on it (internal)."""
         self.reader = self.workspace.reader
         try:
@@ -284,7 +286,11 @@ class Repository(Handle, public=True):
             meta_json=validate.meta(meta),
         )
         who = self.workspace.who(None)
-        prompt = None if system is None else new_prompt(session_id, validate.text(system, "system"), 1, 0, who)
+        prompt = (
+            None
+            if system is None
+            else new_prompt(self.workspace, session_id, validate.text(system, "system"), 1, 0, by_iri=who)
+        )
         if id is not None or label is not None:
             check_free_names(self.store, self.reader, session_id, record.label)
         made = Worktree(self.workspace, record, stored=False, prompt=prompt)

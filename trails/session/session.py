@@ -14,7 +14,7 @@ from trails.decoding import json_value
 from trails.errors import InvalidInput, NoSuchName
 from trails.handles import Handle
 from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, SystemPrompt, ToolCall, ToolResult, Turn
-from trails.plumbing import detach, draft, labels, names, signatures
+from trails.plumbing import detach, draft, labels, names, screening, signatures
 from trails.plumbing.packed import Turns
 from trails.plumbing.pages import Page
 from trails.plumbing.workspace import Workspace
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from trails.context.tokens import Counter
     from trails.diff import Diff
     from trails.integrity.head_signatures import HeadSignature
+    from trails.plumbing.screening import Screening
     from trails.replies import Dumped
     from trails.session.bisect import Bisection, Predicate
     from trails.session.blame import Blame
@@ -241,6 +242,7 @@ class Session(Handle, Tabular, public=True):
         call: Call | None = None,
         compaction: Compaction | None = None,
         meta: Mapping[str, Any] | None = None,
+        scan: Screening | None = None,
     ) -> Turn:
         """Add a turn at the end and return it; nothing is stored until `persist`.
 
@@ -255,6 +257,8 @@ class Session(Handle, Tabular, public=True):
         agent for all others; `agent:NAME` names another agent. `time` is aware; it defaults to when the model call or the
         tool ended, where that is told, else to now. `usage` is kept as reported; token counts and cost are queryable under
         their common names (`input_tokens`, `prompt_tokens`, ..., `cost`), where they are numbers from 0 to 10**12.
+        `scan` says what becomes of a turn that holds what looks like a key or a password: "refuse" raises `SecretFound`,
+        "redact" puts a mark in its place, "off" appends it as it is; by default as the store was opened.
 
         Raises `InvalidInput` for a role that is neither known nor has a colon (`trails.roles`), for
         anything that cannot be kept exactly (lone surrogates, NaN, naive times), for
@@ -293,7 +297,7 @@ class Session(Handle, Tabular, public=True):
         }
         if not isinstance(content, str) or tool_calls != () or usage is not None:
             content, options = replies.taken(role, content, options)
-        return self._append_all([draft.checked(self.id, role, content, options)])[0]
+        return self._append_all([draft.checked(self.id, role, content, options)], scan)[0]
 
     def append_message(
         self,
@@ -304,6 +308,7 @@ class Session(Handle, Tabular, public=True):
         model: str | None = None,
         call: Call | None = None,
         meta: Mapping[str, Any] | None = None,
+        scan: Screening | None = None,
     ) -> Turn:
         """Add one message as a turn: a whole reply of OpenAI's or Anthropic's SDK, a message of it, or one of a history.
 
@@ -332,10 +337,10 @@ class Session(Handle, Tabular, public=True):
             )
         said = {"author": author, "time": time, "model": model, "call": call, "meta": meta}
         return self._append_all(
-            [draft.checked(self.id, given.role, given.content, replies.merged(given.options, said))]
+            [draft.checked(self.id, given.role, given.content, replies.merged(given.options, said))], scan
         )[0]
 
-    def extend(self, messages: Iterable[object]) -> tuple[Turn, ...]:
+    def extend(self, messages: Iterable[object], *, scan: Screening | None = None) -> tuple[Turn, ...]:
         """Add a history, each message as one turn, and return the turns: all of them, or none where one is refused.
 
         `messages` are those of OpenAI's chat, of Anthropic's messages, or the items of OpenAI's responses, a response's
@@ -364,7 +369,7 @@ class Session(Handle, Tabular, public=True):
         made = [draft.checked(self.id, *each) for each in given]
         if prompt is not None and in_force is None:
             self.set_system(prompt)
-        return self._append_all(made)
+        return self._append_all(made, scan)
 
     def streaming(
         self,
@@ -375,11 +380,13 @@ class Session(Handle, Tabular, public=True):
         model: str | None = None,
         call: Call | None = None,
         meta: Mapping[str, Any] | None = None,
+        scan: Screening | None = None,
     ) -> Streaming:
         """Return a turn to write piece by piece in a `with` block, which stores it as one turn where the block ends.
 
         Pending turns are persisted first. Until it ends, a store on disk keeps what is written in a file beside its engine:
         where the process is killed, the next to open the store finds it as a turn with the stop reason `failed-partial`.
+        (Where its secrets are looked for, with `scan`, that is done at the end, and there is no such file.)
         An error in the block makes it one at once, and goes on. What a power cut takes is what the system had not written
         yet. `usage`, `model`, `stop_reason` and `tool_calls` can be assigned before the end, or `finish` takes the SDK's
         whole reply. The options are those of `append`. Where another writer was quicker, the turn stays pending
@@ -399,14 +406,15 @@ class Session(Handle, Tabular, public=True):
         from trails.session.streaming import Streaming  # noqa: PLC0415 - only those who stream need it
 
         said = {"author": author, "time": time, "model": model, "call": call, "meta": meta}
-        return Streaming(self.worktree, role, {name: value for name, value in said.items() if value is not None})
+        return Streaming(self.worktree, role, {name: value for name, value in said.items() if value is not None}, scan)
 
-    def _append_all(self, made: Iterable[draft.Draft]) -> tuple[Turn, ...]:
+    def _append_all(self, made: Iterable[draft.Draft], scan: Screening | None) -> tuple[Turn, ...]:
         """Append turns, all or none, and store them where the session stores at once."""
         turns: list[Turn] = []
+        scan = screening.checked(scan)
         try:
             for each in made:
-                turns.append(self.worktree.append(each))  # noqa: PERF401 - those before one that is refused are taken back
+                turns.append(self.worktree.append(each, scan))  # noqa: PERF401 - those before one that is refused are taken back
         except BaseException:
             for _ in turns:
                 self.worktree.take_back()

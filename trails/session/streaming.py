@@ -25,11 +25,12 @@ from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.handles import Handle
 from trails.integrity import digests
 from trails.model import ToolCall, Turn
-from trails.plumbing import draft
+from trails.plumbing import draft, screening
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
 
 if TYPE_CHECKING:
+    from trails.plumbing.screening import Screening
     from trails.replies import Dumped
 
 FAILED: Final = "failed-partial"
@@ -41,11 +42,12 @@ FOLDER: Final = "streams"
 class Streaming(Handle):
     """A turn in the making: get one from `Session.streaming`, and use it with `with`."""
 
-    def __init__(self, tree: Worktree, role: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, tree: Worktree, role: str, options: Mapping[str, Any], scan: Screening | None = None) -> None:
         """Not for callers: `Session.streaming` makes it."""
         self._tree, self._role, self._options = tree, validate.role(roles.checked(role)), dict(options)
         tree.workspace.check_open(tree.id)
         draft.make(role, "checked", **self._options)  # what cannot be kept is refused before a model is asked
+        self._scan = screening.checked(scan) or tree.workspace.scan
         self._final: replies.Given | None = None
         self._chunks: list[str] = []
         self._file: int | None = None
@@ -103,7 +105,7 @@ class Streaming(Handle):
     def __enter__(self) -> Self:
         tree = self._tree
         tree.persist()  # what it answers is stored before it is
-        if tree.workspace.store.folder is not None:
+        if tree.workspace.store.folder is not None and self._scan in (None, "off"):  # a secret would stand in the file
             self._path = _place(tree.workspace) / f"{secrets.token_hex(8)}.jsonl"
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
             self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -156,7 +158,7 @@ class Streaming(Handle):
         return draft.checked(self._tree.id, self._role, given.content, replies.merged(given.options, said))
 
     def _keep(self, made: draft.Draft) -> None:
-        self.turn = self._tree.append(made._replace(salt=self._salt))
+        self.turn = self._tree.append(made._replace(salt=self._salt), self._scan)
         self._tree.store_news()
 
     def _tell(self, error: BaseException | None, failure: Exception) -> None:

@@ -62,7 +62,9 @@ def merge(
     lines = transcript.refused_lines
     if lines is None:
         lines = sum(problem.line > 0 for problem in transcript.problems)
-    withholding = Withholding(out=redact_secrets, clean=frozenset(map(id, clean)))
+    withholding = Withholding(
+        out=redact_secrets or repository.workspace.scan == "redact", clean=frozenset(map(id, clean))
+    )
     report = ImportReport(records=dict(transcript.records), notes=list(transcript.notes))
     report.problems += [
         FileProblem(file=file, line=problem.line, reason=problem.reason, text=problem.text)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from trails.errors import InvalidInput
 from trails.model import Turn
-from trails.secrets import Detector, Found, ScannedPlace, detector, is_redaction_of, redact, redact_json, redact_value
+from trails.secrets import Detector, Found, ScannedPlace, detector, is_redaction_of, redact, redact_value
 from trails.transcripts.report import FileProblem, ImportReport
 from trails.transcripts.source import Piece, SourceSession, SourceTurn
 
@@ -76,7 +76,6 @@ class Withholding:
         yield from place.value("content", turn.content)
         for call in turn.tool_calls:
             yield from place.value("arguments", call)
-            yield from (found for text in _arguments(call) for found in place.json("arguments", text))
         yield from place.value("meta", turn.meta)
         yield from place.value("usage", turn.usage)
         yield from place.text("model", turn.model)
@@ -100,23 +99,6 @@ class Withholding:
         yield from place.json("meta", turn.facts.meta_json)
 
 
-def _arguments(call: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the arguments of a call that are JSON text."""
-    for holder in (call, call.get("function")):
-        if isinstance(holder, Mapping):
-            yield from (holder[key] for key in ("arguments", "input") if isinstance(holder.get(key), str))
-
-
-def _call_without(call: Mapping[str, Any], detector: Detector) -> Any:
-    made = dict(call)
-    for key in ("arguments", "input"):
-        if isinstance(made.get(key), str):
-            made[key] = redact_json(made[key], detector)
-    if isinstance(made.get("function"), Mapping):
-        made["function"] = _call_without(made["function"], detector)
-    return redact_value(made, detector)
-
-
 def without_secrets(turn: SourceTurn, detector: Detector) -> SourceTurn:
     """Return a turn with a mark in the place of each secret; who says it, and the ids of its records, stay."""
     summary = turn.compaction
@@ -125,7 +107,7 @@ def without_secrets(turn: SourceTurn, detector: Detector) -> SourceTurn:
     return replace(
         turn,
         pieces=tuple(Piece(piece.source_id, redact_value(piece.content, detector)) for piece in turn.pieces),
-        tool_calls=tuple(_call_without(call, detector) for call in turn.tool_calls),
+        tool_calls=tuple(redact_value(call, detector) for call in turn.tool_calls),
         meta=redact_value(turn.meta, detector),
         usage=redact_value(turn.usage, detector),
         model=turn.model and redact(turn.model, detector),

@@ -290,7 +290,9 @@ class Lifecycle:
             ends_by=None,
         )
         deed = self.deed(by, now)
-        prompt = None if system is None else new_prompt(record.id, validate.text(system, "system"), 1, 0, deed.by_iri)
+        workspace, prompt = self.repository.workspace, None
+        if system is not None:
+            prompt = new_prompt(workspace, record.id, validate.text(system, "system"), 1, 0, by_iri=deed.by_iri)
         with self.step(set(), deed) as step:
             if record.spawned_by is not None:
                 step.only_under(record.spawned_by, "active", inherits=inherits)

@@ -100,7 +100,7 @@ def _import(
         raise InvalidInput(
             f"{path} is no state folder of OpenClaw: it has no agents/AGENT/sessions/{files.STORE}, and is none itself"
         )
-    withholding = Withholding(out=redact_secrets)
+    withholding = Withholding(out=redact_secrets or repository.workspace.scan == "redact")
     began = importing(repository, FORMAT, by)
     return _FolderImport(repository, layout, progress, withholding, began, allow_outside=allow_outside).run()
 
