@@ -64,6 +64,7 @@ _FIXED: Final = {
             "gemini-cli",
             "chatgpt",
             "swe-agent",
+            "mini-swe-agent",
             "inspect",
             "atif",
             "langfuse",

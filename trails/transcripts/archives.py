@@ -65,7 +65,7 @@ class Archive:
             raise zipfile.BadZipFile(f"{name} is encrypted")
         most = min(self._left, max(_FREE, unpacking.limit(member.compress_size)))
         if member.compress_type == _ZSTD:
-            data = _unpacked(self._packed(member), most)
+            data = unzstd(self._packed(member), most)
             if zlib.crc32(data) != member.CRC:
                 raise zipfile.BadZipFile(f"{name} does not have the checksum that the archive names")
         else:
@@ -90,12 +90,13 @@ def names_in(data: bytes | IO[bytes]) -> list[str] | None:
         return None
 
 
-def _unpacked(data: bytes, most: int) -> bytes:
+def unzstd(data: bytes, most: int) -> bytes:
+    """Return what zstd's frames unpack to, if that is no more than some bytes; raises as `Archive.read` does."""
     try:
         zstandard = import_module("zstandard")
     except ImportError as error:
         raise InvalidInput(
-            "its members are compressed with zstd, which needs the package `zstandard`: pip install 'trails[inspect]'"
+            "it is compressed with zstd, which needs the package `zstandard`: pip install 'trails[inspect]'"
         ) from error
     reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(data, read_across_frames=True)
     try:

@@ -3,10 +3,12 @@
     <state>/agents/<agent>/sessions/sessions.json                       the entries, by session key
     <state>/agents/<agent>/sessions/<session id>.jsonl                  transcripts, as pi writes them
     <state>/agents/<agent>/sessions/<session id>-topic-<topic>.jsonl    a topic's own transcript
+    <state>/agents/<agent>/agent/openclaw-agent.sqlite                  entries and transcripts since 2026.8 (`database.py`)
     <state>/subagents/runs.json                                         the sub-agents' runs
 
 A session's id here is made of its agent and its file's name: nothing else tells apart a session and its topics, which
-may all have the same id in their headers.
+may all have the same id in their headers. A transcript of the database has its session's id for that name. Where a file has
+a transcript or an entry too, the database counts.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from trails import keys, validate
 from trails.errors import InvalidInput
 from trails.plumbing import imports
 from trails.records.acts import SourceFile
-from trails.transcripts import jsonl
+from trails.transcripts import databases, jsonl
+from trails.transcripts.openclaw import database
 from trails.transcripts.pi import session_file
 from trails.transcripts.report import FileProblem
 from trails.transcripts.source import Problem, SourceSession, Transcript
@@ -86,6 +89,8 @@ class AgentFolder:
     state: Path | None = None
     """The state folder that it stands in, where that was named too."""
     only_named: bool = False
+    database: Path | None = None
+    """Its database, where there is one; it may hold no transcripts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,24 +107,59 @@ def find(path: Path) -> FolderLayout | None:
     None for any other path.
     """
     if path.is_file():
-        if path.name == STORE:
-            return FolderLayout((AgentFolder(_agent_of(path.parent), path.parent, only_named=True),))
-        return FolderLayout(runs=path.resolve()) if path.name == RUNS else None
-    if (path / STORE).is_file():
-        return FolderLayout((AgentFolder(_agent_of(path), path),))
-    if (path / "sessions" / STORE).is_file():
-        return FolderLayout((AgentFolder(_agent_of(path / "sessions"), path / "sessions"),))
+        return _of_file(path)
+    if (agent := _of_agent(path)) is not None:
+        return FolderLayout((agent,))
     for agents, state in ((path / "agents", path), (path, path.parent)):
         found = tuple(
-            AgentFolder(folder.parent.name, folder, state)
-            for folder in sorted(agents.glob("*/sessions"))
-            if folder.is_dir() and ((folder / STORE).is_file() or (state == path and any(folder.glob(f"*{_ENDING}"))))
+            AgentFolder(agent.name, agent / "sessions", state, database=_database_of(agent))
+            for agent in sorted(agents.glob("*"))
+            if _database_of(agent) is not None or _has_sessions(agent / "sessions", loose=state == path)
         )
         if found:
             runs = _runs_of(path) if state == path else None
             return FolderLayout(found, runs)
     runs = _runs_of(path, only=True)
     return None if runs is None else FolderLayout(runs=runs)
+
+
+def _of_file(path: Path) -> FolderLayout | None:
+    if path.name == STORE:
+        return FolderLayout((AgentFolder(_agent_of(path.parent), path.parent, only_named=True),))
+    if path.name == RUNS:
+        return FolderLayout(runs=path.resolve())
+    agent = _of_database(path)
+    return None if agent is None else FolderLayout((agent,))
+
+
+def _of_agent(path: Path) -> AgentFolder | None:
+    """Return the agent whose folder a path is: its own, its `sessions`, or its `agent`, where its database stands."""
+    if (path / STORE).is_file():
+        return AgentFolder(_agent_of(path), path, database=_database_of(path.resolve().parent))
+    sessions, held = path / "sessions", _database_of(path)
+    if (sessions / STORE).is_file() or held is not None:
+        return AgentFolder(_agent_of(sessions), sessions, database=held)
+    return _of_database(path / database.NAME) if (path / database.NAME).is_file() else None
+
+
+def _database_of(agent: Path) -> Path | None:
+    file = agent / "agent" / database.NAME
+    return file if file.is_file() else None
+
+
+def _has_sessions(folder: Path, *, loose: bool) -> bool:
+    """Tell whether a folder has entries, or, with `loose`, transcripts."""
+    return folder.is_dir() and ((folder / STORE).is_file() or (loose and any(folder.glob(f"*{_ENDING}"))))
+
+
+def _of_database(path: Path) -> AgentFolder | None:
+    """Return the agent that a file is the database of, told by its tables; None for any other."""
+    with path.open("rb") as file:
+        if not databases.is_one(file.read(len(databases.SIGNATURE))) or not database.holds(databases.tables_in(file)):
+            return None
+    with databases.opened(path) as found:
+        agent = database.agent_of(path.resolve(), found)
+    return AgentFolder(agent, path.parent / "sessions", database=path)
 
 
 def _agent_of(sessions: Path) -> str:
@@ -147,6 +187,8 @@ class Named:
     session_id: str
     stem: str = ""
     """The name of its transcript, without the ending."""
+    file: Path = Path()
+    """Where it stands."""
 
     @property
     def updated(self) -> float:
@@ -174,8 +216,10 @@ class Folder:
 
     def holds(self, file: Path) -> bool:
         """Tell whether a file lies in the folder that was named (the state folder, or this one), links followed."""
-        root = (self.place.state or self.place.folder).resolve()
-        return file.resolve().is_relative_to(root)
+        root = self.place.state or self.place.folder
+        if file == self.place.database:  # it was named with its agent, or by itself
+            root = file.parent
+        return file.resolve().is_relative_to(root.resolve())
 
     def may_read(self, file: Path) -> bool:
         """Tell whether a file is inside, or any may be read."""
@@ -213,12 +257,20 @@ def read_folder(place: AgentFolder, *, allow_outside: bool = False) -> Folder:
     `allow_outside`; what they hold is never shown in a problem or a note.
     """
     folder = Folder(place, allow_outside)
+    if place.database is not None:
+        _read_database(folder, place.database)
     _read_entries(folder)
-    files = {} if place.only_named else dict(_transcripts(folder))
+    files = {} if place.only_named or not place.folder.is_dir() else dict(_transcripts(folder))
     for named in folder.named:
-        _place(named, folder, files)
+        if named.session_id in folder.sessions and not named.stem:
+            named.stem = named.session_id
+        elif not named.stem:
+            _place(named, folder, files)
     for stem, file in files.items():
-        _read_transcript(folder, stem, file)
+        if stem in folder.sessions:
+            folder.notes.append(f"{shown_path(file)}: the database has this transcript too, and counts")
+        else:
+            _read_transcript(folder, stem, file)
     for named in folder.named:
         if named.stem not in folder.sessions or _META_MISSING in folder.sessions[named.stem].meta[META]:
             _stand_in(folder, named, is_there=named.stem in files)
@@ -228,7 +280,8 @@ def read_folder(place: AgentFolder, *, allow_outside: bool = False) -> Folder:
 def _read_entries(folder: Folder) -> None:
     file = folder.store_file
     if not file.is_file():
-        folder.notes.append(f"{shown_path(file)} is not there: transcripts only")
+        if not folder.named:
+            folder.notes.append(f"{shown_path(file)} is not there: transcripts only")
         return
     if not folder.may_read(file):
         folder.refuse(file, f"{BARRED}; none of its entries was imported")
@@ -237,14 +290,66 @@ def _read_entries(folder: Folder) -> None:
     if isinstance(found, Problem):
         folder.refuse(file, f"{found.reason}; none of its entries was imported")
         return
+    known, repeated = {named.raw for named in folder.named}, 0
     for raw, entry in found.items():
-        try:
-            folder.named.append(_named(raw, entry, folder.place.agent))
-        except InvalidInput as error:
-            folder.refuse(file, f"the entry {raw!r} {error}", str(entry)[:200] if folder.holds(file) else "")
+        if raw in known:
+            repeated += 1
+        else:
+            _add_entry(folder, file, raw, entry)
+    if repeated:
+        folder.notes.append(f"{shown_path(file)}: the database has {repeated} of its entries too, and counts")
 
 
-def _named(raw: str, entry: Any, agent: str) -> Named:
+def _add_entry(folder: Folder, file: Path, raw: str, entry: Any) -> None:
+    try:
+        folder.named.append(_named(raw, entry, folder.place.agent, file))
+    except InvalidInput as error:
+        folder.refuse(file, f"the entry {raw!r} {error}", str(entry)[:200] if folder.holds(file) else "")
+
+
+def _read_database(folder: Folder, file: Path) -> None:
+    """Read the entries and the transcripts of a database; one that has none, as before 2026.8, says nothing."""
+    if not folder.may_read(file):
+        folder.refuse(file, f"{BARRED}; it was not read")
+        return
+    try:
+        with databases.opened(file, file.name) as found:
+            if not database.holds(found.tables):
+                return
+            folder.read |= found.files
+            for key, _, entry in database.entries(found):
+                if isinstance(entry, str):
+                    folder.refuse(file, f"the entry {key!r} {entry}")
+                else:
+                    _add_entry(folder, file, key, entry)
+            for stored in database.transcripts(found):
+                _read_stored(folder, file, stored, tuple(found.files))
+    except InvalidInput as error:
+        folder.refuse(file, f"{error}; what could be read of it came in")
+
+
+def _read_stored(folder: Folder, file: Path, stored: database.Stored, names: tuple[str, ...]) -> None:
+    """Read one transcript of a database, by the rules of a session file."""
+    for problem in stored.problems:
+        folder.refuse(file, problem)
+    if not is_plain_name(stored.session_id):
+        folder.refuse(file, f"the session {stored.session_id[:80]!r} has an id that cannot be the name of a file")
+        return
+    read = session_file.parse([(stored.session_id, stored.lines)])
+    named = replace(
+        read,
+        notes=tuple(f"session {stored.session_id}: {note}" for note in read.notes),
+        problems=tuple(replace(each, reason=f"session {stored.session_id}: {each.reason}") for each in read.problems),
+    )
+    _tell(folder, file, named)
+    folder.transcripts.append(replace(read, sessions=(), problems=(), notes=()))
+    for session in read.sessions:
+        made = replace(_as_agents(session, stored.session_id, folder), files=names)
+        noted = {**made.meta[META], "window": stored.window} if stored.window else made.meta[META]
+        folder.sessions[stored.session_id] = replace(made, meta={**made.meta, META: noted})
+
+
+def _named(raw: str, entry: Any, agent: str, file: Path) -> Named:
     """Return an entry, or raise `InvalidInput` saying why it is none."""
     if not isinstance(entry, dict):
         raise InvalidInput("is not an object")
@@ -258,7 +363,7 @@ def _named(raw: str, entry: Any, agent: str) -> Named:
         raise InvalidInput("has no sessionId")
     if not is_plain_name(session_id):
         raise InvalidInput("has a sessionId that cannot be the name of a file")
-    return Named(raw, key, entry, session_id)
+    return Named(raw, key, entry, session_id, file=file)
 
 
 def is_plain_name(name: str) -> bool:
@@ -412,7 +517,7 @@ def _stand_in(folder: Folder, named: Named, *, is_there: bool) -> None:
     if named.stem in folder.barred and not is_there:
         what = f"{BARRED}; it was not read"
     name = f"{named.stem}{_ENDING}"
-    folder.refuse(folder.store_file, f"the entry {named.raw!r}: its transcript {name} {what}; the entry is kept")
+    folder.refuse(named.file, f"the entry {named.raw!r}: its transcript {name} {what}; the entry is kept")
     if named.stem in folder.sessions:
         return
     noted = {"agent": folder.place.agent, _META_MISSING: True, **_raw_key(folder, named.stem)}
@@ -430,7 +535,9 @@ def linked(sessions: Mapping[str, SourceSession]) -> list[SourceSession]:
 
 
 def _parent(session: SourceSession, sessions: Mapping[str, SourceSession], by_id: Mapping[str, str]) -> str | None:
-    told = session.meta.get("parentSession", session.meta.get("branchedFrom"))
+    window = session.meta[META].get("window", {})
+    forked = window.get("previous_session_id") if window.get("reason") in ("fork", "rewind") else None
+    told = session.meta.get("parentSession", session.meta.get("branchedFrom", forked))
     if not isinstance(told, str) or not told:
         return None
     name = PurePosixPath(PureWindowsPath(told).as_posix()).name.removesuffix(_ENDING)

@@ -136,10 +136,10 @@ class _FolderImport:
             self._tell(done, total, folder.place.agent)
             self._sessions(folder)
         kept, lost = _without_rivals(folders)
-        for folder, named, rival in lost:
+        for _, named, rival in lost:
             what = "key" if named.key == rival.key else "key or transcript"
             self._problem(
-                folder.store_file,
+                named.file,
                 f"the entry {named.raw!r} was not imported: {rival.raw!r} of the session {rival.session_id!r} has the same "
                 f"{what} and is later",
             )
@@ -204,7 +204,7 @@ class _FolderImport:
         report = merge(self._repository, whole, file=where, redact_secrets=self._withholding.out, read=read)
         report.problems = [*folder.problems, *report.problems]
         report.notes = [*folder.notes, *report.notes]
-        report.files = len(folder.transcripts) + folder.store_file.is_file()
+        report.files = len(folder.read) + folder.store_file.is_file()
         self._report.add(report)
 
     def _fill_in(self, source: SourceSession) -> None:
@@ -234,7 +234,7 @@ class _FolderImport:
     # --- entries
 
     def _entry(self, folder: Folder, named: Named) -> None:
-        file, where = folder.store_file, f"the entry {named.raw!r}"
+        file, where = named.file, f"the entry {named.raw!r}"
         self._count("entry")
         try:
             session = self._session_of(folder, named)
@@ -284,7 +284,7 @@ class _FolderImport:
         except (TrailsError, ValueError) as error:
             said = f"{spawner!r}, which spawned it, cannot be looked up: {error}"
         if said is not None:
-            self._problem(folder.store_file, f"the entry {named.raw!r}: {said}")
+            self._problem(named.file, f"the entry {named.raw!r}: {said}")
 
     # --- runs
 
