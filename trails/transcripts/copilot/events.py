@@ -233,9 +233,9 @@ class _Log:
 
     def _wait(self, line: int, agent: _Agent, event: _Json) -> None:
         kept = {key: value for key, value in event.items() if key != "parentId"}
-        data = kept.get("data")
-        is_prompt = kept.get("type") == "system.message" and isinstance(data, dict)
-        if is_prompt and text_of(data.get("content")) in self.prompts:  # it says the same as before
+        data = mapping(kept.get("data"))
+        is_repeated = kept.get("type") == "system.message" and (text_of(data.get("content")) or "") in self.prompts
+        if is_repeated:
             kept["data"] = {key: value for key, value in data.items() if key != "content"}
         if self.reading.meta(line, {"event": kept}):
             agent.waiting.append(kept)

@@ -89,10 +89,10 @@ def _turn(own: str, message: Mapping[str, Any]) -> SourceTurn | None:
     is_answer = role == "tool" and checked.name(answers) is not None
     if answers is not None and not is_answer:
         left["tool_call_id"] = answers
-    is_plain = isinstance(content, str) and not calls
+    plain = content if isinstance(content, str) and not calls else None
     return SourceTurn(
         role=role,
-        pieces=(Piece(own, content if is_plain else tuple(parts) or ""),),
+        pieces=(Piece(own, plain if plain is not None else tuple(parts) or ""),),
         tool_call_id=answers if is_answer else None,
         meta={META: left} if left else {},
     )
