@@ -70,7 +70,7 @@ _FIXED: Final = {
             "langfuse",
             "otel",
         ),
-        *("opencode", "messages", "openclaw", "nquads", "trig"),
+        *("cline", "opencode", "messages", "openclaw", "nquads", "trig"),
         "prov",
     ),
     "export-format": ("pi", "openclaw", "nquads", "trig", "html", "messages", "inspect", "atif", "parquet"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from trails.transcripts import atif, chatgpt, gemini, langfuse, messages, mini_swe_agent, swe_agent
+from trails.transcripts import atif, chatgpt, cline, gemini, langfuse, messages, mini_swe_agent, swe_agent
 from trails.transcripts.claude_code import projects
 from trails.transcripts.codex import rollout
 from trails.transcripts.copilot import events
@@ -54,6 +54,7 @@ TRANSCRIPTS: Final = (
     Format("atif", atif.sniff, atif.find_files, atif.parse),
     Format("langfuse", langfuse.sniff, langfuse.find_files, langfuse.parse),
     Format("otel", otlp.sniff, otlp.find_files, otlp.parse),
+    Format("cline", cline.sniff, cline.find_files, cline.parse),
     Format(
         "opencode",
         opencode_storage.sniff,

@@ -6,12 +6,10 @@ place. `timeline` is what a user was shown. It repeats them: what it says beyond
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from trails.transcripts import checked, jsonl, outline
+from trails.transcripts import checked, duplicates, jsonl, outline
 from trails.transcripts.checked import Reading
 from trails.transcripts.source import Piece, Problem, SourceSession, SourceTurn
 
@@ -19,8 +17,6 @@ SOURCE: Final = "copilot-cli"
 META: Final = "copilot"
 _OWN: Final = frozenset({"sessionId", "startTime", "chatMessages", "timeline"})
 _MESSAGE_OWN: Final = frozenset({"role", "content", "tool_calls", "tool_call_id"})
-_LONG: Final = 20
-"""Characters of a text from which on it is looked for among the messages."""
 
 
 def sniff(head: bytes) -> bool:
@@ -50,7 +46,7 @@ def read(name: str, data: bytes) -> Reading:
         else:
             turns.append(turn)
     meta = {key: value for key, value in held.items() if key not in _OWN}
-    if left := _beyond(held.get("timeline"), json.dumps(messages, ensure_ascii=False)):
+    if left := duplicates.with_more(held.get("timeline"), messages):
         if turns:
             turns[-1] = _with(turns[-1], left)
         else:
@@ -110,26 +106,6 @@ def _call(call: object) -> dict[str, Any] | None:
         parsed = jsonl.read_object(b'{"it":' + arguments.encode("utf-8", errors="replace") + b"}")
         arguments = parsed["it"] if isinstance(parsed, dict) and set(parsed) == {"it"} else arguments
     return {"type": "tool_use", "id": own, "name": tool, "input": arguments}
-
-
-def _beyond(timeline: object, said: str) -> list[Any]:
-    """Return the entries of a timeline in which a text stands that no message has."""
-    entries = timeline if isinstance(timeline, list) else [] if timeline is None else [timeline]
-    return [each for each in entries if any(not _is_in(text, said) for text in _texts(each))]
-
-
-def _is_in(text: str, said: str) -> bool:
-    quoted = json.dumps(text, ensure_ascii=False)[1:-1]
-    return len(text) < _LONG or quoted in said or json.dumps(quoted, ensure_ascii=False)[1:-1] in said
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        if not re.fullmatch(r"[0-9TZ:.+-]+", value):  # a time
-            yield value
-    elif isinstance(value, Mapping | list):
-        for each in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(each)
 
 
 def _with(turn: SourceTurn, timeline: list[Any]) -> SourceTurn:
