@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Installs these sources with what they need: $(1) says which of it, or LOCK. Hashes cannot be asked of a folder, so that
 # the sources come by themselves after what is locked, built with what is installed then.
-install = $(if $(LOCK),$(PIP) install $(PIP_FLAGS) --require-hashes -r "$(LOCK)" && $(PIP) install --no-deps --no-build-isolation -e .,$(PIP) install $(PIP_FLAGS) $(1) -e .)
+install = $(if $(LOCK),$(PIP) install $(PIP_FLAGS) --require-hashes -r "$(LOCK)" && $(PIP) install --no-deps --no-build-isolation -e .,$(PIP) install $(PIP_FLAGS) $(1) -e '.[prices]')
 # What tries the engine's promises for minutes says nothing about how the package was built: not repeated for the wheel.
 ENGINE_TESTS := $(addprefix tests/,$(addprefix whole/test_,$(addsuffix .py,concurrency crashes interrupts malformed power_cuts races soak)) \
   $(addprefix store/test_,$(addsuffix .py,commit_log faults locks staging)) plumbing/test_tampering.py session/test_state_machine.py)

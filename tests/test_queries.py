@@ -167,9 +167,9 @@ ANSWERS: list[Answer] = [
         {},
         "session calls input output cache_read cache_write cost",
         [
-            ("dinner", 1, 30, 9, 0, 0, Decimal("0.02")),
-            ("plan", 2, 30, 12, 4, 0, Decimal("0.01")),
-            ("tail", 1, 1, 1, 0, 0, 0),
+            ("dinner", 1, 30, 9, None, None, Decimal("0.02")),
+            ("plan", 2, 30, 12, 4, None, Decimal("0.01")),
+            ("tail", 1, 1, 1, None, None, None),
         ],
     ),
     ("token-usage-by-session", {"session": "tail"}, "session calls input", [("tail", 1, 1)]),
@@ -178,8 +178,8 @@ ANSWERS: list[Answer] = [
         {},
         "model calls input output cache_read cache_write cost",
         [
-            ("m-1", 2, 30, 12, 4, 0, Decimal("0.01")),
-            ("m-2", 2, 31, 10, 0, 0, Decimal("0.02")),
+            ("m-1", 2, 30, 12, 4, None, Decimal("0.01")),
+            ("m-2", 2, 31, 10, None, None, Decimal("0.02")),
         ],
     ),
     (

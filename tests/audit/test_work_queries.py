@@ -133,9 +133,9 @@ SHOP: list[Answer] = [
 CLOCK: list[Answer] = [
     # over a leap day, over the turn of a century, and three calls that nobody timed; copies and picks are no calls
     ("model-time", {}, "principal provider model calls timed seconds input output cost", [
-        ("principal:ann", "", "big", 1, 0, 0, 0, 0, 0),
+        ("principal:ann", "", "big", 1, 0, 0, None, None, None),
         ("principal:ann", "acme", "big", 2, 2, Decimal(86_460 + 172_800), 7, 2, Decimal("0.5")),
-        ("principal:ben", "", "small", 1, 0, 0, 4, 0, 0),
+        ("principal:ben", "", "small", 1, 0, 0, 4, None, None),
     ]),
     ("model-time", {"principal": "ben"}, "model calls", [("small", 1)]),
     ("model-time", {"principal": "cat"}, "model", []),
@@ -495,12 +495,13 @@ def test_the_time_of_model_calls_adds_up_for_whom_they_were_made(drawn: list[Pla
                     first[digest or turn.digest] = (who, made)
         expected: dict[tuple[str, str, str], list[Any]] = {}
         for who, made in first.values():
-            sums = expected.setdefault(who, [0, 0, timedelta(0), 0])
+            sums = expected.setdefault(who, [0, 0, timedelta(0), None])
             sums[0] += 1
             if made.call is not None and made.call.started is not None and made.call.ended is not None:
                 sums[1] += 1
                 sums[2] += made.call.ended - made.call.started
-            sums[3] += made.usage.get("input_tokens", 0)
+            if "input_tokens" in made.usage:
+                sums[3] = (sums[3] or 0) + made.usage["input_tokens"]
         rows = plain.asked("model-time")
         found = {
             (r["principal"], r["provider"], r["model"]): [r["calls"], r["timed"], seconds(r["seconds"]), r["input"]]

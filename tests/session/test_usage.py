@@ -87,7 +87,15 @@ def test_what_an_imported_transcript_tells_is_kept_and_left_out_of_the_totals(st
     ]
     imported(store, *told)
     assert [turn.usage for turn in store.load("s").turns[1:]] == told
-    row = {"model": "m", "calls": 3, "input": 7, "output": 2, "cache_read": 0, "cache_write": 0, "cost": Decimal("0.5")}
+    row = {
+        "model": "m",
+        "calls": 3,
+        "input": 7,
+        "output": 2,
+        "cache_read": None,
+        "cache_write": None,
+        "cost": Decimal("0.5"),
+    }
     assert store.query("token-usage-by-model").to_dicts() == [row]  # type: ignore[union-attr] # a SELECT
     (priced,) = store.query("cost").to_dicts()  # type: ignore[union-attr] # a SELECT
     assert (priced["calls"], priced["unpriced"], priced["cost"]) == (3, 2, Decimal("0.5"))

@@ -77,8 +77,8 @@ def cost(*, prices: Path | None, **options: Any) -> None:
     """Add up what model calls cost, by model, day or project.
 
     Or by principal or session. A call costs what its source reported; else what a price table says, which gives for each
-    model what a million tokens cost, as in {"m-1": {"input": 3, "output": 15}}. Trails has no prices of its own: they
-    would be out of date. A call that neither reports its cost nor has a price is in no sum, and is counted as unpriced.
+    model what a million tokens cost, as in {"m-1": {"input": 3, "output": 15}}; else what the package genai-prices knows,
+    in US dollars, where that is installed. A call without any of these is in no sum, and is counted as unpriced.
     """
     with open_store(reading=True) as store:
         found = store.cost(prices=prices, **_asked(options))
@@ -86,7 +86,14 @@ def cost(*, prices: Path | None, **options: Any) -> None:
     if found.total.unpriced:
         models = found.total.unpriced_models
         named = ", ".join(models[:_NAMED]) + (f" and {len(models) - _NAMED} more" if len(models) > _NAMED else "")
-        note(f"{count(found.total.unpriced, 'call')} without a price, in no sum: {named}; --prices FILE gives one")
+        note(f"{count(found.total.unpriced, 'call')} without a price, in no sum: {named}; {_remedy()}")
+
+
+def _remedy() -> str:
+    from trails.plumbing import price_package
+
+    own = "--prices FILE gives one"
+    return own if price_package.is_installed() else f'{own}, `pip install "trails[prices]"` those of known models'
 
 
 def _asked(options: dict[str, Any]) -> dict[str, Any]:

@@ -253,14 +253,16 @@ def _parts(*texts: str | None) -> Iterator[str]:
     return (text for text in texts if text)
 
 
-def short_number(number: int) -> str:
-    """Return a number in at most five characters.
+def short_number(number: int | None) -> str:
+    """Return a number in at most five characters; a dash where it is not known.
 
-    >>> [short_number(number) for number in (0, 999, 12_345, 1_250_000)]
-    ['-', '999', '12.3k', '1.2M']
+    >>> [short_number(number) for number in (None, 0, 999, 12_345, 1_250_000)]
+    ['-', '0', '999', '12.3k', '1.2M']
     """
+    if number is None:
+        return "-"
     if number < 1000:
-        return str(number) if number else "-"
+        return str(number)
     for size, unit in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (1000, "k")):
         if number >= size:
             value = number / size

@@ -25,12 +25,16 @@ _NEAR: Final = 200
 _Terms = Mapping[str, Sequence[ox.NamedNode | ox.Literal] | None]
 
 
+_Tokens = tuple[int | None, int | None, int | None, int | None]
+"""Input, output, read from and written to the provider's cache; None for what no call reported."""
+
+
 class _Group(NamedTuple):
     """Calls that are added up together: those in one group that report the same cost."""
 
     key: tuple[str, ...]
     calls: int
-    tokens: tuple[int, int, int, int]
+    tokens: _Tokens
     cost: float | None
     timed: int
     took: int
@@ -43,7 +47,7 @@ class _Question:
 
     by: tuple[str, ...]
     """Columns of `calls`."""
-    columns: Callable[[_Sum], tuple[ox.Literal, ...]]
+    columns: Callable[[_Sum], tuple[ox.Literal | None, ...]]
     parameter: str | None = None
     """The parameter that holds the first of what is grouped by to some values."""
     of_all: frozenset[str] = frozenset()
@@ -54,14 +58,14 @@ class _Question:
 class _Sum:
     calls: int = 0
     unpriced: int = 0
-    tokens: tuple[int, int, int, int] = (0, 0, 0, 0)
+    tokens: _Tokens = (None, None, None, None)
     cost: Decimal | None = None
     timed: int = 0
     took: int = 0
 
     def add(self, found: _Group) -> None:
         self.calls += found.calls
-        read, written, cached, caches = (a + b for a, b in zip(self.tokens, found.tokens, strict=True))
+        read, written, cached, caches = map(_plus, self.tokens, found.tokens)
         self.tokens = read, written, cached, caches
         self.timed += found.timed
         self.took += found.took
@@ -71,10 +75,10 @@ class _Sum:
             spent = EXACT.multiply(found.calls, Decimal(repr(found.cost)))
             self.cost = spent if self.cost is None else EXACT.add(self.cost, spent)
 
-    def price(self) -> ox.Literal:
-        """Return the sum of the costs as the engine gives it: a whole number where none was reported."""
+    def price(self) -> ox.Literal | None:
+        """Return the sum of the costs as the engine gives it; None where none was reported."""
         if self.cost is None:
-            return vocab.integer(0)
+            return None
         return ox.Literal(validate.decimal(self.cost), datatype=vocab.DECIMAL)
 
     def seconds(self) -> ox.Literal:
@@ -84,16 +88,24 @@ class _Sum:
         return ox.Literal(validate.decimal(EXACT.scaleb(Decimal(self.took), -6)), datatype=vocab.DECIMAL)
 
 
-def _used(found: _Sum) -> tuple[ox.Literal, ...]:
-    return vocab.integer(found.calls), *map(vocab.integer, found.tokens), found.price()
+def _plus(left: int | None, right: int | None) -> int | None:
+    return left if right is None else right if left is None else left + right
 
 
-def _paid(found: _Sum) -> tuple[ox.Literal, ...]:
+def _count(tokens: int | None) -> ox.Literal | None:
+    return None if tokens is None else vocab.integer(tokens)
+
+
+def _used(found: _Sum) -> tuple[ox.Literal | None, ...]:
+    return vocab.integer(found.calls), *map(_count, found.tokens), found.price()
+
+
+def _paid(found: _Sum) -> tuple[ox.Literal | None, ...]:
     return vocab.integer(found.calls), vocab.integer(found.unpriced), found.price()
 
 
-def _lasted(found: _Sum) -> tuple[ox.Literal, ...]:
-    spent = map(vocab.integer, found.tokens[:2])
+def _lasted(found: _Sum) -> tuple[ox.Literal | None, ...]:
+    spent = map(_count, found.tokens[:2])
     return vocab.integer(found.calls), vocab.integer(found.timed), found.seconds(), *spent, found.price()
 
 
@@ -174,8 +186,8 @@ _MUCH: Final = (
     " WHERE max(ifnull(input, 0), ifnull(output, 0), ifnull(cache_read, 0), ifnull(cache_write, 0)) >= ?{scope} LIMIT 1"
 )
 _ONCE: Final = (
-    "SELECT {by}, count(*), ifnull(sum(input), 0), ifnull(sum(output), 0), ifnull(sum(cache_read), 0),"
-    " ifnull(sum(cache_write), 0), count(ended - began), ifnull(sum(ended - began), 0), cost FROM calls"
+    "SELECT {by}, count(*), sum(input), sum(output), sum(cache_read), sum(cache_write),"
+    " count(ended - began), ifnull(sum(ended - began), 0), cost FROM calls"
     " WHERE counts AND digest NOT IN (SELECT digest FROM calls WHERE NOT counts){scope} GROUP BY {by}, cost"
 )
 _AGAIN: Final = (
@@ -208,7 +220,7 @@ def _told_again(told_again: Iterable[Mapping[str, Any]], asked: _Question) -> It
         told = list(rows)
         first = [each for each in told if each["rank"] == told[0]["rank"]]
         key = tuple(_least(by, [each[by] for each in (told if by in asked.of_all else first)]) for by in asked.by)
-        read, written, cached, caches = (min(each[name] or 0 for each in told) for name in _TOKENS)
+        read, written, cached, caches = (_told_least([each[name] for each in told]) for name in _TOKENS)
         costs = [each["cost"] for each in told]
         is_told = any(cost is not None for cost in costs)
         cost = min(cost or 0.0 for cost in costs) if is_told else None
@@ -217,6 +229,11 @@ def _told_again(told_again: Iterable[Mapping[str, Any]], asked: _Question) -> It
         yield _Group(
             key, 1, (read, written, cached, caches), cost, int(is_timed), (ended or 0) - (began or 0) if is_timed else 0
         )
+
+
+def _told_least(counts: Sequence[int | None]) -> int | None:
+    """Return the least of some counts, as the queries find it: one that is not told is 0 where another is."""
+    return None if all(each is None for each in counts) else min(each or 0 for each in counts)
 
 
 def _least(by: str, parts: Sequence[str]) -> str:

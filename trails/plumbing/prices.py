@@ -12,12 +12,15 @@ from typing import Any, Final
 from trails.errors import InvalidInput
 from trails.files import as_path, in_words, read_whole
 from trails.model import Value
+from trails.usage import Counts
 
 ENVIRONMENT: Final = "TRAILS_PRICES"
 """The variable of the environment that names the file of the price table that is used where none is given."""
 _MILLION: Final = 1_000_000
 _MOST: Final = 1 << 20
-_FIELDS: Final = ("input", "output", "cache_read", "cache_write")
+_FIELDS: Final = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
+_WRITE_5M: Final = "cache_write_5m"
+"""Another name for `cache_write`: what a provider writes to its cache, it keeps for five minutes unless it says otherwise."""
 
 
 class Price(Value):
@@ -29,20 +32,27 @@ class Price(Value):
     """Of tokens read from the provider's cache; None: the price of input."""
     cache_write: float | None = None
     """Of tokens written to the provider's cache; None: the price of input."""
-    input_includes_cache: bool = False
-    """Whether the input tokens that are reported count those read from the cache, too, as OpenAI reports them."""
+    cache_write_1h: float | None = None
+    """Of those that the provider keeps in its cache for an hour; None: the price of the others."""
 
-    def of(self, input_tokens: int, output_tokens: int, cache_read: int, cache_write: int) -> float:
-        """Return what so many tokens cost.
+    def of(self, counts: Counts) -> float:
+        """Return what so many tokens cost; a count that is not known adds nothing.
 
-        >>> Price(input=3, output=15).of(1_000_000, 100_000, 0, 0)
-        4.5
+        >>> Price(input=3, output=15, cache_read=0.3).of(Counts(input=1_000_000, cache_read=1_000_000, output=100_000))
+        4.8
         """
-        plain = max(0, input_tokens - cache_read) if self.input_includes_cache else input_tokens
         read = self.input if self.cache_read is None else self.cache_read
         written = self.input if self.cache_write is None else self.cache_write
-        total = plain * self.input + output_tokens * self.output + cache_read * read + cache_write * written
-        return total / _MILLION
+        kept = written if self.cache_write_1h is None else self.cache_write_1h
+        hour = counts.cache_write_1h or 0
+        parts = (
+            ((counts.input or 0), self.input),
+            ((counts.cache_read or 0), read),
+            ((counts.cache_write or 0) - hour, written),
+            (hour, kept),
+            ((counts.output or 0), self.output),
+        )
+        return sum(tokens * price for tokens, price in parts) / _MILLION
 
 
 class Prices(Value):
@@ -70,8 +80,8 @@ def prices_of(given: object) -> Prices:
     """Return a price table from a mapping of models to prices, or from a file of one; `InvalidInput` for anything else.
 
     A file is TOML or JSON, with a table a model: `[models."m-1"]` with `input`, `output`, and optionally `cache_read`,
-    `cache_write` and `input_includes_cache`. None stands for the file that the environment's TRAILS_PRICES names, or for
-    no prices.
+    `cache_write` (or `cache_write_5m`) and `cache_write_1h`. None stands for the file that the environment's TRAILS_PRICES
+    names, or for no prices.
     """
     if given is None:
         named = os.environ.get(ENVIRONMENT)
@@ -108,16 +118,15 @@ def _price(model: str, given: object, where: str) -> Price:
         return given
     if not isinstance(given, Mapping) or not {"input", "output"} <= set(given):
         raise InvalidInput(f"{where}: the price of {model!r} has no `input` and `output`, each for a million tokens")
-    unknown = set(given) - {*_FIELDS, "input_includes_cache"}
+    unknown = set(given) - {*_FIELDS, _WRITE_5M}
     if unknown:
         raise InvalidInput(
             f"{where}: the price of {model!r} says {', '.join(sorted(map(str, unknown)))}, which nothing means"
         )
-    numbers = {name: given[name] for name in _FIELDS if given.get(name) is not None}
+    numbers = {name: given[name] for name in (*_FIELDS, _WRITE_5M) if given.get(name) is not None}
     for name, number in numbers.items():
         if type(number) not in (int, float) or not 0 <= number < float("inf"):
             raise InvalidInput(f"{where}: the price of {model!r} has {number!r} for {name}, which is no amount from 0")
-    includes = given.get("input_includes_cache", False)
-    if type(includes) is not bool:
-        raise InvalidInput(f"{where}: input_includes_cache of {model!r} is true or false, not {includes!r}")
-    return Price(**{name: float(number) for name, number in numbers.items()}, input_includes_cache=includes)
+    if _WRITE_5M in numbers:
+        numbers["cache_write"] = numbers.pop(_WRITE_5M)
+    return Price(**{name: float(number) for name, number in numbers.items()})

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any, Final, NamedTuple, get_args
 
 from trails import tables, validate
 from trails.errors import InvalidInput
+from trails.plumbing import price_package
 from trails.plumbing.index import figures
 from trails.plumbing.index.figures import Asked, By
 from trails.plumbing.index.moments import micros
 from trails.plumbing.index.sidefile import SideFile
-from trails.plumbing.prices import NO_PRICES, Prices
+from trails.plumbing.prices import Prices
 from trails.plumbing.summaries import Wanted, conditions
 from trails.plumbing.workspace import Workspace
 from trails.tables import Kind, PlainTable, Tabular
+from trails.usage import Counts
 
 BY: Final[tuple[By, ...]] = get_args(By)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SLOT: Final = timedelta(microseconds=figures.SLOT)
+_UNKNOWN: Final = Counts()
 _START: Final = date(1970, 1, 1).toordinal()
 
 
@@ -34,18 +40,23 @@ class Row:
     turns: int | None = None
     """Turns, copies of one another counted once; None by model."""
     calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
+    input_tokens: int | None = None
+    """Neither read from the provider's cache nor written to it. All tokens are sums of what is known; None where nothing is."""
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    """Those of the output tokens that are reasoning."""
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
+    """Those of the tokens written to the cache that it keeps for an hour."""
     cost: float | None = None
-    """The sum of all that is known: as reported, and by the price table. None where nothing is known."""
+    """The sum of all that is known: as reported, else by the price table or the package. None where nothing is known."""
     reported: int = 0
     """Calls whose source reported the cost."""
     estimated: int = 0
     """Calls without a reported cost whose model has a price."""
     unpriced: int = 0
-    """Calls that the cost leaves out: neither reported, nor has their model a price."""
+    """Calls that the cost leaves out: their source reported no cost, and no tokens or a model that has no price."""
     unpriced_models: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,7 +66,8 @@ class Row:
 
 _KINDS: Final[Mapping[str, Kind]] = {
     "group": "text", "sessions": "integer", "turns": "integer", "calls": "integer", "input_tokens": "integer",
-    "output_tokens": "integer", "cache_read_tokens": "integer", "cache_write_tokens": "integer", "cost": "number",
+    "output_tokens": "integer", "reasoning_tokens": "integer", "cache_read_tokens": "integer",
+    "cache_write_tokens": "integer", "cache_write_1h_tokens": "integer", "cost": "number",
     "reported": "integer", "estimated": "integer", "unpriced": "integer", "unpriced_models": "names",
 }  # fmt: skip
 
@@ -89,56 +101,82 @@ class Statistics(Sequence[Row], Tabular):
 
 
 class _Calls(NamedTuple):
-    """Calls of one model in one group that all report their cost, or all do not."""
+    """Calls of one model in one group: all report their cost, or cost the same, or nobody knows what they cost."""
 
     group: Any
     model: str
-    is_reported: bool
     calls: int
-    tokens: Sequence[int]
+    counts: Counts
     cost: float | None
+    is_reported: bool
 
 
 @dataclass(slots=True)
 class _Sum:
     calls: int = 0
-    tokens: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
+    counts: Counts = _UNKNOWN
     cost: float | None = None
     reported: int = 0
     estimated: int = 0
     unpriced: int = 0
     unpriced_models: set[str] = field(default_factory=set)
 
-    def add(self, found: _Calls, prices: Prices) -> None:
-        """Add calls of one model that all report their cost, or all do not."""
+    def add(self, found: _Calls) -> None:
+        """Add calls."""
         self.calls += found.calls
-        self.tokens = [a + b for a, b in zip(self.tokens, found.tokens, strict=True)]
-        cost = found.cost
+        self.counts = Counts(*map(_plus, self.counts, found.counts))
+        self.cost = _plus(self.cost, found.cost)
         if found.is_reported:
             self.reported += found.calls
-        elif (price := prices.find(found.model)) is not None:
+        elif found.cost is not None:
             self.estimated += found.calls
-            cost = price.of(*found.tokens)
         else:
             self.unpriced += found.calls
             self.unpriced_models.add(found.model or "(no model)")
-            return
-        self.cost = (self.cost or 0.0) + (cost or 0.0)
 
     def row(self, group: str | None, sessions: int, turns: int | None) -> Row:
         """Return the sums as a row."""
-        read, written, cached, caches = self.tokens
+        counts = self.counts
         return Row(
-            group=group, sessions=sessions, turns=turns, calls=self.calls, input_tokens=read, output_tokens=written,
-            cache_read_tokens=cached, cache_write_tokens=caches, cost=self.cost, reported=self.reported,
-            estimated=self.estimated, unpriced=self.unpriced, unpriced_models=tuple(sorted(self.unpriced_models)),
+            group=group, sessions=sessions, turns=turns, calls=self.calls, input_tokens=counts.input,
+            output_tokens=counts.output, reasoning_tokens=counts.reasoning, cache_read_tokens=counts.cache_read,
+            cache_write_tokens=counts.cache_write, cache_write_1h_tokens=counts.cache_write_1h, cost=self.cost,
+            reported=self.reported, estimated=self.estimated, unpriced=self.unpriced,
+            unpriced_models=tuple(sorted(self.unpriced_models)),
         )  # fmt: skip
 
 
+def _plus(left: Any, right: Any) -> Any:
+    """Return the sum of what is known."""
+    return left if right is None else right if left is None else left + right
+
+
+def _calls(file: SideFile, by: By, asked: Callable[[], Asked], prices: Prices | None) -> Iterator[_Calls]:
+    """Yield all calls with what they cost: as reported, else by the table or the package; without a table as reported only."""
+    by_package = prices is not None and price_package.is_installed()
+    for group, model, is_reported, is_counted, calls, *tokens, cost in figures.calls_by(file, by, asked()):
+        counts = Counts(*tokens)
+        price = None if prices is None or is_reported or not is_counted else prices.find(model)
+        if price is None and by_package and is_counted and not is_reported:
+            continue  # below
+        yield _Calls(group, model, calls, counts, cost if price is None else price.of(counts), bool(is_reported))
+    if not by_package or prices is None:
+        return
+    steps = price_package.steps()
+    for group, model, provider, slot, step, calls, *tokens, _ in figures.unpriced_calls(file, by, asked(), steps):
+        if prices.find(model) is None:
+            counts, when = Counts(*tokens), None if slot is None else _EPOCH + slot * _SLOT
+            price = price_package.price_of(model, provider, when, steps[step - 1] + 1 if step else 0)
+            yield _Calls(group, model, calls, counts, None if price is None else price.of(counts), is_reported=False)
+
+
 def statistics(
-    workspace: Workspace, by: By, wanted: Wanted, *, model: str | None = None, prices: Prices = NO_PRICES
+    workspace: Workspace, by: By, wanted: Wanted, *, model: str | None = None, prices: Prices | None = None
 ) -> Statistics:
-    """Return what was done in the sessions that are wanted; its `since` and `until` are of the turns and calls."""
+    """Return what was done in the sessions that are wanted; its `since` and `until` are of the turns and calls.
+
+    Without `prices` nothing is priced; with a table, also an empty one, calls that it does not know are priced by the package.
+    """
     if by not in BY:
         raise InvalidInput(f"by is one of {', '.join(BY)}, not {by!r}")
     since = None if wanted.since is None else validate.time(wanted.since, "since")
@@ -161,10 +199,9 @@ def statistics(
     def ask(file: SideFile) -> Statistics:
         sums: dict[Any, _Sum] = defaultdict(_Sum)
         whole = _Sum()
-        for group, called, is_reported, calls, *tokens, cost in figures.calls_by(file, by, asked("c")):
-            found = _Calls(group, called, bool(is_reported), calls, tokens, cost)
-            sums[group].add(found, prices)
-            whole.add(found, prices)
+        for found in _calls(file, by, partial(asked, "c"), prices):
+            sums[found.group].add(found)
+            whole.add(found)
         turns = figures.turns_by(file, by, asked("t")) if with_turns else {}
         sessions = {group: found[1] for group, found in turns.items()} if with_turns else {}
         if not with_turns:
@@ -191,4 +228,4 @@ def _shown(by: By, group: Any) -> str | None:
 def _order(by: By) -> Any:
     if by == "day":
         return lambda row: row.group or ""
-    return lambda row: (-row.input_tokens - row.output_tokens, -(row.turns or 0), row.group or "")
+    return lambda row: (-(row.input_tokens or 0) - (row.output_tokens or 0), -(row.turns or 0), row.group or "")

@@ -995,13 +995,14 @@ class Repository(Handle, public=True):
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Statistics:
-        """Return what model calls cost, as `stats` counts them: as reported, else by a price table.
+        """Return what model calls cost, as `stats` counts them: as reported, else by a price table, else by `genai-prices`.
 
         `prices` is a mapping of models to what a million tokens cost, `{"m-1": {"input": 3, "output": 15}}`, or a TOML or
-        JSON file of it; by default the file that the environment's TRAILS_PRICES names. Trails has no prices of its own:
-        they would be out of date. A model's name may end in `*`. Optional are `cache_read`, `cache_write` (else the price
-        of input) and `input_includes_cache`. A call that neither reports its cost nor has a price is in `unpriced`, its
-        model in `unpriced_models`, and in no sum.
+        JSON file of it; by default the file that the environment's TRAILS_PRICES names. A model's name may end in `*`.
+        Optional are `cache_read` and `cache_write` (else the price of input) and `cache_write_1h` (else that of
+        `cache_write`). A model that is not in it has the price that the package `genai-prices` knows, in US dollars, where
+        that is installed (`pip install "trails[prices]"`); nothing is fetched. A call that reports no cost, and no tokens or
+        a model without a price, is in `unpriced`, its model in `unpriced_models`, and in no sum.
 
         Raises `InvalidInput` for prices that are none.
 

@@ -46,6 +46,7 @@ _EXTRAS: Final = {
     "inspect": "zstandard",
     "postgres": "psycopg",
     "secrets": "detect_secrets",
+    "prices": "genai_prices",
 }
 """The package's extras, and the module that each brings."""
 

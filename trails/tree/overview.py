@@ -80,7 +80,7 @@ def overview(store: Repository, session: str | None = None) -> list[Seen]:
         for row in _rows(store, name, {}):
             lasts[row["session"]].append(row["last"])
     usage = _rows(store, "token-usage-by-session", {})
-    tokens = {row["session"]: int(row["input"]) + int(row["output"]) for row in usage}
+    tokens = {row["session"]: (row["input"] or 0) + (row["output"] or 0) for row in usage}
     orphans = {row["session"] for row in _rows(store, "tree-orphans", {})}
     found = [
         Seen(

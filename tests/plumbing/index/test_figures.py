@@ -267,7 +267,7 @@ def _by_model(store: Repository) -> dict[Any, Any]:
             row["output"],
             row["cache_read"],
             row["cache_write"],
-            float(row["cost"]),
+            row["cost"] and float(row["cost"]),
         )
         for row in rows.to_dicts()
     }
@@ -276,7 +276,12 @@ def _by_model(store: Repository) -> dict[Any, Any]:
 def _by_session(store: Repository) -> dict[Any, Any]:
     rows = _over_turns(store, "token-usage-by-session").to_dicts()
     return {
-        trails.iris.session_id(row["session"]): (row["calls"], row["input"], row["output"], float(row["cost"]))
+        trails.iris.session_id(row["session"]): (
+            row["calls"],
+            row["input"],
+            row["output"],
+            row["cost"] and float(row["cost"]),
+        )
         for row in rows
     }
 
@@ -298,13 +303,13 @@ def test_figures_are_those_of_the_catalogues_queries_on_any_store(seed: int) -> 
                 row.output_tokens,
                 row.cache_read_tokens,
                 row.cache_write_tokens,
-                row.cost or 0.0,
+                row.cost,
             )
             for row in store.stats("model")
         }
         assert by_model == _by_model(store)
         assert {
-            row.group: (row.calls, row.input_tokens, row.output_tokens, row.cost or 0.0)
+            row.group: (row.calls, row.input_tokens, row.output_tokens, row.cost)
             for row in store.stats("session")
             if row.calls
         } == _by_session(store)

@@ -483,9 +483,13 @@ def inherited_prompt(figures: SideFile, parent: str | None, below: int) -> str |
 
 By = Literal["day", "model", "project", "principal", "session"]
 _SUMS: Final = (
-    "count(*), sum(ifnull(c.input, 0)), sum(ifnull(c.output, 0)),"
-    " sum(ifnull(c.cache_read, 0)), sum(ifnull(c.cache_write, 0))"
+    "count(*), sum(c.input), sum(c.cache_read), sum(c.cache_write), sum(c.cache_write_1h), sum(c.output), sum(c.reasoning),"
+    " sum(c.cost)"
 )
+_IS_COUNTED: Final = "(c.input IS NOT NULL OR c.output IS NOT NULL)"
+_PROMPT: Final = "ifnull(c.input, 0) + ifnull(c.cache_read, 0) + ifnull(c.cache_write, 0)"
+SLOT: Final = 1_800_000_000
+"""Microseconds: the calls of half an hour cost the same."""
 _CALLS_BY: Final[Mapping[By, str]] = {
     "day": "c.day", "model": "c.model", "principal": "c.principal", "session": "c.home", "project": "s.project",
 }  # fmt: skip
@@ -495,14 +499,31 @@ _TURNS_BY: Final[Mapping[By, str]] = {
 
 
 def calls_by(figures: SideFile, by: By, asked: Asked) -> list[tuple[Any, ...]]:
-    """Return (group, model, priced, calls, input, output, cache read, cache write, cost) of the calls that count.
+    """Return (group, model, priced, counted, calls, tokens as `Counts` has them, cost) of the calls that count.
 
-    `asked` has conditions on calls (`c`) and the sessions they were made in (`s`); `priced` is whether their cost is known.
+    `asked` has conditions on calls (`c`) and the sessions they were made in (`s`); `priced` is whether their cost is known,
+    `counted` whether what they read and wrote is.
     """
     asked.where("c.counts")
     return figures.ask(
-        f"SELECT {_CALLS_BY[by]}, c.model, c.cost IS NOT NULL, {_SUMS}, sum(c.cost)"  # noqa: S608 - our own names
-        f" FROM calls c LEFT JOIN sessions s ON s.id = c.home{asked.text()} GROUP BY 1, 2, 3",
+        f"SELECT {_CALLS_BY[by]}, c.model, c.cost IS NOT NULL, {_IS_COUNTED}, {_SUMS}"  # noqa: S608 - our own names
+        f" FROM calls c LEFT JOIN sessions s ON s.id = c.home{asked.text()} GROUP BY 1, 2, 3, 4",
+        asked.values,
+    )
+
+
+def unpriced_calls(figures: SideFile, by: By, asked: Asked, steps: Sequence[int]) -> list[tuple[Any, ...]]:
+    """Return (group, model, provider, slot, step, calls, tokens, cost) of the calls that count and report tokens and no cost.
+
+    Those of a group have the same price: they were made in one `SLOT`, and their prompts lie between the same two `steps`.
+    """
+    asked.where("c.counts")
+    asked.where("c.cost IS NULL")
+    asked.where(_IS_COUNTED)
+    step = " + ".join(f"({_PROMPT} > {int(each)})" for each in steps) or "0"
+    return figures.ask(
+        f"SELECT {_CALLS_BY[by]}, c.model, c.provider, c.time / {SLOT}, {step}, {_SUMS}"  # noqa: S608 - our own names
+        f" FROM calls c LEFT JOIN sessions s ON s.id = c.home{asked.text()} GROUP BY 1, 2, 3, 4, 5",
         asked.values,
     )
 
