@@ -1030,8 +1030,9 @@ def test_an_open_store_can_be_asked_about_and_its_holder_is_named(place: Path) -
         engine = f"import pyoxigraph; pyoxigraph.Store({str(place / 'quads')!r})"
         other = subprocess.run([sys.executable, "-c", engine], capture_output=True, text=True, check=False)
         assert "lock" in other.stderr.lower()  # nor the engine's own
-        store.load("kept").append("user", "x")
-        store.load("kept").discard_pending()
+        session = store.load("kept")
+        session.append("user", "x")  # it takes commits
+        assert session.persist() == 1
 
 
 class Usage(NamedTuple):
