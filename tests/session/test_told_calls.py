@@ -204,8 +204,9 @@ def test_the_newest_call_with_an_id_says_which_tool_it_was_in_a_fork_too(store: 
     session = asked(store)
     session.append("assistant", "Again.", tool_calls=[{"id": "k1", "name": "find", "arguments": {}}])
     session.persist()
-    answers = [session.fork(index).append("tool", "a", tool_call_id="k1").author for index in (1, 2)]
-    assert answers == ["ls", "find"]
+    forks = [session.fork(index) for index in (1, 2)]
+    assert [fork.append("tool", "a", tool_call_id="k1").author for fork in forks] == ["ls", "find"]
+    assert [fork.persist() for fork in forks] == [1, 1]
 
 
 def test_what_is_told_of_an_answer_joins_the_one_in_the_content(memory: Repository) -> None:

@@ -29,7 +29,9 @@ def place(tmp_path: Path) -> Path:
         fork = plan.fork(id="fork")
         fork.append("assistant", "Where to?")
         fork.persist()
-        trails.Router(store).session("telegram:dm:1").append("user", "a secret")
+        keyed = trails.Router(store).session("telegram:dm:1")
+        keyed.append("user", "a secret")
+        keyed.persist()
     return path
 
 
