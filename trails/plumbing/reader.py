@@ -12,13 +12,14 @@ from pyoxigraph import Literal, NamedNode, Quad, QuerySolution
 
 from trails import iris, lineage, queries, vocab
 from trails.decoding import decodes
-from trails.errors import IntegrityError, SessionNotFound, TrailsError
+from trails.errors import IndexGap, IntegrityError, SessionNotFound, TrailsError
 from trails.garbage import seldom_collected
 from trails.integrity import digests
 from trails.lineage import Forebear, Owner, Segment
 from trails.model import Facts, SealedTurn, SessionRecord, SystemPrompt, Turn
 from trails.plumbing import briefs, conversations, overrides
 from trails.plumbing.briefs import Told
+from trails.plumbing.lengths import Lengths, cut_short
 from trails.plumbing.packed import Part, Prefix, Transcript
 from trails.plumbing.packs.block import Block
 from trails.plumbing.packs.keeper import Packs
@@ -50,6 +51,8 @@ class Reader:
         self._store = store
         self._packs = packs
         self._recent = None if packs is None else Recent(store, packs)
+        self.lengths = Lengths(store)
+        """How long transcripts are by the log."""
         self.unpacked: Reader = self if packs is None else Reader(store)
         """A reader of the store alone: for what is held against it, or written out of it again."""
 
@@ -218,6 +221,12 @@ class Reader:
         `chain` is the session's lineage; `up_to` (exclusive) cuts the transcript. Raises `SessionNotFound` for a session
         that was deleted while it was read: turns at its end may have been gone already.
         """
+        try:
+            return self._turns(chain, up_to)
+        except IndexGap:  # a commit may be in the log, and not in the engine yet
+            return nearby.at_one_moment(self._store, lambda: self._turns(self.lineage(chain[0].id), up_to))
+
+    def _turns(self, chain: Sequence[Owner], up_to: int | None) -> list[Turn]:
         own = chain[0]
         assert isinstance(own, SessionRecord)  # noqa: S101 - of the session itself, the row was read
         session_id = own.id
@@ -293,8 +302,16 @@ class Reader:
         return [self._with_rest(*each) for each in islice(zip(runs, held, counts, strict=True), most)]
 
     def _refuse_cut(self, own: SessionRecord, length: int, runs: Sequence[Segment], up_to: int | None) -> None:
-        """Raise `IndexGap` where a transcript is shorter than it was asked for, and its session owns turns further on."""
-        if up_to is None or length >= up_to:
+        """Raise `IndexGap` where a transcript is shorter than it was asked for, and its session owns turns further on.
+
+        They are there, or the log has them on record.
+        """
+        if up_to is not None and length >= up_to:
+            return
+        recorded = self.lengths.recorded([own.id]).get(own.id, 0)
+        if length < (recorded if up_to is None else min(recorded, up_to)):
+            raise cut_short(own.id, length, recorded)
+        if up_to is None:
             return
         if self.select("last_index", session=own.id, start=length, end=_OPEN_END):
             raise lineage.gap(own.id, length, runs)
@@ -555,10 +572,14 @@ class Reader:
 
     def last_index(self, chain: Sequence[SessionRecord]) -> int | None:
         """Return the index of the last turn of a transcript, given with its lineage; None where it has no turn."""
-        own = self.select("last_index", session=chain[0].id, start=chain[0].starts_at, end=_OPEN_END)
-        if own:
-            return int(own[0][0].value)
-        return chain[0].starts_at - 1 if chain[0].starts_at else None
+        own = chain[0]
+
+        def count() -> int:
+            rows = self.select("last_index", session=own.id, start=own.starts_at, end=_OPEN_END)
+            return int(rows[0][0].value) + 1 if rows else own.starts_at
+
+        length = self.lengths.checked(own.id, count)
+        return length - 1 if length else None
 
     @decodes
     def facts(self, session_id: str) -> dict[str, Facts]:

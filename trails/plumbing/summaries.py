@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,13 +11,14 @@ from typing import Any, Final, TypeVar
 from pyoxigraph import NamedNode
 
 from trails import iris, tables, validate
-from trails.errors import InvalidInput
+from trails.errors import IndexGap, InvalidInput
 from trails.model import SessionRecord, Value
 from trails.plumbing import conversations, pages
 from trails.plumbing.index import figures, moments
 from trails.plumbing.index.figures import SORTS, Asked, Sort
 from trails.plumbing.index.sidefile import SideFile
 from trails.plumbing.pages import Page
+from trails.plumbing.transcript import stored_length
 from trails.plumbing.workspace import Workspace
 from trails.tables import Kind, PlainTable
 
@@ -139,7 +141,19 @@ def records(workspace: Workspace, wanted: Wanted, limit: int, cursor: str | None
 def summaries(workspace: Workspace, wanted: Wanted, limit: int, cursor: str | None) -> Summaries:
     """Return one page of summaries."""
     found = _rows(workspace, wanted, limit, cursor, lambda row: _summary(workspace, row))
-    return Summaries(found, found.cursor)
+    recorded = workspace.reader.lengths.recorded([each.id for each in found])
+    return Summaries([_whole(workspace, each, recorded.get(each.id, 0)) for each in found], found.cursor)
+
+
+def _whole(workspace: Workspace, found: SessionSummary, recorded: int) -> SessionSummary:
+    """Return a summary whose number of turns is the one on record; warn where the store has fewer of them."""
+    if found.turns >= recorded:
+        return found
+    try:
+        stored_length(workspace.reader, [workspace.reader.record(found.id)])
+    except IndexGap as gap:  # else they came just now
+        warnings.warn(gap.message, RuntimeWarning, stacklevel=2)
+    return found.model_copy(update={"turns": recorded, "own_turns": found.own_turns + recorded - found.turns})
 
 
 def _rows(

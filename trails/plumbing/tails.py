@@ -32,8 +32,12 @@ def length(reader: Reader, runs: Sequence[Segment]) -> int:
     if not runs:
         return 0
     last = runs[-1]
-    found = last_true(lambda index: reader.owns(last.record.id, index), last.start, last.end)
-    return last.start if found is None else found + 1
+
+    def count() -> int:
+        found = last_true(lambda index: reader.owns(last.record.id, index), last.start, last.end)
+        return last.start if found is None else found + 1
+
+    return reader.lengths.checked(last.record.id, count) if last.end is None else count()
 
 
 def last_true(holds: Callable[[int], bool], first: int, end: int | None = None) -> int | None:
@@ -66,10 +70,19 @@ def read(reader: Reader, runs: Sequence[Segment], start: int, session_id: str) -
     `runs` are the transcript's segments. What comes before `start` is neither read nor checked.
     """
     turns: list[Turn] = []
-    for run in runs:
-        if run.end is None or run.end > start:
-            turns += _run(reader, Segment(run.record, max(run.start, start), run.end))
-    lineage.check_dense(session_id, turns, runs, start)
+
+    def count() -> int:
+        turns.clear()
+        for run in runs:
+            if run.end is None or run.end > start:
+                turns.extend(_run(reader, Segment(run.record, max(run.start, start), run.end)))
+        lineage.check_dense(session_id, turns, runs, start)
+        return start + len(turns)
+
+    if runs and runs[-1].end is None:
+        reader.lengths.checked(session_id, count)
+    else:
+        count()
     return turns
 
 

@@ -32,11 +32,15 @@ def stored_end(reader: Reader, chain: Sequence[Owner]) -> tuple[int, Block | Non
     """Return how many turns a session's stored transcript has, and the block that holds its last ones, where a pack does."""
     record = chain[0]
     newest = reader.last_packed(record)
-    if newest is not None and not reader.goes_on(record.id, newest.end):
-        return newest.end, newest
-    rows = reader.select("last_index", session=record.id, start=record.starts_at, end=_OPEN_END)
-    last = rows[0][0] if rows else None
-    return record.starts_at if last is None else int(last.value) + 1, None
+
+    def count() -> int:
+        if newest is not None and not reader.goes_on(record.id, newest.end):
+            return newest.end
+        rows = reader.select("last_index", session=record.id, start=record.starts_at, end=_OPEN_END)
+        return int(rows[0][0].value) + 1 if rows else record.starts_at
+
+    length = reader.lengths.checked(record.id, count)
+    return length, newest if newest is not None and newest.end == length else None
 
 
 @dataclass(frozen=True, slots=True)

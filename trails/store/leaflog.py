@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from trails.errors import StoreFailed
@@ -20,6 +20,9 @@ from trails.store.placed import Placed, moved
 from trails.store.syncing import sync_data, sync_folder, write_all
 
 _TAIL = 4096
+_STEP = 64 << 10
+_MOST = 4 << 20
+"""Bytes that are read at once, first and at most, where the log is looked through backwards."""
 NOTHING = Leaves(0, 0, leaves.START)
 """How far a log reaches that has no line."""
 
@@ -199,6 +202,44 @@ class LeafLog:
         if lines.pop() or len(lines) != place.lines - reached.lines or leaves.link(lines[-1]) != place.link:
             return None
         return lines
+
+    def last_lines(self, begins: Iterable[str], start: Leaves, end: Leaves) -> dict[str, tuple[int, str]]:
+        """Return, by each of some beginnings, the last line between two places that begins so, with where it stands.
+
+        What no line there begins with is left out. Later lines stand at greater places. The newest lines are read first.
+        """
+        wanted, found = {begin: f"\n{begin}".encode() for begin in begins}, dict[str, tuple[int, str]]()
+        for at, text in self._backwards(start, end):
+            for begin, needle in list(wanted.items()):
+                place = text.rfind(needle)
+                if place >= 0:
+                    line = text[place + 1 : text.find(b"\n", place + 1)]
+                    found[begin] = at + place, line.decode("utf-8", "replace")
+                    del wanted[begin]
+            if not wanted:
+                break
+        return found
+
+    def _backwards(self, start: Leaves, end: Leaves) -> Iterator[tuple[int, bytes]]:
+        """Yield what stands between two places, the last part first: whole lines, each with the newline before and after it."""
+        if self._path is None:
+            with self._lock:
+                lines = self._memory[start.lines : end.lines]
+            if lines:
+                yield 0, ("\n" + "\n".join(lines) + "\n").encode()
+            return
+        upper, step = end.size, _STEP
+        while upper > start.size:
+            lower = max(start.size, upper - step)
+            with self._lock:
+                text = os.pread(self._descriptor, upper - lower, lower)
+            first = 0 if lower == start.size else text.find(b"\n") + 1
+            if first or lower == start.size:
+                yield lower + first, b"\n" + text[first:]
+                upper = lower + first
+            if upper == start.size or not text:
+                return
+            step = min(2 * step, _MOST) if first else 2 * step  # a line is never that long
 
     def _since(self, start: Leaves) -> tuple[str, Leaves]:
         """Return the lines that come after a place, each with its newline, and how far they reach."""
