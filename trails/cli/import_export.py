@@ -26,11 +26,13 @@ from trails.cli.terminal import count, escaping, one_line, shorten
 from trails.errors import TrailsError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trails import Repository
     from trails.progress import Progress
     from trails.transcripts.exporting.report import SessionExport
     from trails.transcripts.openclaw.export import ExportReport
-    from trails.transcripts.report import ImportReport
+    from trails.transcripts.report import ImportReport, LeftOut
 
 _SOURCES = click.Path(exists=True, allow_dash=True, path_type=Path)
 _STDIN = Path("-")
@@ -186,6 +188,7 @@ def _summary(report: ImportReport) -> str:
         (report.turns_held, "turn", "kept back, since a file may still be written to"),
         (len(report.problems), "problem", ""),
         (len(report.notes), "note", ""),
+        (sum(row.count for row in report.left_out if row.is_prose), "text", "kept nowhere"),
         (len(report.secrets), "secret", ""),
     )
     if told := [f"{count(number, noun)} {why}".rstrip() for number, noun, why in said if number]:
@@ -201,12 +204,30 @@ def _draw_remarks(report: ImportReport) -> None:
         note(f"note: {text}")
     if len(report.notes) > _SHOWN_PROBLEMS:
         note(f"note: {len(report.notes) - _SHOWN_PROBLEMS} more; --json lists them all")
+    _draw_left_out(report.left_out)
     for problem in report.problems[:_SHOWN_PROBLEMS]:
         place = f"{problem.file}, line {problem.line}" if problem.line else problem.file
         text = f": {shorten(problem.text, 60)}" if problem.text else ""
         note(f"problem: {place}: {problem.reason}{text}")
     if len(report.problems) > _SHOWN_PROBLEMS:
         note(f"problem: {len(report.problems) - _SHOWN_PROBLEMS} more; --json lists them all")
+
+
+def _draw_left_out(rows: Sequence[LeftOut]) -> None:
+    """Print the places whose texts no session keeps; those with ids and times alone are listed by --json."""
+    from trails.transcripts.accounting import REFUSED
+
+    places: dict[tuple[str, str], list[LeftOut]] = {}
+    for row in rows:
+        if row.is_prose and row.reason != REFUSED:
+            places.setdefault((row.place, row.reason), []).append(row)
+    for (place, reason), same in list(places.items())[:_SHOWN_PROBLEMS]:
+        first = f"{same[0].file}, line {same[0].line}" if same[0].line else same[0].file
+        more = f" and {count(len(same) - 1, 'more file')}" if len(same) > 1 else ""
+        texts = count(sum(row.count for row in same), "text")
+        note(f"not kept: {texts} at {one_line(place)} ({one_line(first)}{more}): {reason}")
+    if len(places) > _SHOWN_PROBLEMS:
+        note(f"not kept: texts at {len(places) - _SHOWN_PROBLEMS} more places; --json lists them all")
 
 
 def _draw_secrets(report: ImportReport) -> None:

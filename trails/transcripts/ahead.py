@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from trails import workers
 from trails.plumbing import imports
 from trails.records.acts import SourceFile
+from trails.transcripts import accounting
 from trails.transcripts.known import TRANSCRIPTS, Format
 from trails.transcripts.source import SourceTurn, Transcript
 from trails.transcripts.withholding import Withholding
@@ -78,7 +79,9 @@ def _parse(group: Group) -> Parsed | None:
 
 def read(name: str, contents: Sequence[tuple[str, bytes]]) -> Parsed:
     """Return what files of a format say, each the name of a file, empty for none, and its bytes."""
-    return Parsed(known(name).parse(contents), source_files(contents))
+    transcript_format = known(name)
+    transcript = accounting.accounted(transcript_format.parse, contents, transcript_format.reasons)
+    return Parsed(transcript, source_files(contents))
 
 
 def source_files(contents: Sequence[tuple[str, bytes]]) -> dict[str, SourceFile]:

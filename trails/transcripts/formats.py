@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import IO, BinaryIO, Final
@@ -20,7 +21,7 @@ from trails.plumbing.imports import Importing
 from trails.progress import Progress, moving
 from trails.records.acts import SourceFile
 from trails.session import Repository
-from trails.transcripts import ahead, archives, databases, rdf, strange
+from trails.transcripts import accounting, ahead, archives, contents, databases, rdf, strange
 from trails.transcripts.ahead import Parsed
 from trails.transcripts.exporting import family, parquet, writers
 from trails.transcripts.exporting.report import SessionExport
@@ -372,20 +373,28 @@ class _Bringing:
 
     def parts(self, file: IO[bytes], name: str) -> ImportReport:
         """Import an open file of a format that comes in parts; its name is empty for none."""
-        stream = ahead.known(self.began.importer).stream
-        assert stream is not None  # noqa: S101 - `in_parts`
+        known = ahead.known(self.began.importer)
+        assert known.stream is not None  # noqa: S101 - `in_parts`
         opened = Opened(file, name)
-        report = self.bring(stream([(name, opened.content)]), {name: opened.found})
+
+        def found() -> Iterator[contents.Document]:
+            opened.content.seek(0)
+            return contents.documents(opened.content, name)
+
+        parts = known.stream([(name, opened.content)])
+        report = self.bring(accounting.followed(parts, found, known.reasons), {name: opened.found})
         report.problems += opened.problems()
         return report
 
     def rows(self, whole: bytes | Path, name: str) -> ImportReport:
         """Import a database, given its bytes or its path; its name is empty for none."""
-        rows = None if self.began.importer in _RDF.values() else ahead.known(self.began.importer).rows
-        if rows is None:
+        known = None if self.began.importer in _RDF.values() else ahead.known(self.began.importer)
+        if known is None or known.rows is None:
             raise InvalidInput(f"{name or 'what was given'} is an SQLite database, and {self.began.importer} has none")
         with databases.opened(whole, name) as database:
-            return self.bring(rows(database, name), database.files)
+            parts = known.rows(database, name)
+            found = partial(contents.rows, database, name)
+            return self.bring(accounting.followed(parts, found, known.reasons), database.files)
 
     def whole(self, read: Sequence[tuple[str, bytes]], *, restore: bool) -> ImportReport:
         """Import what was read: each is the name of a file, empty for none, and its bytes."""

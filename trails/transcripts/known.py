@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
@@ -39,6 +39,8 @@ class Format:
     """Whether an SQLite database with these tables is of this format; None for a format that has no database."""
     rows: Callable[[Database, str], Iterator[Transcript]] | None = None
     """What a database says (and its name), in parts that are brought in one after the other."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why fields are kept nowhere, by the beginning of their place (see `accounting`)."""
 
 
 TRANSCRIPTS: Final = (

@@ -65,7 +65,9 @@ def merge(
     withholding = Withholding(
         out=redact_secrets or repository.workspace.scan == "redact", clean=frozenset(map(id, clean))
     )
-    report = ImportReport(records=dict(transcript.records), notes=list(transcript.notes))
+    report = ImportReport(
+        records=dict(transcript.records), notes=list(transcript.notes), left_out=list(transcript.left_out)
+    )
     report.problems += [
         FileProblem(file=file, line=problem.line, reason=problem.reason, text=problem.text)
         for problem in transcript.problems

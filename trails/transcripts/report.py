@@ -20,6 +20,21 @@ class FileProblem(BaseModel):
     text: str
 
 
+class LeftOut(BaseModel):
+    """Texts of a file that no session keeps: how many stand at a place, and why they are left out."""
+
+    file: str
+    place: str
+    """The path of their field, such as `message.content[].text`."""
+    line: int
+    """The line of the first one, from 1; 0 where the file is one document."""
+    reason: str
+    count: int = 0
+    characters: int = 0
+    is_prose: bool = False
+    """Whether one of them has several words; else they are ids, times, digests and the like."""
+
+
 class ImportReport(BaseModel):
     """The outcome of an import, summed over its files."""
 
@@ -44,6 +59,8 @@ class ImportReport(BaseModel):
     """Records of the source by type, those that make no turn too."""
     problems: list[FileProblem] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
+    left_out: list[LeftOut] = Field(default_factory=list)
+    """Texts of 20 characters and more that no session keeps, counted by file and place."""
     secrets: list[Found] = Field(default_factory=list)
     """Keys, tokens and passwords in what came in: where, never what. Those that are `redacted` were taken out."""
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from trails.errors import InvalidInput
 from trails.model import Call, Compaction, ToolResult
+from trails.transcripts.report import LeftOut
 
 
 def files_at(path: Path, *patterns: str) -> list[Path]:
@@ -178,3 +179,5 @@ class Transcript:
     """What a reader should know of how the file was read: a rule of the format that was followed, a link not found."""
     refused_lines: int | None = None
     """How many lines of the whole file could not be used, where this is a part of one; None: as many as the problems say."""
+    left_out: Sequence[LeftOut] = ()
+    """Texts of the file that no session keeps."""

@@ -25,7 +25,7 @@ from trails import keys, validate
 from trails.errors import InvalidInput
 from trails.plumbing import imports
 from trails.records.acts import SourceFile
-from trails.transcripts import databases, jsonl
+from trails.transcripts import accounting, databases, jsonl
 from trails.transcripts.openclaw import database
 from trails.transcripts.pi import session_file
 from trails.transcripts.report import FileProblem
@@ -335,7 +335,7 @@ def _read_stored(folder: Folder, file: Path, stored: database.Stored, names: tup
     if not is_plain_name(stored.session_id):
         folder.refuse(file, f"the session {stored.session_id[:80]!r} has an id that cannot be the name of a file")
         return
-    read = session_file.parse([(stored.session_id, stored.lines)])
+    read = accounting.accounted(session_file.parse, [(stored.session_id, stored.lines)])
     named = replace(
         read,
         notes=tuple(f"session {stored.session_id}: {note}" for note in read.notes),
@@ -469,7 +469,7 @@ def _read_transcript(folder: Folder, stem: str, file: Path) -> None:
         folder.refuse(file, f"cannot be read: {error.strerror or error}")
         return
     folder.read[file.name] = imports.source_file(data, file.name)
-    read = session_file.parse([(file.name, data)])
+    read = accounting.accounted(session_file.parse, [(file.name, data)])
     _tell(folder, file, read)
     counts = (
         read.records if folder.holds(file) else {"outside": sum(read.records.values())}

@@ -197,7 +197,8 @@ class _FolderImport:
             records.update(transcript.records)
         for session in folder.sessions.values():
             self._fill_in(self._withholding.session(session))
-        whole = Transcript(sessions=tuple(files.linked(folder.sessions)), records=records)
+        left_out = [row for transcript in folder.transcripts for row in transcript.left_out]
+        whole = Transcript(sessions=tuple(files.linked(folder.sessions)), records=records, left_out=left_out)
         where = files.shown_path(folder.place.folder)
         refused = sum(problem.line > 0 for problem in folder.problems)
         read = Read(self._began, {**_entries_of(folder), **folder.read}, refused)
