@@ -175,6 +175,18 @@ class StoreFailed(TrailsError):
     """The store cannot go on (a write failed, it is closed, or this process does not own it)."""
 
 
+class QueryEnded(TrailsError):
+    """A query was ended before it gave its answer: the store was closed, or its files were rebuilt, while it ran."""
+
+
+class QueryTimeout(QueryEnded):
+    """A query took longer than it may, and was ended. Nothing of its answer is given."""
+
+
+class QueryTooLarge(QueryEnded):
+    """A query took more memory than it may, or its answer is larger than may be held at once, and it was ended."""
+
+
 class PendingTurnsWarning(_WithPage, UserWarning):
     """A session or its store went away while turns were appended to it and not persisted; they are not written."""
 

@@ -17,6 +17,7 @@ from trails.session.repository import Repository
 from trails.store.contract import Durability
 from trails.store.embedded import EmbeddedStore
 from trails.store.folders import absolute
+from trails.store.limits import NO_LIMITS, QueryLimits
 from trails.store.look import NeedsOwner
 from trails.store.postgres.address import is_address
 from trails.store.view import ViewStore
@@ -44,6 +45,9 @@ def open(  # noqa: A001 - trails.open, as io.open
     read_only: bool = False,
     timeout: float | None = None,
     scan: Screening | None = None,
+    query_timeout: float | None = None,
+    query_max_rows: int | None = None,
+    query_memory: int | None = None,
 ) -> Repository:
     """Return the store of sessions at a location: `:memory:`, a folder, or `postgresql://HOST/DATABASE?store=NAME`.
 
@@ -71,6 +75,9 @@ def open(  # noqa: A001 - trails.open, as io.open
     One process at a time has a store in a folder open to write. `timeout` is for how many seconds another one is waited for
     (0: not at all), by default what the environment's TRAILS_TIMEOUT says, else 5; Ctrl-C ends the wait.
 
+    `query_timeout` (seconds), `query_max_rows` and `query_memory` (MiB) are what a query in SPARQL may take where the call says
+    nothing else; see `Repository.query`.
+
     Raises `InvalidInput` where there is no store (or a folder that is something else), `StoreLocked` when another
     process holds it that long (never with `read_only`), `StoreFailed` when it cannot be read.
     """
@@ -78,14 +85,15 @@ def open(  # noqa: A001 - trails.open, as io.open
         raise InvalidInput(f'durability is "disk" or "process", not {durability!r:.80}')
     own = actors.of_process(actor)
     screening.checked(scan)
+    limits = QueryLimits(query_timeout, query_max_rows, query_memory)
     if read_only:
-        return _view(location, own, create=create, record_reads=record_reads)
+        return _view(location, own, create=create, record_reads=record_reads, limits=limits)
     reading = reads.are_recorded() if record_reads is None else bool(record_reads)
     place, wait = as_location(location), _patience(timeout)
     if place == ":memory:":
-        return Repository(EmbeddedStore(None), actor=own, record_reads=reading, scan=scan)
+        return Repository(EmbeddedStore(None), actor=own, record_reads=reading, scan=scan, limits=limits)
     store = store_at(place, create=create, durability=durability, timeout=wait)
-    return Repository(store, actor=own, record_reads=reading, scan=scan)
+    return Repository(store, actor=own, record_reads=reading, scan=scan, limits=limits)
 
 
 def store_at(
@@ -122,7 +130,12 @@ def _of_address(place: str, *, create: bool = False, is_read_only: bool = False)
 
 
 def _view(
-    location: str | os.PathLike[str], actor: str | None, *, create: bool, record_reads: bool | None
+    location: str | os.PathLike[str],
+    actor: str | None,
+    *,
+    create: bool,
+    record_reads: bool | None,
+    limits: QueryLimits = NO_LIMITS,
 ) -> Repository:
     place = as_location(location)
     if create:
@@ -137,8 +150,8 @@ def _view(
             "cannot write that down; open it without, or say record_reads=False"
         )
     if is_address(place):
-        return Repository(_of_address(place, is_read_only=True), actor=actor)
-    return Repository(ViewStore(absolute(place)), actor=actor)
+        return Repository(_of_address(place, is_read_only=True), actor=actor, limits=limits)
+    return Repository(ViewStore(absolute(place)), actor=actor, limits=limits)
 
 
 def open_to_read(location: str | os.PathLike[str], *, actor: str | None = None) -> Repository:

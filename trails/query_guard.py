@@ -86,8 +86,13 @@ def answer(text: str, ask: Callable[[], _Answer]) -> _Answer:
     trails.errors.InvalidInput: the query uses SERVICE (line 1, column 12), which reaches other servers and is not allowed here
     """
     sparql.check(text)
+    return judged(text, ask)
 
-    def judged() -> _Answer:
+
+def judged(text: str, ask: Callable[[], _Answer]) -> _Answer:
+    """Do as `answer` does with a text that `sparql.check` has accepted."""
+
+    def work() -> _Answer:
         _refuse_reaching_out(text)
         try:
             return ask()
@@ -96,7 +101,7 @@ def answer(text: str, ask: Callable[[], _Answer]) -> _Answer:
                 raise InvalidInput(sparql.mistake(text, _syntax_error(text) or str(error.__cause__))) from error
             raise
 
-    return on_thread(judged, len(text.encode()))
+    return on_thread(work, len(text.encode()))
 
 
 def on_thread(work: Callable[[], _Answer], size: int) -> _Answer:

@@ -7,6 +7,7 @@ What a keyword is, and what a stack has to hold, is not for a look at the text t
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from trails.errors import InvalidInput
@@ -14,6 +15,9 @@ from trails.errors import InvalidInput
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 200
 MAX_UNIONS: Final = 1000
+MAX_PATTERNS: Final = 64
+"""Patterns that are joined with each other. The engine's plan of n of them takes n^4 steps and more: 64 of one subject took 0.1
+seconds, 100 took 0.5, 150 took 2.5 and 600 did not end; 32 joined UNIONs, which count twice, took 0.2 seconds at most."""
 MAX_TRIPLES_OF_TRIPLES: Final = 50
 """Triples that stand in triples may be in a result, and whoever reads it there does so on a stack of their own (from some 2,000
 levels on 256 kB are not enough, nor from 200 on 64 kB, nor does Python recurse so far)."""
@@ -46,7 +50,7 @@ _SHOWN: Final = 30
 
 def check(text: str) -> None:
     """Accept a query, or raise `InvalidInput`: over 64 KiB, nested deeper than 200, more than 1,000 UNIONs or OPTIONALs,
-    more than 50 triples of triples, or an update.
+    more than 64 joined patterns, more than 50 triples of triples, or an update.
 
     >>> check('SELECT ("SERVICE <http://example.org>" AS ?text) {}')
     >>> check("DROP ALL")
@@ -68,6 +72,7 @@ def check(text: str) -> None:
             f"the query makes more than {MAX_TRIPLES_OF_TRIPLES} triples of triples (TRIPLE, <<); split it"
         )
     _check_tokens(text)
+    _check_patterns(text)
 
 
 def _beginning(text: str) -> int:
@@ -91,6 +96,83 @@ def _check_tokens(text: str) -> None:
             branches += 1  # chains of unary operators nest as deeply as brackets
     if branches > MAX_UNIONS:
         raise InvalidInput(f"the query joins more than {MAX_UNIONS:,} alternatives; split it")
+
+
+@dataclass(slots=True)
+class _Group:
+    """What stands between two brackets: how many patterns are joined there, as far as the text has been read."""
+
+    bracket: str
+    kind: str = ""
+    """The keyword before it, where that is one of those of `_BEFORE`."""
+    patterns: int = 0
+    last: int = 0
+    """How many of them are those of the group within that ended last."""
+    is_begun: bool = False
+    """Whether a pattern has begun that has not ended."""
+
+    def end_pattern(self) -> None:
+        self.patterns += self.is_begun
+        self.is_begun = False
+
+    def read(self, what: str, *, before_digit: bool) -> None:
+        """Take note of a token that stands between patterns, or in one."""
+        if what == "/":
+            self.patterns += 1
+        elif what in ";," or (what == "." and not before_digit):
+            self.end_pattern()
+        elif not what.isspace() and what[0] != "#":
+            self.is_begun = True
+
+    def take(self, inner: _Group) -> None:
+        """Count the patterns of a group within, which has ended; raise `InvalidInput` where they are too many."""
+        inner.end_pattern()
+        if inner.patterns > MAX_PATTERNS and inner.kind != "CONSTRUCT":
+            raise InvalidInput(
+                f"the query joins more than {MAX_PATTERNS} patterns in one group, and planning that many takes too long; ask "
+                "for them in several queries"
+            )
+        if inner.bracket == "[":
+            self.patterns += inner.patterns
+        elif inner.kind in ("OPTIONAL", "MINUS", "EXISTS"):  # planned by itself
+            self.last = 0
+        elif inner.kind == "UNION":  # as its largest alternative, and twice at least
+            most = max(2, self.last, inner.patterns)
+            self.patterns, self.last = self.patterns + most - self.last, most
+        elif inner.bracket == "{":
+            self.patterns, self.last = self.patterns + inner.patterns, inner.patterns
+
+
+_BEFORE: Final = frozenset({"UNION", "OPTIONAL", "MINUS", "EXISTS", "CONSTRUCT"})
+_BETWEEN: Final = frozenset({"FILTER", "BIND", "VALUES", "GRAPH", "OPTIONAL", "MINUS", "UNION"})
+
+
+def _check_patterns(text: str) -> None:
+    """Raise `InvalidInput` where more patterns are joined than the engine plans in no time.
+
+    What is not counted (members of lists) is for the query's time to bound.
+    """
+    groups = [_Group("{")]
+    kind = ""
+    for token in _TOKEN.finditer(text):
+        here, what = groups[-1], token[0]
+        if token.lastgroup == "word":
+            kind = _kind_after(what.upper(), kind, here)
+        elif token.lastgroup == "open":
+            here.is_begun &= what != "{"  # a graph's name stands there, or a list of variables
+            groups.append(_Group(what, kind))
+            kind = kind if what != "{" else ""
+        elif token.lastgroup == "close" and len(groups) > 1:
+            groups[-2].take(groups.pop())
+        elif here.bracket != "(":
+            here.read(what, before_digit=text[token.end() : token.end() + 1].isdigit())
+
+
+def _kind_after(word: str, kind: str, here: _Group) -> str:
+    """Return by which keyword the next group is introduced."""
+    if word in _BETWEEN:
+        here.end_pattern()
+    return word if word in _BEFORE else "" if word == "WHERE" else kind
 
 
 def mistake(text: str, error: str) -> str:

@@ -37,8 +37,12 @@ def count() -> int:
     """Return how many processes are worth having beside this one, which waits for them: 0 where there is one core, or no
     Python to start."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    is_python = bool(sys.executable) and not getattr(sys, "frozen", False)
-    return cores if cores > 1 and is_python else 0
+    return cores if cores > 1 and is_python() else 0
+
+
+def is_python() -> bool:
+    """Tell whether there is a Python to start: not where this one is part of a program that was frozen."""
+    return bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
 def each(begin: str, given: Any, pieces: Sequence[Any], processes: int, *, ahead: int = 0) -> Iterator[tuple[Any, Any]]:
@@ -55,7 +59,7 @@ def each(begin: str, given: Any, pieces: Sequence[Any], processes: int, *, ahead
     running: list[subprocess.Popen[bytes]] = []
     try:
         for _ in range(min(processes, len(pieces))):
-            running.append(_started())  # noqa: PERF401 - those that were started end, where one cannot be
+            running.append(started(_START))  # noqa: PERF401 - those that were started end, where one cannot be
         threads = [_fed(process, begin, given, wanted, done) for process in running]
         for _ in pieces:
             answer = done.get()
@@ -75,11 +79,14 @@ def each(begin: str, given: Any, pieces: Sequence[Any], processes: int, *, ahead
                 break
 
 
-def _started() -> subprocess.Popen[bytes]:
+def started(code: str) -> subprocess.Popen[bytes]:
+    """Return a process of this Python that runs some code, with pipes to and from it; raise `WorkersFailed`."""
+    if not is_python():
+        raise WorkersFailed("no process can be started: there is no Python to be found")
     paths = [os.path.abspath(path) for path in sys.path]  # noqa: PTH100 - "" is where this process was started
     try:
         return subprocess.Popen(  # noqa: S603 - this very Python
-            [sys.executable, "-P", "-c", _START],
+            [sys.executable, "-P", "-c", code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -27,6 +27,7 @@ from trails.aio.opening import Opening, open  # noqa: A004 - trails.aio.open, as
 from trails.aio.repository import AsyncRepository
 from trails.aio.reruns import AsyncPlaying, rerun, rerun_many
 from trails.aio.router import AsyncRouter, AsyncView
+from trails.aio.rows import AsyncRows
 from trails.aio.runs import AsyncRuns
 from trails.aio.session import AsyncSession
 from trails.aio.tree import AsyncNode, AsyncTree
@@ -40,6 +41,7 @@ __all__ = [
     "AsyncProofs",
     "AsyncRepository",
     "AsyncRouter",
+    "AsyncRows",
     "AsyncRunning",
     "AsyncRuns",
     "AsyncSession",

@@ -10,6 +10,7 @@ from anyio import CancelScope
 from trails.aio.facets import AsyncMaintenance, AsyncNotes, AsyncProofs, AsyncTags
 from trails.aio.ledger import AsyncLedger
 from trails.aio.router import AsyncRouter
+from trails.aio.rows import AsyncRows
 from trails.aio.runs import AsyncRuns
 from trails.aio.session import AsyncSession, session_of, sync_session
 from trails.aio.tree import AsyncTree
@@ -19,6 +20,7 @@ from trails.routing import Router
 from trails.runs import Runs
 from trails.session.repository import Repository
 from trails.session.session import Session
+from trails.store import querypool
 from trails.tree import Tree
 
 if TYPE_CHECKING:
@@ -45,9 +47,12 @@ class AsyncRepository(Twin[Repository]):
     async def close(self) -> None:
         """Close the store once the calls that are under way have ended, and whoever is cancelled meanwhile.
 
+        Queries in SPARQL that are under way are ended: whoever awaits one gets `QueryEnded`.
         Turns that were appended and not persisted warn, as with `Repository.close`; they are not written.
         """
         with CancelScope(shield=True):
+            store = self.sync.store
+            querypool.end(store, f"a query in the store {store.location} was ended: the store was closed")
             await self.workers.finish()
             await self.call(self.sync.close)
 
@@ -103,6 +108,7 @@ class AsyncRepository(Twin[Repository]):
     select = in_thread(Repository.select, leave=True)
     ask = in_thread(Repository.ask, leave=True)
     construct = in_thread(Repository.construct, leave=True)
+    rows = in_thread(Repository.rows, AsyncRows.of)
     verify = in_thread(Repository.verify, leave=True)
     info = in_thread(Repository.info)
     summaries = in_thread(Repository.summaries, leave=True)

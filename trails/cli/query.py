@@ -45,9 +45,13 @@ _FORMATS = click.Choice(["table", "json", "csv", "tsv", "turtle", "ntriples"])
     "-p", "--param", "params", multiple=True, metavar="NAME=VALUE", help="A parameter's value; again for a list."
 )
 @click.option("--format", "format_", type=_FORMATS, help="How to print the result; default: a table for people.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="End the query after so many seconds; default: 300.")
+@click.option("--max-rows", type=int, metavar="N", help="Print so many rows at most, and say when there are more.")
 @as_of_option
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-def query(query: str, params: tuple[str, ...], format_: str, as_json: bool) -> None:
+def query(  # noqa: PLR0917 - click gives them by name
+    query: str, params: tuple[str, ...], format_: str, timeout: float | None, max_rows: int | None, as_json: bool
+) -> None:
     """Ask a SPARQL query.
 
     QUERY is the name of a ready-made query (`trails queries` lists them), a file ending in .rq, the query itself, or
@@ -60,15 +64,19 @@ def query(query: str, params: tuple[str, ...], format_: str, as_json: bool) -> N
 
     form = one_format(format_, as_json=as_json) or "table"
     with open_store(reading=True) as store:
-        result = _ask(store, query, _grouped(params))
+        result = _ask(store, query, _grouped(params), {"timeout": timeout, "max_rows": max_rows})
+    is_cut = getattr(result, "truncated", False)
     if form == "table" and not isinstance(result, bool | list):
         from trails.cli import render
 
         if result:
             render.screen().print(results.table(result))
-        note(count(len(result), "row"))
     else:
         sys.stdout.write(results.write(result, form))
+    if is_cut:
+        note(f"first {count(max_rows or 0, 'row')}, there are more")
+    elif form == "table" and not isinstance(result, bool | list):
+        note(count(len(result), "row"))
     if result is False:
         end(1)
 
@@ -80,7 +88,7 @@ def _grouped(params: tuple[str, ...]) -> dict[str, list[str]]:
     return values
 
 
-def _ask(store: Repository, query: str, values: dict[str, list[str]]) -> Result:
+def _ask(store: Repository, query: str, values: dict[str, list[str]], limits: dict[str, Any]) -> Result:
     from trails import queries
 
     if query == "-":
@@ -88,13 +96,13 @@ def _ask(store: Repository, query: str, values: dict[str, list[str]]) -> Result:
     elif query.endswith(".rq"):
         text = read_text(query)
     elif query in queries.load_all():
-        return store.query(query, **_bound(store, queries.find(query), values))
+        return store.query(query, **limits, **_bound(store, queries.find(query), values))
     else:
         text = query
     if values:
         parsed = queries.parse("of your own", "", text)
         text = parsed.bind(**_bound(store, parsed, values))
-    return store.query(text)
+    return store.query(text, **limits)
 
 
 def _bound(store: Repository, query: QueryFile, values: dict[str, list[str]]) -> dict[str, Any]:

@@ -13,10 +13,12 @@ from rdflib.query import Result
 from rdflib.store import Store
 from rdflib.term import IdentifiedNode, Identifier, Node
 
-from trails import queries, query_guard, vocab
+from trails import queries, vocab
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.graph.terms import GraphName, to_graph_name, to_identifier, to_pattern, to_rdflib
+from trails.store import outside
 from trails.store.contract import QuadStore, Solutions
+from trails.store.limits import NO_LIMITS
 
 UNION: Final = "__UNION__"
 """What rdflib calls the union of all graphs."""
@@ -128,13 +130,10 @@ class ReadOnlyStore(Store):
         whole = _declared(text, namespaces, base)
         store = self.quad_store
         if queryGraph == UNION:
-            # with FROM the query says itself which graphs it is over
-            return _result(
-                query_guard.answer(whole, lambda: store.query(whole, union=not query_guard.names_graphs(whole)))
-            )
+            return _result(outside.answer(store, whole, NO_LIMITS, union=True))
         name = to_graph_name(queryGraph if isinstance(queryGraph, Node) else URIRef(queryGraph))
         graph = None if isinstance(name, ox.DefaultGraph) else name
-        return _result(query_guard.answer(whole, lambda: store.query(whole, graph=graph)))
+        return _result(outside.answer(store, whole, NO_LIMITS, graph=graph))
 
     # --- prefixes: the view's own
 

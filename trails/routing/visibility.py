@@ -6,17 +6,21 @@ is nothing there to find. The rows of the catalog cannot be confined otherwise, 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import pyoxigraph as ox
 from pyoxigraph import Literal, NamedNode
 
-from trails import iris, keys, queries, query_guard, validate, vocab
-from trails.errors import InvalidInput, TrailsError
+from trails import iris, keys, queries, sparql, validate, vocab
+from trails.errors import InvalidInput
 from trails.handles import Handle
 from trails.plumbing import bundle, conversations
 from trails.session import Repository, forms
+from trails.store import outside
 from trails.store.contract import Result, Solutions
+from trails.store.limits import QueryLimits
+from trails.store.querypool import Source
 
 _SPAWNED_BY_KEY: Final = vocab.ENTRY_FIELDS["spawnedBy"]
 
@@ -68,6 +72,10 @@ class View(Handle, public=True):
             quad for record in records.values() for quad in bundle.session_quads(repository.store, record)
         )
         self._graphs = [graph for graph in self._engine.named_graphs() if isinstance(graph, NamedNode)]
+        self._limits = repository.limits
+        self._source = Source(
+            f"the view of {session_id}", object(), 0, dump=partial(self._engine.dump, format=ox.RdfFormat.N_QUADS)
+        )
 
     def __repr__(self) -> str:
         return f"<View of {self._session_id!r}: {len(self._sessions)} sessions>"
@@ -80,43 +88,44 @@ class View(Handle, public=True):
     def __contains__(self, session_id: object) -> bool:
         return session_id in self._sessions
 
-    def query(self, text: str, /, *, union: bool = True, **parameters: Any) -> Result:
+    def query(
+        self,
+        text: str,
+        /,
+        *,
+        union: bool = True,
+        timeout: float | None = None,
+        max_rows: int | None = None,
+        **parameters: Any,
+    ) -> Result:
         """Return the result of a SPARQL query over what can be seen, as `Repository.query` does over everything.
 
-        FROM and FROM NAMED choose among what can be seen; naming anything else finds nothing. Raises as that does.
+        FROM and FROM NAMED choose among what can be seen; naming anything else finds nothing. Its limits are those too.
+        Raises as that does.
         """
+        limits = QueryLimits(timeout, max_rows).over(self._limits)
         if validate.text(text, "the query") in queries.load_all():
             bound = queries.find(text).bind(**parameters)
-            return query_guard.on_thread(lambda: self._run(bound, union=False), len(bound))
+            return outside.of_source(self._source, bound, limits, self._dataset(union=False), is_free=True)
         if text.replace("_", "").replace("-", "").isalnum():
             queries.find(text)  # raises, naming what there is
         if parameters:
             raise InvalidInput("parameters go with queries of the catalogue; write the values into a text of your own")
-        return query_guard.answer(text, lambda: self._run(text, union=union))
+        sparql.check(text)
+        return outside.of_source(self._source, text, limits, self._dataset(union=union), is_free=True)
 
-    def select(self, text: str, /, *, union: bool = True, **parameters: Any) -> Solutions:
+    def select(self, text: str, /, *, union: bool = True, **options: Any) -> Solutions:
         """Return the rows of a SELECT over what can be seen; raise `InvalidInput` for any other form, naming its method."""
-        return forms.solutions(self.query(text, union=union, **parameters))
+        return forms.solutions(self.query(text, union=union, **options))
 
-    def ask(self, text: str, /, *, union: bool = True, **parameters: Any) -> bool:
+    def ask(self, text: str, /, *, union: bool = True, **options: Any) -> bool:
         """Return the answer of an ASK over what can be seen; raise `InvalidInput` for any other form."""
-        return forms.answer(self.query(text, union=union, **parameters))
+        return forms.answer(self.query(text, union=union, **options))
 
-    def construct(self, text: str, /, *, union: bool = True, **parameters: Any) -> list[ox.Triple]:
+    def construct(self, text: str, /, *, union: bool = True, **options: Any) -> list[ox.Triple]:
         """Return the triples of a CONSTRUCT or DESCRIBE over what can be seen; raise `InvalidInput` for any other form."""
-        return forms.triples(self.query(text, union=union, **parameters))
+        return forms.triples(self.query(text, union=union, **options))
 
-    def _run(self, text: str, *, union: bool) -> Result:
-        default: list[NamedNode | ox.DefaultGraph | ox.BlankNode] = [vocab.CATALOG, *(self._graphs if union else [])]
-        dataset: dict[str, Any] = {"default_graph": default, "named_graphs": self._graphs}
-        if query_guard.names_graphs(text):
-            dataset = {}
-        try:
-            result = self._engine.query(text, prefixes=vocab.PREFIXES, **dataset)
-            if isinstance(result, ox.QuerySolutions):
-                return Solutions(tuple(variable.value for variable in result.variables), query_guard.rows(result))
-            return bool(result) if isinstance(result, ox.QueryBoolean) else query_guard.rows(result)
-        except SyntaxError as error:
-            raise InvalidInput(f"the query is not valid SPARQL: {error}") from error
-        except (OSError, RuntimeError, ValueError) as error:
-            raise TrailsError(f"the query failed in the view of {self._session_id}: {error}") from error
+    def _dataset(self, *, union: bool) -> dict[str, Any]:
+        """Return which graphs a query is over that names none itself: both lists, since one alone confines nothing."""
+        return {"default_graph": [vocab.CATALOG, *(self._graphs if union else [])], "named_graphs": self._graphs}

@@ -58,10 +58,13 @@ from trails.session.proofs import Proofs
 from trails.session.scores import ScoreRef, Scores
 from trails.session.session import Session, flatten, load, place, replay, window
 from trails.session.tags import Tags
+from trails.store import outside
 from trails.store.contract import QuadStore, Result, Solutions
 from trails.store.embedded import EmbeddedStore
+from trails.store.limits import NO_LIMITS, QueryLimits
 from trails.store.nearby import at_one_moment
 from trails.store.past import PastStore
+from trails.store.querypool import Rows
 from trails.store.view import ViewStore
 
 if TYPE_CHECKING:
@@ -86,9 +89,18 @@ class Repository(Handle, public=True):
     """A store of sessions. Get one from `trails.open`, and close it with `with` or `close`."""
 
     def __init__(
-        self, store: QuadStore, *, actor: str | None = None, record_reads: bool = False, scan: str | None = None
+        self,
+        store: QuadStore,
+        *,
+        actor: str | None = None,
+        record_reads: bool = False,
+        scan: str | None = None,
+        limits: QueryLimits = NO_LIMITS,
     ) -> None:
-        """Wrap a store of quads; `trails.open` does this for the stores that ship, and gives the IRI of its `actor`."""
+        """Wrap a store of quads; `trails.open` does this for the stores that ship, and gives the IRI of its `actor`.
+
+        `limits` are those of queries that say none.
+        """
         if isinstance(store, str | os.PathLike) or not hasattr(store, "commit"):
             raise InvalidInput(
                 f"a Repository is not made of {store!r:.80}: trails.open(path) opens the store in a folder"
@@ -96,6 +108,8 @@ class Repository(Handle, public=True):
         self.workspace = Workspace(store, actor, record_reads=record_reads, scan=scan)
         """The store as the other parts of this package work on it (internal)."""
         self.reader = self.workspace.reader
+        self.limits = limits
+        """What a query in SPARQL may take where it does not say so itself."""
         try:
             unfinished.refuse_half_copied(store)
             if not self.read_only:
@@ -202,8 +216,10 @@ class Repository(Handle, public=True):
             raise InvalidInput(f"this is {self.store.location} already; ask the store itself for another moment")
         found = moments.find(self.store, self.reader, moment, verifiers)
         store = making.make(self.store, self.reader, found)
-        made = Repository(store, actor=self.workspace.actor, record_reads=self.workspace.record_reads)
-        store.source = self
+        made = Repository(
+            store, actor=self.workspace.actor, record_reads=self.workspace.record_reads, limits=self.limits
+        )
+        store.origin = self
         made.workspace.index.start_from(self.workspace.index)
         store.follow(made.workspace.start_anew)
         return made
@@ -1017,7 +1033,17 @@ class Repository(Handle, public=True):
         wanted = summaries.Wanted(principal, agent, None, meta, project, since, until)
         return statistics.statistics(self.workspace, by, wanted, model=model, prices=prices_of(prices))
 
-    def query(self, text: str, /, *, union: bool = True, fresh: bool = False, **parameters: Any) -> Result:
+    def query(
+        self,
+        text: str,
+        /,
+        *,
+        union: bool = True,
+        fresh: bool = False,
+        timeout: float | None = None,
+        max_rows: int | None = None,
+        **parameters: Any,
+    ) -> Result:
         """Return the result of a SPARQL query, or of a query of the catalogue by name with its parameters.
 
         SELECT gives rows that hold RDF terms by name or position (`to_dicts()` gives Python values), ASK a bool,
@@ -1027,9 +1053,16 @@ class Repository(Handle, public=True):
         where that is there, with the same rows. The prefixes trails, prov, rdf, rdfs and xsd are declared already. With
         `fresh`, `refresh` comes first, as for `load`, and what it raises.
 
-        Raises `InvalidInput` for text over 64 KiB, nested deeper than 200, using SERVICE or LOAD, or not SPARQL (the
-        message says where, and whether it is an update), and `TrailsError` where the query fails. It runs on a thread of
-        its own: Ctrl-C ends the waiting at once, and the query with its next row (of the catalogue: the next 8 kB).
+        A text of your own runs in a process beside this one, over what was committed before the call. It is ended after
+        `timeout` seconds (above 0; by default what `trails.open` was given, else 300; `math.inf`: never), and the answer is
+        cut after `max_rows` rows or triples (1 or more): its `truncated` is True then. Whoever says one of these, here or at
+        `trails.open`, also bounds the memory that it may take (`query_memory`, 128 MiB). Queries of the catalogue run in this
+        process, without a limit; beside it only where one is given here.
+
+        Raises `InvalidInput` for text over 64 KiB, nested deeper than 200, with more than 64 patterns in a group, using
+        SERVICE or LOAD, or not SPARQL (the message says where, and whether it is an update), `QueryTimeout` and
+        `QueryTooLarge` where it takes more than it may, `QueryEnded` where the store is closed or vacuumed meanwhile, and
+        `TrailsError` where the query fails. Ctrl-C ends it at once.
 
         >>> import trails
         >>> with trails.open(":memory:") as store:
@@ -1037,26 +1070,44 @@ class Repository(Handle, public=True):
         [{'n': 0}]
         """
         validate.text(text, "the query")
+        limits = QueryLimits(timeout, max_rows)
         self._refresh_where(fresh)
         if text in queries.load_all():
-            asked = queries.find(text)
-            bound = asked.bind(**parameters)
-            ask = partial(self._asked, asked)
-            told = answered.answer(self.workspace, asked, parameters, ask)
-            return ask(bound) if told is None else told
-        if text.replace("_", "").replace("-", "").isalnum():
-            queries.find(text)  # raises, naming what there is
-        if parameters:
-            raise InvalidInput("parameters go with queries of the catalogue; write the values into a text of your own")
-        return query_guard.answer(
-            text, lambda: self.store.query(text, union=union and not query_guard.names_graphs(text))
-        )
+            return self._of_catalogue(queries.find(text), limits, parameters)
+        self._refuse_named(text, parameters)
+        return outside.answer(self.store, text, limits.over(self.limits), union=union)
+
+    def _of_catalogue(self, asked: queries.QueryFile, limits: QueryLimits, parameters: dict[str, Any]) -> Result:
+        bound = asked.bind(**parameters)
+        if limits.is_set:
+            return outside.answer(self.store, bound, limits.over(self.limits), is_ours=True)
+        ask = partial(self._asked, asked)
+        told = answered.answer(self.workspace, asked, parameters, ask)
+        return ask(bound) if told is None else told
 
     def _asked(self, query: queries.QueryFile, bound: str) -> Result:
         """Return the result of a text of the catalogue, asked on a thread of its own."""
         return query_guard.on_thread(lambda: forms.of_catalogue(self.store, query, bound), len(bound))
 
-    def select(self, text: str, /, *, union: bool = True, fresh: bool = False, **parameters: Any) -> Solutions:
+    @staticmethod
+    def _refuse_named(text: str, parameters: dict[str, Any]) -> None:
+        """Raise `InvalidInput` for a name that no query has, and for parameters of a text that has none."""
+        if text.replace("_", "").replace("-", "").isalnum():
+            queries.find(text)  # raises, naming what there is
+        if parameters:
+            raise InvalidInput("parameters go with queries of the catalogue; write the values into a text of your own")
+
+    def select(
+        self,
+        text: str,
+        /,
+        *,
+        union: bool = True,
+        fresh: bool = False,
+        timeout: float | None = None,
+        max_rows: int | None = None,
+        **parameters: Any,
+    ) -> Solutions:
         """Return the rows of a SELECT, as `query` does; raise `InvalidInput` for any other form, naming its method.
 
         >>> import trails
@@ -1064,15 +1115,63 @@ class Repository(Handle, public=True):
         ...     store.select("SELECT ?s { ?s a trails:Session }").to_dicts(), store.ask("ASK { ?s a trails:Session }")
         ([], False)
         """
-        return forms.solutions(self.query(text, union=union, fresh=fresh, **parameters))
+        return forms.solutions(
+            self.query(text, union=union, fresh=fresh, timeout=timeout, max_rows=max_rows, **parameters)
+        )
 
-    def ask(self, text: str, /, *, union: bool = True, fresh: bool = False, **parameters: Any) -> bool:
+    def ask(
+        self, text: str, /, *, union: bool = True, fresh: bool = False, timeout: float | None = None, **parameters: Any
+    ) -> bool:
         """Return the answer of an ASK, as `query` does; raise `InvalidInput` for any other form, naming its method."""
-        return forms.answer(self.query(text, union=union, fresh=fresh, **parameters))
+        return forms.answer(self.query(text, union=union, fresh=fresh, timeout=timeout, **parameters))
 
-    def construct(self, text: str, /, *, union: bool = True, fresh: bool = False, **parameters: Any) -> _Triples:
+    def construct(
+        self,
+        text: str,
+        /,
+        *,
+        union: bool = True,
+        fresh: bool = False,
+        timeout: float | None = None,
+        max_rows: int | None = None,
+        **parameters: Any,
+    ) -> _Triples:
         """Return the triples of a CONSTRUCT or DESCRIBE, as `query` does; raise `InvalidInput` for any other form."""
-        return forms.triples(self.query(text, union=union, fresh=fresh, **parameters))
+        return forms.triples(
+            self.query(text, union=union, fresh=fresh, timeout=timeout, max_rows=max_rows, **parameters)
+        )
+
+    def rows(
+        self,
+        text: str,
+        /,
+        *,
+        union: bool = True,
+        fresh: bool = False,
+        timeout: float | None = None,
+        max_rows: int | None = None,
+        **parameters: Any,
+    ) -> Rows:
+        """Return the rows of a SELECT one after the other, while they are found: memory holds a few of them at a time.
+
+        What is asked, the limits and the errors are those of `query`; what the engine takes to sort or group counts as ever.
+        The time runs from the call to the last row, your own between two rows included. Its `truncated` is known in the end.
+        Read all rows, or leave it with `with` or `close`, which ends the query.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(id="s"); _ = s.append("user", "Hello"); _ = s.persist()
+        ...     with store.rows("SELECT ?text { ?t prov:value ?text }") as rows:
+        ...         [row["text"].value for row in rows]
+        ['Hello']
+        """
+        validate.text(text, "the query")
+        limits = QueryLimits(timeout, max_rows).over(self.limits)
+        self._refresh_where(fresh)
+        if text in queries.load_all():
+            return outside.rows(self.store, queries.find(text).bind(**parameters), limits, is_ours=True)
+        self._refuse_named(text, parameters)
+        return outside.rows(self.store, text, limits, union=union)
 
     @overload
     def graph(self) -> StoreView: ...

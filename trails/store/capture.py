@@ -29,6 +29,8 @@ from trails.store import manifest, staging
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 _TABLES: Final = (".sst", ".blob")
 _CHUNK: Final = 1 << 20
+_TRIES: Final = 20
+"""How often a copy is made in one way, where the engine changes its list of files meanwhile."""
 _PREFIX: Final = "trails-view-"
 _SUFFIX: Final = ".trails-view"
 _RANDOM: Final = "[a-z0-9_]{8}"
@@ -57,10 +59,6 @@ class Keeper(Protocol):
         """Keep some bytes as a file."""
         ...
 
-    def opened(self) -> None:
-        """Give up what the engine needs only while it opens."""
-        ...
-
     def drop(self) -> None:
         """Give up everything; twice is allowed."""
         ...
@@ -86,9 +84,6 @@ class _Private:
         self._names: list[str] = []
         """What is in the folder: it can be removed without a descriptor, of which there may be none left."""
 
-    def opened(self) -> None:
-        """Nothing is needed for opening alone."""
-
     def drop(self) -> None:
         """Remove the folder, unless it is the parent process's, and let go of it."""
         descriptor, self._lock = self._lock, -1
@@ -112,36 +107,30 @@ class Held(_Private):
 
     def __init__(self) -> None:
         """Make the private folder, which will have links to this process's descriptors and nothing else."""
-        self._tables: list[int] = []
-        self._memory: list[int] = []
+        self._open: list[int] = []
+        self._names_of = Path(f"/proc/{os.getpid()}/fd")
         _clear(Path(tempfile.gettempdir()), re.compile(f"{_PREFIX}{_RANDOM}"))
         super().__init__(Path(tempfile.gettempdir()), _PREFIX, "")
 
     def table(self, name: str, engine_folder: int) -> None:
         """Hold a table open: it can be read as long as that, also once it has no name any more."""
-        self._tables.append(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=engine_folder))
-        self._link(name, self._tables[-1])
+        self._open.append(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=engine_folder))
+        self._link(name, self._open[-1])
 
     def small(self, name: str, data: bytes) -> None:
         """Put bytes into a file that is in memory alone."""
-        self._memory.append(os.memfd_create(name, os.MFD_CLOEXEC))  # type: ignore[attr-defined,unused-ignore] # Linux
-        _write(self._memory[-1], data)
-        self._link(name, self._memory[-1])
+        self._open.append(os.memfd_create(name, os.MFD_CLOEXEC))  # type: ignore[attr-defined,unused-ignore] # Linux
+        _write(self._open[-1], data)
+        self._link(name, self._open[-1])
 
     def _link(self, name: str, descriptor: int) -> None:
         self._names.append(name)
-        (self.folder / name).symlink_to(_DESCRIPTORS / str(descriptor))
-
-    def opened(self) -> None:
-        """Close the logs, which the engine has read. Tables it opens when it first needs them."""
-        while self._memory:
-            os.close(self._memory.pop())
+        (self.folder / name).symlink_to(self._names_of / str(descriptor))
 
     def drop(self) -> None:
         """Close everything, and that first: removing the folder takes a descriptor or two, and there may be no other."""
-        self.opened()
-        while self._tables:
-            os.close(self._tables.pop())
+        while self._open:
+            os.close(self._open.pop())
         super().drop()
 
 
@@ -194,6 +183,37 @@ def keepers(store: Path, tables: int) -> list[Callable[[], Keeper]]:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     few = soft == resource.RLIM_INFINITY or 4 * tables <= soft
     return [Held, *ways] if few and can_hold() else ways
+
+
+def captured(folder: Path, store: Path) -> Keeper | None:
+    """Return a copy of the engine's files in a folder, which this process has open; None where there is no place for one.
+
+    It has all that the engine was given before. Where files are held, other processes of this user read them, too.
+    """
+    with suppress(OSError):
+        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            for way in keepers(store, count_tables(top)):
+                for _ in range(_TRIES):
+                    if (keeper := _tried(top, way)) is not None:
+                        return keeper
+        finally:
+            os.close(top)
+    return None
+
+
+def _tried(top: int, way: Callable[[], Keeper]) -> Keeper | None:
+    keeper: Keeper | None = None
+    is_kept = False
+    try:
+        keeper = way()
+        is_kept = is_unchanged(top, copy(top, keeper))
+    except (OSError, Moved, StoreFailed):
+        return None
+    finally:
+        if keeper is not None and not is_kept:
+            keeper.drop()
+    return keeper if is_kept else None
 
 
 def can_hold() -> bool:

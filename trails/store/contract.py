@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeVar, overload
 
@@ -68,6 +69,8 @@ class Committed:
 
 
 _Cell = TypeVar("_Cell")
+_FEW: Final = 1000
+"""Rows that are made at once, and kept where there are no more."""
 
 
 class PreconditionFailed(TrailsError):
@@ -115,10 +118,13 @@ class Solutions(Sequence[ox.QuerySolution], Tabular):
         variables: tuple[str, ...],
         rows: list[ox.QuerySolution] | None = None,
         *,
-        written: list[list[str]] | None = None,
+        written: Sequence[list[str]] | None = None,
+        truncated: bool = False,
     ) -> None:
         """Have rows, or the terms of each row as TSV has them (`store.tsv`): these become rows when one is asked for."""
         self.variables = variables
+        self.truncated = truncated
+        """Whether there are more rows than the query was allowed (`max_rows`), which are not here."""
         self._made = rows
         self._written = written
 
@@ -130,6 +136,14 @@ class Solutions(Sequence[ox.QuerySolution], Tabular):
             return cls(variables, written=[line for part in found for line in part._written or ()])
         return cls(variables, [row for part in found for row in part])
 
+    def first(self, count: int) -> Solutions:
+        """Return these rows, or so many of them and `truncated` where there are more."""
+        if len(self) <= count:
+            return self
+        if self._written is not None:
+            return Solutions(self.variables, written=self._written[:count], truncated=True)
+        return Solutions(self.variables, self._rows[:count], truncated=True)
+
     @property
     def _rows(self) -> list[ox.QuerySolution]:
         if self._made is None:
@@ -137,29 +151,43 @@ class Solutions(Sequence[ox.QuerySolution], Tabular):
         return self._made
 
     def _columns(self) -> list[list[Term | None]]:
-        return _turned([tuple(row) for row in self._rows], len(self.variables))
+        return _turned([tuple(row) for row in self], len(self.variables))
 
     @overload
     def __getitem__(self, index: int) -> ox.QuerySolution: ...
     @overload
     def __getitem__(self, index: slice) -> list[ox.QuerySolution]: ...
     def __getitem__(self, index: int | slice) -> ox.QuerySolution | list[ox.QuerySolution]:
-        return self._rows[index]
+        if self._written is None or len(self._written) <= _FEW:
+            return self._rows[index]
+        if isinstance(index, slice):
+            return tsv.parsed(self.variables, self._written[index])
+        return tsv.parsed(self.variables, [self._written[index]])[0]
 
     def __len__(self) -> int:
         return len(self._rows if self._written is None else self._written)
 
     def __iter__(self) -> Iterator[ox.QuerySolution]:
-        return iter(self._rows)
+        if self._written is None or len(self._written) <= _FEW:
+            return iter(self._rows)
+        return self._read(self._written)
+
+    def _read(self, written: Iterable[list[str]]) -> Iterator[ox.QuerySolution]:
+        lines = iter(written)
+        while some := list(islice(lines, _FEW)):
+            yield from tsv.parsed(self.variables, some)
 
     def __repr__(self) -> str:
-        return f"<Solutions {' '.join('?' + name for name in self.variables)}: {len(self)} rows>"
+        more = ", there are more" if self.truncated else ""
+        return f"<Solutions {' '.join('?' + name for name in self.variables)}: {len(self)} rows{more}>"
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return each row as a dict of Python values: numbers, booleans, times and strings; IRIs as strings; unbound None."""
         names = self.variables
         if self._written is None:
             return [dict(zip(names, map(to_python, row), strict=True)) for row in self._rows]
+        if not names:
+            return [{} for _ in self._written]
         columns = [map(Values().__getitem__, column) for column in _turned(self._written, len(names))]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -178,7 +206,7 @@ class Solutions(Sequence[ox.QuerySolution], Tabular):
 
     @html.safe
     def _repr_html_(self) -> str:
-        first = Solutions(self.variables, self._rows[: html.MOST_ROWS]).table()
+        first = Solutions(self.variables, self[: html.MOST_ROWS]).table()
         right = [name for name, kind in first.kinds.items() if kind in tables.NUMERIC]
         rows = [[tables.text(row[name], kind) for name, kind in first.kinds.items()] for row in first.rows]
         return html.box(count(len(self), "row"), [html.table(self.variables, rows, right=right, total=len(self))])
@@ -187,8 +215,11 @@ class Solutions(Sequence[ox.QuerySolution], Tabular):
 class Triples(list[ox.Triple], Tabular):
     """The triples of a CONSTRUCT or DESCRIBE, materialised."""
 
+    truncated = False
+    """Whether there are more triples than the query was allowed (`max_rows`), which are not here."""
+
     def __repr__(self) -> str:
-        return f"<Triples: {len(self)}>"
+        return f"<Triples: {len(self)}{', there are more' if self.truncated else ''}>"
 
     def table(self) -> PlainTable:
         """Return the triples as a table of three columns of text; a literal as its text alone."""

@@ -27,7 +27,7 @@ import pyoxigraph as ox
 
 from trails.errors import InvalidInput, StoreFailed
 from trails.integrity.leaves import Leaf
-from trails.store import capture, engines, folders, forked, maintenance, manifest, marker
+from trails.store import capture, engines, folders, forked, maintenance, manifest, marker, querypool
 from trails.store.applying import Applier
 from trails.store.commitlog import RecordFiles
 from trails.store.committing import Batch, Settled, Waiting, steps
@@ -44,6 +44,7 @@ from trails.store.nearby import drop_at_once
 from trails.store.news import News
 from trails.store.pattern import Pattern
 from trails.store.position import Posted
+from trails.store.querypool import Source
 from trails.store.reading import EngineReader
 from trails.store.replay import drop_engine_log, replay, update_text
 from trails.store.tables import Tables
@@ -56,6 +57,10 @@ _LOADED: Final = 20_000
 """Lines of a dump that one commit adds, where it is logged."""
 _CAME: Final = 20_000
 """Quads, some 8 MB of them, that were added last and are kept in mind, for whoever brings what he read up to date."""
+_SMALL: Final = 2 << 20
+"""Bytes of the engine's files up to which their quads are sent to whoever asks in a process of his own: some 3,000 of them."""
+_PATIENCE: Final = 0.5
+"""Seconds that a query from outside is waited for, before what it reads is taken away."""
 _SOON: Final = 1.0
 """Seconds that whoever wants a copy of the engine waits for a flush."""
 _DROP_STEP: Final = 20
@@ -67,6 +72,9 @@ class EmbeddedStore(EngineReader):
 
     They are the index of a log: of its own records unless another one is given.
     """
+
+    _source: Source | None = None
+    """What the last query from outside was asked of."""
 
     def __init__(
         self,
@@ -97,6 +105,7 @@ class EmbeddedStore(EngineReader):
         self._gate = Gate()
         self._engine_gate = Gate()
         """Whoever reads the quads of a pattern is inside, whatever is loaded meanwhile; whoever exchanges the engine is alone."""
+        self._source_lock = threading.Lock()
         self._waiting: deque[Waiting] = deque()
         self._failed: str | None = None
         self._removals = 0
@@ -268,6 +277,19 @@ class EmbeddedStore(EngineReader):
         """
         self._settle(pattern)
         return self._engine()
+
+    @engines.let_go
+    def source(self, text: str, *, graph: ox.NamedNode | ox.BlankNode | None = None, union: bool = False) -> Source:
+        version = self._committed, self._removals  # first: what is acknowledged meanwhile may be in it, or not
+        self._settle()
+        with self._source_lock:
+            if self._source is None or self._source.version != version:
+                self._source = self._quads_of(version)
+                if self._path is not None and maintenance.size_of(self._path / maintenance.QUADS) > _SMALL:
+                    with self._gate:  # nothing is loaded by halves, and the folder is the engine's
+                        self._source.keep(capture.captured(self._path / maintenance.QUADS, self._path))
+            self._engine()
+            return self._source
 
     def _settle(self, pattern: Pattern | None = None) -> None:
         """Wait until the engine has every commit that was acknowledged; with a pattern, what of them matches that.
@@ -829,8 +851,15 @@ class EmbeddedStore(EngineReader):
         return True
 
     def _let_copies_go(self) -> None:
+        self._end_queries("text was taken out of it for good, or its files were rebuilt", _PATIENCE)
         for each in list(self._copies):
             each.let_go()
+
+    def _end_queries(self, why: str, patience: float = 0.0) -> None:
+        """End the queries from outside that are not done after some seconds; what they read is let go."""
+        with self._source_lock:
+            self._source = None
+        querypool.end(self, f"a query in the store {self.location} was ended: {why}; ask again", patience)
 
     @engines.let_go
     def load(self, source: IO[bytes]) -> None:
@@ -846,12 +875,14 @@ class EmbeddedStore(EngineReader):
         """Put all quads of an N-Quads file into the engine alone: for a new index, whose log has them already or never will."""
         with self._flush_lock, self._write_lock:
             self._loaded = True
+            self._removals += 1
             self._news.forget()
             self._engine().bulk_load(source, ox.RdfFormat.N_QUADS)
 
     def close(self) -> None:
         if os.getpid() != self._pid:
             return
+        self._end_queries("the store was closed")
         if self._store is not None:
             self._commits.end(self)
         self._backlog.join()

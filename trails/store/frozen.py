@@ -19,9 +19,10 @@ from pathlib import Path
 import pyoxigraph as ox
 
 from trails.errors import StoreFailed, TrailsError
-from trails.store import engines
+from trails.store import capture, engines, querypool
 from trails.store.gate import Gate
 from trails.store.pattern import Pattern
+from trails.store.querypool import Source
 from trails.store.reading import EngineReader
 from trails.store.tables import Tables
 
@@ -46,6 +47,7 @@ class Frozen(EngineReader):
         """Held by whoever changes it or lets it go. Whoever holds it waits for no lock of the store's."""
         self._is_gone = False
         self._held: list[ox.Store] = []
+        self._source: Source | None = None
         parent.mkdir(mode=0o700, exist_ok=True)
         self._folder = parent / secrets.token_hex(8)
         self._drop = weakref.finalize(self, _remove, self._held, self._folder, self._pid)
@@ -59,6 +61,14 @@ class Frozen(EngineReader):
     def is_gone(self) -> bool:
         """Whether it was let go."""
         return self._is_gone
+
+    def source(self, text: str, *, graph: ox.NamedNode | ox.BlankNode | None = None, union: bool = False) -> Source:
+        self._settle()
+        with self._lock:
+            if self._source is None:
+                self._source = self._quads_of(0)
+                self._source.keep(capture.captured(self._folder, self._folder))
+            return self._source
 
     def _settle(self, pattern: Pattern | None = None) -> None:
         if os.getpid() != self._pid:  # before any lock is taken, which somebody may hold in the parent
@@ -96,6 +106,8 @@ class Frozen(EngineReader):
         with self._lock:
             if not self._is_gone:
                 self._is_gone = True
+                self._source = None
+                querypool.end(self, f"a query of {self._location} was ended: what it read was taken out of the store")
                 self._gate.alone(self._held.clear)
                 engines.see_out(self._folder)
                 self._drop()

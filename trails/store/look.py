@@ -57,6 +57,8 @@ class Moment:
         """The last record of the commit log that is in it."""
         self.log = log
         self.told = told
+        self.folder = keeper.folder
+        """Where the engine's files are, for other processes too, until this is closed."""
         self._drop = weakref.finalize(self, keeper.drop)
 
     def close(self) -> None:
@@ -353,7 +355,6 @@ def _opened(attempt: _Attempt, store_id: bytes, found: Told, keeper: Keeper, cop
     except (OSError, RuntimeError) as error:
         raise Moved from engines.unreadable(attempt.path, error)
     try:
-        keeper.opened()
         number = reached(frames, applied, _having(engine), _sizing(engine))
         if number < attempt.wanted:
             raise Moved

@@ -16,6 +16,7 @@ import pyoxigraph as ox
 
 from trails.errors import IntegrityError, StoreFailed, StoreReadOnly
 from trails.integrity import leaves
+from trails.store import querypool
 from trails.store.commitlog import Leaves
 from trails.store.contract import Change, Committed, QuadStore, Result
 from trails.store.frozen import Frozen, LetGo
@@ -24,6 +25,7 @@ from trails.store.leaflog import NOTHING, LeafLog
 from trails.store.mentioned import graphs_of
 from trails.store.nearby import at_one_moment
 from trails.store.pattern import Pattern
+from trails.store.querypool import Source
 from trails.store.reading import EngineReader
 
 _Answer = TypeVar("_Answer")
@@ -66,7 +68,7 @@ class PastStore(EngineReader):
 
     def __init__(self, location: str, lines: Sequence[str], now: QuadStore, tell: Callable[[], Held]) -> None:
         """`now` is the store that went on, and `tell` what tells what it had when its log had these lines."""
-        self.source: object = None
+        self.origin: object = None
         """What must not be closed before this, because it is read through that."""
         self._location = location
         self._gate = Gate()
@@ -229,6 +231,22 @@ class PastStore(EngineReader):
         self._have(wanted)
         return super().query(text, union=union, graph=graph)
 
+    def source(self, text: str, *, graph: ox.NamedNode | ox.BlankNode | None = None, union: bool = False) -> Source:
+        return self._asked(lambda: self._source(text, union, graph))
+
+    def _source(self, text: str, union: bool, graph: ox.NamedNode | ox.BlankNode | None) -> Source:
+        if isinstance(graph, ox.NamedNode):
+            self._have([graph.value])
+        elif union or (wanted := graphs_of(text)) is None:
+            found = self._of_all(lambda store: store.source(text, union=union, graph=graph))  # type: ignore[union-attr] # those of stores
+            if found is not None:
+                return found
+            self._have(None)
+        else:
+            self._have(wanted)
+        with self._lock:
+            return self._quads_of((self._number, len(self._waiting)))
+
     def quads(self, pattern: Pattern) -> list[ox.Quad]:
         return self._asked(lambda: self._quads(pattern))
 
@@ -286,6 +304,7 @@ class PastStore(EngineReader):
         self._engine()
 
     def close(self) -> None:
+        querypool.end(self, f"{self._location} was closed while a query ran, which was ended")
         with self._lock:
             self._memory = self._state = None
             self._waiting.clear()

@@ -18,6 +18,7 @@ from trails.store.committing import matching
 from trails.store.contract import Result, Solutions, Triples
 from trails.store.gate import Gate
 from trails.store.pattern import Pattern
+from trails.store.querypool import Source
 from trails.store.tables import Tables
 
 
@@ -46,6 +47,20 @@ class EngineReader(Handle):
     def _engine(self) -> ox.Store:
         """Return the engine; raise `StoreFailed` where there is none to be used. Asked for inside the gate."""
         raise NotImplementedError
+
+    def source(self, text: str, *, graph: ox.NamedNode | ox.BlankNode | None = None, union: bool = False) -> Source:
+        """Return what a process of its own reads to answer a query: with everything that was committed before this call."""
+        raise NotImplementedError
+
+    def _quads_of(self, version: object) -> Source:
+        """Return a source of which the quads are sent, and which is read again where the version is another one."""
+
+        def dump(out: IO[bytes]) -> None:
+            with self._gate, self._reading():
+                self._engine().dump(out, ox.RdfFormat.N_QUADS)
+
+        self._engine()
+        return Source(self.location, self, version, dump=dump)
 
     def _settle(self, pattern: Pattern | None = None) -> None:
         """Wait until the engine has what must be seen, or what of that matches a pattern. Called before the gate is entered."""

@@ -8,16 +8,27 @@ from __future__ import annotations
 
 import io
 import re
+from array import array
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import IO, BinaryIO, Final, cast
+from typing import IO, BinaryIO, Final, cast, overload
 
-from pyoxigraph import Literal, NamedNode, QueryResultsFormat, QuerySolution, QuerySolutions, parse_query_results
+from pyoxigraph import (
+    Literal,
+    NamedNode,
+    QueryResultsFormat,
+    QuerySolution,
+    QuerySolutions,
+    Store,
+    Variable,
+    parse_query_results,
+)
 
 from trails import vocab
 
 LONGEST: Final = 512 * 1024
 """Characters of a term up to which `parsed` takes it, beside others of a row."""
+_STEP: Final = 64
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _NAMED: Final = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 _DATE_TIME: Final = f'"^^{vocab.DATE_TIME}'
@@ -34,6 +45,49 @@ def table(data: bytes) -> list[list[str]]:
     return [line.split("\t") for line in data.decode().split("\n")[1:-1]]
 
 
+class Lines(Sequence[list[str]]):
+    """The terms of many rows, as `table` returns them, split when they are asked for: in memory is the text alone."""
+
+    def __init__(self, data: bytes | bytearray) -> None:
+        """Take what the engine wrote."""
+        self._data = data
+        self._marks = array("Q")
+        """Where each 64th row begins, and the last one ends."""
+        self._count = 0
+        at = data.find(b"\n") + 1
+        while at < len(data):
+            self._marks.append(at)
+            for _ in range(_STEP):
+                at = data.index(b"\n", at) + 1
+                self._count += 1
+                if at == len(data):
+                    break
+        self._marks.append(at)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _block(self, number: int) -> list[list[str]]:
+        text = self._data[self._marks[number] : self._marks[number + 1]].decode()
+        return [line.split("\t") for line in text.split("\n")[:-1]]
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for number in range(len(self._marks) - 1):
+            yield from self._block(number)
+
+    @overload
+    def __getitem__(self, index: int) -> list[str]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[list[str]]: ...
+    def __getitem__(self, index: int | slice) -> list[str] | list[list[str]]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(self._count))]
+        place = index + self._count if index < 0 else index
+        if not 0 <= place < self._count:
+            raise IndexError(f"there are {self._count} rows, and none at {index}")
+        return self._block(place // _STEP)[place % _STEP]
+
+
 def rows(source: IO[bytes]) -> Iterator[list[str]]:
     """Yield the terms of the rows of a file as `table` returns them, and close it in the end."""
     # in the engine's TSV a line ends in nothing but a newline, and a text's own newlines are escaped
@@ -44,11 +98,23 @@ def rows(source: IO[bytes]) -> Iterator[list[str]]:
 
 
 def parsed(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[QuerySolution]:
-    """Return the rows of terms as the engine gives them: it alone makes its rows. A line takes up to 16 MiB of UTF-8."""
+    """Return the rows of terms as the engine gives them: it alone makes its rows."""
+    if any(len(cell) > LONGEST for row in rows for cell in row):
+        return [made for row in rows for made in _parsed_long(names, row)]
     lines = ["\t".join(f"?{name}" for name in names), *map("\t".join, rows), ""]
     found = parse_query_results("\n".join(lines).encode(), format=QueryResultsFormat.TSV)
     assert isinstance(found, QuerySolutions)  # noqa: S101 - a table is never a yes or no
     return list(found)
+
+
+def _parsed_long(names: Sequence[str], row: Sequence[str]) -> list[QuerySolution]:
+    """Return a row of which a term may be longer than the engine reads: 16 MiB."""
+    if all(len(cell) <= LONGEST for cell in row):
+        return parsed(names, [row])
+    given = {Variable(name): term(cell) for name, cell in zip(names, row, strict=True) if cell}
+    made = Store().query(f"SELECT {' '.join('?' + name for name in names)} {{}}", substitutions=given)
+    assert isinstance(made, QuerySolutions)  # noqa: S101 - it is a SELECT
+    return list(made)
 
 
 def iri(term: str) -> str:

@@ -12,12 +12,13 @@ from typing import Any, Final, NoReturn
 import pyoxigraph as ox
 
 from trails.errors import StoreFailed
-from trails.store import embedded, engines, folders, lockfile, maintenance, marker, position
+from trails.store import embedded, engines, folders, lockfile, maintenance, marker, position, querypool
 from trails.store.commitlog import NAMES
 from trails.store.contract import Change, Committed, QuadStore, read_only
 from trails.store.gate import Gate
 from trails.store.leaflog import LeafLog
 from trails.store.look import Moment, look, refuse_unreadable
+from trails.store.querypool import Source
 from trails.store.reading import EngineReader
 from trails.store.syncing import sync_data
 from trails.store.tables import Tables
@@ -100,13 +101,20 @@ class ViewStore(EngineReader):
         assert engine is not None  # noqa: S101 - a moment that is held has one
         return engine
 
+    def source(self, text: str, *, graph: ox.NamedNode | ox.BlankNode | None = None, union: bool = False) -> Source:
+        with self._gate:  # so that all of it is of one moment
+            held, version = self._held(), self._removals
+            made = self._quads_of(version)
+            made.folder, made.held = str(held.folder), held.engine  # a moment whose engine is used stays
+            return made
+
     # --- the moment
 
     @engines.let_go
     def refresh(self) -> bool:
         """See what was acknowledged before this call; return whether there are commits that were not seen before.
 
-        Queries that run go on with what they began with, and are waited for. Where that fails, what was seen stays. The
+        Queries that run go on with what they began with. Where that fails, what was seen stays. The
         files that a vacuum replaced are let go, also where nothing was committed.
         """
         with self._refreshing:
@@ -115,7 +123,7 @@ class ViewStore(EngineReader):
                 return False
             seen = before.number, before.log.reached
             made = self._look()
-            self._gate.alone(lambda: self._put(made))
+            self._put(made)
             before.close()
             return seen != (made.number, made.log.reached)
 
@@ -144,6 +152,7 @@ class ViewStore(EngineReader):
         with self._refreshing:
             before = self._moment
             if before is not None:
+                querypool.end(self, f"the store {self.location} was closed while a query ran, which was ended")
                 self._put(None)
                 before.close()
 
