@@ -228,6 +228,7 @@ def test_a_text_is_looked_through_in_no_time(text: str) -> None:
         (64, "VALUES ?v%d { 1 2.5 %d }"),
         (64, "[ <a:%d> ?o%d ] ."),
         (64, "{ SELECT * { ?s <a:%d> ?o%d } }"),
+        (64, "OPTIONAL { ?s <a:%d> ?o%d . ?s a ?c }"),
         (32, "{ ?s <a:%d> ?o%d } UNION { ?s ?p ?o }"),
         (32, "?s <a:%d>/<a:b> ?o%d ."),
         (16, "{ { ?s <a:%d> ?o%d } UNION { ?s ?p ?o . ?a ?b ?c ; ?d ?e , ?f } }"),
@@ -248,7 +249,6 @@ def test_so_many_patterns_may_be_joined_and_no_more(memory: Repository, counted:
 @pytest.mark.parametrize(
     "one",
     [
-        "OPTIONAL { ?s <a:%d> ?o%d }",
         "MINUS { ?s <a:%d> ?o%d }",
         "FILTER NOT EXISTS { ?s <a:%d> ?o%d }",
         "FILTER(?o > %d.%d)",

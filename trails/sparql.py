@@ -135,7 +135,8 @@ class _Group:
         if inner.bracket == "[":
             self.patterns += inner.patterns
         elif inner.kind in ("OPTIONAL", "MINUS", "EXISTS"):  # planned by itself
-            self.last = 0
+            self.last = int(inner.kind == "OPTIONAL")
+            self.patterns += self.last
         elif inner.kind == "UNION":  # as its largest alternative, and twice at least
             most = max(2, self.last, inner.patterns)
             self.patterns, self.last = self.patterns + most - self.last, most

@@ -58,7 +58,7 @@ def asked(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         if kind == "reader":
             yield stack.enter_context(trails.open(place, read_only=True))
         elif kind == "past":
-            then = owner.compare("plan").as_of
+            then = owner.compare("plan").as_of or ""
             say(owner.load("plan"), "later")
             yield stack.enter_context(owner.at(then))
         else:
@@ -187,11 +187,12 @@ def test_a_query_under_way_holds_nobody_up_and_whoever_asked_is_told(tmp_path: P
     with filled(trails.open(tmp_path / "s", create=True)) as store:
         thread, errors = _asked_beside(lambda: store.select(ENDLESS))
         begun = time.monotonic()
-        {
+        endings: dict[str, Callable[[], object]] = {
             "close": store.close,
             "vacuum": store.maintenance.vacuum,
             "redact": lambda: store.redact("plan", 0),
-        }[ending]()
+        }
+        endings[ending]()
         assert time.monotonic() - begun < 2
         thread.join(2)
         assert not thread.is_alive()

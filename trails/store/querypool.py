@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, cast
 
 import pyoxigraph as ox
 
@@ -100,7 +100,7 @@ class _Process:
 
     def send_quads(self, source: Source) -> None:
         """Give it all quads of a source."""
-        source.dump(_Parts(self._given))  # type: ignore[arg-type] # all that is called is `write`
+        source.dump(cast(IO[bytes], _Parts(self._given)))
         self._given.write(_SIZE.pack(0))
         self._given.flush()
 
@@ -332,17 +332,19 @@ class Answer:
         """Have a process open a source; it takes none of the query's time."""
         begun = time.monotonic()
         process.source = source
+        unreadable = ""
         for folder in (source.folder, None) if source.folder is not None else (None,):
             process.send({"folder": folder})
             if folder is None:
                 process.send_quads(source)
-            found = process.received(begun + _OPENING, self._left)
-            if found is None:
+            kind, data = process.received(begun + _OPENING, self._left) or (b"", b"")
+            if not kind:
                 raise BrokenPipeError("it ended")
-            if found[0] == queryworker.OPENED:
+            if kind == queryworker.OPENED:
                 break
+            unreadable = pickle.loads(data)  # noqa: S301 - of a process that this one started
         else:
-            raise NoProcess(f"the process for queries cannot read {source.location}: {pickle.loads(found[1])}")  # noqa: S301
+            raise NoProcess(f"the process for queries cannot read {source.location}: {unreadable}")
         self._begun = time.monotonic()
         self._deadline = self._begun + self.limits.seconds
 

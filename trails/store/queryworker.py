@@ -15,7 +15,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, Final, TypedDict
+from typing import IO, Any, Final, TypedDict, cast
 
 import pyoxigraph as ox
 
@@ -100,7 +100,7 @@ def _opened(folder: str | None, given: IO[bytes]) -> ox.Store:
     if folder is not None:
         return ox.Store.read_only(folder)
     engine = ox.Store()
-    engine.bulk_load(_Parts(given), ox.RdfFormat.N_QUADS)  # type: ignore[arg-type] # all that is called is `read`
+    engine.bulk_load(cast(IO[bytes], _Parts(given)), ox.RdfFormat.N_QUADS)
     return engine
 
 
@@ -182,10 +182,10 @@ def _ask(engine: ox.Store, request: Request, answers: int) -> None:
         _send(answers, HEAD, pickle.dumps(bool(result)))
     elif isinstance(result, ox.QuerySolutions):
         _send(answers, HEAD, pickle.dumps(tuple(variable.value for variable in result.variables)))
-        result.serialize(_Sink(answers, most, 1), format=ox.QueryResultsFormat.TSV)
+        result.serialize(cast(IO[bytes], _Sink(answers, most, 1)), format=ox.QueryResultsFormat.TSV)
     else:
         _send(answers, HEAD, pickle.dumps(None))
-        result.serialize(_Sink(answers, most, 0), format=ox.RdfFormat.N_TRIPLES)
+        result.serialize(cast(IO[bytes], _Sink(answers, most, 0)), format=ox.RdfFormat.N_TRIPLES)
 
 
 class _Sink:

@@ -14,12 +14,14 @@ from functools import lru_cache
 from typing import IO, BinaryIO, Final, cast, overload
 
 from pyoxigraph import (
+    BlankNode,
     Literal,
     NamedNode,
     QueryResultsFormat,
     QuerySolution,
     QuerySolutions,
     Store,
+    Triple,
     Variable,
     parse_query_results,
 )
@@ -111,7 +113,9 @@ def _parsed_long(names: Sequence[str], row: Sequence[str]) -> list[QuerySolution
     """Return a row of which a term may be longer than the engine reads: 16 MiB."""
     if all(len(cell) <= LONGEST for cell in row):
         return parsed(names, [row])
-    given = {Variable(name): term(cell) for name, cell in zip(names, row, strict=True) if cell}
+    given: dict[Variable, NamedNode | BlankNode | Literal | Triple] = {
+        Variable(name): term(cell) for name, cell in zip(names, row, strict=True) if cell
+    }
     made = Store().query(f"SELECT {' '.join('?' + name for name in names)} {{}}", substitutions=given)
     assert isinstance(made, QuerySolutions)  # noqa: S101 - it is a SELECT
     return list(made)
