@@ -15,6 +15,7 @@ from trails.aio.runs import AsyncRuns
 from trails.aio.session import AsyncSession, session_of, sync_session
 from trails.aio.tree import AsyncTree
 from trails.aio.workers import Twin, here, in_thread
+from trails.errors import QueryEnded
 from trails.ledger import Ledger
 from trails.routing import Router
 from trails.runs import Runs
@@ -52,7 +53,7 @@ class AsyncRepository(Twin[Repository]):
         """
         with CancelScope(shield=True):
             store = self.sync.store
-            querypool.end(store, f"a query in the store {store.location} was ended: the store was closed")
+            querypool.end(store, QueryEnded(f"the query in {store.location} was ended: the store was closed"))
             await self.workers.finish()
             await self.call(self.sync.close)
 

@@ -74,7 +74,7 @@ class View(Handle, public=True):
         self._graphs = [graph for graph in self._engine.named_graphs() if isinstance(graph, NamedNode)]
         self._limits = repository.limits
         self._source = Source(
-            f"the view of {session_id}", object(), 0, dump=partial(self._engine.dump, format=ox.RdfFormat.N_QUADS)
+            f"the view of {session_id}", self, 0, dump=partial(self._engine.dump, format=ox.RdfFormat.N_QUADS)
         )
 
     def __repr__(self) -> str:

@@ -25,7 +25,7 @@ from typing import IO, Any, Final
 
 import pyoxigraph as ox
 
-from trails.errors import InvalidInput, StoreFailed
+from trails.errors import InvalidInput, QueryEnded, StoreFailed
 from trails.integrity.leaves import Leaf
 from trails.store import capture, engines, folders, forked, maintenance, manifest, marker, querypool
 from trails.store.applying import Applier
@@ -851,7 +851,7 @@ class EmbeddedStore(EngineReader):
         return True
 
     def _let_copies_go(self) -> None:
-        self._end_queries("text was taken out of it for good, or its files were rebuilt", _PATIENCE)
+        self._end_queries("text was taken out of the store for good, or its files were rebuilt; ask again", _PATIENCE)
         for each in list(self._copies):
             each.let_go()
 
@@ -859,7 +859,7 @@ class EmbeddedStore(EngineReader):
         """End the queries from outside that are not done after some seconds; what they read is let go."""
         with self._source_lock:
             self._source = None
-        querypool.end(self, f"a query in the store {self.location} was ended: {why}; ask again", patience)
+        querypool.end(self, QueryEnded(f"the query in {self.location} was ended: {why}"), patience)
 
     @engines.let_go
     def load(self, source: IO[bytes]) -> None:

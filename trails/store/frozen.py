@@ -15,10 +15,11 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import pyoxigraph as ox
 
-from trails.errors import StoreFailed, TrailsError
+from trails.errors import QueryEnded, StoreFailed
 from trails.store import capture, engines, querypool
 from trails.store.gate import Gate
 from trails.store.pattern import Pattern
@@ -26,8 +27,11 @@ from trails.store.querypool import Source
 from trails.store.reading import EngineReader
 from trails.store.tables import Tables
 
+_PATIENCE: Final = 0.2
+"""Seconds that a query from outside is waited for before the files that it reads go."""
 
-class LetGo(TrailsError):
+
+class LetGo(QueryEnded):
     """The copy was let go meanwhile: whoever needs one makes another."""
 
 
@@ -107,7 +111,7 @@ class Frozen(EngineReader):
             if not self._is_gone:
                 self._is_gone = True
                 self._source = None
-                querypool.end(self, f"a query of {self._location} was ended: what it read was taken out of the store")
+                querypool.end(self, LetGo(f"the copy that {self._location} is read from was let go"), _PATIENCE)
                 self._gate.alone(self._held.clear)
                 engines.see_out(self._folder)
                 self._drop()

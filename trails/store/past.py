@@ -14,7 +14,7 @@ from typing import IO, Final, NoReturn, TypeVar
 
 import pyoxigraph as ox
 
-from trails.errors import IntegrityError, StoreFailed, StoreReadOnly
+from trails.errors import IntegrityError, QueryEnded, StoreFailed, StoreReadOnly
 from trails.integrity import leaves
 from trails.store import querypool
 from trails.store.commitlog import Leaves
@@ -304,7 +304,7 @@ class PastStore(EngineReader):
         self._engine()
 
     def close(self) -> None:
-        querypool.end(self, f"{self._location} was closed while a query ran, which was ended")
+        querypool.end(self, QueryEnded(f"the query in {self._location} was ended: the store was closed"))
         with self._lock:
             self._memory = self._state = None
             self._waiting.clear()

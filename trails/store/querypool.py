@@ -61,7 +61,7 @@ class Source:
     ) -> None:
         """`owner` stands for the store, `version` for the moment; `held` is what must stay as long as this is read."""
         self.location = location
-        self.owner = owner
+        self.owner = weakref.ref(owner)  # the same one for each source of a store, which may go
         self.version = version
         self.folder = folder
         self.dump = dump
@@ -219,14 +219,14 @@ class _Pool:
             self._changed.notify()
         return code
 
-    def end(self, owner: object, why: str, patience: float = 0.0) -> None:
+    def end(self, owner: object, error: QueryEnded, patience: float) -> None:
         """End all queries of a store that are not done after some seconds, and have nothing of it open any more."""
-        deadline = time.monotonic() + patience
+        deadline, owner = time.monotonic() + patience, weakref.ref(owner)
         with self._changed:
             while (busy := [each for each, of in self._busy.items() if of is owner]) and time.monotonic() < deadline:
                 self._changed.wait(deadline - time.monotonic())
             for each in busy:
-                each.kill(QueryEnded(why))
+                each.kill(error)
             idle = [each for each in self._idle if each.source is not None and each.source.owner is owner]
             for each in idle:
                 try:
@@ -269,9 +269,9 @@ def _has(process: _Process, source: Source) -> bool:
     return held is not None and held.owner is source.owner and held.version == source.version
 
 
-def end(owner: object, why: str, patience: float = 0.0) -> None:
+def end(owner: object, error: QueryEnded, patience: float = 0.0) -> None:
     """End the queries of a store that are not done after some seconds, with an error for who asked, and let go of it."""
-    _pool.end(owner, why, patience)
+    _pool.end(owner, error, patience)
 
 
 class Answer:

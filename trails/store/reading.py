@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import IO, TypedDict
@@ -55,9 +56,14 @@ class EngineReader(Handle):
     def _quads_of(self, version: object) -> Source:
         """Return a source of which the quads are sent, and which is read again where the version is another one."""
 
+        own = weakref.ref(self)  # whoever keeps the source keeps no store
+
         def dump(out: IO[bytes]) -> None:
-            with self._gate, self._reading():
-                self._engine().dump(out, ox.RdfFormat.N_QUADS)
+            store = own()
+            if store is None:
+                raise StoreFailed("the store that a query is asked of is gone")
+            with store._gate, store._reading():
+                store._engine().dump(out, ox.RdfFormat.N_QUADS)
 
         self._engine()
         return Source(self.location, self, version, dump=dump)

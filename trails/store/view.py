@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 
 import pyoxigraph as ox
 
-from trails.errors import StoreFailed
+from trails.errors import QueryEnded, StoreFailed
 from trails.store import embedded, engines, folders, lockfile, maintenance, marker, position, querypool
 from trails.store.commitlog import NAMES
 from trails.store.contract import Change, Committed, QuadStore, read_only
@@ -152,7 +152,7 @@ class ViewStore(EngineReader):
         with self._refreshing:
             before = self._moment
             if before is not None:
-                querypool.end(self, f"the store {self.location} was closed while a query ran, which was ended")
+                querypool.end(self, QueryEnded(f"the query in {self.location} was ended: the store was closed"))
                 self._put(None)
                 before.close()
 
