@@ -20,15 +20,28 @@ _CALLS = {
     "function_call": ("call_id", "name", "arguments"),  # OpenAI responses, Codex
     "custom_tool_call": ("call_id", "name", "input"),
     "local_shell_call": ("call_id", "name", "action"),
+    "tool_search_call": ("call_id", "name", "arguments"),
+    "web_search_call": ("id", "name", "action"),
+    "image_generation_call": ("id", "name", "revised_prompt"),
     "tool_call": ("id", "name", "arguments"),  # OpenTelemetry GenAI
 }
-_SHELL_CALL = "local_shell_call"  # OpenAI responses: a call that names no tool
+# OpenAI responses: calls that name no tool
+_TOOL_OF = {
+    "local_shell_call": "local_shell",
+    "tool_search_call": "tool_search",
+    "web_search_call": "web_search",
+    "image_generation_call": "image_generation",
+}
+SERVED = ("web_search_call", "image_generation_call")
+"""Parts that are a call and its answer in one: the provider itself ran the tool."""
 # part type: key of the id of the call that is answered
 _RESULTS = {
     "tool_result": "tool_use_id",
     "function_call_output": "call_id",
     "custom_tool_call_output": "call_id",
     "local_shell_call_output": "call_id",
+    "tool_search_output": "call_id",
+    **dict.fromkeys(SERVED, "id"),
     "tool_call_response": "id",
 }
 
@@ -82,7 +95,7 @@ def _calls(parts: Iterable[Any]) -> Iterator[ToolCall]:
     for part in map(_typed, parts):
         if isinstance(part, Mapping) and isinstance(kind := part.get("type"), str) and kind in _CALLS:
             id_key, name_key, arguments_key = _CALLS[kind]
-            call_id, tool = part.get(id_key), "local_shell" if kind == _SHELL_CALL else part.get(name_key)
+            call_id, tool = part.get(id_key), _TOOL_OF.get(kind) or part.get(name_key)
             if isinstance(call_id, str) and call_id and isinstance(tool, str) and tool:
                 yield ToolCall(id=call_id, name=tool, arguments=arguments_json(part.get(arguments_key)))
 
@@ -139,13 +152,18 @@ def _typed(part: Any) -> Any:
 
 def _is_error(part: Mapping[str, Any]) -> bool:
     output = part.get("output")
-    return part.get("is_error") is True or (isinstance(output, Mapping) and output.get("success") is False)
+    return (
+        part.get("is_error") is True
+        or (part.get("type") in SERVED and part.get("status") == "failed")
+        or (isinstance(output, Mapping) and output.get("success") is False)
+    )
 
 
 def given_calls(calls: Iterable[ToolCall | Mapping[str, Any]]) -> tuple[ToolCall, ...]:
     """Return tool calls that a caller gave: `ToolCall` values, or mappings in OpenAI's or a plain shape.
 
-    A plain mapping has `id`, `name` and `arguments`; OpenAI's chat shape has `id` and `function` (name, arguments).
+    A plain mapping has `id`, `name` and `arguments`; OpenAI's chat shape has `id` and `function` (name, arguments), or
+    `custom` (name, input) with the type `custom`.
     """
     if not isinstance(calls, Iterable):
         raise InvalidInput(f"tool calls must be several mappings or ToolCalls, not {type(calls).__name__}")
@@ -161,7 +179,7 @@ def _given_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
         return call
     if not isinstance(call, Mapping):
         raise InvalidInput(f"a tool call must be a mapping or a ToolCall, not {type(call).__name__}")
-    function = call.get("function")
+    function = call.get("custom") if call.get("type") == "custom" else call.get("function")
     named = function if isinstance(function, Mapping) else call
     arguments = named.get("arguments", named.get("input"))
     return ToolCall(
@@ -197,15 +215,15 @@ def _part_text(part: Any) -> str:
         _, name_key, arguments_key = _CALLS[kind]
         arguments = part.get(arguments_key)
         shown = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        return f"[calls {'local_shell' if kind == _SHELL_CALL else part.get(name_key)} {shown}]"
+        return f"[calls {_TOOL_OF.get(kind) or part.get(name_key)} {shown}]"
     if isinstance(kind, str) and kind in _RESULTS:
-        body = part.get("content", part.get("output", part.get("response", part.get("result"))))
+        body = part.get("content", part.get("output", part.get("response", part.get("result", part.get("tools")))))
         return plain_text(body) if isinstance(body, str | list) else json.dumps(body, ensure_ascii=False)
     texts: list[Any] = [part[key] for key in _TEXT_KEYS if isinstance(part.get(key), str)]
     texts += [part[key] for key in _NESTED_KEYS if isinstance(part.get(key), list) and part[key]]
     return plain_text(texts[0]) if texts else f"[{kind or part.get('content_type') or 'part'}]"
 
 
-_BODY_KEYS = ("content", "output", "response", "result")
+_BODY_KEYS = ("content", "output", "response", "result", "tools")
 _TEXT_KEYS = ("text", "refusal", "thinking", "content", "description", "result")
 _NESTED_KEYS = ("parts", "thoughts", "content", "summary")  # ChatGPT's content, OpenAI's reasoning

@@ -198,14 +198,16 @@ def test_a_compaction_is_a_summary_turn_of_all_before_it() -> None:
     history = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "q"}]}]
     compacted = line("compacted", {"message": "so far", "replacement_history": history}, 9)
     path = only(*asked("q"), *answered("a"), tokens(100), compacted, *asked("r")).paths[0]
-    assert texts(path)[2:] == [("summary", "so far"), ("user", "r")]
+    assert texts(path)[2:] == [("summary", "q\nso far"), ("user", "r")]  # all that the model is shown after it
     assert path[2].compaction == Compaction(summarised_through=1, tokens_before=100)
-    assert path[2].meta == {"replacementHistory": [{"turn": 0}]}  # what it repeats is kept once, and redacted once
     remote = line(
         "compacted",
         {"message": "", "replacement_history": [*history, {"type": "compaction", "encrypted_content": "x"}]},
     )
-    assert only(*asked("q"), remote).paths[0][1].content == [{"type": "compaction", "encrypted_content": "x"}]
+    assert only(*asked("q"), remote).paths[0][1].content == [
+        *history,
+        {"type": "compaction", "encrypted_content": "x"},
+    ]
 
 
 def test_a_thread_keeps_its_header_and_its_instructions() -> None:
@@ -378,7 +380,9 @@ def test_lines_that_cannot_be_used_are_problems_at_their_place_and_unknown_ones_
         item("new_kind", x=1),
     )
     assert [problem.line for problem in transcript.problems] == [2, 3, 4, 5]
-    assert transcript.notes == ("1 record(s) of the unknown type 'future' made no turn",)
+    assert transcript.notes == (
+        "1 record(s) of the unknown type 'future' made no turn; their texts are kept as metadata",
+    )
     assert [turn.content for turn in transcript.sessions[0].paths[0]] == ["q", [{"type": "new_kind", "x": 1}]]
     assert transcript.records["response_item/ghost_snapshot"] == 1
 

@@ -132,6 +132,7 @@ def responses(system: str | None, messages: Iterable[Message]) -> _Json:
 
 
 _ITEMS: Final = frozenset({"message", "compaction", "item_reference"})
+_CALL_ITEMS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call", "tool_search_call"})
 
 
 def _items(message: Message) -> list[_Json]:
@@ -139,7 +140,7 @@ def _items(message: Message) -> list[_Json]:
     for each in in_order(message):
         if isinstance(each, ToolCall):
             part = message.raw.get(each.id, {})
-            if part.get("type") not in ("function_call", "custom_tool_call", "local_shell_call"):
+            if part.get("type") not in _CALL_ITEMS:
                 part = {"type": "function_call", "call_id": each.id, "name": each.name, "arguments": _arguments(each)}
             made.append(dict(part))
         elif isinstance(each, Thought):

@@ -29,8 +29,9 @@ HEADINGS: Final = {
 }
 """The roles whose texts are told to the model under a heading."""
 DELIVERY: Final = "delivery"
-"""The role of a record of what was sent out over a channel: it repeats what was said, so no model is shown it, and it costs
-nothing."""
+"""The role of a record of what was sent out over a channel: it repeats what was said."""
+UNSHOWN: Final = frozenset({DELIVERY, "event", "error", "warning", "info"})
+"""The roles that no model is shown, and that cost nothing: what a program noted, and what it told its user alone."""
 
 _ROLES: Final[dict[str, Role]] = {
     "assistant": "assistant",
@@ -155,7 +156,7 @@ def messages_of(turn: Spoken) -> list[Message]:
     if _is_plain(turn):  # nearly all turns
         role = _ROLES.get(turn.role, "user")
         return [Message(role, (turn.text,), turn_index=turn.index, is_text=True)] if turn.text else []
-    if turn.role == DELIVERY:
+    if turn.role in UNSHOWN:
         return []
     if turn.redacted:
         calls = [call for call in facts.tool_calls if call.id]
@@ -193,7 +194,9 @@ def _structured(turn: Spoken) -> list[Message]:
     raw: dict[str, Mapping[str, Any]] = {}
     served = _served(content)
     for part in content:
-        if isinstance(part, Mapping) and (found := parts.calls_in([part])):
+        if isinstance(part, Mapping) and part.get("type") in parts.SERVED:
+            said.append(Block(part, parts.plain_text([part])))
+        elif isinstance(part, Mapping) and (found := parts.calls_in([part])):
             if part.get("type") == _SERVER_SIDE:
                 said += [Block(part)] if _names(part, "id", served) else []
                 continue
@@ -292,7 +295,7 @@ def _plain_answer(turn: Spoken, pieces: tuple[Piece, ...]) -> Message:
 
 
 def _body(part: Mapping[str, Any]) -> list[Any]:
-    body = part.get("content", part.get("output", part.get("response")))
+    body = part.get("content", part.get("output", part.get("response", part.get("tools"))))
     if isinstance(body, list):
         return body
     if body is None or body == "":

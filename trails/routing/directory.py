@@ -21,7 +21,7 @@ from trails.decoding import decodes
 from trails.errors import InvalidInput, RequestRefused
 from trails.ledger import writer
 from trails.model import SessionRecord
-from trails.plumbing import conversations, leaves
+from trails.plumbing import conversations, leaves, spawn_links
 from trails.plumbing.transaction import Proposal, Transaction, there
 from trails.records import overrides
 from trails.records.conversations import Conversation, belongs, current
@@ -271,7 +271,7 @@ class Keyring:
             wanted = None if label is None else validate.label(label)
             conversations.relabel(tx, held.conversation, wanted, lambda _: _label_in_use(label))
         if spawner is not None:
-            _spawn(tx, held.session_id, spawner)
+            spawn_links.add(tx, held.session_id, spawner)
         if made:
             writer.put(tx, held.session_id, made)
         try:
@@ -306,14 +306,6 @@ def _refused(tx: Transaction, failure: PreconditionFailed) -> bool:
     if error is failure:
         return False
     raise error from failure
-
-
-def _spawn(tx: Transaction, session_id: str, spawner: str) -> None:
-    """Say in a session's row which one spawned it."""
-    node, parent = NamedNode(iris.session(session_id)), NamedNode(iris.session(spawner))
-    tx.require([there(spawner)])
-    tx.add([Quad(node, vocab.SPAWNED_BY, parent, vocab.CATALOG)])
-    tx.forbid((node, vocab.SPAWNED_BY, None, vocab.CATALOG))
 
 
 def _fields(fields: Mapping[str, Any]) -> dict[str, Any]:

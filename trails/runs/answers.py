@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import reduce
 from typing import Any, Final
 
-from trails.context.messages import DELIVERY
+from trails.context.messages import UNSHOWN
 from trails.errors import SessionNotFound
 from trails.model import Turn
 from trails.policy.announcements import RunStats
@@ -23,7 +23,7 @@ def answer_of(turns: Iterable[Turn]) -> str | None:
 
     Tools' turns, and the mirrors of what was delivered, do not count.
     """
-    silent = ("tool", DELIVERY)
+    silent = {"tool", *UNSHOWN}
     last = next((turn for turn in reversed(list(turns)) if turn.role not in silent and not turn.tool_results), None)
     if last is None or last.role != "assistant" or last.redacted:
         return None

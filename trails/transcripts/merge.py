@@ -20,7 +20,7 @@ from pyoxigraph import Literal
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.model import Compaction, Turn
-from trails.plumbing import imports, recounting
+from trails.plumbing import imports, recounting, spawn_links
 from trails.plumbing.imports import Importing
 from trails.plumbing.transaction import Transaction
 from trails.progress import Progress
@@ -217,6 +217,8 @@ class _Merge:
         report.problems += [FileProblem(file=file, line=0, reason=said, text="") for said in problems]
         self._source = withholding.session(self._given)
         source = self._given
+        self._repeats_alone = False
+        """Whether the turns that it repeats of its spawner are not shared with that."""
         self._homes: list[Session] = []
         """The sessions that paths were placed in."""
         self._id = imported_id(source.source, source.id)
@@ -229,7 +231,7 @@ class _Merge:
         family = [self._repository.load(each) for each in self._stored_family()]
         start = self._start()
         source = self._source
-        main, *others = source.paths or ((),)
+        main, *others = self._own_paths(family) or ((),)
         self._place(self._whole(main, family, start), family, start, main=True)
         for path in others:
             self._place(path, family, start, main=False)
@@ -242,6 +244,54 @@ class _Merge:
                 report=self._report,
                 file=self._file,
             )
+
+        self._link_spawns(family)
+
+    def _own_paths(self, family: list[Session]) -> tuple[_Path, ...]:
+        """Return the paths of the source as they are to be stored: what repeats the spawner's turns counts no usage again.
+
+        The repeated turns are shared where the spawner has them all; left out where it has them in other places; and kept
+        without their usage, which is the spawner's, where it is not there.
+        """
+        paths, repeated = self._source.paths, self._source.repeats or 0
+        if not repeated:
+            return paths
+        main = paths[0]
+        stored = next((session for session in family if session.id == self._id), None)
+        if stored is not None and stored.parent_session_id is not None:
+            return paths
+        if stored is None and (shared := self._copied(main)) is not None and shared[1] >= repeated:
+            return paths
+        self._repeats_alone = True
+        is_left = stored.turns[0].source_ids != main[0].source_ids if stored else self._are_spawners(main[:repeated])
+        if is_left:
+            self._report.notes.append(
+                f"{self._id}: its first {repeated} turn(s) are its spawner's, told again; they are stored with that alone"
+            )
+            return tuple(tuple(shifted(path[repeated:], -repeated)) for path in paths)
+        return tuple((*map(_uncounted, path[:repeated]), *path[repeated:]) for path in paths)
+
+    def _are_spawners(self, turns: _Path) -> bool:
+        """Tell whether the spawner, as it is stored, says all that some turns say."""
+        spawner = imported_id(self._source.source, self._source.spawned_by or "")
+        if spawner not in self._repository:
+            return False
+        said = {(turn.role, turn.text) for turn in self._repository.load(spawner).turns}
+        return all((turn.role, validate.content(turn.content)[0]) in said for turn in turns)
+
+    def _link_spawns(self, family: list[Session]) -> None:
+        """Link the session to its spawner, and to it those that it spawned, where they came in before."""
+        stored = next((session for session in family if session.id == self._id), None)
+        if stored is None:
+            return
+        store, spawner = self._repository.store, self._source.spawned_by
+        if spawner is not None and self._repository.record(self._id).spawned_by is None:
+            parent = imported_id(self._source.source, spawner)
+            if parent != self._id and parent in self._repository:
+                spawn_links.link(store, self._id, parent)
+        for child in spawn_links.waiting_for(store, self._id):
+            if child != self._id:
+                spawn_links.link(store, child, self._id)
 
     def _stored(self, family: list[Session]) -> Session | None:
         """Return the session of its own id, as it is stored now: the handle that wrote it knows that without asking."""
@@ -392,8 +442,11 @@ class _Merge:
         """Make the session itself: a fork of what it goes on from or repeats, else a root."""
         source = self._source
         rest: Iterable[SourceTurn] = path
-        shared = start or self._copied(path)
+        shared = start or (None if self._repeats_alone else self._copied(path))
+        spawner = self._spawner()
         meta = dict(source.meta) | ({"title": source.title} if source.title else {})
+        if source.spawned_by is not None and spawner is None:
+            meta[spawn_links.AWAITED] = imported_id(source.source, source.spawned_by)
         created = source.created or next((turn.time for turn in path if turn.time), None)
         if shared is not None:
             parent, at = shared
@@ -408,6 +461,8 @@ class _Merge:
                 source_session=self._name,
             )
             self._report.forks_created.append(session.id)
+            if spawner is not None:
+                session.worktree.change_record(spawned_by=spawner)
             if source.spawned_by is not None:
                 self._report.notes.append(
                     f"{self._id}: was spawned with its parent's turns, and is kept as a fork of it"
@@ -420,7 +475,7 @@ class _Merge:
                 meta=meta,
                 created=created,
                 system=source.system,
-                spawned_by=self._spawner(),
+                spawned_by=spawner,
                 source_session=self._name,
             )
             self._report.sessions_created.append(session.id)
@@ -474,7 +529,10 @@ class _Merge:
             shared = compare(session.turns, path, 0).length
             if shared and (best is None or shared > best[1]):
                 best = session, shared
-        if best is None:
+        is_told = self._source.copied_from != self._source.spawned_by or self._source.repeats is not None
+        if not is_told:  # equal instructions alone are no history: an answer that both have is
+            return best if best and any(turn.role == "assistant" for turn in path[: best[1]]) else None
+        if best is None and not self._source.repeats:
             self._report.notes.append(
                 f"{self._id}: {parent_id!r}, which it names as its parent, shares no turn with it here"
             )
@@ -524,6 +582,14 @@ def branch_id(base: str, turns: Sequence[SourceTurn]) -> str:
         for part in (*turn.source_ids, turn.role, str(structured), text):
             hasher.update(f"{len(part)}:".encode() + part.encode())
     return f"{base}~{hasher.hexdigest()[:16]}"
+
+
+def _uncounted(turn: SourceTurn) -> SourceTurn:
+    """Return a turn that another session's model call made: the usage, which counts there, is kept as metadata."""
+    if turn.usage is None and turn.model is None:
+        return turn
+    of = {"repeatedUsage": dict(turn.usage)} if turn.usage else {}
+    return replace(turn, model=None, usage=None, meta={**turn.meta, **of})
 
 
 def append_all(session: Session, turns: Iterable[SourceTurn], withholding: Withholding) -> tuple[int, list[Found]]:
@@ -620,14 +686,10 @@ def shifted(path: Sequence[SourceTurn], offset: int) -> list[SourceTurn]:
 
 
 def _moved(compaction: Compaction, offset: int) -> Compaction:
-    through, kept, start = compaction.summarised_through, compaction.first_kept, compaction.summarised_from
-    return compaction.model_copy(
-        update={
-            "summarised_through": None if through is None else through + offset,
-            "first_kept": None if kept is None else kept + offset,
-            "summarised_from": None if start is None else start + offset,
-        }
-    )
+    places = ("summarised_through", "first_kept", "summarised_from")
+    at = {name: getattr(compaction, name) for name in places}
+    moved = {name: None if index is None or index + offset < 0 else index + offset for name, index in at.items()}
+    return compaction.model_copy(update=moved)
 
 
 def _skipped(path: Sequence[SourceTurn], reached: int, position: int, confirmed: set[str]) -> bool:

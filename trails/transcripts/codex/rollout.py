@@ -3,33 +3,45 @@
 A line has a time, a type and a payload; files of before September 2025 have the payloads alone, and those of before June 2025
 (`rollout-<date>-<thread>.json`) are one object with the session and its items, written anew with each save. A response
 item makes a turn, as it stands: messages, reasoning, calls, their outputs. Visible text stands in a file twice, as a response
-item and as an event; it becomes one turn. An event whose item is missing makes the turn itself. `codex_items.py` has the
+item and as an event; it becomes one turn. An event whose item is missing makes the turn itself. `items.py` has the
 details.
 
 Rules of the format that are followed, and noted where they matter: a forked file begins with its own header and repeats its
 parent's lines with the parent's header, and the first header counts; a rollback (`thread_rolled_back`) takes back the user's
-last turns, so what comes after it is a fork; the last `turn_context` before a turn names its model; a `token_count` is of
-the model's last turn before it.
+last turns, so what comes after it is a fork; a reverted thread goes on in a file of its own from a line of the one before it
+(`history_base`), and what the earlier file has beyond that line is a fork; an agent that was spawned, a guardian or a review
+names who spawned it, and may begin with that thread's lines, which are no turns of its own; the last `turn_context` before a
+turn names its model; a `token_count` is of the model's last turn before it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from trails.transcripts import checked, jsonl, outline
 from trails.transcripts.checked import Reading
 from trails.transcripts.codex.items import ITEMS, Thread
-from trails.transcripts.source import SourceSession, Transcript, files_at
+from trails.transcripts.source import Problem, SourceSession, Transcript, files_at
 
 SOURCE: Final = "codex"
 
-_TYPES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+_TYPES: Final = frozenset(
+    {
+        *("session_meta", "response_item", "event_msg", "turn_context", "compacted"),
+        *("inter_agent_communication", "inter_agent_communication_metadata", "token_usage_record", "world_state"),
+        *("retained_context", "security_risk_score", "realtime_item"),
+    }
+)
 _BARE: Final = re.compile(rb'\{\s*"id"\s*:\s*"[^"]*"\s*,\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"(?:instructions|git)"\s*:')
 _WHOLE: Final = re.compile(rb'\{\s*"session"\s*:\s*\{\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"id"\s*:\s*"')
-_NAMED: Final = re.compile(r"rollout-.*?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl?", re.DOTALL)
+_UUID: Final = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_NAMED: Final = re.compile(rf"rollout-.*?({_UUID})(?:_(.+?))?\.jsonl?(?:\.zst)?", re.DOTALL)
+"""A file's name: the thread's id, and that of the file where a reverted thread goes on in it."""
 _HEADER_OWN: Final = frozenset({"id", "timestamp", "base_instructions"})
 
 _Json = Mapping[str, Any]
@@ -53,7 +65,7 @@ def _is_whole(data: bytes) -> bool:
 
 def find_files(path: Path) -> list[Path]:
     """Return the file itself, or all rollouts in a folder and below; raise `InvalidInput` where there is neither."""
-    return files_at(path, "*.jsonl", "rollout-*.json")
+    return files_at(path, "*.jsonl", "*.jsonl.zst", "rollout-*.json")
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
@@ -61,12 +73,77 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
 
     A thread that was forked repeats its parent's turns: what is equal to a parent that is here or in the store is shared.
     """
+    read = {name: _Lines.of(name, data) for name, data in files if not _is_whole(data)}
+    chains = _Chains(read)
     return checked.together(
         [
-            (name, _Rollout(name).read_whole(data) if _is_whole(data) else _Rollout(name).read(data))
+            (name, _Rollout(name).read(read[name], chains) if name in read else _Rollout(name).read_whole(data))
             for name, data in files
         ]
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """The lines of a rollout, with their numbers."""
+
+    name: str
+    lines: list[tuple[int, dict[str, Any]]]
+    problems: list[Problem]
+
+    @classmethod
+    def of(cls, name: str, data: bytes) -> _Lines:
+        lines, problems = jsonl.read_lines(data)
+        return cls(name, lines, problems)
+
+    @property
+    def header(self) -> _Json:
+        """The first header."""
+        found = (_unwrapped(line, first=True) for _, line in self.lines)
+        return next((payload for kind, payload in found if kind == "session_meta" and payload is not None), {})
+
+    @property
+    def id(self) -> str | None:
+        """The id of the file: the thread's, or one of its own where a reverted thread goes on in it."""
+        named = _NAMED.fullmatch(re.split(r"[/\\]", self.name)[-1])
+        return (named[2] if named else None) or _text(self.header.get("id")) or (named[1] if named else None)
+
+    @property
+    def base(self) -> tuple[str, int] | None:
+        """The id of the file that this one goes on from, and the ordinal of the first line there that it leaves out."""
+        base = self.header.get("history_base")
+        if not isinstance(base, dict):
+            return None
+        file, end = _text(base.get("thread_id")), base.get("end_ordinal_exclusive")
+        return (file, end) if file is not None and isinstance(end, int) else None
+
+
+class _Chains:
+    """Which of some files goes on from which."""
+
+    def __init__(self, files: Mapping[str, _Lines]) -> None:
+        self._files = {file.id: file for file in files.values()}
+        threads = {file.id: _text(file.header.get("id")) for file in files.values()}
+        self._left = {
+            base
+            for file in files.values()
+            for base, _ in [file.base or (None, 0)]
+            if base != file.id and threads.get(base) == threads[file.id]
+        }
+
+    def is_left(self, file: _Lines) -> bool:
+        """Tell whether the thread of a file goes on in another one, which tells the whole thread."""
+        return file.id in self._left
+
+    def before(self, file: _Lines) -> list[tuple[_Lines, int]]:
+        """Return the files that a file goes on from, the first one first, each with the ordinal that it is left at."""
+        found: list[tuple[_Lines, int]] = []
+        while (base := file.base) is not None and (earlier := self._files.get(base[0])) is not None:
+            if earlier is file or any(earlier is each for each, _ in found):
+                break
+            found.insert(0, (earlier, base[1]))
+            file = earlier
+        return found
 
 
 class _Rollout:
@@ -78,12 +155,12 @@ class _Rollout:
         self._thread = Thread(self._reading)
         self._headers: list[tuple[int, _Json]] = []
 
-    def read(self, data: bytes) -> Reading:
-        lines, problems = jsonl.read_lines(data)
-        self._reading.problems += problems
-        self._reading.notes += jsonl.shared_lines(lines)
+    def read(self, file: _Lines, chains: _Chains) -> Reading:
+        self._reading.problems += file.problems
+        self._reading.notes += jsonl.shared_lines(file.lines)
+        self._feed_earlier(file, chains.before(file))
         unknown: dict[str, int] = {}
-        for number, line in lines:
+        for number, line in file.lines:
             kind, payload = _unwrapped(line, first=not self._headers)
             inner = payload.get("type") if payload is not None else None
             self._reading.count(f"{kind}/{inner}" if isinstance(inner, str) else kind)
@@ -91,16 +168,52 @@ class _Rollout:
                 self._reading.refuse(number, "is no line of a rollout: it has no type, or no payload", line)
             elif kind == "session_meta":
                 self._headers.append((number, payload))
-            elif kind in _TYPES:
-                self._thread.add(number, kind, payload, checked.text_time(line.get("timestamp")))
             elif kind != "record_type":
-                unknown[kind] = unknown.get(kind, 0) + 1
+                self._add(number, kind, payload, line)
+                if kind not in _TYPES:
+                    unknown[kind] = unknown.get(kind, 0) + 1
         self._reading.notes += [
-            f"{n} record(s) of the unknown type {kind[:80]!r} made no turn" for kind, n in unknown.items()
+            f"{n} record(s) of the unknown type {kind[:80]!r} made no turn; their texts are kept as metadata"
+            for kind, n in unknown.items()
         ]
         self._finish(by_lines=True)
+        if chains.is_left(file):
+            self._reading.sessions.clear()
+            self._reading.notes.append("its thread was reverted, and goes on in another file, which is read with it")
         self._reading.problems.sort(key=lambda problem: problem.line)
         return self._reading
+
+    def _feed_earlier(self, file: _Lines, earlier: Sequence[tuple[_Lines, int]]) -> None:
+        """Take the lines of the files that a file goes on from; where the thread was reverted, the rest of them is left."""
+        if file.base is not None and not earlier:
+            self._reading.notes.append(
+                f"goes on from line {file.base[1]} of the rollout {file.base[0][:80]!r}, which was not read with it"
+            )
+        self._thread.reading = Reading()  # what is wrong in them is said with them
+        for each, end in earlier:
+            is_fork = _text(each.header.get("id")) != _text(file.header.get("id"))
+            cut: int | None = None
+            for number, line in each.lines:
+                kind, payload = _unwrapped(line, first=False)
+                ordinal = line.get("ordinal")
+                if cut is None and isinstance(ordinal, int) and ordinal >= end:
+                    cut = len(self._thread)
+                    if is_fork:
+                        break
+                if payload is not None and kind not in ("session_meta", "record_type"):
+                    self._thread.add(number, kind, payload, checked.text_time(line.get("timestamp")))
+            if cut is not None and cut < len(self._thread):
+                self._thread.return_to(cut)
+        self._thread.reading = self._reading
+
+    def _add(self, number: int, kind: str, payload: _Json, line: _Json) -> None:
+        time = checked.text_time(line.get("timestamp"))
+        metadata = line.get("metadata")
+        if isinstance(metadata, dict) and metadata:
+            self._thread.add(number, "metadata", metadata, time)
+        self._thread.add(number, kind, payload, time)
+        if self._headers and _is_replay(self._headers[0][1], line, time):
+            self._thread.replayed = len(self._thread)
 
     def read_whole(self, data: bytes) -> Reading:
         """Read a file that is one object: a session, whose time is that of the last save, and items without times."""
@@ -138,7 +251,8 @@ class _Rollout:
             self._reading.notes.append(
                 f"line {number} is a second header ({what}), as forked files have; the first counts"
             )
-        spawn = _spawn(header)
+        spawn, spawner = _spawn(header), _spawner(header)
+        parent = self._parent(thread_id, header, spawn)
         line = self._headers[0][0] if self._headers else 0
         self._reading.sessions.append(
             SourceSession(
@@ -147,11 +261,12 @@ class _Rollout:
                 paths=paths,
                 title=self._thread.title,
                 created=checked.text_time(header.get("timestamp")),
-                agent=checked.name(spawn.get("agent_role")) or SOURCE,
+                agent=_agent(header, spawn),
                 system=_base_instructions(header),
                 meta=self._reading.meta(line, self._meta(header)),
-                spawned_by=_text(spawn.get("parent_thread_id")),
-                copied_from=self._parent(thread_id, header, spawn),
+                spawned_by=spawner,
+                copied_from=parent or spawner,
+                repeats=self._thread.replayed if spawner is not None and (parent or self._thread.replayed) else None,
                 open_turns=self._thread.open_turns() if by_lines else 0,
                 open_in=self._name,
             )
@@ -163,6 +278,8 @@ class _Rollout:
         told = _text(meta.get("instructions"))
         if told is not None and self._thread.says(told):
             del meta["instructions"]
+        if after := self._thread.events_after():
+            meta["eventsAfter"] = after
         return meta
 
     def _thread_id(self, header: _Json) -> str | None:
@@ -175,7 +292,10 @@ class _Rollout:
         return named[1]
 
     def _parent(self, thread_id: str, header: _Json, spawn: _Json) -> str | None:
-        """Return the thread whose turns this one repeats: the one it was forked from, by its header or a repeated one."""
+        """Return the thread whose turns this one says to repeat: which it was forked from, by its header or a repeated one."""
+        base = header.get("history_base")
+        if isinstance(base, dict) and (based := _text(base.get("thread_id"))) not in (None, thread_id):
+            return _text(header.get("forked_from_id")) or _spawner(header) or based
         if (forked := _text(header.get("forked_from_id"))) is not None:
             return forked
         if spawn.get("forked_from_id") is not None:
@@ -205,10 +325,44 @@ def _text(value: object) -> str | None:
 
 def _spawn(header: _Json) -> _Json:
     """Return what a header says of how its thread was spawned, empty for a thread of its own."""
-    source = header.get("source")
-    subagent = source.get("subagent") if isinstance(source, dict) else None
+    subagent = _subagent(header)
     spawn = subagent.get("thread_spawn") if isinstance(subagent, dict) else None
     return spawn if isinstance(spawn, dict) else {}
+
+
+def _subagent(header: _Json) -> object:
+    source = header.get("source")
+    return source.get("subagent", source.get("subAgent")) if isinstance(source, dict) else None
+
+
+def _spawner(header: _Json) -> str | None:
+    """Return the thread that spawned this one, as an agent, a guardian or a review; None for a thread of its own."""
+    root, own = _text(header.get("session_id")), _text(header.get("id"))
+    is_agent = _subagent(header) is not None or header.get("thread_source") not in (None, "user")
+    named = (_spawn(header).get("parent_thread_id"), header.get("parent_thread_id"))
+    others = (header.get("forked_from_id"), root if root != own else None) if is_agent else ()
+    return next((found for each in (*named, *others) if (found := _text(each)) not in (None, own)), None)
+
+
+def _agent(header: _Json, spawn: _Json) -> str:
+    """Return the name of the agent of a thread: its role, or what it was spawned to be."""
+    subagent = _subagent(header)
+    other = subagent.get("other") if isinstance(subagent, dict) else subagent
+    roles = (spawn.get("agent_role"), spawn.get("agent_type"), header.get("agent_role"), other)
+    return next((name for each in roles if (name := checked.name(each)) is not None), SOURCE)
+
+
+def _is_replay(header: _Json, line: _Json, time: datetime | None) -> bool:
+    """Tell whether a line of a thread that was spawned is one of the thread that spawned it, told again."""
+    if _spawner(header) is None:
+        return False
+    start, ordinal = header.get("subagent_history_start_ordinal"), line.get("ordinal")
+    if isinstance(start, int) and isinstance(ordinal, int):
+        return ordinal < start
+    created = checked.text_time(header.get("timestamp"))
+    metadata = line.get("metadata")
+    is_inherited = isinstance(metadata, dict) and metadata.get("inherited_user_message") is True
+    return is_inherited or (time is not None and created is not None and time < created)
 
 
 def _base_instructions(header: _Json) -> str | None:
