@@ -33,7 +33,7 @@ _TOOL_OF = {
     "image_generation_call": "image_generation",
 }
 SERVED = ("web_search_call", "image_generation_call")
-"""Parts that are a call and its answer in one: the provider itself ran the tool."""
+"""Calls of tools that the provider itself ran: no answer is given to a model beside them."""
 # part type: key of the id of the call that is answered
 _RESULTS = {
     "tool_result": "tool_use_id",
@@ -41,7 +41,6 @@ _RESULTS = {
     "custom_tool_call_output": "call_id",
     "local_shell_call_output": "call_id",
     "tool_search_output": "call_id",
-    **dict.fromkeys(SERVED, "id"),
     "tool_call_response": "id",
 }
 
@@ -152,11 +151,7 @@ def _typed(part: Any) -> Any:
 
 def _is_error(part: Mapping[str, Any]) -> bool:
     output = part.get("output")
-    return (
-        part.get("is_error") is True
-        or (part.get("type") in SERVED and part.get("status") == "failed")
-        or (isinstance(output, Mapping) and output.get("success") is False)
-    )
+    return part.get("is_error") is True or (isinstance(output, Mapping) and output.get("success") is False)
 
 
 def given_calls(calls: Iterable[ToolCall | Mapping[str, Any]]) -> tuple[ToolCall, ...]:

@@ -15,8 +15,8 @@ event: agent_reasoning                                  assistant  the event, wh
 event: error, warning, background_event, …              error,     its text; no model is shown it
                                                         warning,
                                                         info
-event: the end of a command or call that no item asked  event      the call and its answer; no model is shown it
-for, as those within code
+event: the end of a command or call that no item asked  event      the call, then its answer as another turn; no
+for, as those within code                                          model is shown them
 compacted                                               summary    what replaced the history, else its message
 ======================================================  =========  ==============================================
 
@@ -48,6 +48,7 @@ _OUTPUTS: Final = frozenset(
 )
 _SERVED: Final = frozenset({"web_search_call", "image_generation_call"})
 """Calls that the provider itself answered: some versions wrote them without their ids."""
+_ENDED: Final = frozenset({"completed", "failed"})
 _MODEL_ITEMS: Final = _SERVED | {
     *("reasoning", "function_call", "custom_tool_call", "local_shell_call", "tool_search_call"),
     *("compaction", "compaction_summary", "context_compaction"),
@@ -264,11 +265,19 @@ class Thread:
             payload = dict(payload) | {"id": given}
         if not self._keep(line, self._item("assistant", (dict(payload),), time)):
             return
-        self._nameless = is_nameless
         self._asked |= {given} if given else set()
+        if payload["type"] in _SERVED and given and payload.get("status", "completed") in _ENDED:
+            self._served(line, given, payload, time)
+        self._nameless = is_nameless
         held, self._searches = self._searches, []
         for each in held:
             self._event_call(*each)
+
+    def _served(self, line: int, call_id: str, payload: _Json, time: datetime | None) -> None:
+        """Keep that the provider answered a call: what it gave, only the model saw."""
+        told = {"status": payload.get("status", "completed")}
+        part = records.answer_part(call_id, told, is_error=records.has_failed(told))
+        self._keep(line, self._item(records.EVENT, (part,), time, {"event": payload["type"]}))
 
     def _searched_id(self) -> str | None:
         """Return the id that the event before a call told, which is over with that."""
@@ -476,11 +485,16 @@ class Thread:
     def _event_turn(self, line: int, payload: _Json, time: datetime | None) -> None:
         call = records.event_call(payload)
         assert call is not None  # noqa: S101 - as above
-        parts = records.parts_of(call, is_answer=call.id in self._told)
-        if call.name is None or not parts:
+        if call.name is None or (call.id in self._told and call.answer is None):
             self._beside(line, "event_msg", dict(payload))
-        elif self._keep(line, self._item(records.EVENT, parts, time, {"event": payload["type"]})):
-            self._told[call.id] = call.answer is not None
+            return
+        meta = {"event": payload["type"]}
+        if call.id not in self._told:
+            self._keep(line, self._item(records.EVENT, (records.call_part(call),), time, dict(meta)))
+        self._told[call.id] = call.answer is not None
+        if call.answer is not None:
+            answer = records.answer_part(call.id, call.answer, is_error=call.is_error)
+            self._keep(line, self._item(records.EVENT, (answer,), time, meta))
 
     def _repeated(self, line: int, kind: str, payload: _Json, time: datetime | None) -> None:
         side, key = _EVENTS[kind]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from trails.transcripts import checked
@@ -145,7 +145,7 @@ def event_call(payload: _Json) -> EventCall | None:
     given = arguments["arguments"] if shape.arguments == ("arguments",) and len(arguments) == 1 else arguments
     spent = {"type", "invocation", "tool", "server", "namespace", "arguments", *shape.arguments, *_IDS}
     rest = {key: value for key, value in held.items() if key not in spent} if shape.answers else None
-    return EventCall(call_id, name, given, rest, rest is not None and _has_failed(rest))
+    return EventCall(call_id, name, given, rest, rest is not None and has_failed(rest))
 
 
 def _tool_name(held: _Json) -> str | None:
@@ -153,7 +153,8 @@ def _tool_name(held: _Json) -> str | None:
     return ".".join(each for each in names if isinstance(each, str) and each) or None
 
 
-def _has_failed(answer: _Json) -> bool:
+def has_failed(answer: _Json) -> bool:
+    """Tell whether what a call gave says that it failed."""
     result, code = answer.get("result"), answer.get("exit_code")
     inner = result.get("Ok", result) if isinstance(result, dict) else {}
     told = isinstance(inner, dict) and (inner.get("isError") is True or inner.get("is_error") is True)
@@ -167,16 +168,15 @@ def _has_failed(answer: _Json) -> bool:
     )
 
 
-def parts_of(call: EventCall, *, is_answer: bool = False) -> tuple[dict[str, Any], ...]:
-    """Return the parts of a turn that holds such a call and its answer, or the answer alone."""
-    asked: Iterator[dict[str, Any]] = iter(())
-    if not is_answer and call.name is not None:
-        asked = iter([{"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}])
-    failed = {"is_error": True} if call.is_error else {}
-    answer = (
-        [] if call.answer is None else [{"type": "tool_call_response", "id": call.id, "response": call.answer} | failed]
-    )
-    return (*asked, *answer)
+def call_part(call: EventCall) -> dict[str, Any]:
+    """Return the part of a turn that makes such a call."""
+    return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
+
+
+def answer_part(call_id: str, answer: _Json, *, is_error: bool) -> dict[str, Any]:
+    """Return the part of a turn that answers a call."""
+    made = {"type": "tool_call_response", "id": call_id, "response": dict(answer)}
+    return made | {"is_error": True} if is_error else made
 
 
 def texts_of(parts: object) -> list[str]:
