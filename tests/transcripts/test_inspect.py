@@ -22,7 +22,7 @@ from tests.support.machines import examples
 from tests.support.malformed import replaced
 from trails import Repository
 from trails.errors import InvalidInput
-from trails.transcripts import archives
+from trails.transcripts import zstd
 from trails.transcripts.formats import import_bytes, import_path
 from trails.transcripts.inspect_ai import log
 from trails.transcripts.source import SourceSession, Transcript
@@ -45,7 +45,7 @@ WITH_ZSTD = ("odd_samples.eval", "tools_epochs.eval", "tools_epochs.chunked.eval
 
 def need_zstd() -> None:
     if not os.environ.get("CI"):
-        pytest.importorskip("zstandard", reason="the package zstandard (extra inspect) is not installed")
+        pytest.importorskip("zstandard", reason="the package zstandard (extra zstd) is not installed")
 
 
 def parsed(data: bytes, name: str = "log") -> Transcript:
@@ -474,16 +474,16 @@ def test_a_zstd_bomb_is_refused_and_frames_follow_each_other(
     need_zstd()
     zstandard = pytest.importorskip("zstandard")
     packed = zstandard.ZstdCompressor().compress(b"a" * 1000) + zstandard.ZstdCompressor().compress(b"b")
-    assert archives.unzstd(packed, 2000) == b"a" * 1000 + b"b"
+    assert zstd.unpack(packed, 2000) == b"a" * 1000 + b"b"
     with pytest.raises(InvalidInput, match="unpacks to more than"):
-        archives.unzstd(zstandard.ZstdCompressor().compress(b"a" * 100_000), 50_000)
+        zstd.unpack(zstandard.ZstdCompressor().compress(b"a" * 100_000), 50_000)
 
 
 def test_without_the_package_for_zstd_the_log_is_refused_with_the_extra_that_brings_it(
     memory: Repository, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(InvalidInput, match=r"pip install 'trails\[inspect\]'"):
+    with pytest.raises(InvalidInput, match=r"pip install 'trails\[zstd\]'"):
         import_path(memory, shared / "data/research/inspect/tools_epochs.eval")
 
 

@@ -43,7 +43,7 @@ _EXTRAS: Final = {
     "shacl": "pyshacl",
     "aio": "anyio",
     "stats": "scipy",
-    "inspect": "zstandard",
+    "zstd": "zstandard",
     "postgres": "psycopg",
     "secrets": "detect_secrets",
     "prices": "genai_prices",

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from trails import workers
 from trails.plumbing import imports
 from trails.records.acts import SourceFile
-from trails.transcripts import accounting
+from trails.transcripts import accounting, zstd
 from trails.transcripts.known import TRANSCRIPTS, Format
 from trails.transcripts.source import SourceTurn, Transcript
 from trails.transcripts.withholding import Withholding
@@ -68,7 +68,7 @@ def _parse(group: Group) -> Parsed | None:
             return None
         if known(name).stream is not None and _size(group) >= MANY:  # it is to be read a part at a time
             return None
-        found = read(name, [(str(file), file.read_bytes()) for file in files])
+        found = read(name, [(str(file), zstd.content(file.read_bytes())) for file in files])
     except Exception:  # noqa: BLE001 - it is read once more where it can be said
         return None
     looking = Withholding()

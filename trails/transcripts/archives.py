@@ -11,18 +11,15 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Sequence
-from importlib import import_module
 from typing import IO, Final
 
 from trails import unpacking
-from trails.errors import InvalidInput
+from trails.transcripts import zstd
 
 SIGNATURE: Final = b"PK\x03\x04"
 _ZSTD: Final = 93
 _LOCAL_HEADER: Final = struct.Struct("<26xHH")
 _ENCRYPTED: Final = 1
-_WINDOW: Final = 128 << 20
-"""Bytes of memory that a zstd member may ask for."""
 _FREE: Final = 64 << 20
 _TOTAL_RATIO: Final = 200
 """How many times its own size an archive may unpack to in all, beside what is free: its members are read one at a time."""
@@ -65,7 +62,7 @@ class Archive:
             raise zipfile.BadZipFile(f"{name} is encrypted")
         most = min(self._left, max(_FREE, unpacking.limit(member.compress_size)))
         if member.compress_type == _ZSTD:
-            data = unzstd(self._packed(member), most)
+            data = zstd.unpack(self._packed(member), most)
             if zlib.crc32(data) != member.CRC:
                 raise zipfile.BadZipFile(f"{name} does not have the checksum that the archive names")
         else:
@@ -88,18 +85,3 @@ def names_in(data: bytes | IO[bytes]) -> list[str] | None:
             return opened.namelist()
     except FAULTS:
         return None
-
-
-def unzstd(data: bytes, most: int) -> bytes:
-    """Return what zstd's frames unpack to, if that is no more than some bytes; raises as `Archive.read` does."""
-    try:
-        zstandard = import_module("zstandard")
-    except ImportError as error:
-        raise InvalidInput(
-            "it is compressed with zstd, which needs the package `zstandard`: pip install 'trails[inspect]'"
-        ) from error
-    reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(data, read_across_frames=True)
-    try:
-        return unpacking.Bounded(reader, most).read()
-    except zstandard.ZstdError as error:
-        raise zipfile.BadZipFile(f"{error}") from error

@@ -21,7 +21,7 @@ from trails.plumbing.imports import Importing
 from trails.progress import Progress, moving
 from trails.records.acts import SourceFile
 from trails.session import Repository
-from trails.transcripts import accounting, ahead, archives, contents, databases, rdf, strange
+from trails.transcripts import accounting, ahead, archives, contents, databases, rdf, strange, zstd
 from trails.transcripts.ahead import Parsed
 from trails.transcripts.exporting import family, parquet, writers
 from trails.transcripts.exporting.report import SessionExport
@@ -132,6 +132,7 @@ def import_bytes(
     if format is not None and (format not in IMPORT_FORMATS or format == folder.FORMAT):
         alone = [each for each in IMPORT_FORMATS if each != folder.FORMAT]
         raise InvalidInput(f"{format!r} is no format of one file to import; there are: {', '.join(alone)}")
+    data = zstd.content(data)
     name = format or _sniffed(data[:_HEAD], data)
     if name is None:
         what = "is no transcript of a format that can be told; name the format" if data else "is empty"
@@ -216,8 +217,12 @@ def _groups(path: Path, wanted: str | None, report: ImportReport) -> Iterator[tu
     found: dict[tuple[str, Path], list[Path]] = {}
     others: list[Path] = []
     endings = _SURE | _MAYBE | _DATABASES
-    for file in sorted(each for each in path.rglob("*") if each.suffix in endings and each.is_file()):
-        name = _format_of(file) if wanted is None or file.suffix not in _SURE else wanted
+    for file in sorted(each for each in path.rglob("*") if _ending(each) in endings and each.is_file()):
+        try:
+            name = _format_of(file) if wanted is None or _ending(file) not in _SURE else wanted
+        except InvalidInput as error:
+            report.problems.append(FileProblem(file=str(file), line=0, reason=f"{error}", text=""))
+            continue
         if name is not None and wanted in (None, name):
             place = file if file.suffix in _DATABASES else _folder_of(file)
             found.setdefault((name, place), []).append(file)
@@ -228,7 +233,9 @@ def _groups(path: Path, wanted: str | None, report: ImportReport) -> Iterator[tu
                 FileProblem(file=str(file), line=0, reason=f"is no transcript of a known format{_seems(file)}", text="")
             )
     if not found and not report.problems:
-        raise InvalidInput(f"the folder {path} holds no transcripts (*.jsonl, *.json, *.eval, *.traj, *.nq, *.trig)")
+        raise InvalidInput(
+            f"the folder {path} holds no transcripts (*.jsonl, *.jsonl.zst, *.json, *.eval, *.traj, *.nq, *.trig)"
+        )
     if others:
         more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
         names = ", ".join(f"{file.relative_to(path)}{_seems(file)}" for file in others[:_NAMED])
@@ -272,7 +279,16 @@ def _format_of(file: Path) -> str | None:
     if file.suffix in _RDF:
         return _RDF[file.suffix]
     with file.open("rb") as opened:
-        return _sniffed(opened.read(_HEAD), opened)
+        head = opened.read(_HEAD)
+        if head.startswith(zstd.SIGNATURE):
+            begin = zstd.head(head, _HEAD)
+            return next((known.name for known in TRANSCRIPTS if known.sniff(begin)), None)
+        return _sniffed(head, opened)
+
+
+def _ending(file: Path) -> str:
+    """Return the ending of a file's name, without that of a compressed one."""
+    return Path(file.stem).suffix if file.suffix == zstd.ENDING else file.suffix
 
 
 def _is_database(file: Path) -> bool:
@@ -349,9 +365,27 @@ def _import_group(
             return bringing.rows(files[0], str(files[0]))
         if bringing.in_parts:
             with files[0].open("rb") as opened:
-                return bringing.parts(opened, str(files[0]))
-        read = [(str(file), file.read_bytes()) for file in files]
-    return bringing.whole(read, restore=restore)
+                is_packed = opened.read(len(zstd.SIGNATURE)) == zstd.SIGNATURE
+                opened.seek(0)
+                return bringing.parts(BytesIO(zstd.content(opened.read())) if is_packed else opened, str(files[0]))
+        read, problems = _contents(files)
+    report = bringing.whole(read, restore=restore) if read else ImportReport()
+    report.problems += problems
+    return report
+
+
+def _contents(files: Sequence[Path]) -> tuple[list[tuple[str, bytes]], list[FileProblem]]:
+    """Return the content of files by their names, and the files that cannot be unpacked; raise where it is the only one."""
+    read: list[tuple[str, bytes]] = []
+    problems: list[FileProblem] = []
+    for file in files:
+        try:
+            read.append((str(file), zstd.content(file.read_bytes())))
+        except InvalidInput as error:
+            if len(files) == 1:
+                raise
+            problems.append(FileProblem(file=str(file), line=0, reason=f"{error}", text=""))
+    return read, problems
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from trails import unpacking
 from trails.errors import InvalidInput
-from trails.transcripts import archives, jsonl
+from trails.transcripts import jsonl, zstd
 from trails.transcripts.databases import Database, Tables
 from trails.transcripts.source import Problem
 
@@ -103,8 +103,8 @@ def _line(row: dict[str, Any]) -> bytes | str:
         data = row["event_json"].encode("utf-8", errors="replace")
     elif isinstance(packed, bytes):
         try:
-            data = archives.unzstd(packed, unpacking.limit(len(packed)))
-        except (InvalidInput, *archives.FAULTS) as error:
+            data = zstd.unpack(packed, unpacking.limit(len(packed)))
+        except InvalidInput as error:
             return f"cannot be unpacked: {error}"
     if not data.strip():
         return "holds no text"
