@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trails.transcripts import jsonl
-from trails.transcripts.jsonl import MAX_DEPTH, read_lines, read_values, shared_lines
+from trails.transcripts.jsonl import MAX_DEPTH, read_lines, read_object, read_values, shared_lines
 
 
 def reasons(data: bytes) -> list[tuple[int, str]]:
@@ -49,8 +49,6 @@ def test_a_line_separator_inside_a_text_does_not_end_the_line() -> None:
         (b"42", "is not a JSON object but a number"),
         (b"null", "is not a JSON object but null"),
         (b"true", "is not a JSON object but a boolean"),
-        (b'{"a": "\\ud800"}', "has half of a surrogate pair, which no text can carry"),
-        (b'{"\\udc00": 1}', "has half of a surrogate pair, which no text can carry"),
         (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", f"is nested deeper than {MAX_DEPTH} levels"),
         (b'{"a": ' + b"[" * 200 + b"]" * 200 + b"}", f"is nested deeper than {MAX_DEPTH} levels"),
     ],
@@ -65,6 +63,25 @@ def test_a_number_of_too_many_digits_is_a_problem() -> None:
     [(line, reason)] = reasons(b'{"a": ' + b"9" * 5_000 + b"}")
     assert line == 1
     assert reason.startswith("is not JSON that can be read")
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        (b'{"a": "cut \\ud83d"}', {"a": "cut \ufffd"}),
+        (b'{"a": [{"b": "\\udc00 \\ud83c\\udf89"}]}', {"a": [{"b": "\ufffd \U0001f389"}]}),
+        (b'{"\\udc00": 1}', {"\ufffd": 1}),
+    ],
+)
+def test_half_of_a_surrogate_pair_becomes_a_replacement_character_and_is_reported(line: bytes, read: object) -> None:
+    reason = "has half of a surrogate pair; U+FFFD was read in its place"
+    objects, problems = read_lines(b'{"before": 1}\n' + line + b'\n{"after": 2}')
+    assert objects == [(1, {"before": 1}), (2, read), (3, {"after": 2})]
+    assert [(problem.line, problem.reason) for problem in problems] == [(2, reason)]
+    values, problems = read_values(b"[" + line + b"]")
+    assert ([value for _, value in values], [problem.reason for problem in problems]) == ([read], [reason])
+    notes: list[str] = []
+    assert (read_object(line, notes=notes), notes) == (read, [reason])
 
 
 def test_a_whole_surrogate_pair_is_a_character() -> None:
@@ -127,7 +144,7 @@ def test_every_line_that_is_not_blank_is_an_object_or_a_problem(lines: list[byte
         (b'[{"a": 1}', [1], [1]),
         (b'[{"a": 1}, {"a', [1], [1]),
         (b'{"a": "\xff"}\n{"a": 2}', [2], [1]),
-        (b'{"a": "\\ud800"}', [], [1]),
+        (b'{"a": "\\ud800"}', [1], [1]),
         (b"", [], []),
     ],
 )
@@ -145,7 +162,7 @@ def test_objects_in_any_layout_are_read_with_their_lines_and_what_is_none_is_a_p
         (b'{"a": 1}{"b": 2}', [{"a": 1}, {"b": 2}], []),
         (b'{"a": "}{"} {"b": 2}\t{"c": 3}\r', [{"a": "}{"}, {"b": 2}, {"c": 3}], []),
         (b'{"a": 1}{"b": ', [{"a": 1}], ['{"b": ']),
-        (b'{"a": 1}{"b": 2}{"c": "\\ud800"}', [{"a": 1}, {"b": 2}], ['{"c": "\\ud800"}']),
+        (b'{"a": 1}{"b": 2}{"c": 1e999}', [{"a": 1}, {"b": 2}], ['{"c": 1e999}']),
         (b'{"a": {"b": 1}{"c": 2}', [], ['{"a": {"b": 1}{"c": 2}']),
         (b'{"a": 1}, {"b": 2}', [], ['{"a": 1}, {"b": 2}']),
         (b'{"a": 1} and more', [], ['{"a": 1} and more']),

@@ -26,6 +26,7 @@ HEADINGS: Final = {
     "summary": "Summary of the conversation before this point:",
     "compaction_summary": "Summary of the conversation before this point:",
     "branch_summary": "Summary of a branch that this conversation came back from:",
+    "attachment": "Added by the program, not typed by the user:",
 }
 """The roles whose texts are told to the model under a heading."""
 DELIVERY: Final = "delivery"

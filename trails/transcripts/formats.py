@@ -268,8 +268,9 @@ def _companions(name: str, path: Path) -> list[Path]:
 
 def _folder_of(file: Path) -> Path:
     """Return the folder whose files are read together: sub-agents' files go with their session's."""
-    if file.parent.name == "subagents":  # Claude Code
-        return file.parent.parent.parent
+    for place in file.parents:
+        if place.name == "subagents":  # Claude Code
+            return place.parent.parent
     if file.name.startswith(("ses_", "msg_", "prt_")):  # opencode
         return storage.root_of(file)
     return file.parent.parent if file.parent.parent.name == "chats" else file.parent  # Gemini CLI

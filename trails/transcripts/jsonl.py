@@ -36,10 +36,10 @@ def read_lines(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Prob
 
     Lines are counted from 1 and end with LF or CRLF; blank ones are skipped; a UTF-8 byte order mark is accepted. A
     line becomes a `Problem` when it is not UTF-8, not JSON (RFC 8259: `NaN` and `Infinity` are not), not an object,
-    nested deeper than `MAX_DEPTH`, or has what could not be written again: half of a surrogate pair, a number beyond
-    the doubles. Of a line that holds several objects (a writer ended before it could end its line) each is read, with the
-    same number; `shared_lines` tells of it. One with an object that has a name twice is read, the last of them, and a
-    `Problem` too.
+    nested deeper than `MAX_DEPTH`, or has a number beyond the doubles. Of a line that holds several objects (a writer
+    ended before it could end its line) each is read, with the same number; `shared_lines` tells of it. A line is read and
+    is a `Problem` too where an object has a name twice (the last one is read), or a text has half of a surrogate pair
+    (U+FFFD takes its place).
 
     >>> objects, problems = read_lines(b'{"type": "user"}\r\n\n[1, 2]')
     >>> objects, [(problem.line, problem.reason) for problem in problems]
@@ -54,14 +54,14 @@ def read_lines(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Prob
         try:
             objects.append((number, _object(line, decoder)))
         except _UnusableError as error:
-            decoder.twice.clear()
+            decoder.told()
             whole, rest, reason = _glued(line, decoder)
             objects += [(number, each) for each in whole]
             if not whole:
                 problems.append(problem(number, f"{error}", line))
             elif rest:
                 problems.append(problem(number, f"{reason}, after {len(whole)} record(s) on its line", rest))
-        if decoder.twice:
+        if decoder.has_remarks:
             problems.append(problem(number, decoder.told(), line))
     return objects, problems
 
@@ -102,7 +102,7 @@ def read_object(data: bytes, *, constants: bool = False, notes: list[str] | None
         found = _object(data.removeprefix(BOM_UTF8), decoder)
     except _UnusableError as error:
         return problem(0, f"{error}", b"")
-    if decoder.twice and notes is not None:
+    if decoder.has_remarks and notes is not None:
         notes.append(decoder.told())
     return found
 
@@ -185,11 +185,11 @@ def elements_in(source: IO[bytes], *, lists: bool = False) -> Iterator[Element |
         else:
             try:
                 is_list = lists and in_array and isinstance(value, list)
-                _checked({"": value} if is_list else value, buffer.text, buffer.at, end)
-                yield Element(line, value, arrays if in_array else 0)
+                held = _checked({"": value} if is_list else value, buffer.text, buffer.at, end, buffer.decoder)
+                yield Element(line, held[""] if is_list else held, arrays if in_array else 0)
             except _UnusableError as error:
                 yield problem(line, f"{error}", buffer.text[buffer.at : end])
-            if buffer.decoder.twice:
+            if buffer.decoder.has_remarks:
                 yield problem(line, buffer.decoder.told(), buffer.text[buffer.at : end])
             del value
         buffer.at = end
@@ -246,7 +246,7 @@ class _Buffer:
     def decoded(self) -> tuple[Any, int]:
         """Return the value that stands here, and where it ends; raises what says that there is none."""
         while True:
-            self.decoder.twice.clear()
+            self.decoder.told()
             try:
                 value, end = self.decoder.raw_decode(self.text, self.at)
             except (ValueError, _UnusableError) as error:
@@ -307,7 +307,7 @@ def _object(line: bytes, decoder: _Decoder) -> dict[str, Any]:
         raise _UnusableError(f"{_why(error)} (column {error.colno})") from None
     except (ValueError, RecursionError) as error:
         raise _UnusableError(_why(error)) from None
-    return _checked(value, text, 0, len(text))
+    return _checked(value, text, 0, len(text), decoder)
 
 
 def _glued(line: bytes, decoder: _Decoder) -> tuple[list[dict[str, Any]], str, str]:
@@ -322,7 +322,7 @@ def _glued(line: bytes, decoder: _Decoder) -> tuple[list[dict[str, Any]], str, s
         told = len(decoder.twice)
         try:
             value, end = decoder.raw_decode(text, at)
-            whole.append(_checked(value, text, at, end))
+            whole.append(_checked(value, text, at, end, decoder))
         except (ValueError, RecursionError, _UnusableError) as error:
             del decoder.twice[told:]
             return whole, text[at:], _why(error)
@@ -341,8 +341,8 @@ def _why(error: Exception) -> str:
     return f"{error}"
 
 
-def _checked(value: Any, text: str, start: int, end: int) -> dict[str, Any]:
-    """Return a value that stands in a text from `start` to `end`, if it is an object that can be kept."""
+def _checked(value: Any, text: str, start: int, end: int, decoder: _Decoder) -> dict[str, Any]:
+    """Return a value that stands in a text from `start` to `end`, if it is an object that can be kept: with whole characters."""
     if text.count("{", start, end) + text.count("[", start, end) > MAX_DEPTH and _is_deeper_than_allowed(value):
         raise _UnusableError(_TOO_DEEP)
     try:
@@ -353,11 +353,23 @@ def _checked(value: Any, text: str, start: int, end: int) -> dict[str, Any]:
     except UnicodeEncodeError as error:
         if "\udc80" <= error.object[error.start] <= "\udcff" and text.find(error.object[error.start], start, end) >= 0:
             raise _UnusableError("is not UTF-8") from None
-        raise _UnusableError("has half of a surrogate pair, which no text can carry") from None
+        value = _with_whole_characters(value)
+        decoder.has_halves = True
     except RecursionError:
         raise _UnusableError(_TOO_DEEP) from None
     if not isinstance(value, dict):
         raise _UnusableError(f"is not a JSON object but {_KINDS[type(value)]}")
+    return value
+
+
+def _with_whole_characters(value: Any) -> Any:
+    """Return a value with U+FFFD for each half of a surrogate pair, which no text can carry."""
+    if isinstance(value, str):
+        return _HALF.sub("\N{REPLACEMENT CHARACTER}", value)
+    if isinstance(value, list):
+        return [_with_whole_characters(each) for each in value]
+    if isinstance(value, dict):
+        return {_with_whole_characters(key): _with_whole_characters(each) for key, each in value.items()}
     return value
 
 
@@ -376,6 +388,7 @@ def _is_deeper_than_allowed(value: object) -> bool:
     return True
 
 
+_HALF: Final = re.compile("[\ud800-\udfff]")
 _TOO_DEEP: Final = f"is nested deeper than {MAX_DEPTH} levels"
 _KINDS: Final = {
     list: "an array",
@@ -399,21 +412,34 @@ def _refuse(constant: str) -> NoReturn:
 
 
 class _Decoder(json.JSONDecoder):
-    """A decoder that knows which names stood twice in an object; made once a file, it is as quick as `json.loads`."""
+    """A decoder that notes what a reader should know of a value; made once a file, it is as quick as `json.loads`."""
 
     def __init__(self, *, constants: bool = False) -> None:
         self.twice: list[str] = []
+        """The names that stood twice in an object."""
+        self.has_halves = False
+        """Whether a text had half of a surrogate pair."""
         super().__init__(
             parse_constant=str if constants else _refuse,
             parse_float=_finite,
             object_pairs_hook=partial(_made_of, self.twice),
         )
 
+    @property
+    def has_remarks(self) -> bool:
+        return bool(self.twice) or self.has_halves
+
     def told(self) -> str:
-        """Return what a reader should know of it, and forget it."""
-        names = ", ".join(f"{name[:50]!r}" for name in list(dict.fromkeys(self.twice))[:5])
+        """Return what a reader should know, and forget it."""
+        remarks = []
+        if self.twice:
+            names = ", ".join(f"{name[:50]!r}" for name in list(dict.fromkeys(self.twice))[:5])
+            remarks.append(f"has an object in which a name stands more than once ({names}); the last one was read")
+        if self.has_halves:
+            remarks.append("has half of a surrogate pair; U+FFFD was read in its place")
         self.twice.clear()
-        return f"has an object in which a name stands more than once ({names}); the last one was read"
+        self.has_halves = False
+        return ", and ".join(remarks)
 
 
 def _made_of(twice: list[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Format:
 
 
 TRANSCRIPTS: Final = (
-    Format("claude-code", projects.sniff, projects.find_files, projects.parse),
+    Format("claude-code", projects.sniff, projects.find_files, projects.parse, reasons=projects.REASONS),
     Format("pi", session_file.sniff, session_file.find_files, session_file.parse),
     Format("codex", rollout.sniff, rollout.find_files, rollout.parse),
     Format("copilot-cli", events.sniff, events.find_files, events.parse, alone=True),

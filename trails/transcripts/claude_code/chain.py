@@ -7,6 +7,7 @@ replay of a compaction. So everything is linked first, and forks are looked for 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,7 +21,9 @@ class Link:
     parent: str | None
     """The id of the record that this one says it follows."""
     silent: bool
-    """Whether it makes no turn: a link of the chain, and nothing more."""
+    """Whether forks are found as if it were not there: it makes no turn, or one of what the program added."""
+    added: bool
+    """Whether it makes a turn of what the program added: it stands in the branch of the prompt that follows it."""
     prompt: bool
     """Whether a user may have typed it: a user's record that is no tool result and no summary."""
     time: datetime | None
@@ -71,7 +74,7 @@ def branches(
     parents = _parents(entries, roots, note)
     ordered = _ordered(entries, parents)
     heard = _heard_parents(ordered, parents)
-    begins = _fork_children(ordered, heard)
+    begins = _fork_children(ordered, heard, parents)
     home: dict[str, Chain] = {}
     made = [Chain(None)]
     for entry in ordered:
@@ -166,16 +169,27 @@ def _heard_parents(ordered: Sequence[Link], parents: Mapping[str, str | None]) -
     return heard
 
 
-def _fork_children(ordered: Sequence[Link], heard: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the prompts with which branches begin, and for their replays (of the same time) the one they repeat."""
+def _fork_children(
+    ordered: Sequence[Link], heard: Mapping[str, str | None], parents: Mapping[str, str | None]
+) -> dict[str, str]:
+    """Return the entries with which branches begin, and for replays of their prompts (of the same time) the one they repeat.
+
+    A branch begins with its prompt, or with what the program added before it for this prompt alone.
+    """
     prompts: dict[str | None, dict[datetime, list[str]]] = {}
     for entry in ordered:
         if entry.prompt and entry.time is not None:
             prompts.setdefault(heard[entry.id], {}).setdefault(entry.time, []).append(entry.id)
-    return {
-        entry_id: same_time[0]
-        for by_time in prompts.values()
-        if len(by_time) > 1
-        for same_time in by_time.values()
-        for entry_id in same_time
-    }
+    forks = [same_time for by_time in prompts.values() if len(by_time) > 1 for same_time in by_time.values()]
+    if not forks:
+        return {}
+    children = Counter(parents.values())
+    alone = {entry.id for entry in ordered if entry.added and children[entry.id] == 1}
+    begins: dict[str, str] = {}
+    for first, *replays in forks:
+        start = first
+        while (before := parents[start]) is not None and before in alone:
+            start = before
+        begins[start] = start
+        begins |= dict.fromkeys(replays, first)
+    return begins

@@ -13,13 +13,22 @@ from typing import Any, Final
 from trails import validate
 from trails.errors import InvalidInput
 from trails.transcripts import jsonl, outline
-from trails.transcripts.claude_code import records
+from trails.transcripts.claude_code import attachments, records
 from trails.transcripts.claude_code.chain import Chain, Link, branches
 from trails.transcripts.claude_code.records import Record
 from trails.transcripts.claude_code.turns import cannot_be_whole, open_end, turns_of
 from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript
 
 SOURCE: Final = "claude-code"
+
+REASONS: Final = {
+    "attachment.": "the program used it or showed it to its user; no model was shown it",
+    "snapshot.": "a backup of files, no part of the conversation",
+    "data.": "progress that the program showed; messages of sub-agents come with their own files",
+    "hookInfos": "what the program ran beside the conversation",
+    "content": "a notice of the program, which no model was shown, or a prompt that waited and came later or never",
+}
+"""Why fields are kept nowhere."""
 
 _SIGNS: Final = frozenset({"parentUuid", "leafUuid"})
 _SIGNING: Final = frozenset({"file-history-snapshot", "queue-operation", "custom-title", "ai-title"})
@@ -50,7 +59,7 @@ def find_files(path: Path) -> list[Path]:
         return sorted(file for file in path.rglob("*.jsonl") if file.is_file())
     if not path.exists():
         raise InvalidInput(f"there is no file or folder {path}")
-    return [path, *sorted((path.with_suffix("") / "subagents").glob("agent-*.jsonl"))]
+    return [path, *sorted((path.with_suffix("") / "subagents").rglob("agent-*.jsonl"))]
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
@@ -276,7 +285,8 @@ def _session(
         if (value := next((r.raw[key] for r in own or group.all.values() if isinstance(r.raw.get(key), str)), None))
     }
     paths = _paths(group, own, roots, common, reading)
-    if not any(paths) and len(own) == len(group.all):
+    has_message = any(turn.role != "attachment" for path in paths for turn in path)
+    if not has_message and len(own) == len(group.all):
         reading.notes.append(f"session {group.id} has {len(own)} record(s) and no message: nothing to keep")
         return None
     agent = "claude-code"
@@ -289,11 +299,23 @@ def _session(
         title=titles[0] if titles else None,
         created=next((record.time for record in (*own, *group.all.values()) if record.time), None),
         agent=agent,
+        system=_system_prompt(own),
         meta=common | ({"otherTitles": list(titles[1:])} if titles[1:] else {}),
         spawned_by=None if group.agent is None else group.session,
         continues=continues,
         files=tuple(dict.fromkeys(record.file for record in (group.own or group.all).values())),
     )
+
+
+def _system_prompt(own: Sequence[Record]) -> str | None:
+    """Return the system prompt that a session's first snapshot of it has."""
+    for record in own:
+        attachment = attachments.of(record.raw)
+        if attachment is not None and attachment.get("type") == attachments.SYSTEM_PROMPT:
+            parts = attachment.get("systemPrompt")
+            texts = [part for part in (parts if isinstance(parts, list) else [parts]) if isinstance(part, str)]
+            return "\n\n".join(texts) or None
+    return None
 
 
 def _with_open_ends(
@@ -384,7 +406,8 @@ def _paths(
         Link(
             id=record.id,
             parent=record.parent,
-            silent=record.kind == "link",
+            silent=record.kind in ("link", "attachment", "queued"),
+            added=record.kind in ("attachment", "queued"),
             prompt=record.is_prompt,
             time=record.time,
         )

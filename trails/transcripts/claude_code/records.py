@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from trails import validate
 from trails.errors import InvalidInput
+from trails.transcripts.claude_code import attachments
 from trails.usage import with_source
 
 SPOKEN: Final = frozenset({"user", "assistant"})
-SILENT: Final = frozenset({"system", "progress", "file-history-snapshot", "queue-operation", "pr-link"})
+SILENT: Final = frozenset({"system", "progress", "file-history-snapshot", "queue-operation", "pr-link", "attachment"})
 TITLES: Final = {"custom-title": "customTitle", "summary": "summary", "ai-title": "aiTitle"}
 """Records that name a session, by the key of the name; those that count more come first."""
 COMMON: Final = ("cwd", "gitBranch", "version", "slug")
@@ -20,6 +21,7 @@ COMMON: Final = ("cwd", "gitBranch", "version", "slug")
 
 _STRUCTURE: Final = frozenset(
     {"uuid", "type", "subtype", "message", "timestamp", "sessionId", "isSidechain", "agentId", "userType", *COMMON}
+    | {"attachment", "rendered"}
 )
 _MESSAGE_FIELDS: Final = frozenset({"id", "type", "role", "content", "model", "usage", "stop_reason"})
 
@@ -42,7 +44,8 @@ class Record:
     defect: str | None
     """Why the record, which should be a message, cannot be a turn."""
     kind: str
-    """`user`, `assistant` and `compact_boundary` make turns; `link` only connects others."""
+    """`user`, `assistant`, `compact_boundary`, `queued` (a prompt typed meanwhile) and `attachment` make turns; `link` only
+    connects others."""
 
     @property
     def parent(self) -> str | None:
@@ -61,7 +64,10 @@ class Record:
     @property
     def content(self) -> str | tuple[Any, ...]:
         """The content as a piece of a turn."""
-        content = self.message["content"]
+        if (attachment := attachments.of(self.raw)) is not None:
+            content = _attached(self.raw, attachment)
+        else:
+            content = self.message["content"]
         return content if isinstance(content, str) else tuple(content)
 
     @property
@@ -105,7 +111,7 @@ class Record:
     def says_the_same(self, other: Record) -> bool:
         """Whether two records are the same thing, whatever was noted beside it."""
         mine, theirs = self.raw, other.raw
-        return (mine["type"], mine.get("message")) == (theirs["type"], theirs.get("message"))
+        return all(mine.get(key) == theirs.get(key) for key in ("type", "message", "attachment"))
 
     def named(self, key: str) -> str | None:
         """Return a short name from the message (`model`, `stop_reason`), if what stands there can be one."""
@@ -134,7 +140,8 @@ def read(raw: Mapping[str, Any], file: str, line: int) -> Record | str | None:
             return f"has no {name}"
         return None if value is None else f"has an {name} that is no text"
     agent = raw.get("agentId")
-    is_turn = kind in SPOKEN or _is_boundary(raw)
+    own_kind = _kind(raw)
+    is_turn = own_kind != "link"
     defect = _defect(raw) if is_turn else None
     return Record(
         file=file,
@@ -145,8 +152,26 @@ def read(raw: Mapping[str, Any], file: str, line: int) -> Record | str | None:
         agent=(agent if isinstance(agent, str) else "") if raw.get("isSidechain") is True else None,
         time=time_of(raw),
         defect=defect,
-        kind="link" if defect is not None or not is_turn else kind if kind in SPOKEN else "compact_boundary",
+        kind="link" if defect is not None else own_kind,
     )
+
+
+def _kind(raw: Mapping[str, Any]) -> str:
+    if raw["type"] in SPOKEN:
+        return str(raw["type"])
+    if raw["type"] == "system" and raw.get("subtype") == "compact_boundary":
+        return "compact_boundary"
+    attachment = attachments.of(raw)
+    if attachment is None:
+        return "link"
+    if attachments.typed(attachment) is not None:
+        return "queued"
+    return "attachment" if attachments.shown(raw, attachment) else "link"
+
+
+def _attached(raw: Mapping[str, Any], attachment: Mapping[str, Any]) -> str | list[Any]:
+    prompt = attachments.typed(attachment)
+    return attachments.shown(raw, attachment) if prompt is None else prompt
 
 
 def time_of(raw: Mapping[str, Any]) -> datetime | None:
@@ -173,6 +198,8 @@ def kind_name(raw: Mapping[str, Any]) -> str:
 def leftovers(record: Record, common: Mapping[str, Any]) -> dict[str, Any]:
     """Return all that a record says beyond what a turn has a field for, and beyond what its session repeats."""
     kept = {key: value for key, value in record.raw.items() if key not in _STRUCTURE}
+    if (attachment := attachments.of(record.raw)) is not None:
+        kept |= attachments.rest(record.raw, attachment)
     kept |= {key: record.raw[key] for key in COMMON if key in record.raw and record.raw[key] != common.get(key)}
     message = record.message
     if message.get("id") is not None:
@@ -198,6 +225,10 @@ def _defect(raw: Mapping[str, Any]) -> str | None:
             if message.get("content") is None:
                 return "has no content"
             validate.check_parts(message["content"])
+        attachment = attachments.of(raw)
+        if attachment is not None:
+            validate.content(_attached(raw, attachment))
+            validate.meta(attachments.rest(raw, attachment) or None)
         # Text that was read from UTF-8 can be kept anywhere; keys, and how deep values go, are what to look at.
         if validate.is_surely_kept(raw):
             validate.check_meta_keys(k for k, v in raw.items() if k not in _STRUCTURE)
@@ -212,10 +243,6 @@ def _defect(raw: Mapping[str, Any]) -> str | None:
     except InvalidInput as error:
         return f"cannot be kept: {error}"
     return None
-
-
-def _is_boundary(raw: Mapping[str, Any]) -> bool:
-    return raw["type"] == "system" and raw.get("subtype") == "compact_boundary"
 
 
 def _dict(value: object) -> Mapping[str, Any]:

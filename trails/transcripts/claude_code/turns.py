@@ -19,6 +19,10 @@ _CALLS: Final = "tool_use"
 """The stop reason of a message that ends in calls, and the type of the part that is one."""
 _REFUSED: Final = "User rejected tool use"
 """What the program writes beside the result of a call that its user did not let run."""
+_ROLES: Final = {"queued": "user"}
+"""The roles of records whose kind is none."""
+_ADDED: Final = frozenset({"link", "queued", "attachment"})
+"""The kinds of records that come between the lines of a message, or of a compaction and its summary."""
 _BOUNDARY: Final = "boundary"
 """The metadata key under which a summary turn keeps what the boundary before it said."""
 
@@ -98,7 +102,7 @@ def open_end(records: Sequence[Record]) -> set[str]:
             message = []
         if record.kind == "compact_boundary":
             boundary = record
-        elif record.kind != "link":
+        elif record.kind not in _ADDED:
             boundary = None
     if boundary is not None:
         return {boundary.id}
@@ -129,7 +133,7 @@ def _turn(group: _TurnRecords, common: Mapping[str, Any]) -> SourceTurn:
     if first.kind == "compact_boundary" or first.is_summary:
         return _summary(group, common)
     return SourceTurn(
-        role="tool" if first.kind == "user" and first.answers_tools else first.kind,
+        role="tool" if first.kind == "user" and first.answers_tools else _ROLES.get(first.kind, first.kind),
         pieces=tuple(Piece(record.id, record.content) for record in group.records),
         time=first.time,
         model=_last([record.named("model") for record in group.records]),

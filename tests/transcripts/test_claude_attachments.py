@@ -1,0 +1,191 @@
+"""What Claude Code adds to a conversation: prompts typed while it works, texts for the model alone, agents of workflows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trails
+from trails import Repository
+from trails.transcripts.formats import import_bytes, import_path
+
+SESSION = "11111111-1111-4111-8111-111111111111"
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+
+
+def line(kind: str, uuid: str, parent: str | None, second: int, session: str = SESSION, **more: Any) -> dict[str, Any]:
+    """A record with its time, `second` seconds after ten o'clock."""
+    time = f"2026-08-01T10:00:{second:02}.000Z"
+    return {"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": session, "timestamp": time, **more}
+
+
+def user(uuid: str, parent: str | None, second: int, text: str, **more: Any) -> dict[str, Any]:
+    return line("user", uuid, parent, second, message={"role": "user", "content": text}, **more)
+
+
+def assistant(uuid: str, parent: str | None, second: int, text: str, **more: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "id": f"m-{uuid}", "model": "m-1", "content": [{"type": "text", "text": text}]}
+    return line("assistant", uuid, parent, second, message=message | {"stop_reason": "end_turn"}, **more)
+
+
+def attachment(uuid: str, parent: str | None, second: int, held: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return line("attachment", uuid, parent, second, attachment=held, **more)
+
+
+def write(*lines: dict[str, Any]) -> bytes:
+    return b"\n".join(json.dumps(each).encode() for each in lines) + b"\n"
+
+
+def turns(store: Repository, session: str = f"claude-code:{SESSION}") -> list[tuple[str, str]]:
+    return [(turn.role, _text(turn.content)) for turn in store.load(session).turns]
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "more", "expected"),
+    [
+        ("and the tests", {"commandMode": "prompt"}, ("user", "and the tests")),
+        ("and the tests", {}, ("user", "and the tests")),
+        ("and the tests", {"commandMode": "prompt", "origin": {"kind": "human"}}, ("user", "and the tests")),
+        ([{"type": "text", "text": "like this"}, IMAGE], {"commandMode": "prompt"}, ("user", "like this")),
+        ("<task>done</task>", {"commandMode": "task-notification"}, ("attachment", "<task>done</task>")),
+        ("automatic", {"commandMode": "prompt", "origin": {"kind": "system"}}, ("attachment", "automatic")),
+    ],
+)
+def test_a_prompt_typed_while_it_works_is_the_users_and_a_notice_from_the_queue_is_not(
+    memory: Repository, prompt: Any, more: dict[str, Any], expected: tuple[str, str]
+) -> None:
+    queued = {"type": "queued_command", "prompt": prompt, **more}
+    data = write(
+        user("u1", None, 0, "fix it"),
+        {"type": "queue-operation", "operation": "enqueue", "content": "and the tests", "sessionId": SESSION},
+        attachment("q1", "u1", 1, queued, rendered=[{"content": "<system-reminder>\nautomatic\n</system-reminder>"}])
+        if prompt == "automatic"
+        else attachment("q1", "u1", 1, queued),
+        assistant("a1", "q1", 2, "Done."),
+    )
+    import_bytes(memory, data, format="claude-code")
+    role, text = expected
+    found = turns(memory)
+    assert [found[0], found[2]] == [("user", "fix it"), ("assistant", "Done.")]
+    assert found[1][0] == role
+    assert text in found[1][1]
+    again = import_bytes(memory, data, format="claude-code")
+    assert again.turns_added == 0
+
+
+@pytest.mark.parametrize(
+    ("held", "shown", "path"),
+    [
+        ({"type": "hook_additional_context", "content": ["remember X"], "hookName": "h"}, ["remember X"], None),
+        (
+            {
+                "type": "nested_memory",
+                "path": "/p/CLAUDE.md",
+                "content": {"path": "/p/CLAUDE.md", "content": "Be brief."},
+            },
+            ["Be brief."],
+            "/p/CLAUDE.md",
+        ),
+        (
+            {
+                "type": "file",
+                "filename": "/p/a.py",
+                "content": {"type": "text", "file": {"filePath": "/p/a.py", "content": "x = 1"}},
+            },
+            ["x = 1"],
+            "/p/a.py",
+        ),
+        ({"type": "edited_text_file", "filename": "/p/b.py", "snippet": "1\ty = 2"}, ["1\ty = 2"], "/p/b.py"),
+        ({"type": "hook_success", "hookEvent": "SessionStart", "content": "hello"}, ["hello"], None),
+        ({"type": "from_tomorrow", "body": {"words": ["one", "two"]}}, ["one", "two"], None),
+        ({"type": "hook_success", "hookEvent": "PostToolUse", "content": "quiet"}, [], None),
+        ({"type": "command_permissions", "allowedTools": ["Bash"]}, [], None),
+        ({"type": "hook_system_message", "content": "for the user's eyes"}, [], None),
+        ({"type": "task_reminder", "content": []}, [], None),
+    ],
+)
+def test_what_the_program_shows_the_model_is_a_turn_that_says_what_it_is(
+    memory: Repository, held: dict[str, Any], shown: list[str], path: str | None
+) -> None:
+    data = write(user("u1", None, 0, "go"), attachment("h1", "u1", 1, held), assistant("a1", "h1", 2, "first"))
+    import_bytes(memory, data, format="claude-code")
+    added = [turn for turn in memory.load(f"claude-code:{SESSION}").turns if turn.role == "attachment"]
+    parts = [part for turn in added for part in turn.content]
+    about = {"type": "text", "attachment": held["type"]} | ({"path": path} if path else {})
+    assert sorted(part["text"] for part in parts) == sorted(shown)
+    assert all(part == about | {"text": part["text"]} for part in parts)
+    said = json.dumps(memory.context(f"claude-code:{SESSION}", "next", max_tokens=9_999).openai())
+    assert all(json.dumps(text)[1:-1] in said for text in shown)
+
+
+def test_what_was_rendered_for_the_model_counts_and_is_kept_once(memory: Repository) -> None:
+    held = {"type": "hook_additional_context", "content": ["remember all of X"], "hookEvent": "SessionStart"}
+    rendered = [{"content": "<system-reminder>\nSessionStart: remember all of X\n</system-reminder>"}]
+    data = write(
+        attachment("h1", None, 0, held, rendered=rendered), user("u1", "h1", 1, "go"), assistant("a1", "u1", 2, "ok")
+    )
+    report = import_bytes(memory, data, format="claude-code")
+    first = memory.load(f"claude-code:{SESSION}").turns[0]
+    assert [part["text"] for part in first.content] == [rendered[0]["content"]]
+    assert first.meta["attachment"] == {"type": "hook_additional_context", "hookEvent": "SessionStart"}
+    assert report.left_out == []
+
+
+def test_a_snapshot_of_the_prompt_gives_the_session_its_system_prompt(memory: Repository) -> None:
+    snapshot = {"type": "prompt_snapshot", "systemPrompt": ["You are Claude.", "Be brief."], "tools": []}
+    data = write(attachment("p1", None, 0, snapshot), user("u1", "p1", 1, "go"), assistant("a1", "u1", 2, "ok"))
+    import_bytes(memory, data, format="claude-code")
+    session = memory.load(f"claude-code:{SESSION}")
+    assert [turn.role for turn in session.turns] == ["user", "assistant"]
+    assert memory.context(session.id, "next", max_tokens=9_999).openai()[0] == {
+        "role": "system",
+        "content": "You are Claude.\n\nBe brief.",
+    }
+
+
+def test_a_prompt_typed_again_is_a_fork_and_takes_along_what_was_added_before_it(memory: Repository) -> None:
+    data = write(
+        user("u1", None, 0, "go"),
+        assistant("a1", "u1", 1, "first"),
+        attachment("h1", "a1", 2, {"type": "todo_reminder", "content": "the list"}),
+        user("u2", "h1", 3, "left"),
+        assistant("a2", "u2", 4, "went left"),
+        attachment("h2", "a1", 5, {"type": "todo_reminder", "content": "the new list"}),
+        user("u3", "h2", 6, "right"),
+        assistant("a3", "u3", 7, "went right"),
+    )
+    import_bytes(memory, data, format="claude-code")
+    texts = {tuple(text for _, text in turns(memory, record.id)) for record in memory.list()}
+    assert texts == {
+        ("go", "first", "the list", "left", "went left"),
+        ("go", "first", "the new list", "right", "went right"),
+    }
+
+
+def test_a_session_in_which_only_the_program_spoke_is_not_kept(memory: Repository) -> None:
+    held = {"type": "hook_additional_context", "content": ["remember X"]}
+    report = import_bytes(memory, write(attachment("h1", None, 0, held)), format="claude-code")
+    assert (list(memory.list()), report.turns_added) == ([], 0)
+
+
+@pytest.mark.parametrize("by", ["file", "folder", "agent first"])
+def test_agents_of_workflows_come_in_and_are_linked_to_who_spawned_them(tmp_path: Path, by: str) -> None:
+    main = tmp_path / "p" / f"{SESSION}.jsonl"
+    agent = tmp_path / "p" / SESSION / "subagents" / "workflows" / "wf_1" / "agent-abc.jsonl"
+    agent.parent.mkdir(parents=True)
+    main.write_bytes(write(user("u1", None, 0, "go"), assistant("a1", "u1", 5, "done")))
+    more = {"isSidechain": True, "agentId": "abc"}
+    agent.write_bytes(write(user("x1", None, 1, "sub job", **more), assistant("x2", "x1", 2, "sub done", **more)))
+    order = {"file": [main], "folder": [tmp_path], "agent first": [agent, main]}[by]
+    with trails.open(":memory:") as store:
+        for path in order:
+            import_path(store, path, final=True)
+        spawned = {record.id: record.spawned_by for record in store.list()}
+    assert spawned == {f"claude-code:{SESSION}": None, f"claude-code:{SESSION}:agent-abc": f"claude-code:{SESSION}"}
