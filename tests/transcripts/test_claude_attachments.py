@@ -123,6 +123,7 @@ def test_what_the_program_shows_the_model_is_a_turn_that_says_what_it_is(
     assert all(part == about | {"text": part["text"]} for part in parts)
     said = json.dumps(memory.context(f"claude-code:{SESSION}", "next", max_tokens=9_999).openai())
     assert all(json.dumps(text)[1:-1] in said for text in shown)
+    assert ("Added by the program, not typed by the user:" in said) == bool(shown)
 
 
 def test_what_was_rendered_for_the_model_counts_and_is_kept_once(memory: Repository) -> None:
