@@ -1120,7 +1120,8 @@ def test_an_extra_that_is_not_installed_is_named_and_is_nothing_wrong(
     found = check(tmp_path, "extras")
     assert found.ok
     assert found.message == (
-        "installed: checkpoint, timestamps, pandas, plot, shacl, aio, zstd, postgres, secrets; not installed: arrow, stats"
+        "installed: checkpoint, timestamps, pandas, plot, shacl, aio, zstd, postgres, secrets, prices; "
+        "not installed: arrow, stats"
     )
 
 

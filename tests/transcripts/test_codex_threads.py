@@ -102,6 +102,17 @@ def test_a_history_that_is_repeated_in_part_is_left_to_the_parent_that_has_all_o
     assert merge(store, parsed(*without_calls)).turns_added == 0
 
 
+def test_a_history_is_known_by_the_ids_of_its_turns_where_its_lines_have_the_time_of_their_copy(
+    store: Repository,
+) -> None:
+    spawned, before = "019f0000-5000-7000-8000-00000000000c", "019f0000-1000-7000-8000-000000000001"
+    lines = at(
+        21, event("task_started", turn_id=before), *HISTORY, event("task_complete", turn_id=before), *asked("task")
+    )
+    merge(store, parsed(header(spawned, source=SPAWN), *lines, *counted("found", 200)))
+    assert output_tokens(store) == 10
+
+
 def test_a_spawned_thread_with_the_same_instructions_alone_is_no_fork(store: Repository) -> None:
     rules = said("developer", "be careful")
     merge(store, parsed(header("P"), rules, *asked("q"), *answered("a")))
@@ -222,7 +233,8 @@ def test_calls_of_every_kind_are_calls_with_their_answers(store: Repository) -> 
     gave = {each.call_id: each.is_error for turn in turns for each in turn.tool_results}
     assert gave == dict.fromkeys(("t1", "ws1", "ig1", "x1", "n2", "n3"), False) | {"n1": True}
     assert store.select("open-tool-calls").to_dicts() == []
-    calls = [each["id"] for m in store.context("codex:T", "next").openai() for each in m.get("tool_calls", [])]
+    shown: list[dict[str, Any]] = store.context("codex:T", "next").openai()
+    calls = [each["id"] for message in shown for each in message.get("tool_calls", [])]
     assert calls == ["t1", "x1"]  # what ran within code, and at the provider, no model is shown as a call of its own
 
 
@@ -279,20 +291,27 @@ def numbered(start: int, *lines: Line) -> list[Line]:
     return [each | {"ordinal": start + number} for number, each in enumerate(lines)]
 
 
-def test_a_reverted_thread_goes_on_in_its_last_file_and_what_was_taken_back_is_a_fork(store: Repository) -> None:
+def test_a_reverted_thread_goes_on_in_its_last_file_and_what_was_taken_back_is_a_fork(
+    store: Repository, tmp_path: Path
+) -> None:
     first = numbered(
         0, header(), said("user", "q"), said("assistant", "a"), said("user", "wrong"), said("assistant", "b")
     )
     base = {"thread_id": "T", "end_ordinal_exclusive": 3, "end_byte_offset": 9}
     second = numbered(3, header(history_base=base), said("user", "right"), said("assistant", "c"))
     thread = "11111111-1111-4111-8111-111111111111"
-    names = [f"rollout-2026-01-02T03-04-05-{thread}.jsonl", f"rollout-2026-01-02T03-09-05-{thread}_r2.jsonl"]
-    transcript = rollout.parse([(names[0], data_of(*first)), (names[1], data_of(*second))])
-    merge(store, transcript)
+    days = [tmp_path / "sessions" / "2026" / "01" / day for day in ("02", "03")]
+    for day, name, lines in zip(
+        days, ("2026-01-02T03-04-05-{}", "2026-01-03T03-04-05-{}_r2"), (first, second), strict=True
+    ):
+        day.mkdir(parents=True)
+        (day / f"rollout-{name.format(thread)}.jsonl").write_bytes(data_of(*lines))
+    import_path(store, tmp_path)
     assert [turn.text for turn in store.load("codex:T").turns] == ["q", "a", "right", "c"]
     [fork] = store.branches("codex:T")
     assert [turn.text for turn in store.load(fork.id).turns] == ["q", "a", "wrong", "b"]
-    assert merge(store, transcript).turns_added == 0
+    for again in (tmp_path, next(days[1].iterdir())):  # the later file alone brings the earlier one
+        assert import_path(store, again).turns_added == 0
 
 
 def test_a_message_of_another_agent_begins_a_turn_that_a_rollback_counts() -> None:

@@ -37,5 +37,9 @@ def waiting_for(store: Matching, spawner: str) -> list[str]:
     """Return the ids of the stored sessions that name a session as their spawner and have no link."""
     named = (None, NamedNode(iris.meta(AWAITED)), meta_literal(spawner), vocab.CATALOG)
     nodes = [quad.subject for quad in store.quads(named)]
-    linked = [node for node in nodes if store.quads((node, vocab.SPAWNED_BY, None, vocab.CATALOG))]
-    return sorted(iris.session_id(node.value) for node in nodes if node not in linked)  # type: ignore[union-attr] # IRIs
+    waiting = [
+        node
+        for node in nodes
+        if isinstance(node, NamedNode) and not store.quads((node, vocab.SPAWNED_BY, None, vocab.CATALOG))
+    ]
+    return sorted(iris.session_id(node.value) for node in waiting)

@@ -23,6 +23,7 @@ from trails.records.acts import SourceFile
 from trails.session import Repository
 from trails.transcripts import accounting, ahead, archives, contents, databases, rdf, strange, zstd
 from trails.transcripts.ahead import Parsed
+from trails.transcripts.codex import rollout
 from trails.transcripts.exporting import family, parquet, writers
 from trails.transcripts.exporting.report import SessionExport
 from trails.transcripts.known import TRANSCRIPTS
@@ -217,14 +218,16 @@ def _groups(path: Path, wanted: str | None, report: ImportReport) -> Iterator[tu
     found: dict[tuple[str, Path], list[Path]] = {}
     others: list[Path] = []
     endings = _SURE | _MAYBE | _DATABASES
-    for file in sorted(each for each in path.rglob("*") if _ending(each) in endings and each.is_file()):
+    files = sorted(each for each in path.rglob("*") if _ending(each) in endings and each.is_file())
+    reverted = rollout.reverted_threads(each.name for each in files)
+    for file in files:
         try:
             name = _format_of(file) if wanted is None or _ending(file) not in _SURE else wanted
         except InvalidInput as error:
             report.problems.append(FileProblem(file=str(file), line=0, reason=f"{error}", text=""))
             continue
         if name is not None and wanted in (None, name):
-            place = file if file.suffix in _DATABASES else _folder_of(file)
+            place = _together_with(file, path, reverted)
             found.setdefault((name, place), []).append(file)
         elif file.suffix == ".json" or file.suffix in _DATABASES or name is not None:
             others.append(file)
@@ -264,6 +267,14 @@ def _companions(name: str, path: Path) -> list[Path]:
         if known.name == name:
             return known.find_files(path)
     return [path]
+
+
+def _together_with(file: Path, path: Path, reverted: set[str]) -> Path:
+    """Return what a file shares with those that are read together with it: a folder, or a thread of Codex."""
+    if file.suffix in _DATABASES:
+        return file
+    thread = rollout.thread_in(file.name) if reverted else None
+    return path / thread if thread is not None and thread in reverted else _folder_of(file)
 
 
 def _folder_of(file: Path) -> Path:

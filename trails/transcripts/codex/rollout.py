@@ -17,7 +17,7 @@ turn names its model; a `token_count` is of the model's last turn before it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -64,8 +64,29 @@ def _is_whole(data: bytes) -> bool:
 
 
 def find_files(path: Path) -> list[Path]:
-    """Return the file itself, or all rollouts in a folder and below; raise `InvalidInput` where there is neither."""
-    return files_at(path, "*.jsonl", "*.jsonl.zst", "rollout-*.json")
+    """Return the file itself, or all rollouts in a folder and below; raise `InvalidInput` where there is neither.
+
+    A file of a reverted thread brings the thread's other files, in all days' folders.
+    """
+    found = files_at(path, "*.jsonl", "*.jsonl.zst", "rollout-*.json")
+    named = _NAMED.fullmatch(path.name)
+    if path.is_dir() or named is None or named[2] is None:
+        return found
+    is_dated = all(folder.name.isdigit() for folder in path.absolute().parents[:3])
+    root = path.absolute().parents[3] if is_dated else path.parent
+    return [path, *sorted(each for each in root.rglob(f"rollout-*{named[1]}*.jsonl*") if not each.samefile(path))]
+
+
+def reverted_threads(names: Iterable[str]) -> set[str]:
+    """Return the ids of the threads that go on in several files, by the files' names: those are read together."""
+    found = (_NAMED.fullmatch(name) for name in names)
+    return {named[1] for named in found if named and named[2]}
+
+
+def thread_in(name: str) -> str | None:
+    """Return the id of the thread that a file's name tells; None where it tells none."""
+    named = _NAMED.fullmatch(name)
+    return named[1] if named else None
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
@@ -212,7 +233,7 @@ class _Rollout:
         if isinstance(metadata, dict) and metadata:
             self._thread.add(number, "metadata", metadata, time)
         self._thread.add(number, kind, payload, time)
-        if self._headers and _is_replay(self._headers[0][1], line, time):
+        if self._headers and _is_replay(self._headers[0][1], payload, line, time):
             self._thread.replayed = len(self._thread)
 
     def read_whole(self, data: bytes) -> Reading:
@@ -352,7 +373,7 @@ def _agent(header: _Json, spawn: _Json) -> str:
     return next((name for each in roles if (name := checked.name(each)) is not None), SOURCE)
 
 
-def _is_replay(header: _Json, line: _Json, time: datetime | None) -> bool:
+def _is_replay(header: _Json, payload: _Json, line: _Json, time: datetime | None) -> bool:
     """Tell whether a line of a thread that was spawned is one of the thread that spawned it, told again."""
     if _spawner(header) is None:
         return False
@@ -361,8 +382,22 @@ def _is_replay(header: _Json, line: _Json, time: datetime | None) -> bool:
         return ordinal < start
     created = checked.text_time(header.get("timestamp"))
     metadata = line.get("metadata")
-    is_inherited = isinstance(metadata, dict) and metadata.get("inherited_user_message") is True
-    return is_inherited or (time is not None and created is not None and time < created)
+    if isinstance(metadata, dict) and metadata.get("inherited_user_message") is True:
+        return True
+    passed = payload.get("internal_chat_message_metadata_passthrough")
+    turn = payload.get("turn_id") or (passed.get("turn_id") if isinstance(passed, dict) else None)
+    began, own = _made_at(turn), _made_at(header.get("id"))
+    if began is not None and own is not None and began < own:  # also where each line has the time of its copy
+        return True
+    return time is not None and created is not None and time < created
+
+
+def _made_at(identity: object) -> int | None:
+    """Return when an id was made, in milliseconds since 1970: UUIDs of version 7 begin with it. None for any other id."""
+    named = (
+        re.fullmatch(r"([0-9a-f]{8})-([0-9a-f]{4})-7.{3}-.{4}-.{12}", identity) if isinstance(identity, str) else None
+    )
+    return int(named[1] + named[2], 16) if named else None
 
 
 def _base_instructions(header: _Json) -> str | None:
