@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice, pairwise
 from operator import attrgetter
@@ -37,6 +39,8 @@ _FEW: Final = 30
 """A run is read by scanning whole columns, unless its session owns this much more before it, or after it, than it has."""
 _STEPS: Final = [2**power for power in range(1, 31)]
 _OPEN_END: Final = 2**53
+_PAUSES: Final = (0.0, 0.005, 0.05)
+"""Seconds between looking again where the log has turns on record that the engine lacks."""
 
 
 FAR_PAST: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -221,10 +225,12 @@ class Reader:
         `chain` is the session's lineage; `up_to` (exclusive) cuts the transcript. Raises `SessionNotFound` for a session
         that was deleted while it was read: turns at its end may have been gone already.
         """
-        try:
-            return self._turns(chain, up_to)
-        except IndexGap:  # a commit may be in the log, and not in the engine yet
-            return nearby.at_one_moment(self._store, lambda: self._turns(self.lineage(chain[0].id), up_to))
+        for pause in _PAUSES:
+            with suppress(IndexGap):  # a commit may be in the log, and not in the engine yet
+                return self._turns(chain, up_to)
+            time.sleep(pause)  # whoever holds the store may wait for this thread: it is not held
+            chain = self.lineage(chain[0].id)
+        return self._turns(chain, up_to)
 
     def _turns(self, chain: Sequence[Owner], up_to: int | None) -> list[Turn]:
         own = chain[0]
