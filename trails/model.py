@@ -276,12 +276,6 @@ class ModelCall(Value):
         counts = counts_of(usage)
         return counts.input, counts.output, cost_of(usage)
 
-    @property
-    def spent(self) -> tuple[int, int, Decimal]:
-        """Input tokens, output tokens and cost as reported; what was not reported counts as 0."""
-        read, written, cost = self.reported
-        return read or 0, written or 0, cost or Decimal(0)
-
 
 _TURN_IRI: Final = r'^urn:trails:session:[^/\s<>"{}|\\^`]+/[0-9]+-[0-9a-f]{16}$'
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import Context, Decimal
+from functools import reduce
 from itertools import product
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 Names = tuple[str, ...]
 
@@ -338,7 +339,8 @@ def _way(source: Source, told: Counts, other: int, total: int | None) -> tuple[b
 
     if total is None or not source.total_decides or summed(usual) == total:
         return usual
-    fitting = [way for way in product((True, False), repeat=3) if summed(way) == total]
+    told_otherwise = product((True, False), (True, False), (True, False))
+    fitting = [way for way in told_otherwise if summed(way) == total]
     possible = [way for way in fitting if not (way[0] and cached > given) and not (way[1] and reasoned > made)]
     return max(possible, key=lambda way: sum(map(bool.__eq__, way, usual)), default=usual)
 
@@ -413,12 +415,29 @@ def cost_of(usage: Mapping[str, Any]) -> Decimal | None:
     (Decimal('0.03'), None)
     """
     price = _cost(usage)
-    if type(price) not in (int, float) or not 0 <= price <= MAX_USAGE:  # type: ignore[operator] # a number
+    if type(price) not in (int, float) or not 0 <= price <= MAX_USAGE:
         return None
     exact = Decimal(str(price))
     if exact < 1 and exact != (kept := EXACT.quantize(exact, _COST_DIGITS)):
         return kept
     return exact
+
+
+_Number = TypeVar("_Number", int, float, Decimal)
+
+
+def total(amounts: Iterable[_Number | None]) -> _Number | None:
+    """Return the sum of the amounts that are known; None where none is.
+
+    >>> total([3, None, 4]), total([None]), total([Decimal("0.1")] * 3)
+    (7, None, Decimal('0.3'))
+    """
+    known = [amount for amount in amounts if amount is not None]
+    return reduce(_plus, known) if known else None
+
+
+def _plus(one: Any, other: Any) -> Any:
+    return EXACT.add(one, other) if isinstance(one, Decimal) else one + other
 
 
 def _cost(usage: Mapping[str, Any]) -> Any:

@@ -29,6 +29,7 @@ from trails.cli.base import (
 )
 from trails.cli.columns import Column
 from trails.cli.times import ago
+from trails.usage import total
 
 if TYPE_CHECKING:
     from trails import Repository
@@ -142,7 +143,7 @@ class _Line(NamedTuple):
     label: str | None
     told: str | None
     turns: int
-    tokens: int
+    tokens: int | None
     project: str | None
     active: datetime | None
     parent: str | None
@@ -157,7 +158,7 @@ class _Lines(NamedTuple):
 
 
 def _line_of(each: SessionSummary) -> _Line:
-    told, tokens = each.title or each.first_prompt, each.input_tokens + each.output_tokens
+    told, tokens = each.title or each.first_prompt, total((each.input_tokens, each.output_tokens))
     return _Line(each.id, each.label, told, each.turns, tokens, each.project, each.last_activity, each.parent)
 
 
@@ -199,7 +200,7 @@ def _line_of_row(row: Mapping[str, Any]) -> _Line:
         row["label"],
         row["title"] or row["prompt"],
         row["starts_at"] + row["own_turns"],
-        row["input"] + row["output"],
+        total((row["input"], row["output"])),
         row["project"],
         None if active is None else moment(active),
         row["parent"],

@@ -47,7 +47,7 @@ def spawn_tree(
     now = datetime.now(UTC)
     wanted = _wanted(found, now, ended=ended or top is not None, stuck=stuck, orphans=orphans)
     if top is not None:
-        wanted = sorted(wanted, key=lambda each: (-each.tokens, each.id))[:_TOP]
+        wanted = sorted(wanted, key=lambda each: (-(each.tokens or 0), each.id))[:_TOP]
     whole = stuck is None and not orphans and top is None
     answer(
         [_plain(each, now) for each in wanted],
@@ -105,7 +105,7 @@ def _draw(found: Sequence[Seen], wanted: Sequence[Seen], now: datetime, *, whole
             _span(now - each.last),
             _when(each.due, now),
             str(each.depth),
-            *((f"{each.tokens:,}",) if tokens else ()),
+            *(("-" if each.tokens is None else f"{each.tokens:,}",) if tokens else ()),
             Text(_notes(each), style="yellow"),
         )
     render.screen().print(made)

@@ -34,6 +34,7 @@ from trails.model import SessionRecord
 from trails.nearest import did_you_mean
 from trails.records.scores import ScoreValue
 from trails.tables import NUMERIC, Kind, PlainTable
+from trails.usage import total
 
 if TYPE_CHECKING:
     from trails.compare.plot import Drawing
@@ -55,19 +56,14 @@ class Usage:
     @property
     def tokens(self) -> int | None:
         """Input and output tokens together, or the one that was reported."""
-        reported = [count for count in (self.input_tokens, self.output_tokens) if count is not None]
-        return sum(reported) if reported else None
+        return total((self.input_tokens, self.output_tokens))
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
-            _added(self.input_tokens, other.input_tokens),
-            _added(self.output_tokens, other.output_tokens),
-            _added(self.cost, other.cost),
+            total((self.input_tokens, other.input_tokens)),
+            total((self.output_tokens, other.output_tokens)),
+            total((self.cost, other.cost)),
         )
-
-
-def _added(one: Any, other: Any) -> Any:
-    return one if other is None else other if one is None else one + other
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Final
 
 from trails import parts
@@ -24,7 +23,7 @@ from trails.diff.values import Ancestor, Counts, End, Kind
 from trails.errors import InvalidInput
 from trails.garbage import seldom_collected
 from trails.model import Turn
-from trails.usage import EXACT
+from trails.usage import total
 
 BLOCK: Final = 32
 MAX_LIKENESSES: Final = 16_384
@@ -167,15 +166,15 @@ def _key(turn: Turn, answers: tuple[str, ...]) -> str:
 
 def counts(turns: Sequence[Turn]) -> Counts:
     """Return what turns amount to: how many they are, tokens and cost as reported, and the tools called."""
-    read = written = 0
-    cost = Decimal(0)
-    tools: Counter[str] = Counter()
-    for turn in turns:
-        if turn.facts.model_call is not None:
-            spent = turn.facts.model_call.spent
-            read, written, cost = read + spent[0], written + spent[1], EXACT.add(cost, spent[2])
-        tools.update(call.name for call in turn.tool_calls)
-    return Counts(len(turns), read, written, cost, tuple(sorted(tools.items())))
+    reported = [turn.facts.model_call.reported for turn in turns if turn.facts.model_call is not None]
+    tools = Counter(call.name for turn in turns for call in turn.tool_calls)
+    return Counts(
+        turns=len(turns),
+        input_tokens=total(each[0] for each in reported),
+        output_tokens=total(each[1] for each in reported),
+        cost=total(each[2] for each in reported),
+        tool_counts=tuple(sorted(tools.items())),
+    )
 
 
 # --- alignment

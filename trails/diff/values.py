@@ -75,12 +75,12 @@ class Detail:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What one side's tail amounts to. Numbers that were not reported count as 0."""
+    """What one side's tail amounts to. Sums are of what was reported; None where nothing was."""
 
     turns: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: Decimal = Decimal(0)
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: Decimal | None = None
     tool_counts: tuple[tuple[str, int], ...] = ()
 
     @property
@@ -94,7 +94,7 @@ class Counts:
             "turns": self.turns,
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
-            "cost": float(self.cost),
+            "cost": None if self.cost is None else float(self.cost),
             "tools": self.tools,
         }
 

@@ -18,7 +18,7 @@ from trails.plumbing.index.sidefile import SideFile
 from trails.plumbing.workspace import Workspace
 from trails.queries import QueryFile
 from trails.store.contract import Solutions
-from trails.usage import EXACT
+from trails.usage import EXACT, total
 
 _NEAR: Final = 200
 """Lines of the log that the figures may be behind: bringing these in takes less than a query over all turns of a large store."""
@@ -65,7 +65,7 @@ class _Sum:
 
     def add(self, found: _Group) -> None:
         self.calls += found.calls
-        read, written, cached, caches = map(_plus, self.tokens, found.tokens)
+        read, written, cached, caches = map(total, zip(self.tokens, found.tokens, strict=True))
         self.tokens = read, written, cached, caches
         self.timed += found.timed
         self.took += found.took
@@ -86,10 +86,6 @@ class _Sum:
         if not self.timed:
             return vocab.integer(0)
         return ox.Literal(validate.decimal(EXACT.scaleb(Decimal(self.took), -6)), datatype=vocab.DECIMAL)
-
-
-def _plus(left: int | None, right: int | None) -> int | None:
-    return left if right is None else right if left is None else left + right
 
 
 def _count(tokens: int | None) -> ox.Literal | None:

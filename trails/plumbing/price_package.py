@@ -42,9 +42,8 @@ def price_of(model: str, provider: str, when: datetime | None, prompt: int) -> P
         return None
     found = known.get_prices(when or datetime.now(UTC))
     rates = {name: _rate(getattr(found, key), prompt) for name, key in _RATES.items()}
-    if rates["input"] is None:
-        return None
-    return Price(**rates | {"output": rates["output"] or 0.0})
+    given, made = rates.pop("input"), rates.pop("output")
+    return None if given is None else Price(input=given, output=made or 0.0, **rates)
 
 
 @cache

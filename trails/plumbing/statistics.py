@@ -20,7 +20,7 @@ from trails.plumbing.prices import Prices
 from trails.plumbing.summaries import Wanted, conditions
 from trails.plumbing.workspace import Workspace
 from trails.tables import Kind, PlainTable, Tabular
-from trails.usage import Counts
+from trails.usage import Counts, total
 
 BY: Final[tuple[By, ...]] = get_args(By)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -124,8 +124,8 @@ class _Sum:
     def add(self, found: _Calls) -> None:
         """Add calls."""
         self.calls += found.calls
-        self.counts = Counts(*map(_plus, self.counts, found.counts))
-        self.cost = _plus(self.cost, found.cost)
+        self.counts = Counts(*map(total, zip(self.counts, found.counts, strict=True)))
+        self.cost = total((self.cost, found.cost))
         if found.is_reported:
             self.reported += found.calls
         elif found.cost is not None:
@@ -144,11 +144,6 @@ class _Sum:
             reported=self.reported, estimated=self.estimated, unpriced=self.unpriced,
             unpriced_models=tuple(sorted(self.unpriced_models)),
         )  # fmt: skip
-
-
-def _plus(left: Any, right: Any) -> Any:
-    """Return the sum of what is known."""
-    return left if right is None else right if left is None else left + right
 
 
 def _calls(file: SideFile, by: By, asked: Callable[[], Asked], prices: Prices | None) -> Iterator[_Calls]:
@@ -213,8 +208,8 @@ def statistics(
             for group in {**dict.fromkeys(turns), **dict.fromkeys(list(sums))}
         ]
         count = figures.sessions_in_all(file, asked("t" if with_turns else "c"), of_turns=with_turns)
-        total = whole.row(None, count, sum(each[0] for each in turns.values()) if with_turns else None)
-        return Statistics(by, sorted(rows, key=_order(by)), total)
+        all_rows = whole.row(None, count, sum(each[0] for each in turns.values()) if with_turns else None)
+        return Statistics(by, sorted(rows, key=_order(by)), all_rows)
 
     return workspace.index.figures(ask)
 

@@ -38,8 +38,9 @@ class SessionSummary(Value):
     """The length of its transcript, inherited turns included."""
     own_turns: int
     calls: int
-    input_tokens: int
-    output_tokens: int
+    input_tokens: int | None
+    """Neither read from the provider's cache nor written to it; None where no call reported any."""
+    output_tokens: int | None
     cost: float | None
     """What its calls cost as they reported it; None where none did."""
     models: tuple[str, ...]

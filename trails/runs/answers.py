@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
-from functools import reduce
 from typing import Any, Final
 
 from trails.context.messages import UNSHOWN
@@ -13,7 +11,7 @@ from trails.model import Turn
 from trails.policy.announcements import RunStats
 from trails.records.run import Run
 from trails.session import Repository
-from trails.usage import EXACT
+from trails.usage import total
 
 _TEXTS: Final = frozenset({"text", "output_text"})
 
@@ -64,9 +62,6 @@ def stats_of(run: Run, turns: Iterable[Turn]) -> RunStats:
     if run.started is not None and run.ended is not None:
         runtime = (run.ended - run.started).total_seconds() * 1000
     calls = [turn.facts.model_call for turn in turns if turn.facts.model_call is not None]
-    spent = [call.spent for call in calls if call.usage_json is not None]
-    if not spent:
-        return RunStats(runtime_ms=runtime)
-    read, written = sum(each[0] for each in spent), sum(each[1] for each in spent)
-    cost = reduce(EXACT.add, (each[2] for each in spent), Decimal(0))
-    return RunStats(runtime, read, written, read + written, cost or None)
+    reported = [call.reported for call in calls]
+    read, written = total(each[0] for each in reported), total(each[1] for each in reported)
+    return RunStats(runtime, read, written, total((read, written)), total(each[2] for each in reported))

@@ -23,7 +23,7 @@ from trails.transcripts import checked, jsonl, outline
 from trails.transcripts.checked import Reading
 from trails.transcripts.scoring import score_id
 from trails.transcripts.source import Piece, Problem, SourceScore, SourceSession, SourceTurn, Transcript, files_at
-from trails.usage import with_source
+from trails.usage import token_count, with_source
 
 SOURCE: Final = "atif"
 
@@ -31,6 +31,7 @@ _VERSION: Final = "ATIF-v"
 _ROLES: Final = {"agent": "assistant", "user": "user", "system": "system"}
 _ROOT_OWN: Final = frozenset({"steps", "subagent_trajectories", "agent"})
 _USAGE: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
+_COUNTED_BESIDE: Final = ("cache_creation_input_tokens", "reasoning_tokens", "reasoning_output_tokens")
 _STEP_OWN: Final = frozenset(
     {
         "step_id",
@@ -279,6 +280,7 @@ class _Trajectories:
         usage: dict[str, Any] = checked.filled({key: metrics.get(key) for key in _USAGE})
         if "cost_usd" in usage:
             usage["cost"] = usage.pop("cost_usd")
+        usage |= _beside(metrics, step, usage)
         more = {key: value for key, value in metrics.items() if key not in _USAGE}
         content = step.get("message")
         thought = step.get("reasoning_content")
@@ -405,6 +407,18 @@ def _common(one: Sequence[SourceTurn], other: Sequence[SourceTurn]) -> int:
             break
         count += 1
     return count
+
+
+def _beside(metrics: _Json, step: _Json, usage: Mapping[str, Any]) -> _Json:
+    """Return what stands in `extra` and counts: tokens written to the cache, those of reasoning, and a cost told nowhere else."""
+    extra = _object(metrics.get("extra"))
+    made = {name: extra[name] for name in _COUNTED_BESIDE if token_count(extra.get(name))}
+    lasting = _object(extra.get("cache_creation"))
+    if any(map(token_count, lasting.values())):
+        made["cache_creation"] = lasting
+    told = (extra.get("cost_usd"), extra.get("cost"), _object(step.get("extra")).get("cost"))
+    cost = next((each for each in told if type(each) in (int, float) and each >= 0), None)
+    return made if cost is None or "cost" in usage else made | {"cost": cost}
 
 
 def _calls(calls: object) -> tuple[tuple[_Json, ...], dict[str, Any]]:

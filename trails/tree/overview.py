@@ -13,6 +13,7 @@ from trails.records.tree_entries import ENDED
 from trails.session import Repository
 from trails.store.contract import Solutions
 from trails.tree.limits import Limits
+from trails.usage import total
 
 _CLOSE: Final = 1
 """So few children fewer than the limit are near it."""
@@ -35,8 +36,8 @@ class Seen(Value):
     """How many active children it has."""
     last: datetime
     """When it was last heard of: a turn of its own that is stored, a message to it, a change of its state."""
-    tokens: int
-    """The tokens of its own turns that are stored, in and out."""
+    tokens: int | None
+    """The tokens of its own turns that are stored, in and out; None where no call reported any."""
     orphan: bool
     """Whether it goes on although what spawned it has ended, or is not there."""
 
@@ -80,7 +81,7 @@ def overview(store: Repository, session: str | None = None) -> list[Seen]:
         for row in _rows(store, name, {}):
             lasts[row["session"]].append(row["last"])
     usage = _rows(store, "token-usage-by-session", {})
-    tokens = {row["session"]: (row["input"] or 0) + (row["output"] or 0) for row in usage}
+    tokens = {row["session"]: total((row["input"], row["output"])) for row in usage}
     orphans = {row["session"] for row in _rows(store, "tree-orphans", {})}
     found = [
         Seen(
@@ -96,7 +97,7 @@ def overview(store: Repository, session: str | None = None) -> list[Seen]:
             ends_by=row["ends"],
             children=int(row["children"]),
             last=max([row["created"], *lasts[row["session"]]]),
-            tokens=tokens.get(row["session"], 0),
+            tokens=tokens.get(row["session"]),
             orphan=row["session"] in orphans,
         )
         for row in rows

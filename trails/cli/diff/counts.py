@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from trails.legible import count
@@ -29,12 +30,18 @@ def count_rows(diff: Diff) -> list[tuple[str, str, str]]:
     """Return what is counted in each tail: a name, the left side's number, the right side's; tools by name."""
     left, right = diff.left.counts, diff.right.counts
     rows = [("turns", f"{left.turns:,}", f"{right.turns:,}")]
-    if left.input_tokens or right.input_tokens or left.output_tokens or right.output_tokens:
-        rows.append(("input tokens", f"{left.input_tokens:,}", f"{right.input_tokens:,}"))
-        rows.append(("output tokens", f"{left.output_tokens:,}", f"{right.output_tokens:,}"))
-    if left.cost or right.cost:
-        rows.append(("cost", f"{left.cost:f}", f"{right.cost:f}"))
-    mine, other = left.tools, right.tools
+    for name, mine, other in (
+        ("input tokens", left.input_tokens, right.input_tokens),
+        ("output tokens", left.output_tokens, right.output_tokens),
+        ("cost", left.cost, right.cost),
+    ):
+        if mine or other:
+            rows.append((name, _number(mine), _number(other)))
+    ours, theirs = left.tools, right.tools
     return rows + [
-        (f"calls {name}", str(mine.get(name, 0)), str(other.get(name, 0))) for name in sorted({*mine, *other})
+        (f"calls {name}", str(ours.get(name, 0)), str(theirs.get(name, 0))) for name in sorted({*ours, *theirs})
     ]
+
+
+def _number(amount: int | Decimal | None) -> str:
+    return "-" if amount is None else f"{amount:,}" if isinstance(amount, int) else f"{amount:f}"

@@ -27,8 +27,7 @@ CREATE TABLE sessions (
   created INTEGER, principal TEXT, agent TEXT, branch TEXT, state TEXT, kind TEXT, label TEXT, key TEXT, parent TEXT,
   starts_at INTEGER, title TEXT, project TEXT, project_name TEXT, prompt TEXT, prompt_at INTEGER, activity INTEGER,
   own_turns INTEGER NOT NULL DEFAULT 0, calls INTEGER NOT NULL DEFAULT 0, unpriced INTEGER NOT NULL DEFAULT 0,
-  input INTEGER NOT NULL DEFAULT 0, output INTEGER NOT NULL DEFAULT 0,
-  cache_read INTEGER NOT NULL DEFAULT 0, cache_write INTEGER NOT NULL DEFAULT 0, cost REAL NOT NULL DEFAULT 0,
+  input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER, cost REAL NOT NULL DEFAULT 0,
   by_created INTEGER NOT NULL, by_activity INTEGER NOT NULL, by_turns INTEGER NOT NULL, by_tokens INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX sessions_created ON sessions (by_created, id);
@@ -198,8 +197,8 @@ class Writer:
         )
         self._database.executemany(
             "UPDATE sessions SET (calls, unpriced, input, output, cache_read, cache_write, cost, by_tokens) ="
-            " (SELECT count(*), count(*) - count(cost), ifnull(sum(input), 0), ifnull(sum(output), 0),"
-            "  ifnull(sum(cache_read), 0), ifnull(sum(cache_write), 0), ifnull(sum(cost), 0),"
+            " (SELECT count(*), count(*) - count(cost), sum(input), sum(output), sum(cache_read), sum(cache_write),"
+            "  ifnull(sum(cost), 0),"
             "  ifnull(sum(input), 0) + ifnull(sum(output), 0) FROM calls WHERE home = :id AND counts) WHERE id = :id",
             [{"id": home} for home in self._homes],
         )
@@ -328,8 +327,8 @@ WITH counted AS (
 )
 SELECT s.id FROM sessions s LEFT JOIN spent c ON c.home = s.id
 WHERE (s.calls, s.unpriced, s.input, s.output, s.cache_read, s.cache_write, s.by_tokens) IS NOT (
-  ifnull(c.calls, 0), ifnull(c.unpriced, 0), ifnull(c.input, 0), ifnull(c.output, 0), ifnull(c.cache_read, 0),
-  ifnull(c.cache_write, 0), ifnull(c.input, 0) + ifnull(c.output, 0)
+  ifnull(c.calls, 0), ifnull(c.unpriced, 0), c.input, c.output, c.cache_read, c.cache_write,
+  ifnull(c.input, 0) + ifnull(c.output, 0)
 ) OR typeof(s.cost) <> 'real'  -- in another order it may end in another digit:
 OR NOT (s.cost IS c.cost OR abs(s.cost - ifnull(c.cost, 0)) <= 1e-9 * max(1, abs(ifnull(c.cost, 0))))
 """

@@ -41,7 +41,7 @@ from trails.store.commitlog import Leaves
 from trails.store.leaflog import NOTHING
 from trails.store.syncing import sync_data, sync_folder
 
-FORMATS: Final = {"figures.db": 9, "texts.db": 8}
+FORMATS: Final = {"figures.db": 10, "texts.db": 8}
 """Rises with every change of what a file of the index holds; one of another format is made anew."""
 TRIES: Final = 20
 PAUSE: Final = 0.02

@@ -23,6 +23,7 @@ _STRUCTURE: Final = frozenset(
     {"uuid", "type", "subtype", "message", "timestamp", "sessionId", "isSidechain", "agentId", "userType", *COMMON}
     | {"attachment", "rendered"}
 )
+_COST: Final = "costUSD"
 _MESSAGE_FIELDS: Final = frozenset({"id", "type", "role", "content", "model", "usage", "stop_reason"})
 
 
@@ -122,8 +123,11 @@ class Record:
             return None
 
     def usage(self) -> Mapping[str, Any] | None:
-        """Return the token usage, as it stands."""
+        """Return the token usage, as it stands, with the cost that versions up to 1.0 of Claude Code told beside it."""
         usage = self.message.get("usage")
+        cost = self.raw.get(_COST)
+        if isinstance(usage, dict) and usage and type(cost) in (int, float) and cost >= 0:
+            usage = usage | {"cost": cost}
         return with_source(usage, "anthropic") if isinstance(usage, dict) and usage else None
 
 

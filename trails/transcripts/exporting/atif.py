@@ -20,6 +20,7 @@ from trails.plumbing import scores
 from trails.records.scores import Score
 from trails.transcripts.exporting.family import Family, Member
 from trails.transcripts.exporting.report import SessionExport
+from trails.usage import total
 
 FORMAT: Final = "atif"
 VERSION: Final = "ATIF-v1.7"
@@ -126,14 +127,17 @@ def _score(score: Score) -> _Json:
 
 
 def _totals(turns: Sequence[Turn], steps: int) -> _Json:
-    spent = [turn.facts.model_call.spent for turn in turns if turn.facts.model_call]
-    cost = sum(each[2] for each in spent)
-    return {
-        "total_prompt_tokens": sum(each[0] for each in spent),
-        "total_completion_tokens": sum(each[1] for each in spent),
-        **({"total_cost_usd": float(cost)} if cost else {}),
+    calls = [turn.facts.model_call for turn in turns if turn.facts.model_call]
+    counts = [call.counts for call in calls]
+    cost = total(call.reported[2] for call in calls)
+    sums = {
+        "total_prompt_tokens": total(each.prompt for each in counts),
+        "total_completion_tokens": total(each.output for each in counts),
+        "total_cached_tokens": total(each.cache_read for each in counts),
+        "total_cost_usd": None if cost is None else float(cost),
         "total_steps": steps,
     }
+    return {name: number for name, number in sums.items() if number is not None}
 
 
 class _Steps:
@@ -202,14 +206,19 @@ class _Steps:
     def _metrics(self, turn: Turn) -> _Json:
         made: _Json = {}
         if turn.facts.model_call is not None and turn.usage:
-            read, written, cost = turn.facts.model_call.reported
-            told = {"prompt_tokens": read, "completion_tokens": written}
+            counts, cost = turn.facts.model_call.counts, turn.facts.model_call.reported[2]
+            told = {
+                "prompt_tokens": counts.prompt,
+                "completion_tokens": counts.output,
+                "cached_tokens": counts.cache_read,
+            }
             made = {name: tokens for name, tokens in told.items() if tokens is not None}
-            if isinstance(cached := turn.usage.get("cached_tokens"), int):
-                made["cached_tokens"] = cached
-            if cost:
+            if cost is not None:
                 price = turn.usage.get("cost")
                 made["cost_usd"] = price if isinstance(price, int | float) else float(cost)
+            beside = {"cache_creation_input_tokens": counts.cache_write, "reasoning_tokens": counts.reasoning}
+            if extra := {name: tokens for name, tokens in beside.items() if tokens}:
+                made["extra"] = extra
         return made | (_object(turn.meta.get("metrics")) if self._came else {})
 
     def _call(self, call: ToolCall) -> _Json:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from trails.context.messages import Message, Picture, Piece, Thought, text_of
 from trails.model import ToolCall, Turn
+from trails.usage import source_of
 
 _Json = dict[str, Any]
 
@@ -91,8 +92,18 @@ def usage(turn: Turn) -> _Json | None:
     """Return what a call used under Inspect's names; what came under them stays as it is."""
     if turn.facts.model_call is None or not turn.usage:
         return None
-    if {"input_tokens", "output_tokens", "total_tokens"} <= turn.usage.keys():
+    is_own = {"input_tokens", "output_tokens", "total_tokens"} <= turn.usage.keys()
+    if is_own and source_of(turn.usage) in ("inspect", "generic"):
         return {name: number for name, number in turn.usage.items() if isinstance(number, int | float)}
-    read, written, cost = turn.facts.model_call.spent
-    made: _Json = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
-    return made | ({"total_cost": float(cost)} if cost else {})
+    counts, cost = turn.facts.model_call.counts, turn.facts.model_call.reported[2]
+    told = {
+        "input_tokens_cache_read": counts.cache_read,
+        "input_tokens_cache_write": counts.cache_write,
+        "reasoning_tokens": counts.reasoning,
+        "total_cost": None if cost is None else float(cost),
+    }
+    return {
+        "input_tokens": counts.input or 0,
+        "output_tokens": counts.output or 0,
+        "total_tokens": (counts.prompt or 0) + (counts.output or 0),
+    } | {name: number for name, number in told.items() if number is not None}

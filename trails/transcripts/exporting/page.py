@@ -30,6 +30,7 @@ from trails.records.scores import Score
 from trails.transcripts.exporting.family import Family, Member
 from trails.transcripts.exporting.page_differences import Placed, differences
 from trails.transcripts.exporting.report import SessionExport
+from trails.usage import total
 
 FORMAT: Final = "html"
 _CLASSES: Final = {"user": "u", "human": "u", "assistant": "", "tool": "t", "summary": "m"}
@@ -101,16 +102,20 @@ def _name(record: SessionRecord) -> str:
 class _Spent:
     """What the model calls of turns used."""
 
-    read: int
-    written: int
+    read: int | None
+    written: int | None
     models: tuple[str, ...]
 
     @classmethod
     def of(cls, turns: Sequence[Turn]) -> _Spent:
         calls = [turn.facts.model_call for turn in turns if turn.facts.model_call]
-        spent = [call.spent for call in calls]
+        reported = [call.reported for call in calls]
         models = dict.fromkeys(call.model for call in calls if call.model)
-        return cls(sum(each[0] for each in spent), sum(each[1] for each in spent), tuple(models))
+        return cls(total(each[0] for each in reported), total(each[1] for each in reported), tuple(models))
+
+
+def _count(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"
 
 
 class _Page:
@@ -316,7 +321,7 @@ class _Page:
             "created": None if record.created is None else f"{record.created:%Y-%m-%d %H:%M:%S} UTC",
             "own turns": len(member.turns),
             "models": ", ".join(spent.models) or None,
-            "tokens": f"{spent.read:,} in, {spent.written:,} out" if spent.read or spent.written else None,
+            "tokens": f"{_count(spent.read)} in, {_count(spent.written)} out" if spent.read or spent.written else None,
         }
         yield f'<p class="f">{" · ".join(f"{name} {_plain(value)}" for name, value in told.items() if value is not None)}</p>\n'
         yield from (_score(score) for score in scores.newest(member.scores))

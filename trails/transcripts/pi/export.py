@@ -31,6 +31,7 @@ from trails.transcripts.merge import imported_id
 from trails.transcripts.pi import session_file
 from trails.transcripts.pi.entry import CONTENT_KEYS, only_text, write_time
 from trails.transcripts.source import Piece, SourceTurn
+from trails.usage import TOTAL_NAMES, counts_of, tokens_of
 
 _Json = dict[str, Any]
 
@@ -47,14 +48,7 @@ _STOP_REASONS: Final = {
     "error": "error",
     "aborted": "aborted",
 }
-_USAGE: Final = {
-    "input": ("input", "input_tokens", "prompt_tokens"),
-    "output": ("output", "output_tokens", "completion_tokens"),
-    "cacheRead": ("cacheRead", "cache_read_input_tokens", "cache_read_tokens", "cached"),
-    "cacheWrite": ("cacheWrite", "cache_creation_input_tokens", "cache_write_tokens"),
-    "totalTokens": ("totalTokens", "total_tokens", "total"),
-}
-"""pi's names of token counts, and the names that other sources have for them."""
+_COSTS: Final = ("input", "output", "cacheRead", "cacheWrite")
 _COMPARED: Final = (
     "role",
     "author",
@@ -428,10 +422,15 @@ def _assistant_part(part: Any) -> _Json:
 
 
 def _usage(usage: Mapping[str, Any]) -> _Json:
-    counts: _Json = {}
-    for name, names in _USAGE.items():
-        counts[name] = next((usage[each] for each in names if isinstance(usage.get(each), int)), 0)
-    counts["totalTokens"] = counts["totalTokens"] or sum(counts.values())
+    counted = counts_of(usage)
+    hour = {} if counted.cache_write_1h is None else {"cacheWrite1h": counted.cache_write_1h}
+    counts: _Json = {
+        "input": counted.input or 0,
+        "output": counted.output or 0,
+        "cacheRead": counted.cache_read or 0,
+        "cacheWrite": counted.cache_write or 0,
+    }
+    counts |= {"totalTokens": tokens_of(usage, TOTAL_NAMES) or sum(counts.values())} | hour
     cost = usage.get("cost")
     total = cost if isinstance(cost, int | float) else 0
-    return counts | {"cost": cost if isinstance(cost, dict) else dict.fromkeys(_USAGE, 0) | {"total": total}}
+    return counts | {"cost": cost if isinstance(cost, dict) else dict.fromkeys(_COSTS, 0) | {"total": total}}
