@@ -236,11 +236,12 @@ class Thread:
 
     def _response_item(self, line: int, payload: _Json, time: datetime | None) -> None:
         kind = payload.get("type")
-        if kind not in _SERVED and kind not in _NO_TURN:
-            self._end_searches()
         if not isinstance(kind, str):
             self.reading.refuse(line, "is a response item without a type", payload)
-        elif kind == "message":
+            return
+        if kind not in _SERVED and kind not in _NO_TURN:
+            self._end_searches()
+        if kind == "message":
             self._message(line, payload, time)
         elif kind == "agent_message":
             self._agent_message(line, payload, time, is_event=False)
@@ -266,7 +267,7 @@ class Thread:
         if not self._keep(line, self._item("assistant", (dict(payload),), time)):
             return
         self._asked |= {given} if given else set()
-        if payload["type"] in _SERVED and given and payload.get("status", "completed") in _ENDED:
+        if payload["type"] in _SERVED and given and str(payload.get("status", "completed")) in _ENDED:
             self._served(line, given, payload, time)
         self._nameless = is_nameless
         held, self._searches = self._searches, []
