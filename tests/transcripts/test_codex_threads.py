@@ -209,6 +209,8 @@ def test_calls_of_every_kind_are_calls_with_their_answers(store: Repository) -> 
         item("tool_search_output", call_id="t1", status="completed", tools=[{"name": "ls"}]),
         event("web_search_end", call_id="ws1", query="news"),
         item("web_search_call", status="completed", action={"type": "search", "query": "news"}),
+        item("web_search_call", id="ws2", status="completed", action={"type": "search", "query": "more"}),
+        event("web_search_end", call_id="call-2", query="more"),  # of another id, and the same search
         item("image_generation_call", id="ig1", status="completed", revised_prompt="a cat", result="aGk="),
         item("custom_tool_call", call_id="x1", name="exec", input="await tools.ls()"),
         event("exec_command_end", call_id="n1", command=["ls"], aggregated_output="a.txt", exit_code=2),
@@ -224,6 +226,7 @@ def test_calls_of_every_kind_are_calls_with_their_answers(store: Repository) -> 
     assert asked_for == [
         ("t1", "tool_search"),
         ("ws1", "web_search"),
+        ("ws2", "web_search"),
         ("ig1", "image_generation"),
         ("x1", "exec"),
         ("n1", "exec_command"),
@@ -231,7 +234,7 @@ def test_calls_of_every_kind_are_calls_with_their_answers(store: Repository) -> 
         ("n3", "s.t"),
     ]
     gave = {each.call_id: each.is_error for turn in turns for each in turn.tool_results}
-    assert gave == dict.fromkeys(("t1", "ws1", "ig1", "x1", "n2", "n3"), False) | {"n1": True}
+    assert gave == dict.fromkeys(("t1", "ws1", "ws2", "ig1", "x1", "n2", "n3"), False) | {"n1": True}
     assert store.select("open-tool-calls").to_dicts() == []
     shown: list[dict[str, Any]] = store.context("codex:T", "next").openai()
     calls = [each["id"] for message in shown for each in message.get("tool_calls", [])]
@@ -354,6 +357,47 @@ def test_a_packed_rollout_that_unpacks_to_too_much_and_one_without_the_package_a
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(InvalidInput, match=r"pip install 'trails\[zstd\]'"):
         import_path(memory, file)
+
+
+GROWING = (
+    header(),
+    *asked("q"),
+    event("web_search_end", call_id="ws1", query="news"),
+    item("web_search_call", status="completed", action={"type": "search", "query": "news"}),
+    event("web_search_end", call_id="ws2", query="no item has it"),
+    item("custom_tool_call", call_id="x1", name="exec", input="x"),
+    event("exec_command_end", call_id="n1", command=["ls"], aggregated_output="a", exit_code=0),
+    item("custom_tool_call_output", call_id="x1", output="d"),
+    event("error", message="limit"),
+    *answered("a"),
+    tokens(2),
+    event("task_complete", turn_id="x"),
+    line("inter_agent_communication", MESSAGE),
+    item("agent_message", author="/root", content=[{"type": "input_text", "text": "look at x"}]),
+    *answered("b"),
+    tokens(3),
+    line("compacted", {"message": "so far"}),
+    event("context_compacted"),
+    *asked("r"),
+    event("thread_rolled_back", num_turns=1),
+    *asked("s"),
+    *answered("c"),
+)
+
+
+def _contents(store: Repository) -> list[list[Any]]:
+    return sorted([[(t.role, t.content) for t in store.load(record.id).turns] for record in store.list()], key=str)
+
+
+def test_a_file_that_is_imported_after_any_line_gives_in_the_end_what_the_whole_gives() -> None:
+    with trails.open(":memory:") as whole:
+        merge(whole, parsed(*GROWING))
+        expected = _contents(whole)
+    for length in range(3, len(GROWING)):
+        with trails.open(":memory:") as store:
+            merge(store, parsed(*GROWING[:length]))
+            assert merge(store, parsed(*GROWING)).changed == []
+            assert _contents(store) == expected
 
 
 def test_each_prefix_of_a_spawned_thread_imported_first_gives_what_the_whole_gives() -> None:

@@ -23,7 +23,7 @@ from trails.records.acts import SourceFile
 from trails.session import Repository
 from trails.transcripts import accounting, ahead, archives, contents, databases, rdf, strange, zstd
 from trails.transcripts.ahead import Parsed
-from trails.transcripts.codex import rollout
+from trails.transcripts.codex import files as rollouts
 from trails.transcripts.exporting import family, parquet, writers
 from trails.transcripts.exporting.report import SessionExport
 from trails.transcripts.known import TRANSCRIPTS
@@ -219,7 +219,7 @@ def _groups(path: Path, wanted: str | None, report: ImportReport) -> Iterator[tu
     others: list[Path] = []
     endings = _SURE | _MAYBE | _DATABASES
     files = sorted(each for each in path.rglob("*") if _ending(each) in endings and each.is_file())
-    reverted = rollout.reverted_threads(each.name for each in files)
+    reverted = rollouts.reverted_threads(each.name for each in files)
     for file in files:
         try:
             name = _format_of(file) if wanted is None or _ending(file) not in _SURE else wanted
@@ -273,7 +273,7 @@ def _together_with(file: Path, path: Path, reverted: set[str]) -> Path:
     """Return what a file shares with those that are read together with it: a folder, or a thread of Codex."""
     if file.suffix in _DATABASES:
         return file
-    thread = rollout.thread_in(file.name) if reverted else None
+    thread = rollouts.thread_in(file.name) if reverted else None
     return path / thread if thread is not None and thread in reverted else _folder_of(file)
 
 

@@ -39,17 +39,18 @@ from trails.model import Compaction
 from trails.transcripts import checked
 from trails.transcripts.checked import Reading
 from trails.transcripts.codex import records
+from trails.transcripts.codex.calls import SERVED, CallBook, Held
 from trails.transcripts.codex.counts import Meter
+from trails.transcripts.codex.echoes import MOST, Echoes
+from trails.transcripts.codex.entry import Entry, content_of
 from trails.transcripts.codex.records import texts_of
-from trails.transcripts.source import Piece, SourceTurn, distinct
+from trails.transcripts.source import SourceTurn, distinct
 
 _OUTPUTS: Final = frozenset(
     {"function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output"}
 )
-_SERVED: Final = frozenset({"web_search_call", "image_generation_call"})
-"""Calls that the provider itself answered: some versions wrote them without their ids."""
 _ENDED: Final = frozenset({"completed", "failed"})
-_MODEL_ITEMS: Final = _SERVED | {
+_MODEL_ITEMS: Final = SERVED | {
     *("reasoning", "function_call", "custom_tool_call", "local_shell_call", "tool_search_call"),
     *("compaction", "compaction_summary", "context_compaction"),
 }
@@ -64,20 +65,6 @@ _EVENTS: Final = {
     "agent_reasoning_raw_content": ("reasoning", "text"),
 }
 """Events that repeat a response item: whose, and where their text stands."""
-_PLAIN: Final = {"assistant": "output_text"}
-_CONTEXTS: Final = (
-    "<environment_context>",
-    "<user_instructions>",
-    "# AGENTS.md instructions",
-    "<turn_aborted>",
-    "<skill>",
-    "<subagent_notification>",
-    "<agent_message_board_notification>",
-    "<user_shell_command>",
-    "<recommended_plugins>",
-)
-"""How messages begin that have the user's role and are not the user's."""
-_MOST_WAITING: Final = 64
 _OVER: Final = frozenset({"task_complete", "turn_complete", "turn_aborted"})
 """Events that end what the model does for one question of the user."""
 _REPEATING: Final = {"UserMessage": "user", "AgentMessage": "assistant", "Reasoning": "reasoning"}
@@ -88,70 +75,15 @@ _LONG: Final = 20
 _Json = Mapping[str, Any]
 
 
-@dataclass(slots=True, eq=False)
-class _Item:
-    """A turn in the making."""
-
-    role: str
-    content: str | tuple[Any, ...]
-    time: datetime | None
-    model: str | None
-    meta: dict[str, Any]
-    texts: frozenset[str] = frozenset()
-    """What an event that repeats it may say."""
-    is_event: bool = False
-    waits: bool = False
-    """Whether it makes a turn only once it is sure that no item repeats it: reasoning, which events tell in pieces."""
-    generation: int = 0
-    usage: _Json | None = None
-    compaction: Compaction | None = None
-    author: str | None = None
-    """The agent that said it, where another one did."""
-
-    @property
-    def by_model(self) -> bool:
-        """Whether the model generated it."""
-        return self.role == "assistant"
-
-    @property
-    def by_user(self) -> bool:
-        """Whether the user typed it, or another agent sent it, and no program put it in the user's name."""
-        if self.role != "user" or self.author is not None:
-            return self.author is not None
-        passed = self.meta.get("internal_chat_message_metadata_passthrough")
-        kinds = passed.get("content_item_kinds") if isinstance(passed, dict) else None
-        if isinstance(kinds, list) and kinds:
-            return any(str(kind).startswith("user.") or kind == "unknown" for kind in kinds)
-        return not any(text.startswith(_CONTEXTS) for text in self.texts)
-
-    def turn(self, index: int) -> SourceTurn:
-        """Return the turn at an index of its path. Its id is its place: a fork's copy of it has the same one."""
-        compaction = self.compaction
-        if compaction is not None and index:
-            compaction = compaction.model_copy(update={"summarised_through": index - 1})
-        place = f"item-{index}" + (f"~{self.generation}" if self.generation else "")
-        return SourceTurn(
-            role=self.role,
-            pieces=(Piece(place, self.content),),
-            time=self.time,
-            author=self.author,
-            model=self.model if self.by_model or self.usage is not None else None,
-            usage=self.usage,
-            compaction=compaction,
-            meta=self.meta,
-        )
-
-
 @dataclass(slots=True)
 class Thread:
     """The turns of a thread as its lines come."""
 
     reading: Reading
     title: str | None = None
-    _active: list[_Item] = field(default_factory=list)
-    _abandoned: list[list[_Item]] = field(default_factory=list)
-    _waiting: dict[str, list[_Item]] = field(default_factory=dict)
-    """What may still be repeated by an event, or by the item that an event announced: by `user`, `assistant`, `reasoning`."""
+    _active: list[Entry] = field(default_factory=list)
+    _abandoned: list[list[Entry]] = field(default_factory=list)
+    _echoes: Echoes = field(default_factory=Echoes)
     _model: str | None = None
     _context: _Json = field(default_factory=dict)
     _context_told: bool = True
@@ -160,14 +92,7 @@ class Thread:
     """The kind of record that told the last usage."""
     _before: list[dict[str, Any]] = field(default_factory=list)
     """Events and records that make no turn, since the last turn."""
-    _asked: set[str] = field(default_factory=set)
-    """The ids of the calls that response items ask for."""
-    _told: dict[str, bool] = field(default_factory=dict)
-    """The ids of the calls that only events tell: whether they were answered."""
-    _nameless: bool = False
-    """Whether the last turn is a call without an id of its own, which the next event may tell."""
-    _searches: list[tuple[int, _Json, datetime | None]] = field(default_factory=list)
-    """Events that tell a call of which the item may come next."""
+    _calls: CallBook = field(default_factory=CallBook)
     replayed: int = 0
     """How many turns at the beginning are another thread's, told again."""
     _over: int = 0
@@ -210,11 +135,11 @@ class Thread:
 
     def events_after(self) -> list[dict[str, Any]]:
         """Return the events and records after the last turn."""
-        return [*self._before, *({"type": "event_msg", **payload} for _, payload, _ in self._searches)]
+        return [*self._before, *(dict(held.payload) for held in self._calls.held)]
 
     def return_to(self, length: int) -> None:
         """Take back all turns but the first ones; they are kept as another path."""
-        self._settle("user", "assistant", "reasoning", "agent")
+        self._echoes.settle("user", "assistant", "reasoning", "agent")
         self._abandoned.append(self._active)
         self._active = self._active[:length]
         self._over = len(self._active)
@@ -223,7 +148,7 @@ class Thread:
         """Return how many turns at the end may still become others: from an event that an item may repeat, or from the
         model's last turn, whose usage is not told. To be called after `paths`.
         """
-        waiting = {id(item) for items in self._waiting.values() for item in items if item.is_event}
+        waiting = self._echoes.events()
         for index, item in enumerate(self._active[self._over :], self._over):
             if id(item) in waiting or (item.by_model and item.usage is None and self._is_last_answer(index)):
                 return len(self._active) - index
@@ -239,7 +164,7 @@ class Thread:
         if not isinstance(kind, str):
             self.reading.refuse(line, "is a response item without a type", payload)
             return
-        if kind not in _SERVED and kind not in _NO_TURN:
+        if kind not in SERVED and kind not in _NO_TURN:
             self._end_searches()
         if kind == "message":
             self._message(line, payload, time)
@@ -249,7 +174,7 @@ class Thread:
             texts = frozenset(texts_of(payload.get("summary"))) | frozenset(texts_of(payload.get("content")))
             self._reasoning(line, self._item("assistant", (dict(payload),), time, texts=texts))
         elif kind in _OUTPUTS:
-            self._settle("user", "assistant", "agent")
+            self._echoes.settle("user", "assistant", "agent")
             self._keep(line, self._item("tool", (dict(payload),), time))
         elif kind in _NO_TURN:
             self._beside(line, "response_item", dict(payload))
@@ -258,21 +183,14 @@ class Thread:
 
     def _call(self, line: int, payload: _Json, time: datetime | None) -> None:
         """Keep an item that a model made and that is no message: a call, in most cases."""
-        self._settle("user", "agent")
-        given = next((v for key in ("call_id", "id") if isinstance(v := payload.get(key), str) and v), None)
-        is_nameless = payload["type"] in _SERVED and given is None
-        if is_nameless:
-            given = self._searched_id() or f"item-{len(self._active)}"
-            payload = dict(payload) | {"id": given}
+        self._echoes.settle("user", "agent")
+        payload, told = self._calls.asked(payload, f"item-{len(self._active)}")
+        if told is not None:
+            self._beside(line, "event_msg", dict(told.payload))
         if not self._keep(line, self._item("assistant", (dict(payload),), time)):
             return
-        self._asked |= {given} if given else set()
-        if payload["type"] in _SERVED and given and str(payload.get("status", "completed")) in _ENDED:
-            self._served(line, given, payload, time)
-        self._nameless = is_nameless
-        held, self._searches = self._searches, []
-        for each in held:
-            self._event_call(*each)
+        if payload["type"] in SERVED and str(payload.get("status", "completed")) in _ENDED:
+            self._served(line, payload["id"], payload, time)
 
     def _served(self, line: int, call_id: str, payload: _Json, time: datetime | None) -> None:
         """Keep that the provider answered a call: what it gave, only the model saw."""
@@ -280,20 +198,10 @@ class Thread:
         part = records.answer_part(call_id, told, is_error=records.has_failed(told))
         self._keep(line, self._item(records.EVENT, (part,), time, {"event": payload["type"]}))
 
-    def _searched_id(self) -> str | None:
-        """Return the id that the event before a call told, which is over with that."""
-        if not self._searches:
-            return None
-        line, payload, _ = self._searches.pop(0)
-        call = records.event_call(payload)
-        self._beside(line, "event_msg", dict(payload))
-        return call.id if call else None
-
     def _end_searches(self) -> None:
         """Keep the calls that events told, and no item did, as turns."""
-        held, self._searches = self._searches, []
-        for line, payload, time in held:
-            self._event_turn(line, payload, time)
+        for held in self._calls.release():
+            self._event_turn(held.line, held.payload, held.time)
 
     def _message(self, line: int, payload: _Json, time: datetime | None) -> None:
         role, content = payload.get("role"), payload.get("content")
@@ -306,9 +214,9 @@ class Thread:
             return
         texts = [content] if isinstance(content, str) else texts_of(content)
         item = self._item(
-            role, _content(role, content), time, meta, frozenset([*texts, "".join(texts), "\n".join(texts)])
+            role, content_of(role, content), time, meta, frozenset([*texts, "".join(texts), "\n".join(texts)])
         )
-        announced = self._announced(role, item.texts)
+        announced = self._echoes.take(role, lambda each: each.is_event and each.texts <= item.texts)
         if announced is not None and self._fits(line, item, payload):
             announced.content, announced.is_event = item.content, False
             announced.meta = announced.meta | item.meta
@@ -327,15 +235,15 @@ class Thread:
         self._end_searches()
         item = self._item("user", message.content, time, message.meta, frozenset([message.text]))
         item.author, item.is_event = message.author, is_event
-        repeats = self._taken("agent", lambda each: each.is_event != is_event and each.texts == item.texts)
+        repeats = self._echoes.take("agent", lambda each: each.is_event != is_event and each.texts == item.texts)
         if repeats is None:
             self._said(line, "agent", item)
         elif not is_event and self._fits(line, item, message.content):
             repeats.content, repeats.is_event = item.content, False
             repeats.meta = repeats.meta | item.meta
 
-    def _reasoning(self, line: int, item: _Item) -> None:
-        announced = [event for event in self._waiting.get("reasoning", []) if event.waits and event.texts <= item.texts]
+    def _reasoning(self, line: int, item: Entry) -> None:
+        announced = [event for event in self._echoes.of("reasoning") if event.waits and event.texts <= item.texts]
         if not self._fits(line, item, item.content):
             return
         if not announced:
@@ -343,10 +251,9 @@ class Thread:
             return
         first = announced[0]
         first.content, first.texts, first.waits, first.is_event = item.content, item.texts, False, False
-        if not (gone := {id(event) for event in announced[1:]}):
-            return
+        gone = {id(event) for event in announced[1:]}
         self._active = [each for each in self._active if id(each) not in gone]
-        self._waiting["reasoning"] = [each for each in self._waiting["reasoning"] if id(each) not in gone]
+        self._echoes.drop("reasoning", announced[1:])
 
     def _item(
         self,
@@ -355,55 +262,35 @@ class Thread:
         time: datetime | None,
         meta: dict[str, Any] | None = None,
         texts: frozenset[str] = frozenset(),
-    ) -> _Item:
-        return _Item(role, content, time, self._model, meta or {}, texts, generation=len(self._abandoned))
+    ) -> Entry:
+        return Entry(role, content, time, self._model, meta or {}, texts, generation=len(self._abandoned))
 
-    def _said(self, line: int, side: str, item: _Item) -> None:
+    def _said(self, line: int, side: str, item: Entry) -> None:
         """Keep something that may stand in the file a second time; the other side's turn to speak is over."""
         if side in ("user", "agent"):
-            self._settle("assistant", "reasoning")
+            self._echoes.settle("assistant", "reasoning")
         elif side in ("assistant", "reasoning"):
-            self._settle("user", "agent")
+            self._echoes.settle("user", "agent")
         if self._keep(line, item) and side in ("user", "agent", "assistant", "reasoning"):
-            self._waiting.setdefault(side, []).append(item)
-            del self._waiting[side][:-_MOST_WAITING]
+            self._echoes.add(side, item)
 
-    def _keep(self, line: int, item: _Item) -> bool:
+    def _keep(self, line: int, item: Entry) -> bool:
         if self._context and not self._context_told:
             item.meta["turnContext"] = dict(self._context)
         if not self._fits(line, item, item.content):
             return False
         if self._before and not item.waits:
             item.meta["eventsBefore"], self._before = self._before, []
-        self._context_told, self._nameless = True, False
+        self._context_told = True
         self._active.append(item)
         return True
 
-    def _fits(self, line: int, item: _Item, record: object) -> bool:
+    def _fits(self, line: int, item: Entry, record: object) -> bool:
         """Tell whether a store would keep the item; a problem of its line where not."""
         reason = checked.fault(item.turn(0))
         if reason is not None:
             self.reading.refuse(line, f"cannot be kept: {reason}", record)
         return reason is None
-
-    # --- what stands in the file twice
-
-    def _settle(self, *sides: str) -> None:
-        """Decide what still waits: nothing will repeat it any more."""
-        for side in sides:
-            for item in self._waiting.pop(side, []):
-                item.waits = False
-
-    def _announced(self, side: str, texts: frozenset[str]) -> _Item | None:
-        """Return the event that said what an item repeats, and wait for it no more."""
-        return self._taken(side, lambda each: each.is_event and each.texts <= texts)
-
-    def _taken(self, side: str, fits: Callable[[_Item], bool]) -> _Item | None:
-        for item in reversed(self._waiting.get(side, [])):
-            if fits(item):
-                self._waiting[side].remove(item)
-                return item
-        return None
 
     # --- events
 
@@ -467,32 +354,30 @@ class Thread:
 
     def _is_told(self, side: str, text: object) -> bool:
         role = "user" if side == "user" else "assistant"
-        return any(item.role == role and text in item.texts for item in self._active[-_MOST_WAITING:])
+        return any(item.role == role and text in item.texts for item in self._active[-MOST:])
 
     def _event_call(self, line: int, payload: _Json, time: datetime | None) -> None:
         """Take an event that tells a call: where an item asks for it, the event only says more of it."""
         call = records.event_call(payload)
         assert call is not None  # noqa: S101 - it was looked at before
-        is_served = payload.get("type") in ("web_search_end", "WebSearch", "image_generation_end", "ImageGeneration")
-        if call.id in self._asked or (is_served and self._nameless) or self._told.get(call.id):
-            self._nameless = self._nameless and not is_served
-            spare = {"result"} if is_served else set()
+        if self._calls.is_told(call, payload):
+            spare = {"result"} if self._calls.may_be_asked(payload) else set()  # an image: the item has it
             self._beside(line, "event_msg", {key: value for key, value in payload.items() if key not in spare})
-        elif is_served:
-            self._searches.append((line, payload, time))
+        elif self._calls.may_be_asked(payload):
+            self._calls.held.append(Held(line, payload, time))
         else:
             self._event_turn(line, payload, time)
 
     def _event_turn(self, line: int, payload: _Json, time: datetime | None) -> None:
         call = records.event_call(payload)
         assert call is not None  # noqa: S101 - as above
-        if call.name is None or (call.id in self._told and call.answer is None):
+        if call.name is None or (call.id in self._calls.told and call.answer is None):
             self._beside(line, "event_msg", dict(payload))
             return
         meta = {"event": payload["type"]}
-        if call.id not in self._told:
+        if call.id not in self._calls.told:
             self._keep(line, self._item(records.EVENT, (records.call_part(call),), time, dict(meta)))
-        self._told[call.id] = call.answer is not None
+        self._calls.told[call.id] = call.answer is not None
         if call.answer is not None:
             answer = records.answer_part(call.id, call.answer, is_error=call.is_error)
             self._keep(line, self._item(records.EVENT, (answer,), time, meta))
@@ -505,12 +390,12 @@ class Thread:
             return
         left = checked.filled({name: value for name, value in payload.items() if name not in ("type", key, "kind")})
         if side == "reasoning":
-            if any(text in item.texts for item in self._waiting.get(side, [])):
+            if any(text in item.texts for item in self._echoes.of(side)):
                 return
             event = self._item("assistant", (dict(payload),), time, texts=frozenset([text]))
             event.waits = True
         else:
-            if self._taken(side, lambda each: not each.is_event and text in each.texts) is not None:
+            if self._echoes.take(side, lambda each: not each.is_event and text in each.texts) is not None:
                 if _has_text(left, _LONG):
                     self._beside(line, "event_msg", {"type": kind, **left})
                 return
@@ -555,11 +440,11 @@ class Thread:
             self._context, self._context_told = said, False
 
     def _compacted(self, line: int, payload: _Json, time: datetime | None) -> None:
-        self._settle("user", "assistant", "reasoning", "agent")
+        self._echoes.settle("user", "assistant", "reasoning", "agent")
         self._end_searches()
         message, history = payload.get("message"), payload.get("replacement_history")
         listed = history if isinstance(history, list) else []
-        replaced = [item for item in listed if isinstance(item, dict) and item.get("type") not in _NO_TURN]
+        replaced = [item for item in listed if isinstance(item, dict) and str(item.get("type")) not in _NO_TURN]
         if not isinstance(message, str) and not replaced:
             self.reading.refuse(line, "is a compaction without a message", payload)
             return
@@ -589,13 +474,3 @@ def _has_text(value: object, length: int = 1) -> bool:
         return len(value) >= length
     within = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
     return any(_has_text(each, length) for each in within)
-
-
-def _content(role: str, content: Any) -> str | tuple[Any, ...]:
-    """Return a message's content: the text where it is all there is, so that an event gives the same turn; else the parts."""
-    match content:
-        case [{"type": kind, "text": str(text)} as part] if len(part) == 2 and kind == _PLAIN.get(role, "input_text"):
-            return text
-        case str():
-            return content
-    return tuple(content)

@@ -17,18 +17,24 @@ turn names its model; a `token_count` is of the model's last turn before it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from trails.transcripts import checked, jsonl, outline
 from trails.transcripts.checked import Reading
-from trails.transcripts.codex.items import ITEMS, Thread
-from trails.transcripts.source import Problem, SourceSession, Transcript, files_at
-
-SOURCE: Final = "codex"
+from trails.transcripts.codex.files import NAMED, Chains, Lines, unwrapped
+from trails.transcripts.codex.header import (
+    SOURCE,
+    agent_of,
+    base_instructions,
+    is_replay,
+    spawn_of,
+    spawner_of,
+    text_of,
+)
+from trails.transcripts.codex.items import Thread
+from trails.transcripts.source import SourceSession, Transcript, files_at
 
 _TYPES: Final = frozenset(
     {
@@ -39,9 +45,6 @@ _TYPES: Final = frozenset(
 )
 _BARE: Final = re.compile(rb'\{\s*"id"\s*:\s*"[^"]*"\s*,\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"(?:instructions|git)"\s*:')
 _WHOLE: Final = re.compile(rb'\{\s*"session"\s*:\s*\{\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"id"\s*:\s*"')
-_UUID: Final = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_NAMED: Final = re.compile(rf"rollout-.*?({_UUID})(?:_(.+?))?\.jsonl?(?:\.zst)?", re.DOTALL)
-"""A file's name: the thread's id, and that of the file where a reverted thread goes on in it."""
 _HEADER_OWN: Final = frozenset({"id", "timestamp", "base_instructions"})
 
 _Json = Mapping[str, Any]
@@ -69,7 +72,7 @@ def find_files(path: Path) -> list[Path]:
     A file of a reverted thread brings the thread's other files, in all days' folders.
     """
     found = files_at(path, "*.jsonl", "*.jsonl.zst", "rollout-*.json")
-    named = _NAMED.fullmatch(path.name)
+    named = NAMED.fullmatch(path.name)
     if path.is_dir() or named is None or named[2] is None:
         return found
     is_dated = all(folder.name.isdigit() for folder in path.absolute().parents[:3])
@@ -77,94 +80,19 @@ def find_files(path: Path) -> list[Path]:
     return [path, *sorted(each for each in root.rglob(f"rollout-*{named[1]}*.jsonl*") if not each.samefile(path))]
 
 
-def reverted_threads(names: Iterable[str]) -> set[str]:
-    """Return the ids of the threads that go on in several files, by the files' names: those are read together."""
-    found = (_NAMED.fullmatch(name) for name in names)
-    return {named[1] for named in found if named and named[2]}
-
-
-def thread_in(name: str) -> str | None:
-    """Return the id of the thread that a file's name tells; None where it tells none."""
-    named = _NAMED.fullmatch(name)
-    return named[1] if named else None
-
-
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     """Return what rollouts (name and bytes of each) say; nothing that they hold raises.
 
     A thread that was forked repeats its parent's turns: what is equal to a parent that is here or in the store is shared.
     """
-    read = {name: _Lines.of(name, data) for name, data in files if not _is_whole(data)}
-    chains = _Chains(read)
+    read = {name: Lines.of(name, data) for name, data in files if not _is_whole(data)}
+    chains = Chains(read)
     return checked.together(
         [
             (name, _Rollout(name).read(read[name], chains) if name in read else _Rollout(name).read_whole(data))
             for name, data in files
         ]
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Lines:
-    """The lines of a rollout, with their numbers."""
-
-    name: str
-    lines: list[tuple[int, dict[str, Any]]]
-    problems: list[Problem]
-
-    @classmethod
-    def of(cls, name: str, data: bytes) -> _Lines:
-        lines, problems = jsonl.read_lines(data)
-        return cls(name, lines, problems)
-
-    @property
-    def header(self) -> _Json:
-        """The first header."""
-        found = (_unwrapped(line, first=True) for _, line in self.lines)
-        return next((payload for kind, payload in found if kind == "session_meta" and payload is not None), {})
-
-    @property
-    def id(self) -> str | None:
-        """The id of the file: the thread's, or one of its own where a reverted thread goes on in it."""
-        named = _NAMED.fullmatch(re.split(r"[/\\]", self.name)[-1])
-        return (named[2] if named else None) or _text(self.header.get("id")) or (named[1] if named else None)
-
-    @property
-    def base(self) -> tuple[str, int] | None:
-        """The id of the file that this one goes on from, and the ordinal of the first line there that it leaves out."""
-        base = self.header.get("history_base")
-        if not isinstance(base, dict):
-            return None
-        file, end = _text(base.get("thread_id")), base.get("end_ordinal_exclusive")
-        return (file, end) if file is not None and isinstance(end, int) else None
-
-
-class _Chains:
-    """Which of some files goes on from which."""
-
-    def __init__(self, files: Mapping[str, _Lines]) -> None:
-        self._files = {file.id: file for file in files.values()}
-        threads = {file.id: _text(file.header.get("id")) for file in files.values()}
-        self._left = {
-            base
-            for file in files.values()
-            for base, _ in [file.base or (None, 0)]
-            if base != file.id and threads.get(base) == threads[file.id]
-        }
-
-    def is_left(self, file: _Lines) -> bool:
-        """Tell whether the thread of a file goes on in another one, which tells the whole thread."""
-        return file.id in self._left
-
-    def before(self, file: _Lines) -> list[tuple[_Lines, int]]:
-        """Return the files that a file goes on from, the first one first, each with the ordinal that it is left at."""
-        found: list[tuple[_Lines, int]] = []
-        while (base := file.base) is not None and (earlier := self._files.get(base[0])) is not None:
-            if earlier is file or any(earlier is each for each, _ in found):
-                break
-            found.insert(0, (earlier, base[1]))
-            file = earlier
-        return found
 
 
 class _Rollout:
@@ -176,13 +104,13 @@ class _Rollout:
         self._thread = Thread(self._reading)
         self._headers: list[tuple[int, _Json]] = []
 
-    def read(self, file: _Lines, chains: _Chains) -> Reading:
+    def read(self, file: Lines, chains: Chains) -> Reading:
         self._reading.problems += file.problems
         self._reading.notes += jsonl.shared_lines(file.lines)
         self._feed_earlier(file, chains.before(file))
         unknown: dict[str, int] = {}
         for number, line in file.lines:
-            kind, payload = _unwrapped(line, first=not self._headers)
+            kind, payload = unwrapped(line, first=not self._headers)
             inner = payload.get("type") if payload is not None else None
             self._reading.count(f"{kind}/{inner}" if isinstance(inner, str) else kind)
             if payload is None:
@@ -204,7 +132,7 @@ class _Rollout:
         self._reading.problems.sort(key=lambda problem: problem.line)
         return self._reading
 
-    def _feed_earlier(self, file: _Lines, earlier: Sequence[tuple[_Lines, int]]) -> None:
+    def _feed_earlier(self, file: Lines, earlier: Sequence[tuple[Lines, int]]) -> None:
         """Take the lines of the files that a file goes on from; where the thread was reverted, the rest of them is left."""
         if file.base is not None and not earlier:
             self._reading.notes.append(
@@ -212,10 +140,10 @@ class _Rollout:
             )
         self._thread.reading = Reading()  # what is wrong in them is said with them
         for each, end in earlier:
-            is_fork = _text(each.header.get("id")) != _text(file.header.get("id"))
+            is_fork = text_of(each.header.get("id")) != text_of(file.header.get("id"))
             cut: int | None = None
             for number, line in each.lines:
-                kind, payload = _unwrapped(line, first=False)
+                kind, payload = unwrapped(line, first=False)
                 ordinal = line.get("ordinal")
                 if cut is None and isinstance(ordinal, int) and ordinal >= end:
                     cut = len(self._thread)
@@ -233,7 +161,7 @@ class _Rollout:
         if isinstance(metadata, dict) and metadata:
             self._thread.add(number, "metadata", metadata, time)
         self._thread.add(number, kind, payload, time)
-        if self._headers and _is_replay(self._headers[0][1], payload, line, time):
+        if self._headers and is_replay(self._headers[0][1], payload, line, time):
             self._thread.replayed = len(self._thread)
 
     def read_whole(self, data: bytes) -> Reading:
@@ -272,7 +200,7 @@ class _Rollout:
             self._reading.notes.append(
                 f"line {number} is a second header ({what}), as forked files have; the first counts"
             )
-        spawn, spawner = _spawn(header), _spawner(header)
+        spawn, spawner = spawn_of(header), spawner_of(header)
         parent = self._parent(thread_id, header, spawn)
         line = self._headers[0][0] if self._headers else 0
         self._reading.sessions.append(
@@ -282,8 +210,8 @@ class _Rollout:
                 paths=paths,
                 title=self._thread.title,
                 created=checked.text_time(header.get("timestamp")),
-                agent=_agent(header, spawn),
-                system=_base_instructions(header),
+                agent=agent_of(header, spawn),
+                system=base_instructions(header),
                 meta=self._reading.meta(line, self._meta(header)),
                 spawned_by=spawner,
                 copied_from=parent or spawner,
@@ -296,7 +224,7 @@ class _Rollout:
     def _meta(self, header: _Json) -> dict[str, Any]:
         """Return what the header says, without the user's instructions where the thread tells them as a message too."""
         meta = {key: value for key, value in header.items() if key not in _HEADER_OWN and value is not None}
-        told = _text(meta.get("instructions"))
+        told = text_of(meta.get("instructions"))
         if told is not None and self._thread.says(told):
             del meta["instructions"]
         if after := self._thread.events_after():
@@ -304,9 +232,9 @@ class _Rollout:
         return meta
 
     def _thread_id(self, header: _Json) -> str | None:
-        if (found := _text(header.get("id"))) is not None:
+        if (found := text_of(header.get("id"))) is not None:
             return found
-        named = _NAMED.fullmatch(re.split(r"[/\\]", self._name)[-1])
+        named = NAMED.fullmatch(re.split(r"[/\\]", self._name)[-1])
         if named is None:
             return None
         self._reading.notes.append(f"has no header with an id; the thread's id {named[1]} is from the file's name")
@@ -315,91 +243,13 @@ class _Rollout:
     def _parent(self, thread_id: str, header: _Json, spawn: _Json) -> str | None:
         """Return the thread whose turns this one says to repeat: which it was forked from, by its header or a repeated one."""
         base = header.get("history_base")
-        if isinstance(base, dict) and (based := _text(base.get("thread_id"))) not in (None, thread_id):
-            return _text(header.get("forked_from_id")) or _spawner(header) or based
-        if (forked := _text(header.get("forked_from_id"))) is not None:
+        if isinstance(base, dict) and (based := text_of(base.get("thread_id"))) not in (None, thread_id):
+            return text_of(header.get("forked_from_id")) or spawner_of(header) or based
+        if (forked := text_of(header.get("forked_from_id"))) is not None:
             return forked
         if spawn.get("forked_from_id") is not None:
-            return _text(spawn.get("parent_thread_id"))
-        others = (found for _, later in self._headers[1:] if (found := _text(later.get("id"))) not in (None, thread_id))
+            return text_of(spawn.get("parent_thread_id"))
+        others = (
+            found for _, later in self._headers[1:] if (found := text_of(later.get("id"))) not in (None, thread_id)
+        )
         return next(others, None)
-
-
-def _unwrapped(line: _Json, *, first: bool) -> tuple[str, _Json | None]:
-    """Return a line's type and payload; those of a bare line too, and no payload where it is neither."""
-    kind, payload = line.get("type"), line.get("payload")
-    if isinstance(kind, str) and isinstance(payload, dict):
-        return kind, payload
-    if kind is None and "payload" not in line:
-        if first and _text(line.get("id")) and "timestamp" in line:
-            return "session_meta", line
-        if isinstance(line.get("record_type"), str):
-            return "record_type", {"type": line["record_type"]}
-    if isinstance(kind, str) and kind in ITEMS and "payload" not in line:
-        return "response_item", {key: value for key, value in line.items() if key != "timestamp"}
-    return str(kind), None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _spawn(header: _Json) -> _Json:
-    """Return what a header says of how its thread was spawned, empty for a thread of its own."""
-    subagent = _subagent(header)
-    spawn = subagent.get("thread_spawn") if isinstance(subagent, dict) else None
-    return spawn if isinstance(spawn, dict) else {}
-
-
-def _subagent(header: _Json) -> object:
-    source = header.get("source")
-    return source.get("subagent", source.get("subAgent")) if isinstance(source, dict) else None
-
-
-def _spawner(header: _Json) -> str | None:
-    """Return the thread that spawned this one, as an agent, a guardian or a review; None for a thread of its own."""
-    root, own = _text(header.get("session_id")), _text(header.get("id"))
-    is_agent = _subagent(header) is not None or header.get("thread_source") not in (None, "user")
-    named = (_spawn(header).get("parent_thread_id"), header.get("parent_thread_id"))
-    others = (header.get("forked_from_id"), root if root != own else None) if is_agent else ()
-    return next((found for each in (*named, *others) if (found := _text(each)) not in (None, own)), None)
-
-
-def _agent(header: _Json, spawn: _Json) -> str:
-    """Return the name of the agent of a thread: its role, or what it was spawned to be."""
-    subagent = _subagent(header)
-    other = subagent.get("other") if isinstance(subagent, dict) else subagent
-    roles = (spawn.get("agent_role"), spawn.get("agent_type"), header.get("agent_role"), other)
-    return next((name for each in roles if (name := checked.name(each)) is not None), SOURCE)
-
-
-def _is_replay(header: _Json, payload: _Json, line: _Json, time: datetime | None) -> bool:
-    """Tell whether a line of a thread that was spawned is one of the thread that spawned it, told again."""
-    if _spawner(header) is None:
-        return False
-    start, ordinal = header.get("subagent_history_start_ordinal"), line.get("ordinal")
-    if isinstance(start, int) and isinstance(ordinal, int):
-        return ordinal < start
-    created = checked.text_time(header.get("timestamp"))
-    metadata = line.get("metadata")
-    if isinstance(metadata, dict) and metadata.get("inherited_user_message") is True:
-        return True
-    passed = payload.get("internal_chat_message_metadata_passthrough")
-    turn = payload.get("turn_id") or (passed.get("turn_id") if isinstance(passed, dict) else None)
-    began, own = _made_at(turn), _made_at(header.get("id"))
-    if began is not None and own is not None and began < own:  # also where each line has the time of its copy
-        return True
-    return time is not None and created is not None and time < created
-
-
-def _made_at(identity: object) -> int | None:
-    """Return when an id was made, in milliseconds since 1970: UUIDs of version 7 begin with it. None for any other id."""
-    named = (
-        re.fullmatch(r"([0-9a-f]{8})-([0-9a-f]{4})-7.{3}-.{4}-.{12}", identity) if isinstance(identity, str) else None
-    )
-    return int(named[1] + named[2], 16) if named else None
-
-
-def _base_instructions(header: _Json) -> str | None:
-    found = header.get("base_instructions")
-    return _text(found.get("text") if isinstance(found, dict) else found)
