@@ -342,17 +342,18 @@ class Thread:
         kind = item.get("type")
         side = _REPEATING.get(kind) if isinstance(kind, str) else None
         raw = [item.get(key) for key in ("summary_text", "raw_content")]
-        texts = texts_of(item.get("content")) + [t for each in raw if isinstance(each, list) for t in each]
-        if side is not None and all(
-            self._is_told(side, text) for text in ("".join(texts), *texts)[side == "reasoning" :]
-        ):
+        texts = texts_of(item.get("content")) + [
+            text for each in raw if isinstance(each, list) for text in each if isinstance(text, str)
+        ]
+        whole = texts if side == "reasoning" else ["".join(texts)]
+        if side is not None and whole and all(self._is_told(side, text) for text in whole):
             return
         if side is None and records.event_call(item) is not None:
             self._event_call(line, item, time)
         else:
             self._beside(line, "event_msg", dict(payload))
 
-    def _is_told(self, side: str, text: object) -> bool:
+    def _is_told(self, side: str, text: str) -> bool:
         role = "user" if side == "user" else "assistant"
         return any(item.role == role and text in item.texts for item in self._active[-MOST:])
 
