@@ -94,10 +94,13 @@ def test_a_spawned_thread_that_comes_before_its_parent_counts_no_call_of_that_an
 
 def test_a_history_that_is_repeated_in_part_is_left_to_the_parent_that_has_all_of_it(store: Repository) -> None:
     merge(store, parsed(*PARENT))
-    without_calls = [each for each in CHILD if each["payload"].get("call_id") is None]
+    told_again = at(
+        1, event("mcp_tool_call_end", call_id="c1", invocation={"server": "s", "tool": "t", "arguments": {}})
+    )
+    without_calls = [*CHILD[:3], *told_again, *(each for each in CHILD[3:] if each["payload"].get("call_id") is None)]
     report = merge(store, parsed(*without_calls))
     assert owned(store, "codex:C") == ["task", "found"]
-    assert any("its first 2 turn(s) are its spawner's, told again" in note for note in report.notes)
+    assert any("its first 4 turn(s) are its spawner's, told again" in note for note in report.notes)
     assert (store.record("codex:C").spawned_by, output_tokens(store)) == ("codex:P", 30)
     assert merge(store, parsed(*without_calls)).turns_added == 0
 
@@ -236,7 +239,7 @@ def test_calls_of_every_kind_are_calls_with_their_answers(store: Repository) -> 
     gave = {each.call_id: each.is_error for turn in turns for each in turn.tool_results}
     assert gave == dict.fromkeys(("t1", "ws1", "ws2", "ig1", "x1", "n2", "n3"), False) | {"n1": True}
     assert store.select("open-tool-calls").to_dicts() == []
-    shown: list[dict[str, Any]] = store.context("codex:T", "next").openai()
+    shown: list[Any] = [*store.context("codex:T", "next").openai()]
     calls = [each["id"] for message in shown for each in message.get("tool_calls", [])]
     assert calls == ["t1", "x1"]  # what ran within code, and at the provider, no model is shown as a call of its own
 

@@ -83,8 +83,8 @@ class Kept:
 
     def add(self, transcript: Transcript) -> None:
         """Add the strings of a transcript, and the lines of its problems."""
-        self._add(transcript.sessions)
-        self._add([problem.text for problem in transcript.problems])
+        self.add_values(transcript.sessions)
+        self.add_values([problem.text for problem in transcript.problems])
         self._lines.update(problem.line for problem in transcript.problems if problem.line)
 
     def missing(self, documents: Iterable[Document], reasons: Mapping[str, str]) -> list[LeftOut]:
@@ -128,7 +128,8 @@ class Kept:
         self._left -= len(self._joined)
         return self._left > 0 and text in self._joined
 
-    def _add(self, root: object) -> None:
+    def add_values(self, root: object) -> None:
+        """Add the strings of values: of mappings, lists and the records of a transcript."""
         self._joined = None
         stack, seen = [root], set[int]()
         while stack:

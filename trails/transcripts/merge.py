@@ -28,7 +28,7 @@ from trails.records.acts import SourceFile
 from trails.secrets import Found, shown_id
 from trails.session import Repository, Session
 from trails.store.contract import Matching
-from trails.transcripts import checked, limits, scoring
+from trails.transcripts import checked, limits, repeats, scoring
 from trails.transcripts.remainder import beyond, from_none, numbers
 from trails.transcripts.report import FileProblem, ImportReport
 from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
@@ -269,15 +269,14 @@ class _Merge:
                 f"{self._id}: its first {repeated} turn(s) are its spawner's, told again; they are stored with that alone"
             )
             return tuple(tuple(shifted(path[repeated:], -repeated)) for path in paths)
-        return tuple((*map(_uncounted, path[:repeated]), *path[repeated:]) for path in paths)
+        return tuple((*map(repeats.uncounted, path[:repeated]), *path[repeated:]) for path in paths)
 
     def _are_spawners(self, turns: _Path) -> bool:
         """Tell whether the spawner, as it is stored, says all that some turns say."""
         spawner = imported_id(self._source.source, self._source.spawned_by or "")
         if spawner not in self._repository:
             return False
-        said = {(turn.role, turn.text) for turn in self._repository.load(spawner).turns}
-        return all((turn.role, validate.content(turn.content)[0]) in said for turn in turns)
+        return repeats.are_said_by(turns, self._repository.load(spawner).turns)
 
     def _link_spawns(self, family: list[Session]) -> None:
         """Link the session to its spawner, and to it those that it spawned, where they came in before."""
@@ -582,14 +581,6 @@ def branch_id(base: str, turns: Sequence[SourceTurn]) -> str:
         for part in (*turn.source_ids, turn.role, str(structured), text):
             hasher.update(f"{len(part)}:".encode() + part.encode())
     return f"{base}~{hasher.hexdigest()[:16]}"
-
-
-def _uncounted(turn: SourceTurn) -> SourceTurn:
-    """Return a turn that another session's model call made: the usage, which counts there, is kept as metadata."""
-    if turn.usage is None and turn.model is None:
-        return turn
-    of = {"repeatedUsage": dict(turn.usage)} if turn.usage else {}
-    return replace(turn, model=None, usage=None, meta={**turn.meta, **of})
 
 
 def append_all(session: Session, turns: Iterable[SourceTurn], withholding: Withholding) -> tuple[int, list[Found]]:
