@@ -80,6 +80,8 @@ REPORTED: tuple[tuple[str, dict[str, Any], Counts], ...] = (
         {"promptTokenCount": 1000, "candidatesTokenCount": 50, "cachedContentTokenCount": 900, "thoughtsTokenCount": 20},
         Counts(input=100, cache_read=900, output=70, reasoning=20),
     ),
+    ("gemini", {"prompt_token_count": 10, "candidates_token_count": 5}, Counts(input=10, output=5)),
+    ("ai-sdk", {"promptTokens": 10, "completionTokens": 5}, Counts(input=10, output=5)),
     (
         "langchain",
         {

@@ -359,7 +359,7 @@ def source_of(usage: Mapping[str, Any]) -> str:
         for name in fitting:
             if tokens_of(usage, signs(SOURCES[name])) is not None:
                 return name
-    return "generic"
+    return fitting[0] if fitting and tokens_of(usage, _GENERIC.input) is None else "generic"
 
 
 def _cache_names(source: Source) -> Names:
