@@ -190,3 +190,101 @@ def test_agents_of_workflows_come_in_and_are_linked_to_who_spawned_them(tmp_path
             import_path(store, path, final=True)
         spawned = {record.id: record.spawned_by for record in store.list()}
     assert spawned == {f"claude-code:{SESSION}": None, f"claude-code:{SESSION}:agent-abc": f"claude-code:{SESSION}"}
+
+
+WAITED = "and run the whole test suite"
+DONE = assistant("a1", "u1", 4, "Done.")
+ENQUEUED = {"type": "queue-operation", "operation": "enqueue", "content": WAITED, "sessionId": SESSION}
+
+
+def left(operation: str, **more: Any) -> dict[str, Any]:
+    return {"type": "queue-operation", "operation": operation, "sessionId": SESSION, **more}
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([ENQUEUED, left("remove"), DONE], [WAITED, "Done."]),
+        ([ENQUEUED, left("remove", content=WAITED), DONE], [WAITED, "Done."]),
+        ([ENQUEUED, left("dequeue"), DONE], [WAITED, "Done."]),
+        ([ENQUEUED | {"content": [{"type": "text", "text": WAITED}]}, left("dequeue"), DONE], [WAITED, "Done."]),
+        ([ENQUEUED, left("dequeue"), DONE, user("u2", "a1", 5, WAITED)], ["Done.", WAITED]),
+        ([ENQUEUED, left("popAll"), left("remove"), DONE], ["Done."]),
+        ([ENQUEUED, DONE], ["Done."]),
+        ([DONE, ENQUEUED, left("remove")], ["Done."]),
+        ([ENQUEUED | {"content": "/compact the whole conversation"}, left("dequeue"), DONE], ["Done."]),
+        ([ENQUEUED | {"content": "<task-notification>a</task-notification>"}, left("remove"), DONE], ["Done."]),
+        (
+            [
+                ENQUEUED,
+                left("remove"),
+                attachment("q1", "u1", 2, {"type": "queued_command", "prompt": "another prompt"}),
+                DONE | {"parentUuid": "q1"},
+            ],
+            ["another prompt", "Done."],
+        ),
+    ],
+    ids=[
+        "removed",
+        "removed by its text",
+        "taken",
+        "parts",
+        "delivered as a line",
+        "handed back",
+        "still waiting",
+        "no answer yet",
+        "a command",
+        "a notice",
+        "deleted by the user, as this version writes deliveries",
+    ],
+)
+def test_a_prompt_that_only_the_queue_tells_is_the_users_where_it_left_the_queue(
+    memory: Repository, lines: list[dict[str, Any]], expected: list[str]
+) -> None:
+    data = write(user("u1", None, 0, "go"), *lines)
+    report = import_bytes(memory, data, format="claude-code")
+    assert turns(memory) == [("user", "go"), *((("assistant" if t == "Done." else "user"), t) for t in expected)]
+    assert any("only in the queue" in note for note in report.notes) == (expected == [WAITED, "Done."])
+    assert import_bytes(memory, data, format="claude-code").turns_added == 0
+
+
+@pytest.mark.parametrize(
+    ("held", "line_of_user"),
+    [({"source_uuid": "u2"}, {}), ({}, {"promptSource": "queued"})],
+    ids=["by its id", "by its text"],
+)
+def test_a_prompt_that_is_an_attachment_and_a_line_is_one_turn(
+    memory: Repository, held: dict[str, Any], line_of_user: dict[str, Any]
+) -> None:
+    queued = {"type": "queued_command", "prompt": WAITED, **held}
+    data = write(
+        user("u1", None, 0, "go"),
+        attachment("q1", "u1", 1, queued),
+        user("u2", "q1", 2, WAITED, **line_of_user),
+        assistant("a1", "u2", 3, "Done."),
+    )
+    import_bytes(memory, data, format="claude-code")
+    assert turns(memory) == [("user", "go"), ("user", WAITED), ("assistant", "Done.")]
+
+
+def test_a_failed_calls_notice_is_the_programs_and_no_model_is_shown_it(memory: Repository) -> None:
+    notice = assistant("e1", "u1", 1, "API Error: 529 Overloaded", isApiErrorMessage=True)
+    notice["message"]["model"] = "<synthetic>"
+    data = write(user("u1", None, 0, "go"), notice, user("u2", "e1", 2, "try again"), assistant("a1", "u2", 3, "fine"))
+    import_bytes(memory, data, format="claude-code")
+    assert [role for role, _ in turns(memory)] == ["user", "error", "user", "assistant"]
+    context = memory.context(f"claude-code:{SESSION}", "next", max_tokens=9_999).openai()
+    assert [each["content"] for each in context] == ["go", "try again", "fine", "next"]
+
+
+def test_a_notice_that_an_earlier_version_took_for_an_answer_stays_one_session(
+    memory: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notice = assistant("e1", "u1", 1, "API Error: 529 Overloaded", isApiErrorMessage=True)
+    notice["message"]["model"] = "<synthetic>"
+    data = write(user("u1", None, 0, "go"), notice)
+    with monkeypatch.context() as earlier:
+        earlier.setattr("trails.transcripts.claude_code.turns._role", lambda record: record.kind)
+        import_bytes(memory, data, format="claude-code")
+    report = import_bytes(memory, data + write(user("u2", "e1", 2, "try again")), format="claude-code")
+    assert (report.turns_added, len(list(memory.list()))) == (1, 1)

@@ -650,7 +650,7 @@ def _holds(stored: Sequence[Turn], path: Sequence[SourceTurn]) -> bool:
     for source in path:
         for piece in source.pieces:
             home = homes.get(piece.source_id)
-            if home is None or home.index < reached or home.role != source.role or not _contains(home, piece):
+            if home is None or home.index < reached or not _has_role(home, source) or not _contains(home, piece):
                 return False
             reached = home.index
     return True
@@ -695,4 +695,9 @@ def _same(turn: Turn, source: SourceTurn) -> bool:
         text, structured = validate.content(source.content)
     except InvalidInput:
         return False
-    return (turn.role, turn.structured) == (source.role, structured) and says_the_same(turn.text, text)
+    return _has_role(turn, source) and turn.structured == structured and says_the_same(turn.text, text)
+
+
+def _has_role(turn: Turn, source: SourceTurn) -> bool:
+    """Tell whether roles agree; earlier versions took the program's own error notices for the assistant's words."""
+    return turn.role == source.role or (turn.role, source.role) == ("assistant", "error")

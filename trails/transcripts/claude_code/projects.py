@@ -13,7 +13,7 @@ from typing import Any, Final
 from trails import validate
 from trails.errors import InvalidInput
 from trails.transcripts import jsonl, outline
-from trails.transcripts.claude_code import attachments, records
+from trails.transcripts.claude_code import attachments, queue, records
 from trails.transcripts.claude_code.chain import Chain, Link, branches
 from trails.transcripts.claude_code.records import Record
 from trails.transcripts.claude_code.turns import cannot_be_whole, open_end, turns_of
@@ -104,8 +104,11 @@ class _Reading:
         unknown: Counter[str] = Counter()
         self.unusable += [(name, each) for each in problems]
         self.notes += [f"{name}: {note}" if self.many else note for note in jsonl.shared_lines(lines)]
-        for line, raw in lines:
-            self.counts[records.kind_name(raw)] += 1
+        self.counts.update(records.kind_name(raw) for _, raw in lines)
+        prompts, lost = queue.told_once(lines)
+        if lost:
+            self.notes.append(f"{name}: {lost} prompt(s) stand only in the queue, and were put where they left it")
+        for line, raw in prompts:
             record = records.read(raw, name, line)
             if isinstance(record, Record):
                 self.found.append(record)

@@ -83,6 +83,11 @@ class Record:
         return self.kind == "user" and self.raw.get("isCompactSummary") is True
 
     @property
+    def is_error_notice(self) -> bool:
+        """Whether the program wrote it in the model's place, to tell its user that a call failed: no model is shown it."""
+        return self.raw.get("isApiErrorMessage") is True and self.message.get("model") in (None, "<synthetic>")
+
+    @property
     def is_thought(self) -> bool:
         """Whether it is the model's thinking and nothing else: a message goes on from there."""
         content = self.message.get("content")

@@ -133,7 +133,7 @@ def _turn(group: _TurnRecords, common: Mapping[str, Any]) -> SourceTurn:
     if first.kind == "compact_boundary" or first.is_summary:
         return _summary(group, common)
     return SourceTurn(
-        role="tool" if first.kind == "user" and first.answers_tools else _ROLES.get(first.kind, first.kind),
+        role=_role(first),
         pieces=tuple(Piece(record.id, record.content) for record in group.records),
         time=first.time,
         model=_last([record.named("model") for record in group.records]),
@@ -142,6 +142,12 @@ def _turn(group: _TurnRecords, common: Mapping[str, Any]) -> SourceTurn:
         tool_results=tuple(told for record in group.records for told in _told_of_tool(record)),
         meta=_meta(group.records, common),
     )
+
+
+def _role(record: Record) -> str:
+    if record.kind == "user" and record.answers_tools:
+        return "tool"
+    return "error" if record.is_error_notice else _ROLES.get(record.kind, record.kind)
 
 
 def _told_of_tool(record: Record) -> Iterator[dict[str, Any]]:
