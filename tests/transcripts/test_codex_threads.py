@@ -265,14 +265,13 @@ def test_each_model_call_counts_once_however_often_its_usage_is_told() -> None:
     record = line("token_usage_record", {"thread_id": "T", "usage": first})
     later = {"total_token_usage": {"input_tokens": 170, "output_tokens": 30}, "last_token_usage": None}
     total = {"total_token_usage": {"input_tokens": 90, "output_tokens": 10}, "last_token_usage": first}
-    path = only(
-        *asked("q"), call("c"), record, event("token_count", info=total), event("token_count", info=total), output("c"),
-        *answered("a"), event("token_count", info=later), event("token_count", info=None),
-    ).paths[0]  # fmt: skip
-    assert [turn.usage for turn in path if turn.role == "assistant"] == [
-        first,
-        {"input_tokens": 80, "output_tokens": 20},
-    ]
+    transcript = parsed(
+        header(), *asked("q"), call("c"), record, event("token_count", info=total), event("token_count", info=total),
+        output("c"), *answered("a"), event("token_count", info=later), event("token_count", info=None),
+    )  # fmt: skip
+    usages = [turn.usage for turn in transcript.sessions[0].paths[0] if turn.role == "assistant"]
+    assert usages == [first, {"input_tokens": 80, "output_tokens": 20}]
+    assert transcript.notes == ()  # no count was left over
 
 
 def test_the_usage_of_a_compaction_is_its_summarys() -> None:

@@ -253,7 +253,7 @@ class _Merge:
         The repeated turns are shared where the spawner has them all; left out where it has them in other places; and kept
         without their usage, which is the spawner's, where it is not there.
         """
-        paths, repeated = self._source.paths, self._source.repeats or 0
+        paths, repeated = self._source.paths, self._source.repeats
         if not repeated:
             return paths
         main = paths[0]
@@ -528,8 +528,7 @@ class _Merge:
             shared = compare(session.turns, path, 0).length
             if shared and (best is None or shared > best[1]):
                 best = session, shared
-        is_told = self._source.copied_from != self._source.spawned_by or self._source.repeats is not None
-        if not is_told:  # equal instructions alone are no history: an answer that both have is
+        if not self._source.is_surely_copied:  # equal instructions alone are no history: an answer that both have is
             return best if best and any(turn.role == "assistant" for turn in path[: best[1]]) else None
         if best is None and not self._source.repeats:
             self._report.notes.append(

@@ -140,9 +140,11 @@ class SourceSession:
     """The source id of a record in another session that the first turn follows: all that comes before is shared."""
     copied_from: str | None = None
     """The source id of a session whose first records this one repeats: what is equal is shared."""
-    repeats: int | None = None
+    is_surely_copied: bool = True
+    """Whether the source says that it repeats records; else equal turns are shared only where one of them is an answer."""
+    repeats: int = 0
     """How many turns of a spawned session are known to be its spawner's, told again: they are shared where the spawner is
-    there and has them all, and else left to it. None where the source does not say that it repeats any."""
+    there and has them all, left out where it says all of it in other turns, and else count no usage."""
     open_turns: int = 0
     """How many turns at the end of the first path may still get more, for all that the file says: a message that comes in
     several records and is not known to be whole, and what follows it."""

@@ -215,7 +215,8 @@ class _Rollout:
                 meta=self._reading.meta(line, self._meta(header)),
                 spawned_by=spawner,
                 copied_from=parent or spawner,
-                repeats=self._thread.replayed if spawner is not None and (parent or self._thread.replayed) else None,
+                is_surely_copied=parent is not None or self._thread.replayed > 0,
+                repeats=self._thread.replayed if spawner is not None else 0,
                 open_turns=self._thread.open_turns() if by_lines else 0,
                 open_in=self._name,
             )
