@@ -284,10 +284,11 @@ class _Merge:
         if stored is None:
             return
         store, spawner = self._repository.store, self._source.spawned_by
-        if spawner is not None and self._repository.record(self._id).spawned_by is None:
-            parent = imported_id(self._source.source, spawner)
-            if parent != self._id and parent in self._repository:
-                spawn_links.link(store, self._id, parent)
+        record = self._repository.record(self._id)
+        if spawner is not None and record.spawned_by is None:
+            above = imported_id(self._source.source, spawner)
+            if above != self._id and record.parent_session_id in (None, above) and above in self._repository:
+                spawn_links.link(store, self._id, above)
         for child in spawn_links.waiting_for(store, self._id):
             if child != self._id:
                 spawn_links.link(store, child, self._id)
@@ -460,7 +461,7 @@ class _Merge:
                 source_session=self._name,
             )
             self._report.forks_created.append(session.id)
-            if spawner is not None:
+            if spawner == parent.id:  # one that shares another session's turns hangs from that one alone
                 session.worktree.change_record(spawned_by=spawner)
             if source.spawned_by is not None:
                 self._report.notes.append(
