@@ -27,6 +27,8 @@ REASON: Final = "no turn and no metadata has this field"
 REFUSED: Final = "the record is refused; see the problems"
 _CALL_FIELDS: Final = ("id", "name", "arguments", "input")
 """What of a tool call, or of its `function` or `custom`, a session keeps; see `trails.parts`."""
+_UNSTORED: Final = frozenset({"tool_calls", "saved", "open_in"})
+"""Fields of what a parser returns that no store keeps as they are."""
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
 _DATA_KEY: Final = re.compile(r"(?=.*\d)[\w:~-]{16,}|.*[\s/\\\\].*|.{60,}", re.DOTALL)
 """A key that is data and no name of a field: a long id, a path, a text."""
@@ -119,8 +121,8 @@ class Kept:
             return self.has(whole)
         if _is_prose(text):
             return self.searches and self._stands_inside(text.strip())
-        pieces = _SEPARATORS.split(text)
-        return len(pieces) > 1 and all(len(each) < MIN_TEXT or hash(each) in self._hashes for each in pieces)
+        pieces = [each for each in _SEPARATORS.split(text) if len(each) >= MIN_TEXT]
+        return bool(pieces) and all(hash(each) in self._hashes for each in pieces)
 
     def _stands_inside(self, text: str) -> bool:
         if self._joined is None:
@@ -167,7 +169,7 @@ def _values_of(value: object) -> Iterator[object]:
     if isinstance(value, BaseModel):
         yield from (getattr(value, name) for name in type(value).model_fields)
     elif is_dataclass(value):
-        yield from (getattr(value, each.name) for each in fields(value) if each.name != "tool_calls")
+        yield from (getattr(value, each.name) for each in fields(value) if each.name not in _UNSTORED)
     for call in getattr(value, "tool_calls", ()):
         for holder in (call, call.get("function"), call.get("custom")):
             if isinstance(holder, Mapping):
@@ -189,17 +191,19 @@ def strings(value: object, place: str = "") -> Iterator[tuple[str, str]]:
         elif isinstance(value, list):
             stack += ((f"{place}[]", inner) for inner in value if isinstance(inner, str | dict | list))
         elif isinstance(value, dict):
-            if isinstance(name := value.get("key"), str) and value.keys() == {"key", "value"}:  # as in OTLP
-                stack.append((f"{place}[{_NUMBER.sub('[]', name)}]", value["value"]))
-                continue
             for key, inner in value.items():
-                is_data = len(key) >= MIN_TEXT and _DATA_KEY.fullmatch(key) is not None
-                name = "*" if is_data else _NUMBER.sub("[]", key)
-                under = f"{place}.{name}" if place else name
+                under, is_data = _under(place, key)
                 if is_data:
                     yield under, key
                 if isinstance(inner, str | dict | list):
                     stack.append((under, inner))
+
+
+def _under(place: str, key: str) -> tuple[str, bool]:
+    """Return the place of a field, and whether its key is data: a long id, a path or a text."""
+    is_data = len(key) >= MIN_TEXT and _DATA_KEY.fullmatch(key) is not None
+    name = "*" if is_data else _NUMBER.sub("[]", key)
+    return (f"{place}.{name}" if place else name), is_data
 
 
 def _is_prose(text: str) -> bool:
