@@ -267,6 +267,30 @@ def test_a_prompt_that_is_an_attachment_and_a_line_is_one_turn(
     assert turns(memory) == [("user", "go"), ("user", WAITED), ("assistant", "Done.")]
 
 
+@pytest.mark.parametrize(
+    ("subtype", "is_shown"), [("local_command", True), ("informational", False), ("api_error", False)]
+)
+def test_of_the_systems_records_the_model_is_shown_its_local_commands_alone(
+    memory: Repository, subtype: str, is_shown: bool
+) -> None:
+    printed = "<local-command-stdout>Set model to m-2</local-command-stdout>"
+    data = write(
+        user("u1", None, 0, "go"),
+        assistant("a1", "u1", 1, "done"),
+        line("system", "s1", "a1", 2, subtype=subtype, content=printed, level="info"),
+        user("u2", "s1", 3, "more"),
+        assistant("a2", "u2", 4, "fine"),
+    )
+    report = import_bytes(memory, data, format="claude-code")
+    added = [turn for turn in memory.load(f"claude-code:{SESSION}").turns if turn.role == "attachment"]
+    part = {"type": "text", "text": printed, "attachment": "local_command"}
+    assert [list(turn.content) for turn in added] == ([[part]] if is_shown else [])
+    assert all(printed not in json.dumps(dict(turn.meta)) for turn in added)
+    said = json.dumps(memory.context(f"claude-code:{SESSION}", "next", max_tokens=9_999).openai())
+    assert (printed in said) == is_shown
+    assert ("content" in [row.place for row in report.left_out]) != is_shown
+
+
 def test_a_failed_calls_notice_is_the_programs_and_no_model_is_shown_it(memory: Repository) -> None:
     notice = assistant("e1", "u1", 1, "API Error: 529 Overloaded", isApiErrorMessage=True)
     notice["message"]["model"] = "<synthetic>"

@@ -172,7 +172,7 @@ def test_records_that_make_no_turn_are_counted_and_the_chain_passes_through_them
         user("u1", "p1", 1),
         assistant("a1", "u1", 2),
         record("x1", "a1", 3, "system", subtype="stop_hook_summary"),
-        record("x2", "x1", 3, "system", subtype="local_command", content="text"),
+        record("x2", "x1", 3, "system", subtype="api_error", content="text"),
         record("x3", "x2", 3, "system", subtype="microcompact_boundary"),
         record("x4", "x3", 3, "system", content="Running a hook"),
         user("u2", "x4", 4),
@@ -187,7 +187,7 @@ def test_records_that_make_no_turn_are_counted_and_the_chain_passes_through_them
         "user": 2,
         "assistant": 1,
         "system/stop_hook_summary": 1,
-        "system/local_command": 1,
+        "system/api_error": 1,
         "system/microcompact_boundary": 1,
         "system": 1,
     }

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 SYSTEM_PROMPT: Final = "prompt_snapshot"
+_COMMAND: Final = "local_command"
 _QUEUED: Final = "queued_command"
 _TYPED: Final = frozenset({None, "prompt"})
 _HUMAN: Final = frozenset({None, "human"})
@@ -56,9 +57,22 @@ _PATHS: Final = ("path", "filename", "filePath", "planFilePath")
 
 
 def of(raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the attachment of a record; None where it is no record of one."""
+    """Return the attachment of a record; None where it is no record of one.
+
+    What a command of the program printed (`local_command`) is one too: of all system records the model is shown this one.
+
+    >>> of({"type": "system", "subtype": "local_command", "content": "Set model to m-2"})
+    {'type': 'local_command', 'content': 'Set model to m-2'}
+    """
+    if is_local_command(raw):
+        return {"type": _COMMAND, "content": raw.get("content")}
     found = raw.get("attachment") if raw.get("type") == "attachment" else None
     return found if isinstance(found, dict) else None
+
+
+def is_local_command(raw: Mapping[str, Any]) -> bool:
+    """Tell whether a record is a command that the program ran itself, or what it printed."""
+    return raw.get("type") == "system" and raw.get("subtype") == _COMMAND
 
 
 def typed(attachment: Mapping[str, Any]) -> str | list[Any] | None:

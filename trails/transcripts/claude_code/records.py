@@ -117,7 +117,7 @@ class Record:
     def says_the_same(self, other: Record) -> bool:
         """Whether two records are the same thing, whatever was noted beside it."""
         mine, theirs = self.raw, other.raw
-        return all(mine.get(key) == theirs.get(key) for key in ("type", "message", "attachment"))
+        return all(mine.get(key) == theirs.get(key) for key in ("type", "message", "attachment", "content"))
 
     def named(self, key: str) -> str | None:
         """Return a short name from the message (`model`, `stop_reason`), if what stands there can be one."""
@@ -209,6 +209,8 @@ def leftovers(record: Record, common: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in record.raw.items() if key not in _STRUCTURE}
     if (attachment := attachments.of(record.raw)) is not None:
         kept |= attachments.rest(record.raw, attachment)
+        if attachments.is_local_command(record.raw):
+            kept.pop("content", None)
     kept |= {key: record.raw[key] for key in COMMON if key in record.raw and record.raw[key] != common.get(key)}
     message = record.message
     if message.get("id") is not None:
