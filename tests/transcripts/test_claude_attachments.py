@@ -312,3 +312,19 @@ def test_a_notice_that_an_earlier_version_took_for_an_answer_stays_one_session(
         import_bytes(memory, data, format="claude-code")
     report = import_bytes(memory, data + write(user("u2", "e1", 2, "try again")), format="claude-code")
     assert (report.turns_added, len(list(memory.list()))) == (1, 1)
+
+
+def test_what_the_window_shows_of_a_session_is_counted_with_its_reason(memory: Repository) -> None:
+    states = [
+        {"type": "last-prompt", "lastPrompt": "what the user typed last of all", "sessionId": SESSION},
+        {"type": "agent-name", "agentName": "the agent that has a long name", "sessionId": SESSION},
+        {"type": "pr-link", "prUrl": "https://example.org/o/r/pull/123", "prNumber": 123, "sessionId": SESSION},
+    ]
+    report = import_bytes(memory, write(user("u1", None, 0, "go"), DONE, *states), format="claude-code")
+    assert sorted((row.place, row.count) for row in report.left_out) == [
+        ("agentName", 1),
+        ("lastPrompt", 1),
+        ("prUrl", 1),
+    ]
+    assert all("window" in row.reason for row in report.left_out)
+    assert not any("unknown type" in note for note in report.notes)

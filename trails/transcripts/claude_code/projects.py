@@ -27,7 +27,10 @@ REASONS: Final = {
     "data.": "progress that the program showed; messages of sub-agents come with their own files",
     "hookInfos": "what the program ran beside the conversation",
     "content": "a notice of the program, which no model was shown, or a prompt that waited and came later or never",
-}
+} | dict.fromkeys(
+    ("lastPrompt", "agentName", "agentSetting", "prUrl", "prRepository", "worktreeSession"),
+    "what the program's window shows of the session, written anew at each change",
+)
 """Why fields are kept nowhere."""
 
 _SIGNS: Final = frozenset({"parentUuid", "leafUuid"})

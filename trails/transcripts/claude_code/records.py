@@ -13,7 +13,12 @@ from trails.transcripts.claude_code import attachments
 from trails.usage import with_source
 
 SPOKEN: Final = frozenset({"user", "assistant"})
-SILENT: Final = frozenset({"system", "progress", "file-history-snapshot", "queue-operation", "pr-link", "attachment"})
+STATES: Final = frozenset(
+    {"last-prompt", "agent-name", "agent-color", "agent-setting", "tag", "mode", "permission-mode", "pr-link"}
+    | {"worktree-state", "bridge-session"}
+)
+"""Records of what the program's window shows of a session: each is written anew whenever it changes."""
+SILENT: Final = STATES | {"system", "progress", "file-history-snapshot", "queue-operation", "attachment"}
 TITLES: Final = {"custom-title": "customTitle", "summary": "summary", "ai-title": "aiTitle"}
 """Records that name a session, by the key of the name; those that count more come first."""
 COMMON: Final = ("cwd", "gitBranch", "version", "slug")
@@ -131,7 +136,8 @@ class Record:
         """Return the token usage, as it stands, with the cost that versions up to 1.0 of Claude Code told beside it."""
         usage = self.message.get("usage")
         cost = self.raw.get(_COST)
-        if isinstance(usage, dict) and usage and type(cost) in (int, float) and cost >= 0:
+        is_cost = isinstance(cost, int | float) and not isinstance(cost, bool) and cost >= 0
+        if isinstance(usage, dict) and usage and is_cost:
             usage = usage | {"cost": cost}
         return with_source(usage, "anthropic") if isinstance(usage, dict) and usage else None
 
