@@ -195,11 +195,16 @@ def test_other_events_and_records_stand_in_the_metadata_of_the_next_turn_or_of_t
     session = only(
         *asked("q"), state, event("task_complete", turn_id="t"), *answered("a"), event("turn_aborted", reason="x")
     )
+    when = {"timestamp": "2026-01-02T03:04:02.000Z"}
     assert session.paths[0][1].meta["eventsBefore"] == [
-        {"type": "world_state", "payload": {"state": {"note": "a long note of the world"}}},
-        {"type": "task_complete", "turn_id": "t"},
+        {
+            "timestamp": "2026-01-02T03:04:00.000Z",
+            "type": "world_state",
+            "payload": {"state": {"note": "a long note of the world"}},
+        },
+        when | {"type": "task_complete", "turn_id": "t"},
     ]
-    assert session.meta["eventsAfter"] == [{"type": "turn_aborted", "reason": "x"}]
+    assert session.meta["eventsAfter"] == [when | {"type": "turn_aborted", "reason": "x"}]
 
 
 # --- calls

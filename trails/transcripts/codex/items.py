@@ -81,6 +81,8 @@ class Thread:
 
     reading: Reading
     title: str | None = None
+    timestamp: str | None = None
+    """When the line that is added was written, as it says."""
     _active: list[Entry] = field(default_factory=list)
     _abandoned: list[list[Entry]] = field(default_factory=list)
     _echoes: Echoes = field(default_factory=Echoes)
@@ -320,7 +322,7 @@ class Thread:
         elif kind == "thread_name_updated" and isinstance(payload.get("thread_name"), str):
             self.title = payload["thread_name"] or None
         last = payload.get("last_agent_message")
-        if isinstance(last, str) and self.says(last):
+        if isinstance(last, str) and self._is_told("assistant", last):
             payload = {key: value for key, value in payload.items() if key != "last_agent_message"}
         self._beside(line, "event_msg", dict(payload))
 
@@ -329,6 +331,8 @@ class Thread:
         held = record if kind in ("event_msg", "response_item") else {"type": kind, **record}
         if not any(_has_text(value) for key, value in held.items() if key != "type"):
             return
+        if self.timestamp is not None:
+            held = {"timestamp": self.timestamp, **held}
         try:
             validate.meta({"eventsBefore": [held]})
         except InvalidInput as error:

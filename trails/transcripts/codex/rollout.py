@@ -149,6 +149,7 @@ class _Rollout:
                     cut = len(self._thread)
                     if is_fork:
                         break
+                self._thread.timestamp = text_of(line.get("timestamp"))
                 if payload is not None and kind not in ("session_meta", "record_type"):
                     self._thread.add(number, kind, payload, checked.text_time(line.get("timestamp")))
             if cut is not None and cut < len(self._thread):
@@ -158,6 +159,7 @@ class _Rollout:
     def _add(self, number: int, kind: str, payload: _Json, line: _Json) -> None:
         time = checked.text_time(line.get("timestamp"))
         metadata = line.get("metadata")
+        self._thread.timestamp = text_of(line.get("timestamp"))
         if isinstance(metadata, dict) and metadata:
             self._thread.add(number, "metadata", metadata, time)
         self._thread.add(number, kind, payload, time)
