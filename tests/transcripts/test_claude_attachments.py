@@ -267,6 +267,21 @@ def test_a_prompt_that_is_an_attachment_and_a_line_is_one_turn(
     assert turns(memory) == [("user", "go"), ("user", WAITED), ("assistant", "Done.")]
 
 
+@pytest.mark.parametrize("rendered", [None, [{"content": [{"type": "text", "text": "Read a.png"}]}]])
+def test_an_image_that_a_user_mentioned_is_shown_as_an_image(memory: Repository, rendered: Any) -> None:
+    file = {"base64": "iVBORw0KGgoAAAANSUhEUg==", "type": "image/png", "originalSize": 16}
+    held = {"type": "file", "filename": "/p/a.png", "content": {"type": "image", "file": file}}
+    more = {} if rendered is None else {"rendered": rendered}
+    data = write(user("u1", None, 0, "see"), attachment("f1", "u1", 1, held, **more), assistant("a1", "f1", 2, "ok"))
+    import_bytes(memory, data, format="claude-code")
+    turn = memory.load(f"claude-code:{SESSION}").turns[1]
+    source = {"type": "base64", "media_type": "image/png", "data": file["base64"]}
+    image = {"type": "image", "source": source, "attachment": "file", "path": "/p/a.png"}
+    text = {"type": "text", "text": "Read a.png", "attachment": "file", "path": "/p/a.png"}
+    assert list(turn.content) == ([image] if rendered is None else [text, image])
+    assert file["base64"] not in json.dumps(dict(turn.meta))
+
+
 @pytest.mark.parametrize(
     ("subtype", "is_shown"), [("local_command", True), ("informational", False), ("api_error", False)]
 )
@@ -315,7 +330,7 @@ def test_a_notice_that_an_earlier_version_took_for_an_answer_stays_one_session(
 
 
 def test_what_the_window_shows_of_a_session_is_counted_with_its_reason(memory: Repository) -> None:
-    states = [
+    states: list[dict[str, Any]] = [
         {"type": "last-prompt", "lastPrompt": "what the user typed last of all", "sessionId": SESSION},
         {"type": "agent-name", "agentName": "the agent that has a long name", "sessionId": SESSION},
         {"type": "pr-link", "prUrl": "https://example.org/o/r/pull/123", "prNumber": 123, "sessionId": SESSION},

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 SYSTEM_PROMPT: Final = "prompt_snapshot"
 _COMMAND: Final = "local_command"
+_DATA: Final = "base64"
+"""The field of a mentioned image or document that holds its bytes."""
 _QUEUED: Final = "queued_command"
 _TYPED: Final = frozenset({None, "prompt"})
 _HUMAN: Final = frozenset({None, "human"})
@@ -105,7 +107,7 @@ def shown(raw: Mapping[str, Any], attachment: Mapping[str, Any]) -> list[Any]:
         texts = list(_texts(attachment))
     path = next((attachment[name] for name in _PATHS if isinstance(attachment.get(name), str)), None)
     about = {"attachment": str(kind)[:100]} | ({"path": path} if path else {})
-    return [{"type": "text", "text": text} | about for text in texts if text.strip()]
+    return [*({"type": "text", "text": text} | about for text in texts if text.strip()), *_pictures(attachment, about)]
 
 
 def rest(raw: Mapping[str, Any], attachment: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,11 +116,22 @@ def rest(raw: Mapping[str, Any], attachment: Mapping[str, Any]) -> dict[str, Any
     if said is not None:
         left: Any = {key: value for key, value in attachment.items() if key != "prompt"}
     else:
-        left = _without(attachment, "\0".join(part["text"] for part in shown(raw, attachment)))
+        parts = shown(raw, attachment)
+        texts = [part["source"]["data"] if part["type"] == "image" else part["text"] for part in parts]
+        left = _without(attachment, "\0".join(texts))
     kept = {"attachment": left} if left else {}
     if said is not None and raw.get("rendered"):
         kept["rendered"] = raw["rendered"]
     return kept
+
+
+def _pictures(attachment: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the image of a file that a user mentioned."""
+    content = attachment.get("content")
+    file = content.get("file") if isinstance(content, dict) and content.get("type") == "image" else None
+    if isinstance(file, dict) and isinstance(file.get(_DATA), str):
+        source = {"type": "base64", "media_type": str(file.get("type") or "image/png"), "data": file[_DATA]}
+        yield {"type": "image", "source": source, **about}
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -129,7 +142,7 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(each)
     elif isinstance(value, dict):
         for key, each in value.items():
-            if key not in _NO_TEXTS:
+            if key not in _NO_TEXTS and key != _DATA:
                 yield from _texts(each)
 
 
