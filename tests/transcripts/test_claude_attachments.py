@@ -269,7 +269,7 @@ def test_a_prompt_that_is_an_attachment_and_a_line_is_one_turn(
 
 @pytest.mark.parametrize("rendered", [None, [{"content": [{"type": "text", "text": "Read a.png"}]}]])
 def test_an_image_that_a_user_mentioned_is_shown_as_an_image(memory: Repository, rendered: Any) -> None:
-    file = {"base64": "iVBORw0KGgoAAAANSUhEUg==", "type": "image/png", "originalSize": 16}
+    file: dict[str, Any] = {"base64": "iVBORw0KGgoAAAANSUhEUg==", "type": "image/png", "originalSize": 16}
     held = {"type": "file", "filename": "/p/a.png", "content": {"type": "image", "file": file}}
     more = {} if rendered is None else {"rendered": rendered}
     data = write(user("u1", None, 0, "see"), attachment("f1", "u1", 1, held, **more), assistant("a1", "f1", 2, "ok"))
