@@ -301,7 +301,7 @@ def _turns(own: str, message: _Json, told: _Json) -> Iterator[SourceTurn]:
     is_model = role == "assistant"
     yield SourceTurn(
         role,
-        (Piece(own, content if isinstance(content, str) else tuple(content) if isinstance(content, list) else ""),),
+        (Piece(own, content if isinstance(content, str) else tuple(content)),),
         time=time,
         model=model if is_model else None,
         usage=usage if is_model else None,
