@@ -157,15 +157,15 @@ def test_records_that_share_a_line_are_all_imported_and_the_report_says_so(name:
 
 
 def test_a_file_that_no_importer_knows_is_named_with_what_it_seems_to_be(memory: Repository, tmp_path: Path) -> None:
-    (tmp_path / "runs.jsonl").write_text('{"id": "r", "run_type": "llm", "inputs": {"messages": []}}\n')
-    with pytest.raises(InvalidInput, match="it seems to be LangSmith's runs"):
+    (tmp_path / "runs.jsonl").write_text('{"id": "r", "chat_messages": [], "uuid": "u"}\n')
+    with pytest.raises(InvalidInput, match=r"it seems to be the data export of claude\.ai"):
         import_path(memory, tmp_path / "runs.jsonl")
     (tmp_path / "table.eval").write_bytes(b"PAR1 and more")
     (tmp_path / "calls.json").write_text('{"op_name": "f", "inputs": {}}')
     report = import_path(memory, tmp_path)
     reasons = [problem.reason for problem in report.problems]
     assert [reason.partition("; ")[2] for reason in reasons] == [
-        "it seems to be LangSmith's runs",
+        "it seems to be the data export of claude.ai",
         "it seems to be a Parquet file: export it as JSON lines",
     ]
     assert report.notes == ["1 file(s) are no transcripts of a known format: calls.json; it seems to be Weave's calls"]

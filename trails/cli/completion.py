@@ -68,6 +68,8 @@ _FIXED: Final = {
             "inspect",
             "atif",
             "langfuse",
+            "langsmith",
+            "mlflow",
             "otel",
         ),
         *("cline", "opencode", "messages", "openclaw", "nquads", "trig"),

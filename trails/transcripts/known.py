@@ -7,7 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
-from trails.transcripts import atif, chatgpt, cline, gemini, langfuse, messages, mini_swe_agent, swe_agent
+from trails.transcripts import (
+    atif,
+    chatgpt,
+    cline,
+    gemini,
+    langfuse,
+    langsmith,
+    messages,
+    mini_swe_agent,
+    mlflow,
+    swe_agent,
+)
 from trails.transcripts.claude_code import projects
 from trails.transcripts.codex import rollout
 from trails.transcripts.copilot import events
@@ -55,6 +66,8 @@ TRANSCRIPTS: Final = (
     Format("inspect", log.sniff, log.find_files, log.parse, alone=True, holds=log.holds, stream=log.stream),
     Format("atif", atif.sniff, atif.find_files, atif.parse),
     Format("langfuse", langfuse.sniff, langfuse.find_files, langfuse.parse),
+    Format("langsmith", langsmith.sniff, langsmith.find_files, langsmith.parse),
+    Format("mlflow", mlflow.sniff, mlflow.find_files, mlflow.parse),
     Format("otel", otlp.sniff, otlp.find_files, otlp.parse),
     Format("cline", cline.sniff, cline.find_files, cline.parse),
     Format(

@@ -29,6 +29,7 @@ from trails.transcripts.otel.otlp import Spans
 from trails.transcripts.otel.spans import TraceSpan, read_json
 from trails.transcripts.scoring import score_id
 from trails.transcripts.source import SourceScore, SourceSession, Transcript, files_at
+from trails.transcripts.span_values import OpenCalls
 from trails.usage import with_source
 
 SOURCE: Final = "langfuse"
@@ -160,10 +161,10 @@ class _Traces:
     def transcript(self) -> Transcript:
         """Return what all of them say."""
         rows = sorted(self._rows.values(), key=lambda each: _order(each[2]))
-        calls = _Calls()
+        calls = OpenCalls()
         for name, line, row in rows:
             span = self._span(line, row)
-            calls.see(span, row)
+            calls.see(span, row.get("input"), row.get("name"))
             self.spans.take(name, span, f"observation/{row['type'].upper()[:50]}")
             for told in ("input", "output"):  # the span has them now: a file may have many, each with the whole history
                 row.pop(told, None)
@@ -271,41 +272,6 @@ class _Traces:
 
 
 _KEPT: Final = {"metadata": "metadata", "llm.invocation_parameters": "model_parameters"}
-
-
-class _Calls:
-    """The calls of each trace that are not answered yet: which one a tool's observation is of."""
-
-    def __init__(self) -> None:
-        self._open: dict[str, list[tuple[str, str, Any]]] = {}
-
-    def see(self, span: TraceSpan, row: _Json) -> None:
-        """Take the calls of a model's answer; give a tool's span the id of its call."""
-        here = self._open.setdefault(span.trace, [])
-        if span.operation == "chat":
-            for message in span.attributes.get(OUTPUT) or []:
-                here += _calls_of(message)
-        elif span.operation == "execute_tool":
-            value = _value(row.get("input"))
-            given = [value, value.get("input")] if isinstance(value, dict) else [value]
-            same = [call for call in here if call[1] == row.get("name")]
-            call = next((call for call in same if call[2] in given), same[0] if len(same) == 1 else None)
-            if call is not None:
-                here.remove(call)
-                span.attributes["gen_ai.tool.call.id"] = call[0]
-
-
-def _calls_of(message: _Json) -> list[tuple[str, str, Any]]:
-    """Return (id, name, arguments) of each call of a message."""
-    found = []
-    for call in message.get("tool_calls") or []:
-        function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict) and isinstance(call.get("id"), str):
-            found.append((call["id"], str(function.get("name")), _value(function.get("arguments"))))
-    content = message.get("content")
-    parts = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
-    asked = (part for part in parts if part.get("type") == "tool_use" and isinstance(part.get("id"), str))
-    return [*found, *((part["id"], str(part.get("name")), part.get("input")) for part in asked)]
 
 
 def _value(value: object) -> Any:

@@ -16,9 +16,7 @@ _MAGIC: Final = (
     (b"<!doctype html", "a page of HTML"),
 )
 _KEYS: Final = (
-    ({"run_type", "inputs"}, "LangSmith's runs"),
     ({"op_name", "inputs"}, "Weave's calls"),
-    ({"info", "data"}, "MLflow's traces"),
     ({"chat_messages", "uuid"}, "the data export of claude.ai"),
     ({"resourceMetrics"}, "OpenTelemetry's metrics, which hold no messages"),
     ({"custom_id", "response"}, "OpenAI's batch results"),
@@ -26,6 +24,11 @@ _KEYS: Final = (
     ({"prompt", "completion"}, "pairs of a prompt and a completion"),
     ({"instruction", "output"}, "Alpaca's records"),
     ({"prompt", "chosen"}, "preferences without messages"),
+    ({"requests", "responderUsername"}, "a chat of VS Code's Copilot"),
+    ({"source", "action", "timestamp"}, "events of OpenHands"),
+    ({"conversationId", "messages", "endpoint"}, "a conversation of LibreChat"),
+    ({"title", "chat"}, "chats of Open WebUI"),
+    ({"ts", "type", "say"}, "Cline's messages for its window"),
     ({"cells", "nbformat"}, "a notebook"),
 )
 """Keys of a file's first object, and whose they are."""
@@ -34,8 +37,8 @@ _KEYS: Final = (
 def seems(head: bytes, names: Sequence[str] | None = None) -> str | None:
     """Return what a file that begins with these bytes seems to be, or hold if it is a zip with such names; None if unknown.
 
-    >>> seems(b'{"id": "r", "run_type": "llm", "inputs": {}}'), seems(b"PAR1\\x15"), seems(b"hello")
-    ("LangSmith's runs", 'a Parquet file: export it as JSON lines', None)
+    >>> seems(b'{"id": "c", "op_name": "llm", "inputs": {}}'), seems(b"PAR1\\x15"), seems(b"hello")
+    ("Weave's calls", 'a Parquet file: export it as JSON lines', None)
     """
     if names is not None:
         shown = ", ".join(name[:80] for name in names[:3])
