@@ -7,7 +7,7 @@ import pytest
 from trails import InvalidInput, Repository, roles
 
 
-@pytest.mark.parametrize("role", [*sorted(roles.KNOWN), "game:narrator"])
+@pytest.mark.parametrize("role", [*sorted(roles.KNOWN), "critic", "customer", "tester", "game:narrator", "game:usr"])
 def test_a_known_role_and_one_of_a_programs_own_are_appended(memory: Repository, role: str) -> None:
     session = memory.create()
     assert session.append(role, "text").role == role
@@ -23,7 +23,8 @@ WRONG = (
     ("function", "it is 'tool' here"),
     ("Plan a trip", "The role comes before the content"),
     ("note: see below", "The role comes before the content"),
-    ("critic", "a role of your own holds a colon"),
+    ("Hello", "The role comes before the content"),
+    ("sys", "it is 'system' here"),
 )
 
 
@@ -33,7 +34,7 @@ def test_another_role_is_refused_wherever_a_turn_is_written(memory: Repository, 
     for write in (
         lambda: session.append(role, "user"),
         lambda: session.streaming(role),
-    ):
+    )[: 1 if role == "Hello" else 2]:
         with pytest.raises(InvalidInput, match=why):
             write()
     assert not len(session)

@@ -72,13 +72,20 @@ def holds_anything(content: object) -> bool:
     >>> holds_anything([{"type": "divider"}])
     True
     """
-    if isinstance(content, Mapping):
-        if content.keys() == {"type"} and content["type"] != "text":
-            return bool(content["type"])
-        return any(name != "type" and holds_anything(value) for name, value in content.items())
-    if isinstance(content, list | tuple):
-        return any(map(holds_anything, content))
-    return content is not None and content != ""
+    parts = content if isinstance(content, list | tuple) else [content]
+    return any(_is_type_alone(part) or _holds_anything(part) for part in parts)
+
+
+def _is_type_alone(part: object) -> bool:
+    return isinstance(part, Mapping) and part.keys() == {"type"} and part["type"] not in (None, "", "text")
+
+
+def _holds_anything(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return any(name != "type" and _holds_anything(each) for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return any(map(_holds_anything, value))
+    return value is not None and value != ""
 
 
 def calls_in(parts: Iterable[Any]) -> tuple[ToolCall, ...]:

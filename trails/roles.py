@@ -14,16 +14,20 @@ KNOWN: Final = frozenset(
         *("summary", "compaction_summary", "branch_summary", "custom", "delivery"),
     }
 )
-"""The roles that a program may append in. Importers keep other systems' roles beside these."""
+"""The roles that Trails and the APIs of models know."""
 OWN: Final = re.compile(r"\S+:\S+")
-"""What a role of a program's own looks like, as `game:narrator`: no typo of a known role does."""
+"""A role that is surely a program's own, as `game:narrator`: no typo of a known role looks so."""
+_MAIN: Final = ("user", "assistant", "system", "developer", "tool", "summary")
+"""The roles that a mistyped one is compared with."""
+_NEAR: Final = 0.75
+"""How similar to a known role, from 0 to 1, a name is taken for a typo of it."""
 _NAMES: Final = {
     **dict.fromkeys(("user", "human", "humanmessage", "humanmessagechunk", "prompter"), "user"),
     **dict.fromkeys(
         ("assistant", "ai", "aimessage", "aimessagechunk", "gpt", "chatgpt", "bot", "chatbot"), "assistant"
     ),
     **dict.fromkeys(("model", "llm", "agent", "function_call", "tool_call"), "assistant"),
-    **dict.fromkeys(("system", "systemmessage", "system_prompt"), "system"),
+    **dict.fromkeys(("sys", "system", "systemmessage", "system_prompt"), "system"),
     **dict.fromkeys(("tool", "toolmessage", "function", "functionmessage", "ipython", "observation"), "tool"),
     **dict.fromkeys(("tool_result", "tool_response", "toolresult", "function_response"), "tool"),
     "developer": "developer",
@@ -40,20 +44,25 @@ def known(name: object) -> str | None:
     return _NAMES.get(name.strip().lower()) if isinstance(name, str) else None
 
 
-def checked(role: object) -> object:
-    """Return a role that a program may append in; raise `InvalidInput` for another, naming the nearest right one.
+def checked(role: object, content: object = "") -> object:
+    """Return a role that a program may append in; raise `InvalidInput` for what looks like a mistake.
 
-    >>> checked("user"), checked("game:narrator")
-    ('user', 'game:narrator')
+    A mistake is another system's name of a role, a name that is nearly a known one, a text, and a role and a content that
+    changed places. Any other word is a role of the program's own, and so is one with a colon.
+
+    >>> checked("user"), checked("critic"), checked("game:usr")
+    ('user', 'critic', 'game:usr')
     """
-    if not isinstance(role, str) or role in KNOWN or not role:
+    if not isinstance(role, str) or role in KNOWN or not role or OWN.fullmatch(role):
         return role  # what is no text is refused where every role is
-    if OWN.fullmatch(role):
-        return role
     meant = known(role)
-    hint = f"; it is {meant!r} here" if meant else did_you_mean(role, sorted(KNOWN))
+    near = did_you_mean(role, _MAIN, most=1, cutoff=_NEAR)
+    is_swapped = isinstance(content, str) and content in KNOWN
+    if not (meant or near or is_swapped or re.search(r"\s", role)):
+        return role
+    hint = f"; it is {meant!r} here" if meant else near
     shown = repr(role[:40]) + ("..." if len(role) > 40 else "")
     raise InvalidInput(
-        f"{shown} is no known role{hint}. Known are user, assistant, system, developer, tool and summary; a role of your own "
-        "holds a colon, as in 'game:narrator'. The role comes before the content"
+        f"{shown} is no known role{hint}. Known are {', '.join(_MAIN[:-1])} and {_MAIN[-1]}. The role comes before the content. "
+        "A role of your own is one word; where it is nearly a known one, it holds a colon, as in 'game:usr'"
     )

@@ -162,7 +162,7 @@ def make(
 def checked(session_id: str, role: str, content: Any, options: Mapping[str, Any]) -> Draft:
     """Return a turn that may be appended; raise `InvalidInput` for what cannot be kept, and for an empty one."""
     validate.usage_counts(options.get("usage"))
-    roles.checked(role)
+    roles.checked(role, content)
     made = make(role, content, **options)
     if made.says_nothing(content):
         raise InvalidInput(

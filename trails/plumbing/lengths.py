@@ -6,6 +6,7 @@ That is what a transcript is held against when it is read: a turn that is gone f
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection
 from typing import Final
 
@@ -15,8 +16,10 @@ from trails.integrity import leaves
 from trails.store.commitlog import Leaves
 from trails.store.contract import QuadStore
 from trails.store.leaflog import NOTHING
-from trails.store.nearby import at_one_moment
 
+PAUSES: Final = (0.0, 0.005, 0.05)
+"""Seconds between looking again where the log has turns on record that are not read yet. The store is not held meanwhile:
+whoever holds it may wait for the thread that looks."""
 _SESSIONS: Final = 4096
 """Sessions of which it is kept in mind what the log said last."""
 
@@ -55,15 +58,17 @@ class Lengths:
     def checked(self, session_id: str, count: Callable[[], int]) -> int:
         """Return how many turns a transcript has as they are counted; raise `IndexGap` where the log has more on record.
 
-        Where it seems so they are counted again while nobody writes: a commit is in the log a moment before it is read.
+        Where it seems so they are counted again: a commit is in the log a moment before it is read.
         """
-        length = count()
-        if length >= self.recorded([session_id]).get(session_id, 0):
-            return length
-        length, recorded = at_one_moment(self._store, lambda: (count(), self.recorded([session_id]).get(session_id, 0)))
-        if length < recorded:
-            raise cut_short(session_id, length, recorded)
-        return length
+        for pause in PAUSES:
+            recorded = self.recorded([session_id]).get(
+                session_id, 0
+            )  # before they are counted: others may append meanwhile
+            length = count()
+            if length >= recorded:
+                return length
+            time.sleep(pause)
+        raise cut_short(session_id, length, recorded)
 
 
 def _length(line: str) -> int | None:

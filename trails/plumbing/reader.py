@@ -21,7 +21,7 @@ from trails.lineage import Forebear, Owner, Segment
 from trails.model import Facts, SealedTurn, SessionRecord, SystemPrompt, Turn
 from trails.plumbing import briefs, conversations, overrides
 from trails.plumbing.briefs import Told
-from trails.plumbing.lengths import Lengths, cut_short
+from trails.plumbing.lengths import PAUSES, Lengths, cut_short
 from trails.plumbing.packed import Part, Prefix, Transcript
 from trails.plumbing.packs.block import Block
 from trails.plumbing.packs.keeper import Packs
@@ -39,8 +39,6 @@ _FEW: Final = 30
 """A run is read by scanning whole columns, unless its session owns this much more before it, or after it, than it has."""
 _STEPS: Final = [2**power for power in range(1, 31)]
 _OPEN_END: Final = 2**53
-_PAUSES: Final = (0.0, 0.005, 0.05)
-"""Seconds between looking again where the log has turns on record that the engine lacks."""
 
 
 FAR_PAST: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -225,7 +223,7 @@ class Reader:
         `chain` is the session's lineage; `up_to` (exclusive) cuts the transcript. Raises `SessionNotFound` for a session
         that was deleted while it was read: turns at its end may have been gone already.
         """
-        for pause in _PAUSES:
+        for pause in PAUSES:
             with suppress(IndexGap):  # a commit may be in the log, and not in the engine yet
                 return self._turns(chain, up_to)
             time.sleep(pause)  # whoever holds the store may wait for this thread: it is not held
@@ -237,6 +235,7 @@ class Reader:
         assert isinstance(own, SessionRecord)  # noqa: S101 - of the session itself, the row was read
         session_id = own.id
         runs = lineage.segments(chain, up_to)
+        recorded = self.lengths.recorded([session_id]).get(session_id, 0)
         turns: list[Turn] = []
         for run in runs:
             turns += self.own_turns(run)
@@ -244,7 +243,7 @@ class Reader:
             raise self.not_found(session_id)
         try:
             lineage.check_dense(session_id, turns, runs)
-            self._refuse_cut(own, len(turns), runs, up_to)
+            self._refuse_cut(own, len(turns), recorded, runs, up_to)
             lineage.check_fork_head(own, turns)
         except TrailsError:
             if not any(self.is_deleted(record.id) for record in chain[1:]):
@@ -256,6 +255,7 @@ class Reader:
         """Return a session's whole transcript as `turns` does; turns that packs hold are made when they are touched."""
         session_id = own.id
         runs = lineage.segments((own, *ancestors), up_to)
+        recorded = self.lengths.recorded([session_id]).get(session_id, 0)
         parts: list[Part] = []
         tail: list[Turn] = []
         for run, (packed, rest) in zip(runs, self._of_runs(runs), strict=True):
@@ -269,7 +269,7 @@ class Reader:
         try:
             lineage.check_dense(session_id, tail, runs, parts[-1].end if parts else 0)
             made = Transcript(Prefix(parts), tail)
-            self._refuse_cut(own, len(made), runs, up_to)
+            self._refuse_cut(own, len(made), recorded, runs, up_to)
             at = own.forked_at_index
             if at and own.fork_head and len(made) >= at and made.digest_at(at - 1) != own.fork_head:
                 lineage.check_fork_head(own, made)
@@ -307,20 +307,19 @@ class Reader:
         counts = self._counts(runs, held)
         return [self._with_rest(*each) for each in islice(zip(runs, held, counts, strict=True), most)]
 
-    def _refuse_cut(self, own: SessionRecord, length: int, runs: Sequence[Segment], up_to: int | None) -> None:
+    def _refuse_cut(
+        self, own: SessionRecord, length: int, recorded: int, runs: Sequence[Segment], up_to: int | None
+    ) -> None:
         """Raise `IndexGap` where a transcript is shorter than it was asked for, and its session owns turns further on.
 
-        They are there, or the log has them on record.
+        They are there, or the log has them on record: `recorded` is how long the transcript was when it began to be read.
         """
         if up_to is not None and length >= up_to:
             return
-        recorded = self.lengths.recorded([own.id]).get(own.id, 0)
+        if up_to is not None and self.select("last_index", session=own.id, start=length, end=_OPEN_END):
+            raise lineage.gap(own.id, length, runs)
         if length < (recorded if up_to is None else min(recorded, up_to)):
             raise cut_short(own.id, length, recorded)
-        if up_to is None:
-            return
-        if self.select("last_index", session=own.id, start=length, end=_OPEN_END):
-            raise lineage.gap(own.id, length, runs)
 
     def _packed(self, runs: Sequence[Segment]) -> list[list[Part]]:
         """Return the parts of blocks that each of some runs of sessions' own begins with, as far as packs hold it."""
