@@ -84,6 +84,7 @@ def test_a_program_that_is_not_there_fails_the_exchange_by_name(run: Run) -> Non
     assert (missing.exit_code, "'no-such-program' cannot be run" in missing.stderr) == (1, True)
 
 
+@pytest.mark.filterwarnings("ignore::trails.errors.PendingTurnsWarning")  # a process that dies
 def test_limit_and_interrupted_say_what_process_takes_up(run: Run, place: Path) -> None:
     for text in ("first", "second"):
         run("inbox", "receive", "main", text)

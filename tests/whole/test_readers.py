@@ -126,7 +126,7 @@ def test_a_reader_that_is_killed_leaves_nothing_of_the_stores_text_by_any_name(t
             assert len(list(private.iterdir())) == 1
             reader.send_signal(signal.SIGKILL)
         (left,) = private.iterdir()
-        assert {str(path.readlink().parent) for path in left.iterdir()} == {"/proc/self/fd"}
+        assert {str(path.readlink().parent) for path in left.iterdir()} == {f"/proc/{reader.pid}/fd"}
         assert sorted(path.name for path in (tmp_path / "owner").iterdir()) == ["store"]
         os.utime(left, (0, 0))
         trails.open(tmp_path / "owner" / "store", read_only=True).close()
