@@ -67,7 +67,7 @@ def test_the_text_shows_counts_and_every_turn_that_differs(run: Run) -> None:
     assert counts == [
         ["turns", "4", "5"],
         ["input", "tokens", "5", "7"],
-        ["cost", "0.5", "0"],
+        ["cost", "0.5", "-"],
         ["calls", "weather", "1", "1"],
     ]
     assert "    calls weather $.place" in lines
@@ -130,8 +130,8 @@ def test_json_is_the_whole_diff(run: Run) -> None:
     assert plain["right"]["tail"] == {
         "turns": 5,
         "input_tokens": 7,
-        "output_tokens": 0,
-        "cost": 0.0,
+        "output_tokens": None,
+        "cost": None,
         "tools": {"weather": 1},
     }
 

@@ -268,6 +268,7 @@ OPERATIONS: dict[str, Operation] = {
     "Repository.compare": Reads(lambda w: w.store.compare("plan")),
     "Repository.query": Reads(lambda w: w.store.query("deletions")),
     "Repository.select": Reads(lambda w: w.store.select("deletions")),
+    "Repository.rows": Reads(lambda w: list(w.store.rows("SELECT ?s { ?s a trails:Session }"))),
     "Repository.ask": Reads(lambda w: w.store.ask("ASK { ?s a trails:Session }")),
     "Repository.construct": Reads(lambda w: w.store.construct("DESCRIBE <urn:trails:session:plan>")),
     "Repository.graph": Reads(lambda w: list(w.store.graph("plan"))),
