@@ -55,6 +55,12 @@ def paths(transcript: Transcript) -> list[list[str]]:
     return [ids(path) for path in transcript.sessions[0].paths]
 
 
+def test_an_error_in_the_models_place_is_not_the_models_words() -> None:
+    failed = {"content_type": "system_error", "name": "NetworkError", "text": "the connection was lost"}
+    data = conversation(node("q", None), node("e", "q", failed, role="assistant"), node("t", "e", failed, role="tool"))
+    assert [turn.role for turn in parsed(data).sessions[0].paths[0]] == ["user", "error", "tool"]
+
+
 BRANCHED = (
     silent("root", None),
     node("q", "root"),

@@ -33,7 +33,7 @@ from trails.transcripts.checked import Reading
 from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript, distinct, files_at
 
 SOURCE: Final = "chatgpt"
-ROLES: Final = frozenset({"user", "assistant", "system", "tool"})
+ROLES: Final = frozenset({"user", "assistant", "system", "tool", "error"})
 
 _ZIP: Final = b"PK\x03\x04"
 _MEMBER: Final = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
@@ -330,8 +330,9 @@ def _message_turn(node_id: str, role: str, content: _Json, message: _Json) -> So
         model = checked.name(metadata.get("model_slug"))
         details = metadata.get("finish_details")
         reason = checked.name(details.get("type")) if isinstance(details, dict) else None
+    is_notice = role == "assistant" and content.get("content_type") == "system_error"
     return SourceTurn(
-        role=role,
+        role="error" if is_notice else role,  # the program wrote it in the model's place
         pieces=(Piece(node_id, made),),
         time=time,
         model=model,
