@@ -186,11 +186,15 @@ def session_head(
 def transcript(console: Console, session_id: str, turns: Iterable[Turn], *, full: bool) -> None:
     """Print turns one after the other: a line on each, its text indented below; inherited turns name their owner."""
     names: dict[str, str] = {}
+    is_whole: bool | None = None
     for turn in turns:
+        is_whole = turn.index == 0 if is_whole is None else is_whole
         names |= {call.id: call.name for call in turn.tool_calls}
         console.print()
         console.print(_turn_line(session_id, turn))
         _print_lines(console, _turn_lines(turn, names, None if full else _room(console)), full=full)
+        stray = [result.call_id for result in turn.tool_results if is_whole and result.call_id not in names]
+        _print_lines(console, ((f"(answers {each}, which no turn calls)", "red") for each in stray), full=full)
 
 
 def _turn_line(session_id: str, turn: Turn) -> Text:

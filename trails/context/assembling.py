@@ -15,7 +15,7 @@ from trails import html, validate
 from trails.context import api_shapes
 from trails.context.fitting import Fit, answered_ids, is_assistant, newest_that_fit, opening_end
 from trails.context.messages import Message, cost, messages_of
-from trails.context.pairing import Repair, missing_answer, prepared, repair
+from trails.context.pairing import Repair, missing_answer, prepared, repair, told_alone
 from trails.context.shown import ShownTurn, Spoken
 from trails.context.tokens import MESSAGE_TOKENS, Counter, counted, estimate
 from trails.context.window import Window
@@ -123,6 +123,8 @@ class Context(Tabular):
         messages = [message for part in self.parts for message in part.messages]
         if not any(message.calls or message.role == "tool" for message in messages):
             return Repair(tuple(messages), tuple(messages))
+        if not self.dropped and self.summary is None:
+            messages = told_alone(messages)
         return repair(prepared(messages))
 
     # --- what it costs

@@ -134,6 +134,27 @@ class _State:
 # --- before the repair: what would make it lose more than it must
 
 
+def told_alone(messages: Iterable[Message]) -> list[Message]:
+    """Return messages in which each answer to a call that none before it makes is told by the user, and says so.
+
+    Only for messages from the beginning on: where some were left out, the call may stand among those.
+
+    >>> told_alone([Message("tool", ("Snow",), call_id="c9")])[0].text
+    '[answer to the call c9, which is not on record]\\nSnow'
+    """
+    asked: set[str] = set()
+    out: list[Message] = []
+    for message in messages:
+        asked |= {call.id for call in message.calls}
+        if message.role == "tool" and message.call_id not in asked:
+            named = f"the call {message.call_id}" if message.call_id else "a call"
+            heading = f"[answer to {named}, which is not on record]"
+            out.append(Message("user", (heading, *message.pieces), turn_index=message.turn_index))
+        else:
+            out.append(message)
+    return out
+
+
 def prepared(messages: Iterable[Message]) -> list[Message]:
     """Return messages with parallel calls in one message, and with every call's id used once.
 

@@ -119,7 +119,8 @@ def _span(line: int, span: object, trace: str, info: _Json) -> tuple[TraceSpan, 
     """Return a span, and what it was given; None for what is none."""
     if not isinstance(span, dict):
         return None
-    context = span.get("context") if isinstance(span.get("context"), dict) else {}
+    held = span.get("context")
+    context: _Json = held if isinstance(held, dict) else {}
     identity = span.get("span_id") or context.get("span_id")
     if not isinstance(identity, str) or not identity:
         return None

@@ -126,6 +126,7 @@ class _Page:
         everyone = list(family.everyone())
         self.members = [member for _, member in everyone]
         self.asked = [member for member in self.members if member.asked]
+        self.calls = {call.id for member in self.members for turn in member.turns for call in turn.tool_calls}
         self.notes = {digest: notes for each, _ in everyone for digest, notes in each.notes.items()}
         self.scores = {digest: found for each, _ in everyone for digest, found in each.scores.items()}
         self.places = {member.record.id: f"b{number}" for number, member in enumerate(self.members)}
@@ -368,6 +369,9 @@ class _Page:
             yield _block(f"→ {call.name} {'(redacted)' if call.arguments is None else call.arguments}", "c")
         if failed := [f"{result.call_id}: {result.came_out}" for result in turn.tool_results if result.came_out]:
             yield f'<div class="f">{_plain("; ".join(failed))}</div>'
+        for result in turn.tool_results:
+            if result.call_id not in self.calls:
+                yield f'<div class="f">Answers {_plain(result.call_id)}, which no turn calls.</div>'
         if made := turn.compaction:
             through = (
                 "what came before" if made.summarised_through is None else f"turns up to {made.summarised_through}"
