@@ -24,6 +24,8 @@ LANGCHAIN: Final = frozenset(
     {"human", "ai", "system", "tool", "function", "chat", "HumanMessageChunk", "AIMessageChunk"}
 )
 """The types of LangChain's messages."""
+_WRAPPER: Final = frozenset({"lc", "type", "id", "kwargs", "data"})
+"""What stands around a message as LangChain's `dumpd` and `messages_to_dict` write it."""
 _ITEMS: Final[Mapping[str, frozenset[str]]] = {
     "message": frozenset({"role"}),
     "reasoning": frozenset({"summary", "encrypted_content"}),
@@ -146,7 +148,8 @@ def _langchain(message: _Fields) -> _Json | None:
     made["stop_reason"] = about.get("finish_reason") or about.get("stop_reason")
     if said.get("status") == "error":
         made["is_error"] = True
-    beside = {key: value for key, value in said.items() if value not in (None, [], {}, False)}
+    around = {} if held is message else {key: message[key] for key in message if key not in _WRAPPER}
+    beside = {key: value for key, value in (around | said).items() if value not in (None, [], {}, False)}
     return {key: value for key, value in made.items() if value is not None or key == "content"} | beside
 
 
