@@ -117,6 +117,8 @@ def _parts_of(message: _Fields, given: _Json) -> list[Any] | None:
 
 def _langchain(message: _Fields) -> _Json | None:
     kind, held = message.get("type"), message
+    if kind is None:
+        return None
     if kind == "constructor" and isinstance(message.get("kwargs"), dict):
         names = message.get("id")
         held = message["kwargs"]

@@ -471,7 +471,8 @@ def _role(message: _Json) -> str | None:
         if kind == "message":
             return (roles.known(held) or held) if isinstance(held, str) else "assistant"
         return "tool" if kind.endswith("_output") else "assistant"
-    said = message_shapes.chat(message)[0].get("role")
+    said = message.get("role", message.get("from"))
+    said = said if isinstance(said, str) else message_shapes.chat(message)[0].get("role")
     return (roles.known(said) or said) if isinstance(said, str) and said.strip() else None
 
 
