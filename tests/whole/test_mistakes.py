@@ -91,7 +91,7 @@ MISTAKES = [
     ("store.diff('plan', 3)", "a diff is of sessions"),
     ("store.diff('plan', 'plan@9')", "so there is no plan@9"),
     # --- appending
-    ("s.append('hello')", "'hello' is no known role"),
+    ("s.append('hello')", "is empty: give it a text"),
     ("s.append({'role': 'user', 'content': 'hello'})", r"append_message\(message\)"),
     ("s.append(role='user', text='hello')", r"has no parameter 'text' \(did you mean content="),
     ("s.append(role='user', message='hello')", r"has no parameter 'message' \(did you mean content="),

@@ -260,7 +260,7 @@ class Session(Handle, Tabular, public=True):
         `scan` says what becomes of a turn that holds what looks like a key or a password: "refuse" raises `SecretFound`,
         "redact" puts a mark in its place, "off" appends it as it is; by default as the store was opened.
 
-        Raises `InvalidInput` for a role that is neither known nor has a colon (`trails.roles`), for
+        Raises `InvalidInput` for a role that looks like a mistake (`trails.roles`), for
         anything that cannot be kept exactly (lone surrogates, NaN, naive times), for
         token counts and costs that could not be added up, for a call that ends before it starts or does not span the turn's
         time, for a context or a system prompt that are not there, and
