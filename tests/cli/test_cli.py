@@ -686,7 +686,9 @@ def test_lines_that_cannot_be_used_are_told_and_the_import_succeeds(run: Run, tm
 
 def test_a_file_with_nothing_to_import_fails(run: Run, tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("")
-    assert "is empty" in error_line(run("import", str(tmp_path / "empty.jsonl")), 2)
+    (tmp_path / "odd.json").write_text('{"x": 1}')
+    assert "is empty" in error_line(run("import", str(tmp_path / "empty.jsonl")), 1)
+    assert "is no transcript" in error_line(run("import", str(tmp_path / "odd.json")), 1)
     assert "does not exist" in error_line(run("import", str(tmp_path / "none.jsonl")), 2)
 
 

@@ -23,7 +23,7 @@ from trails.cli.base import (
     refuse_in_store,
 )
 from trails.cli.terminal import count, escaping, one_line, shorten
-from trails.errors import TrailsError
+from trails.errors import InvalidInput, TrailsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,9 +113,11 @@ def import_files(
                 for number, path in enumerate(paths):
                     moves = None if progress is None else _moves(progress, number, len(paths))
                     report.add(_import_one(store, path, format_, progress=moves, **how))
-        except TrailsError:
+        except TrailsError as error:
             if _recognised(report):
                 answer(report, report, _draw_report, as_json=as_json)  # what came in before the failing path is there
+            if isinstance(error, InvalidInput) and (path == _STDIN or path.is_file()):
+                raise click.ClickException(str(error)) from error  # the command line is right, the file cannot be read
             raise
     answer(report, report, _draw_report, as_json=as_json)
     if not _recognised(report):
