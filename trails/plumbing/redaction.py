@@ -109,7 +109,7 @@ def _tell(told: dict[str, list[Any]], report: Mapping[str, Iterable[Any]]) -> No
 
 def _turn_at(reader: Reader, chain: Sequence[SessionRecord], index: int) -> Turn:
     runs = lineage.segments(chain, index + 1)
-    found = reader.unpacked.own_turns(lineage.Segment(runs[-1].record, index, index + 1)) if runs else []
+    found = reader.turns_at(runs[-1].record.id, [index]) if runs else []
     if not found:
         raise InvalidInput(f"session {chain[0].id!r} has no turn {index}")
     if found[0].old_iri is not None:
@@ -235,11 +235,11 @@ def _text(quad: Quad) -> str:
 def _summaries(store: QuadStore, reader: Reader, digest: str, index: int) -> Iterator[TurnRef]:
     """Give the summary turns after a turn, in every session whose transcript has it."""
     for session_id in _sessions_with(store, reader, digest, index):
-        for turn_iri, facts in reader.facts(session_id).items():
-            at, compaction = iris.turn_index(turn_iri), facts.compaction
-            if compaction is None or at <= index:
-                continue
-            if compaction.summarised_through is None or compaction.summarised_through >= index:
+        graph = NamedNode(iris.session(session_id))
+        for turn in store.quads((None, vocab.TYPE, vocab.SUMMARY_TURN, graph)):
+            at = iris.turn_index(str(turn.subject.value))  # type: ignore[union-attr] # an IRI
+            through = store.quads((turn.subject, vocab.SUMMARISED_THROUGH, None, graph))  # type: ignore[arg-type] # an IRI
+            if at > index and all(int(_text(quad)) >= index for quad in through):
                 yield session_id, at
 
 

@@ -19,7 +19,7 @@ from trails import iris, validate
 from trails.calls import calling_line
 from trails.errors import InvalidInput, StoreFailed
 from trails.handles import Handle
-from trails.model import SessionRecord
+from trails.model import SessionRecord, Turn
 from trails.plumbing import actors, deletion, screening
 from trails.plumbing.index.keeper import index_of
 from trails.plumbing.packs.keeper import packs_of
@@ -105,9 +105,14 @@ class Workspace(Handle):
             self.rewriting(),
             store.erasing() if isinstance(store, EmbeddedStore) else nullcontext(),
             self.index.erasing(),
-            self.packs.erasing(),
+            self.packs.erasing(self._stored_turn),
         ):
             yield
+
+    def _stored_turn(self, session_id: str, index: int) -> Turn:
+        """Return a session's own turn as the store has it; raises `ValueError` where there is not just one."""
+        (turn,) = self.reader.turns_at(session_id, [index])
+        return turn
 
     @contextmanager
     def rewriting(self) -> Iterator[None]:

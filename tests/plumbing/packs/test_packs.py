@@ -659,6 +659,34 @@ def put_index_back(place: Path, older: Path) -> None:
     shutil.copytree(older, place / maintenance.INDEX)
 
 
+def test_after_a_redaction_the_other_turns_are_still_read_out_of_the_pack(place: Path, read: list[Segment]) -> None:
+    turns = fill(place)
+    with trails.open(place) as store:
+        store.redact("plan", 5)
+        store.redact("plan", 2)
+    assert not [index for index in (2, 5) if f"turn {MARKED} {index}".encode() in raw(place)]
+    with trails.open(place) as store:
+        loaded = store.load("plan").turns
+        assert [turn.index for turn in loaded if turn.redacted] == [2, 5]
+        assert [turn for turn in loaded if not turn.redacted] == [turn for turn in turns if turn.index not in (2, 5)]
+        assert [turn.digest for turn in loaded] == [turn.digest for turn in turns]
+        assert read == []
+        assert store.verify().ok
+
+
+def test_an_older_pack_is_not_believed_for_a_later_redaction(place: Path) -> None:
+    fill(place)
+    (pack,) = packs(place)
+    older = pack.read_bytes()
+    with trails.open(place) as store:
+        store.redact("plan", 2)
+        assert packs(place) == [pack]
+        pack.write_bytes(older)
+        store.redact("plan", 7)
+        assert packs(place) == []
+        assert [turn.index for turn in store.load("plan").turns if turn.redacted] == [2, 7]
+
+
 @pytest.mark.parametrize("read_only", [True, False])
 def test_an_older_pack_that_was_put_back_gives_nothing_of_what_was_redacted_since(
     place: Path, tmp_path: Path, read_only: bool
@@ -871,7 +899,7 @@ def test_a_redaction_whose_packs_cannot_be_thrown_away_says_so(place: Path, monk
             raise PermissionError("no")
 
         with monkeypatch.context() as patched:
-            patched.setattr(keeper.Packs, "_throw_away", refuse)
+            patched.setattr(keeper.Packs, "_take_out", refuse)
             with pytest.raises(StoreFailed, match="packs"):
                 store.redact("plan", 2)
     with trails.open(place) as store:
@@ -908,7 +936,7 @@ def test_a_view_writes_no_pack(place: Path) -> None:
 
 def test_a_view_believes_no_pack_while_something_is_being_taken_out(place: Path) -> None:
     turns = fill(place)
-    with trails.open(place) as owner, owner.workspace.packs.erasing():
+    with trails.open(place) as owner, owner.workspace.erasing():
         with trails.open(place, read_only=True) as view:
             assert view.workspace.packs.blocks([Segment(view.record("plan"), 0, None)]) == [[]]
             assert view.load("plan").turns == tuple(turns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final, Literal
 
@@ -9,15 +10,32 @@ from trails import iris
 from trails.errors import IntegrityError
 from trails.integrity import leaves
 
-Extent = Literal["grown", "row", "anew"]
-"""`grown`: there are more turns. `row`: what the catalog says may differ, and there may be more turns. `anew`: anything may."""
+Extent = Literal["grown", "row", "redacted", "anew"]
+"""`grown`: there are more turns. `row`: what the catalog says may differ, and there may be more turns. `redacted`: so may single
+turns, of which `redacted_turns` says which. `anew`: anything may."""
 
-_ORDER: Final[tuple[Extent, ...]] = ("grown", "row", "anew")
-_ANEW: Final = frozenset({"create", "fork", "detach", "redact", "delete"})
+_ORDER: Final[tuple[Extent, ...]] = ("grown", "row", "redacted", "anew")
+_ANEW: Final = frozenset({"create", "fork", "detach", "delete"})
+_MANY: Final = 1_000
+"""Redacted turns of a session from which on all of it is read again: that takes less time."""
 _NOTHING: Final = frozenset(leaves.LEDGER_KINDS) - {"transition", "cancel", "result"} | {
     "sync", "close", "said", "run", "task", "remove", "document", "discard",
 }  # fmt: skip
 """What changes neither a session's row nor its turns."""
+
+
+_EXTENTS: Final[dict[str, Extent]] = {"turns": "grown", "redact": "redacted", **dict.fromkeys(_ANEW, "anew")}
+
+
+def redacted_turns(lines: Iterable[str]) -> dict[str, set[int]]:
+    """Return by session id the indices of the turns that lines tell were redacted."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for line in lines:
+        if line.startswith("redact "):
+            leaf, _ = leaves.parse(line)
+            if iris.is_session(leaf.session_iri):
+                found[iris.session_id(leaf.session_iri)].add(leaf.count)
+    return found
 
 
 def of_lines(lines: Iterable[str]) -> dict[str, Extent] | None:
@@ -30,6 +48,7 @@ def of_lines(lines: Iterable[str]) -> dict[str, Extent] | None:
     {'a': 'grown'}
     """
     found: dict[str, Extent] = {}
+    redacted = 0
     for line in lines:
         try:
             leaf, _ = leaves.parse(line)
@@ -39,7 +58,10 @@ def of_lines(lines: Iterable[str]) -> dict[str, Extent] | None:
             continue
         if not iris.is_session(leaf.session_iri):
             return None
-        extent: Extent = "grown" if leaf.kind == "turns" else "anew" if leaf.kind in _ANEW else "row"
+        extent = _EXTENTS.get(leaf.kind, "row")
         session_id = iris.session_id(leaf.session_iri)
         found[session_id] = max(found.get(session_id, extent), extent, key=_ORDER.index)
+        redacted += extent == "redacted"
+    if redacted > _MANY:
+        return {session_id: "anew" if extent == "redacted" else extent for session_id, extent in found.items()}
     return found

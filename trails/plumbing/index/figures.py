@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from functools import cache
@@ -65,6 +65,10 @@ CREATE TABLE tool_answers (
 CREATE INDEX tool_answers_session ON tool_answers (session);
 CREATE TABLE tags (name TEXT NOT NULL);
 """
+_TURN: Final = (
+    "session", "place", "time", "day", "counts", "copied", "digest", "writer", "agent", "lacks", "length", "answers",
+)  # fmt: skip
+"""The columns of a turn, in order."""
 _SHORT: Final = 15
 """Hex digits of a digest that are kept, as a number: enough to tell a copy from another turn."""
 _DAY: Final = 86_400_000_000
@@ -148,22 +152,7 @@ class Writer:
             f"INSERT INTO turns VALUES ({_marks(12)})",  # noqa: S608 - question marks
             [turn_values(number, turn) for turn in turns],
         )
-        self._database.executemany(
-            f"INSERT INTO calls VALUES ({_marks(20)})",  # noqa: S608 - question marks
-            [call_values(number, call) for turn in turns for call in turn.calls],
-        )
-        own = iris.session(row.id)
-        self._database.executemany(
-            "INSERT INTO tool_calls VALUES (?, ?, ?, ?, ?)",
-            [(number, *each) for turn in turns for each in tool_calls(own, turn)],
-        )
-        self._database.executemany(
-            f"INSERT INTO tool_answers VALUES ({_marks(10)})",  # noqa: S608 - question marks
-            [(number, *each) for turn in turns for each in tool_answers(own, turn)],
-        )
-        self._copies = self._copies or any(turn.is_copy for turn in turns)
-        self._digests.update((call.digest, None) for turn in turns for call in turn.calls)
-        self._homes.update((call.home, None) for turn in turns for call in turn.calls)
+        self._put_beside(number, iris.session(row.id), turns)
         asked = first_prompt(turns)
         if asked is not None:
             self._database.execute(
@@ -179,6 +168,49 @@ class Writer:
         self._database.execute(
             "UPDATE sessions SET by_activity = COALESCE(activity, by_created) WHERE number = ?", (number,)
         )
+
+    def rewrite(self, row: SessionRow, turns: Sequence[TurnRow], asked: Callable[[], tuple[str, int] | None]) -> bool:
+        """Write turns of a session that is here as they are now; False where two have one place. `asked` gives its prompt."""
+        if len({turn.place for turn in turns}) < len(turns):
+            return False
+        number, own = self._number(row.id), iris.session(row.id)
+        for turn in turns:
+            place = (number, turn.place)
+            values = dict(zip(_TURN, turn_values(number, turn), strict=True))
+            changed = ", ".join(f"{name} = :{name}" for name in _TURN if name != "counts")
+            self._database.execute(f"UPDATE turns SET {changed} WHERE session = :session AND place = :place", values)  # noqa: S608 - our names
+            digests = {turn.digest, *(call.digest for call in turn.calls)}
+            self._database.executemany(
+                "DELETE FROM calls WHERE holder = ? AND digest = ?", [(number, digest) for digest in digests]
+            )
+            self._database.execute("DELETE FROM tool_calls WHERE session = ? AND place = ?", place)
+            self._database.execute("DELETE FROM tool_answers WHERE session = ? AND place = ?", place)
+            self._digests.update(dict.fromkeys(digests))
+        self._put_beside(number, own, turns)
+        (at,) = self._database.execute("SELECT prompt_at FROM sessions WHERE number = ?", (number,)).fetchone()
+        if at in {turn.place for turn in turns}:
+            self._database.execute(
+                "UPDATE sessions SET prompt = ?, prompt_at = ? WHERE number = ?", (*(asked() or (None, None)), number)
+            )
+        return True
+
+    def _put_beside(self, number: int, own: str, turns: Sequence[TurnRow]) -> None:
+        """Write what turns tell of calls, and note what is to be settled."""
+        self._database.executemany(
+            f"INSERT INTO calls VALUES ({_marks(20)})",  # noqa: S608 - question marks
+            [call_values(number, call) for turn in turns for call in turn.calls],
+        )
+        self._database.executemany(
+            "INSERT INTO tool_calls VALUES (?, ?, ?, ?, ?)",
+            [(number, *each) for turn in turns for each in tool_calls(own, turn)],
+        )
+        self._database.executemany(
+            f"INSERT INTO tool_answers VALUES ({_marks(10)})",  # noqa: S608 - question marks
+            [(number, *each) for turn in turns for each in tool_answers(own, turn)],
+        )
+        self._copies = self._copies or any(turn.is_copy for turn in turns)
+        self._digests.update((call.digest, None) for turn in turns for call in turn.calls)
+        self._homes.update((call.home, None) for turn in turns for call in turn.calls)
 
     def _number(self, session_id: str) -> int:
         return int(self._database.execute("SELECT number FROM sessions WHERE id = ?", (session_id,)).fetchone()[0])

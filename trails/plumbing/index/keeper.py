@@ -7,16 +7,26 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from trails import iris, vocab
 from trails.errors import StoreFailed, TrailsError
 from trails.plumbing.index import ahead, changes, figures, sidefile, texts
-from trails.plumbing.index.rows import SessionRow, TurnRow, all_turns, session_row, tags, turns_from
+from trails.plumbing.index.rows import (
+    SessionRow,
+    TurnRow,
+    all_turns,
+    first_asked,
+    session_row,
+    tags,
+    turns_at,
+    turns_from,
+)
 from trails.plumbing.index.sidefile import SideFile
 from trails.plumbing.index.untrue import Untrue, as_damaged
 from trails.progress import Progress, moving
@@ -67,6 +77,10 @@ class Writer(Protocol):
 
     def add(self, row: SessionRow, turns: Sequence[TurnRow]) -> None:
         """Add turns to those of a session that is here."""
+        ...
+
+    def rewrite(self, row: SessionRow, turns: Sequence[TurnRow], asked: Callable[[], tuple[str, int] | None]) -> bool:
+        """Write turns of a session that is here as they are now; False where that cannot be done. `asked` gives its prompt."""
         ...
 
     def settle(self, *, erase: bool) -> None:
@@ -261,12 +275,18 @@ class Index:
                 if place != NOTHING:
                     file.empty()
             wanted = dict.fromkeys(self._session_ids(), "anew")
-        self._write(parts, wanted, reached)
+        self._write(parts, wanted, reached, changes.redacted_turns(lines))
         if not self._erasing:
             for file in files:
                 file.seal(most=most)
 
-    def _write(self, parts: Sequence[Part], wanted: Mapping[str, changes.Extent], reached: Leaves) -> None:
+    def _write(
+        self,
+        parts: Sequence[Part],
+        wanted: Mapping[str, changes.Extent],
+        reached: Leaves,
+        redacted: Mapping[str, Collection[int]] = MappingProxyType({}),
+    ) -> None:
         with ExitStack() as stack:
             writers = [part.writer(stack.enter_context(self._opened(part).writing(reached))) for part in parts]
             moves = stack.enter_context(moving(self._told(len(wanted)), "indexing"))
@@ -275,7 +295,8 @@ class Index:
                     moves(done, len(wanted), session_id)
                 with as_damaged():
                     for writer in writers:
-                        _bring_in(writer, session_id, row, extent, turns)
+                        if extent != "redacted" or not self._rewrite(writer, row, turns, redacted[session_id]):
+                            _bring_in(writer, session_id, row, "anew" if extent == "redacted" else extent, turns)
             with as_damaged():
                 for writer in writers:
                     if isinstance(writer, figures.Writer):
@@ -291,6 +312,23 @@ class Index:
         for session_id, extent in left.items():
             row = session_row(self._store, session_id)
             yield session_id, extent, row, cache(partial(self._turns, row))  # of both files the same turns, as a rule
+
+    def _rewrite(
+        self,
+        writer: Writer,
+        row: SessionRow | None,
+        turns: Callable[[int | None], Sequence[TurnRow]],
+        redacted: Collection[int],
+    ) -> bool:
+        """Bring in a session of which single turns were redacted; False where all of it is to be read anew."""
+        if row is None or (known := writer.known(row.id)) is None:
+            return False
+        writer.put(row)
+        below = sorted(index for index in redacted if index < row.starts_at + known)
+        if not writer.rewrite(row, turns_at(self._store, row, below), partial(first_asked, self._store, row)):
+            return False
+        writer.add(row, turns(known))
+        return True
 
     def _told(self, sessions: int) -> Progress | bool | None:
         is_waited_for = threading.current_thread() is not self._keeper

@@ -34,6 +34,8 @@ _BESIDE: Final = (vocab.GENERATED_BY, vocab.HAS_RESULT)
 _ANSWERING: Final = (vocab.TOOL_RESULT_OF, vocab.ANSWERS_COPY)
 _ASSISTANT: Final = "assistant"
 _UNKNOWN: Final = Counts()
+_SOME: Final = 50
+"""Turns that are read at once where the first of a kind is looked for."""
 _Said = Mapping[NamedNode, Sequence[Any]]
 """The objects of one subject, by predicate."""
 
@@ -196,11 +198,42 @@ def turns_from(store: Matching, row: SessionRow, index: int) -> list[TurnRow]:
     """Return the turns that a session owns from an index on, as far as there is one at each, reading nothing else."""
     graph = NamedNode(iris.session(row.id))
     quads: dict[Any, list[Quad]] = {}
-    while found := store.quads((None, vocab.INDEX, vocab.integer(index), graph)):
-        for turn in found:
-            _read_turn(store, turn.subject, graph, quads)
+    while _read_at(store, graph, index, quads):
         index += 1
     return _turns_of(row, _by_subject(chain.from_iterable(quads.values())))
+
+
+def turns_at(store: Matching, row: SessionRow, indices: Iterable[int]) -> list[TurnRow]:
+    """Return the turns that a session owns at some indices, reading nothing else."""
+    graph = NamedNode(iris.session(row.id))
+    quads: dict[Any, list[Quad]] = {}
+    for index in indices:
+        _read_at(store, graph, index, quads)
+    wanted = set(indices)
+    return [turn for turn in _turns_of(row, _by_subject(chain.from_iterable(quads.values()))) if turn.place in wanted]
+
+
+def first_asked(store: Matching, row: SessionRow) -> tuple[str, int] | None:
+    """Return what a user first asked in a session's own turns, and the index of that, reading no more than it must."""
+    index = row.starts_at
+    while turns := turns_at(store, row, range(index, index + _SOME)):
+        asked = next(((turn.prompt, turn.place) for turn in turns if turn.role == "user" and turn.prompt), None)
+        if asked is not None:
+            return asked
+        index += _SOME
+    return None
+
+
+def _read_at(store: Matching, graph: NamedNode, index: int, quads: dict[Any, list[Quad]]) -> bool:
+    """Read the turns at an index into quads by subject; tell whether there is any."""
+    found = [
+        quad
+        for quad in store.quads((None, vocab.INDEX, vocab.integer(index), graph))
+        if quad.object.value == str(index)
+    ]
+    for turn in found:
+        _read_turn(store, turn.subject, graph, quads)
+    return bool(found)
 
 
 def _read_turn(store: Matching, turn: Any, graph: NamedNode, quads: dict[Any, list[Quad]]) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import accumulate, chain, pairwise
@@ -233,6 +234,37 @@ class Writer:
         places = len({turn.place for turn in turns})
         self._database.execute("UPDATE sessions SET turns = turns + ? WHERE number = ?", (places, number))
 
+    def rewrite(self, row: SessionRow, turns: Sequence[TurnRow], _asked: object) -> bool:
+        """Write turns of a session that is here as they are now, in the runs that hold them; False where one is not found."""
+        (number,) = self._database.execute("SELECT number FROM sessions WHERE id = ?", (row.id,)).fetchone()
+        start, new = len(iris.session(row.id)), {turn.iri: turn for turn in turns}
+        runs = [
+            run for (run,) in self._database.execute("SELECT run FROM runs WHERE session = ? ORDER BY run", (number,))
+        ]
+        while new:
+            run = self._run_of(runs, next(iter(new.values())).place)
+            kept = [] if run is None else self._turns_in(run)
+            made = [new.pop(_iri(row.id, turn), None) for turn in kept]
+            if run is None or not any(made):
+                return False
+            self._take(run, kept)
+            self._taken = True
+            self._write(
+                number,
+                run,
+                [old if turn is None else kept_of(turn, start) for old, turn in zip(kept, made, strict=True)],
+            )
+        return True
+
+    def _run_of(self, runs: Sequence[int], place: int) -> int | None:
+        """Return which of a session's runs, in order, holds the turn at an index: what comes later has later turns."""
+        at = bisect_right(runs, place, key=lambda run: self._turns_in(run)[0].place) - 1
+        return runs[at] if at >= 0 else None
+
+    def _turns_in(self, run: int) -> list[Kept]:
+        (data,) = self._database.execute("SELECT turns FROM runs WHERE run = ?", (run,)).fetchone()
+        return unpacked(data)
+
     def _going_on(self, session: int, turns: list[Kept]) -> list[Kept]:
         """Return turns after those of a session's last runs, which are taken out, where these have room and are no longer.
 
@@ -249,9 +281,12 @@ class Writer:
         return turns
 
     def _give(self, session: int, turns: Sequence[Kept]) -> None:
-        """Write a run of turns."""
-        run, times = self._next, [turn.time for turn in turns]
+        """Write a new run of turns."""
         self._next += 1
+        self._write(session, self._next - 1, turns)
+
+    def _write(self, session: int, run: int, turns: Sequence[Kept]) -> None:
+        times = [turn.time for turn in turns]
         weight = sum(turn.weight for turn in turns)
         values = (run, session, max(times), min(times), weight, packed(turns))
         self._database.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?)", values)

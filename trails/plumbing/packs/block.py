@@ -100,6 +100,18 @@ def encode(session_id: str, starts_at: int, turns: Sequence[Turn], place: Leaves
     return b"".join((_MAGIC, checksum.to_bytes(4, "little"), head[8:], rest))
 
 
+def moved(data: bytes, place: Leaves) -> bytes:
+    """Return a whole block as one that was read when the store's log reached to another place."""
+    magic, _, _, start, count, size = _HEAD.unpack_from(data)
+    names = json.loads(data[_HEAD.size : _HEAD.size + size])
+    names[2] = list(place)
+    new = json.dumps(names, ensure_ascii=False, separators=(",", ":")).encode()
+    rest = new + data[_HEAD.size + size :]
+    head = _HEAD.pack(magic, 0, len(rest), start, count, len(new))
+    checksum = zlib.crc32(rest, zlib.crc32(head[8:]))
+    return b"".join((magic, checksum.to_bytes(4, "little"), head[8:], rest))
+
+
 def _kind(turn: Turn) -> tuple[Any, ...]:
     """Return what many turns have in common."""
     return turn.role, turn.branch, turn.author_iri, turn.structured, turn.redacted

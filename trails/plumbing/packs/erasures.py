@@ -14,7 +14,7 @@ from trails.plumbing.index import changes
 from trails.store.commitlog import Leaves
 from trails.store.leaflog import NOTHING, LeafLog
 
-_ERASING: Final = ("redact ", "detach ", "delete ")
+ERASING: Final = ("redact ", "detach ", "delete ")
 """How the lines begin after which a session's turns are not what they were."""
 
 
@@ -55,7 +55,7 @@ class Erasures:
 
     def _note(self, lines: Sequence[str], first: int) -> None:
         for number, line in enumerate(lines, first):
-            if line.startswith(_ERASING):
+            if line.startswith(ERASING):
                 changed = changes.of_lines([line])
                 if changed is None:
                     self._of_all = number

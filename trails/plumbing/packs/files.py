@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -49,7 +49,7 @@ def all_of(folder: Path) -> list[Path]:
 def put(path: Path, data: bytes) -> None:
     """Write a small file beside the packs, in the place of what is there, whole or not at all."""
     _make(path.parent)
-    made = path.with_name(f"{path.name}.new")
+    made = new_path(path)
     with _opened(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as descriptor:
         write_all(descriptor, data, 0)
     made.replace(path)
@@ -147,6 +147,36 @@ def is_earlier(path: Path) -> bool:
     """Tell whether a pack is of an earlier version: it is made anew once its session is read. Raises OSError as `read`."""
     with _opened(path, os.O_RDONLY) as descriptor:
         return os.pread(descriptor, len(block.EARLIER), 0) == block.EARLIER
+
+
+def rewritten(path: Path, turns: Mapping[int, Turn], place: Leaves) -> tuple[Path, set[Leaves]]:
+    """Write a pack beside another with other turns at some indices, as of another place of the store's log; it is on disk.
+
+    Returns its path, and as of which places the old one was written. Raises OSError where nothing can be written, `ValueError`
+    for a damaged pack.
+    """
+    made = new_path(path)
+    places = set()
+    with _opened(path, os.O_RDONLY) as old, _opened(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as new:
+        offset = 0
+        for extent in _extents(old):
+            held = _block(old, extent)
+            places.add(held.place)
+            here = {index: turn for index, turn in turns.items() if held.start <= index < held.end}
+            if here:
+                kept = [here.get(turn.index, turn) for turn in held.turns(held.start, held.end)]
+                data = block.encode(held.session_id, held.starts_at, kept, place)
+            else:
+                data = block.moved(os.pread(old, extent.size, extent.offset), place)
+            write_all(new, data, offset)
+            offset += len(data)
+        os.fsync(new)
+    return made, places
+
+
+def new_path(path: Path) -> Path:
+    """Return where a file stands while it is written."""
+    return path.with_name(f"{path.name}.new")
 
 
 def extend(path: Path, turns: Sequence[Turn], session_id: str, starts_at: int, place: Leaves) -> None:

@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +31,7 @@ from trails.model import Turn
 from trails.plumbing.index import changes
 from trails.plumbing.packs import files
 from trails.plumbing.packs.block import Block
-from trails.plumbing.packs.erasures import Erasures
+from trails.plumbing.packs.erasures import ERASING, Erasures
 from trails.store import maintenance, nearby
 from trails.store.commitlog import Leaves
 from trails.store.contract import QuadStore
@@ -90,6 +90,13 @@ def weight(turn: Turn) -> int:
     return _TURN + len(turn.text) + len(turn.facts.meta_json or "") + calls
 
 
+def _read_turns(stored: Callable[[str, int], Turn], session_id: str, indices: Iterable[int]) -> dict[int, Turn] | None:
+    """Return a session's turns at some indices as the store has them; None where one cannot be read."""
+    with suppress(ValueError, TrailsError):
+        return {index: stored(session_id, index) for index in indices}
+    return None
+
+
 class Moment(NamedTuple):
     """A state of a store, and of what is derived from it."""
 
@@ -97,6 +104,14 @@ class Moment(NamedTuple):
     """That of the last commit that whoever reads sees."""
     epoch: int
     """See `Packs.epoch`."""
+
+
+class _Before(NamedTuple):
+    """A store before something is taken out of it."""
+
+    reached: Leaves
+    erased_at: int
+    """See `EmbeddedStore`."""
 
 
 @dataclass(slots=True)
@@ -316,12 +331,16 @@ class Packs:
     # --- upkeep
 
     @contextmanager
-    def erasing(self) -> Iterator[None]:
-        """Take out of the packs, before this ends, what is taken out of the store meanwhile; on disk, by any name."""
+    def erasing(self, stored: Callable[[str, int], Turn]) -> Iterator[None]:
+        """Take out of the packs, before this ends, what is taken out of the store meanwhile; on disk, by any name.
+
+        `stored` reads a session's own turn at an index from the store. A pack of which single turns were redacted is written
+        anew without them: to read it again from the store takes a hundred times as long.
+        """
         if not self._writes or self._folder is None:
             yield
             return
-        before = self._store.log.reached
+        before = _Before(self._store.log.reached, 0 if self._elsewhere is None else self._elsewhere.erased_at)
         with self._lock, self._in_words():
             self._forget()
             if self._folder.exists():
@@ -334,7 +353,7 @@ class Packs:
                 self._forget()
                 self._erasing -= 1
                 if self._folder.exists():
-                    self._throw_away(self._folder, changes.of_lines(self._store.log.since(before)[0]))
+                    self._take_out(self._folder, before, stored)
                     if not self._erasing:
                         (self._folder / _MARK).unlink(missing_ok=True)
 
@@ -348,20 +367,44 @@ class Packs:
         os.close(open_plain(folder / _MARK, os.O_WRONLY | os.O_CREAT))
         sync_folder(folder)
 
-    @staticmethod
-    def _throw_away(folder: Path, changed: dict[str, changes.Extent] | None) -> None:
-        """Remove the packs of sessions that are not as they were; of all, where nobody can say which."""
-        if changed is None:
-            gone = files.all_of(folder)
-        else:
-            gone = [files.path_of(folder, session_id) for session_id, extent in changed.items() if extent == "anew"]
+    def _take_out(self, folder: Path, before: _Before, stored: Callable[[str, int], Turn]) -> None:
+        """Rewrite or remove the packs of sessions that are not as they were; of all, where nobody can say which."""
+        lines, reached = self._store.log.since(before.reached)
+        changed, redacted = changes.of_lines(lines), changes.redacted_turns(lines)
         parents = set()
-        for path in gone:
-            if path.exists():
-                path.unlink()
+        for path in files.all_of(folder) if changed is None else ():
+            path.unlink()
+            parents.add(path.parent)
+        for session_id, extent in (changed or {}).items():
+            path = files.path_of(folder, session_id)
+            if extent in ("redacted", "anew") and path.exists():
                 parents.add(path.parent)
+                turns = None if extent == "anew" else _read_turns(stored, session_id, redacted[session_id])
+                if turns is None or not self._rewrite(path, turns, before, reached):
+                    path.unlink()
         for parent in parents:
             sync_folder(parent)
+
+    def _rewrite(self, path: Path, turns: Mapping[int, Turn], before: _Before, reached: Leaves) -> bool:
+        """Write a pack anew, with turns that were redacted in it; tell whether it was believed until then, and could be."""
+        try:
+            made, places = files.rewritten(path, turns, reached)
+            if self._were_true(places, next(iter(turns.values())).session_id, before):
+                made.replace(path)
+                return True
+        except (OSError, ValueError):
+            pass
+        files.new_path(path).unlink(missing_ok=True)
+        return False
+
+    def _were_true(self, places: Iterable[Leaves], session_id: str, before: _Before) -> bool:
+        """Tell whether what was written as of some places was believed: nothing was taken out of the session since."""
+        log, oldest = self._store.log, min(places, key=lambda place: place.lines)
+        if before.erased_at > oldest.lines or not all(map(log.holds, places)):
+            return False
+        lines = log.since(oldest)[0][: max(0, before.reached.lines - oldest.lines)]
+        changed = changes.of_lines(line for line in lines if line.startswith(ERASING))
+        return changed is not None and session_id not in changed
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:

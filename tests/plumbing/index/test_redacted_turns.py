@@ -1,0 +1,121 @@
+"""A redaction changes in the index what it redacts, and leaves the rest: a long session is not read again for one turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trails
+from trails import Repository
+from trails.plumbing.index import changes, keeper, rows
+from trails.store import maintenance
+
+_CALL = {"id": "c1", "name": "weather", "arguments": {"town": "Chamonix"}}
+_USAGE = {"input_tokens": 30, "output_tokens": 6}
+
+
+@pytest.fixture
+def filled(place: Path) -> Path:
+    """Two sessions with calls, answers and a long text, a fork of the first that was detached, so it holds copies."""
+    with trails.open(place, create=True, durability="process") as store:
+        for name in ("long", "other"):
+            session = store.create(id=name)
+            session.append("user", f"First of {name}: plan a trip to the Alps")
+            session.append("assistant", "I look.", model="m-1", usage=_USAGE, tool_calls=[_CALL])
+            session.append("tool", "Snow in Chamonix", tool_call_id="c1")
+            session.append("user", f"Second question of {name}")
+            session.append(
+                "assistant", [{"type": "text", "text": "Take the train " + "again and " * 2000}], model="m-1"
+            )
+            for index in range(30):
+                session.append("user" if index % 2 else "assistant", f"word{index} in {name} " * 20)
+            session.persist()
+        fork = store.load("long").fork(at=20, id="fork")
+        fork.append("user", "Something else")
+        fork.persist()
+        fork.detach()
+        store.stats()
+        assert len(store.search("Chamonix")) > 0
+    return place
+
+
+def _grown_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Sequence[rows.TurnRow]:
+        raise AssertionError("a whole session is read")
+
+    monkeypatch.setattr(keeper, "all_turns", refuse)
+
+
+def _answers(store: Repository) -> tuple[Any, ...]:
+    return (
+        [(each.id, each.first_prompt, each.turns, each.calls, each.input_tokens) for each in store.summaries()],
+        [(found.session_id, found.index) for found in store.search("chamonix")],
+        [(found.session_id, found.index) for found in store.search("word3 in long")],
+        list(store.stats()),
+    )
+
+
+@pytest.mark.parametrize("index", [0, 1, 2, 4, 7, 33])
+def test_one_turn_is_taken_out_of_the_index_and_nothing_else_is_read(
+    index: int, filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with trails.open(filled) as store:
+        with monkeypatch.context() as patched:
+            _grown_only(patched)
+            store.redact("long", index)
+            found = _answers(store)
+        report = store.verify()
+        assert report.ok, report.findings
+        store.workspace.index.rebuild()
+        assert _answers(store) == found
+
+
+def test_what_was_appended_before_the_redaction_comes_in_too(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with trails.open(filled) as store:
+        session = store.load("long")
+        session.append("user", "The newest, of Zermatt")
+        session.append("assistant", "Newer still, of Zermatt")
+        session.persist()
+        with monkeypatch.context() as patched:
+            _grown_only(patched)
+            store.redact("long", 36)
+            store.redact("long", 3)
+            assert [found.index for found in store.search("Zermatt")] == [35]
+        assert store.verify().ok
+
+
+def test_the_first_prompt_is_the_next_one_once_it_is_redacted(filled: Path) -> None:
+    with trails.open(filled) as store:
+        store.redact("long", 0)
+        assert {each.id: each.first_prompt for each in store.summaries()} == {
+            "long": "Second question of long",
+            "other": "First of other: plan a trip to the Alps",
+            "fork": "Second question of long",
+        }
+
+
+def test_no_three_characters_of_a_redacted_text_stay_in_the_file(place: Path) -> None:
+    rare = "\ua66e" * 3
+    held = rare[:2].encode()  # the file lists characters that begin alike by what differs
+    file = place / maintenance.INDEX / "texts.db"
+    with trails.open(place, create=True, durability="process") as store:
+        session = store.create(id="s")
+        for text in ("one", "two", "three"):
+            session.append("user", f"{text} of several turns")
+        session.append("user", f"Four {rare}")
+        session.persist()
+        assert len(store.search(rare)) == 1
+        assert held in file.read_bytes()
+        store.redact("s", 3)
+        assert held not in file.read_bytes()
+
+
+def test_many_redactions_have_a_session_read_anew() -> None:
+    line = "redact urn:trails:session:a {} " + "ab" * 32 + " " + "0" * 16
+    lines = [line.format(index) for index in range(1001)]
+    assert changes.of_lines(lines[:1000]) == {"a": "redacted"}
+    assert changes.of_lines(lines) == {"a": "anew"}
+    assert changes.redacted_turns(lines[:3]) == {"a": {0, 1, 2}}
