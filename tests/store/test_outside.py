@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 import trails
+from tests.support import greedy
+from tests.support.machines import Size
 from tests.support.places import ROOT
 from tests.support.sessions import say
 from trails import InvalidInput, QueryEnded, QueryTimeout, QueryTooLarge, Repository, TrailsError, workers
@@ -105,7 +107,7 @@ def test_rows_beyond_the_limit_are_never_made(asked: Any) -> None:
 
 
 def test_an_answer_that_is_too_large_to_be_held_is_told_so(memory: Repository) -> None:
-    with pytest.raises(QueryTooLarge, match=r"an answer of more than 64 MiB .*store\.rows"):
+    with pytest.raises(QueryTooLarge, match=r"an answer of more than 32 MiB .*store\.rows"):
         filled(memory).select(f"SELECT * {{ {CROSS} }}", timeout=30)
 
 
@@ -363,3 +365,20 @@ def test_lines_are_the_table_that_they_are_written_as(count: int) -> None:
         assert lines[index] == tsv.table(data)[index]
     with pytest.raises(IndexError):
         lines[count]
+
+
+# --- queries that take all they can get
+
+
+def test_hostile_queries_end_in_their_time_and_take_little_memory(tmp_path: Path, size: Size) -> None:
+    count, timeout = {"quick": (24, 0.3), "all": (60, 0.5), "long": (12_000, 2.0)}[size]
+    store = trails.open(tmp_path / "s", create=True, durability="process")
+    greedy.fill(store, 20, 50)
+    told = greedy.ask_all(store, 29, count, timeout)
+    begun = time.monotonic()
+    store.close()
+    assert time.monotonic() - begun < 1
+    assert told["longest"][0][0] < timeout + 1, told["longest"][0][1]
+    assert told["memory"] < 300
+    assert sum(told["outcomes"].values()) == count
+    assert told["outcomes"]["QueryTimeout"] + told["outcomes"]["QueryTooLarge"] > count / 4

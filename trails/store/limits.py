@@ -12,7 +12,7 @@ TIMEOUT: Final = 300.0
 """Seconds for a query from outside where nobody says how many."""
 MEMORY: Final = 128
 """MiB that a query with a limit may take, where nobody says how many."""
-ANSWER: Final = 64 << 20
+ANSWER: Final = 32 << 20
 """Bytes of an answer that is held whole, where memory is limited."""
 _MIB: Final = 1 << 20
 
@@ -65,7 +65,7 @@ class QueryLimits:
     def answer(self) -> int | None:
         """The bytes that an answer may have which is held whole; None where there is no limit."""
         size = self.bytes
-        return None if size is None else max(ANSWER, size // 2)
+        return None if size is None else max(ANSWER, size // 4)
 
 
 NO_LIMITS: Final = QueryLimits()

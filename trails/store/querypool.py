@@ -447,6 +447,8 @@ def result(answer: Answer) -> Result:
     if isinstance(answer.form, bool):
         return answer.form
     most, held = answer.limits.answer, bytearray()
+    if most is not None and answer.form is None:
+        most //= 4  # triples take many times their text
     for part in answer.parts():
         held += part
         if most is not None and len(held) > most:
