@@ -250,6 +250,10 @@ class Call(Value):
         return plain | {name: plain[name].isoformat() for name in ("started", "ended") if name in plain}
 
 
+CUT: Final = "failed-partial"
+"""The stop reason of a turn that broke off while it was written."""
+
+
 class ModelCall(Value):
     """The model call that generated a turn: model name, token usage as JSON text as reported, and why it stopped."""
 
@@ -377,6 +381,11 @@ class Facts(Value):
     withheld: str | None = None
     """The digest over all facts as they were, once a text was taken out of those that have no digest of their own."""
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the turn broke off while it was written."""
+        return self.model_call is not None and self.model_call.stop_reason == CUT
+
     def is_empty(self) -> bool:
         """Tell whether nothing was recorded: the case of a plain turn."""
         if self is NO_FACTS:
@@ -406,6 +415,11 @@ class Turn(Value):
     old_iri: str | None = None
     """The IRI of a turn from before digests existed, which cannot be told from its index and digest."""
 
+    def _told(self) -> Iterator[tuple[str, Any]]:
+        if self.is_cut:
+            yield "stop_reason", CUT
+        yield from super()._told()
+
     @property
     def content(self) -> Any:
         """The text, or the list of parts (a fresh copy each time: the stored turn cannot be changed through it)."""
@@ -418,7 +432,7 @@ class Turn(Value):
             f"-> {call.name} {'(redacted)' if call.arguments is None else call.arguments}" for call in self.tool_calls
         ]
         when = None if self.time is None else f"{self.time:%Y-%m-%d %H:%M:%S}"
-        heading = (self.index, self.author, self.model, when)
+        heading = (self.index, self.author, self.model, when, CUT if self.is_cut else None)
         return html.message(self.role, heading, "\n".join([*([said] if said else []), *calls]), faint=faint)
 
     @html.safe
@@ -439,6 +453,16 @@ class Turn(Value):
     def model(self) -> str | None:
         """The model that generated the turn, where one was recorded."""
         return self.facts.model_call.model if self.facts.model_call else None
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the model stopped, where that was recorded; `failed-partial` for a turn that broke off."""
+        return self.facts.model_call.stop_reason if self.facts.model_call else None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the turn broke off while it was written: its text is not whole."""
+        return self.facts.is_cut
 
     @property
     def usage(self) -> dict[str, Any]:

@@ -44,10 +44,18 @@ if TYPE_CHECKING:
     show_default=True,
     help="For people, or as a model's API wants it.",
 )
+@click.option("--leave-out-cut", is_flag=True, help="Leave turns out that broke off; else they are marked.")
 @as_of_option
 @json_option
 def show_context(
-    *, session: str, query: str | None, max_tokens: int | None, pinned: int, form: str, as_json: bool
+    *,
+    session: str,
+    query: str | None,
+    max_tokens: int | None,
+    pinned: int,
+    form: str,
+    leave_out_cut: bool,
+    as_json: bool,
 ) -> None:
     """Show what a model is shown of a session.
 
@@ -58,7 +66,13 @@ def show_context(
         refuse(f"--json and --format {form} exclude each other")
     asked = read_stdin() if query == "-" else query
     with open_store(reading=True) as store:
-        made = store.context(store.resolve(session), asked, max_tokens=max_tokens, pinned_count=pinned)
+        made = store.context(
+            store.resolve(session),
+            asked,
+            max_tokens=max_tokens,
+            pinned_count=pinned,
+            cut="leave out" if leave_out_cut else "mark",
+        )
     if form == "openai":
         print_json(made.openai())
     elif form == "anthropic":

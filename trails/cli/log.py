@@ -341,10 +341,12 @@ def _plain(listing: _Listing, line: Line, turns: Mapping[tuple[str, int], Turn])
 
 def _first_line(turn: Turn) -> str:
     from trails import parts
+    from trails.model import CUT
 
     if turn.redacted:
         return "(redacted)"
-    return next((line for line in parts.plain_text(turn.content).splitlines() if line.strip()), "").strip()
+    first = next((line for line in parts.plain_text(turn.content).splitlines() if line.strip()), "").strip()
+    return f"[{CUT}] {first}" if turn.is_cut else first
 
 
 def _line(listing: _Listing, line: Line, turns: Mapping[tuple[str, int], Turn], *, graph: bool, width: int) -> Text:

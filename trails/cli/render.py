@@ -24,6 +24,7 @@ from rich.tree import Tree
 from trails import parts
 from trails.cli.terminal import clean, count, one_line, shorten
 from trails.integrity import digests
+from trails.model import CUT
 from trails.progress import DRAWN, moving
 
 if TYPE_CHECKING:
@@ -202,6 +203,8 @@ def _turn_line(session_id: str, turn: Turn) -> Text:
     line = Text.assemble((f"{turn.index:>3}  ", "bold"), (clean(turn.role), f"bold {style}"))
     facts = [turn.author, turn.model, None if turn.time is None else moment(turn.time, seconds=True)]
     line.append("  ").append(" · ".join(clean(fact) for fact in facts if fact), style="dim")
+    if turn.is_cut:
+        line.append(f"  {CUT}", style="red")
     if turn.derived_from:
         line.append(f"  outcome of {clean(turn.derived_from.session_id)}", style="magenta")
     if turn.session_id != session_id:

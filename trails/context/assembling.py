@@ -16,7 +16,7 @@ from trails.context import api_shapes
 from trails.context.fitting import Fit, answered_ids, is_assistant, newest_that_fit, opening_end
 from trails.context.messages import Message, cost, messages_of
 from trails.context.pairing import Repair, missing_answer, prepared, repair, told_alone
-from trails.context.shown import ShownTurn, Spoken
+from trails.context.shown import ShownTurn, Spoken, WithoutCut
 from trails.context.tokens import MESSAGE_TOKENS, Counter, counted, estimate
 from trails.context.window import Window
 from trails.legible import count
@@ -120,18 +120,32 @@ class Context(Tabular):
     @cached_property
     def repair(self) -> Repair:
         """The messages after the system prompt with each tool call answered, and what had to be done for that."""
-        messages = [message for part in self.parts for message in part.messages]
+        messages, _ = self._told
         if not any(message.calls or message.role == "tool" for message in messages):
             return Repair(tuple(messages), tuple(messages))
-        if not self.dropped and self.summary is None:
-            messages = told_alone(messages)
         return repair(prepared(messages))
+
+    @cached_property
+    def _told(self) -> tuple[list[Message], int]:
+        """What is said, and what it takes more to say of answers to calls that nobody made: they are shown where it fits."""
+        messages = [message for part in self.parts for message in part.messages]
+        if self.dropped or self.summary is not None:  # the calls may stand among what is left out
+            return messages, 0
+        told = told_alone(messages)
+        pairs = [(new, old) for new, old in zip(told, messages, strict=True) if new is not old]
+        more = sum(new.tokens(self.counter) - old.tokens(self.counter) for new, old in pairs)
+        fits = not pairs or self.max_tokens is None or self._said_tokens + more <= self.max_tokens
+        return (told, more) if fits else (messages, 0)
 
     # --- what it costs
 
     @cached_property
     def tokens(self) -> int:
         """How many tokens it takes at most, by the counter; what a provider adds for tools is not in it."""
+        return self._said_tokens + self._told[1]
+
+    @cached_property
+    def _said_tokens(self) -> int:
         made_up = _MadeUp(self.counter)
         turns = (part.turn for part in reversed(self.parts) if part.turn is not None)
         return sum(part.tokens(self.counter) for part in self.parts) + sum(map(made_up.cost, turns))
@@ -309,6 +323,8 @@ class Fixed(NamedTuple):
 def within(window: Window, turns: Sequence[Spoken], fixed: Fixed, *, starts_at: int | None = None) -> Context:
     """Return what a model is shown in a window; see `assemble`."""
     system, brief, background, summary, query = fixed
+    if window.cut == "leave out":
+        turns = WithoutCut(turns)
     counter = window.counter
     head = list(_head(system, brief, background, summary))
     tail = [] if query is None else [Part("query", _as_turn(query))]

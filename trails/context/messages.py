@@ -20,6 +20,8 @@ from trails.replies import API
 
 Role = Literal["system", "user", "assistant", "tool"]
 
+CUT_MARK: Final = "[cut off here: the turn broke off while it was written]"
+"""What a model is shown behind the text of a turn that broke off."""
 REDACTED: Final = "[redacted]"
 """What stands for content that was taken out."""
 HEADINGS: Final = {
@@ -153,12 +155,21 @@ def messages_of(turn: Spoken) -> list[Message]:
     >>> [(m.role, m.text) for m in messages_of(ShownTurn(4, "summary", "A trip was planned."))]
     [('user', 'Summary of the conversation before this point:\\n\\nA trip was planned.')]
     """
-    facts = turn.facts
     if _is_plain(turn):  # nearly all turns
         role = _ROLES.get(turn.role, "user")
         return [Message(role, (turn.text,), turn_index=turn.index, is_text=True)] if turn.text else []
     if turn.role in UNSHOWN:
         return []
+    messages = _messages_of(turn)
+    if messages and turn.facts.is_cut:
+        last = messages[-1]
+        text = "\n".join(filter(None, [*map(text_of, last.pieces), CUT_MARK])) if last.is_text else None
+        messages[-1] = last._replace(pieces=(*last.pieces, CUT_MARK) if text is None else (text,))
+    return messages
+
+
+def _messages_of(turn: Spoken) -> list[Message]:
+    facts = turn.facts
     if turn.redacted:
         calls = [call for call in facts.tool_calls if call.id]
         answers = [

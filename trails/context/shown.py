@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, overload
 
 from trails.model import NO_FACTS, Facts
 
@@ -40,6 +41,29 @@ class Spoken(Protocol):
     def facts(self) -> Facts:
         """Its tool calls and results, and what else is recorded."""
         ...
+
+
+class WithoutCut(Sequence[Spoken]):
+    """A transcript in which no model is shown the turns that broke off; the others are read only when they are asked for."""
+
+    def __init__(self, turns: Sequence[Spoken]) -> None:
+        self._turns = turns
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    @overload
+    def __getitem__(self, at: int) -> Spoken: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Spoken]: ...
+    def __getitem__(self, at: int | slice) -> Spoken | Sequence[Spoken]:
+        if isinstance(at, slice):
+            return [_unless_cut(turn) for turn in self._turns[at]]
+        return _unless_cut(self._turns[at])
+
+
+def _unless_cut(turn: Spoken) -> Spoken:
+    return ShownTurn(turn.index, "event", "") if turn.facts.is_cut else turn
 
 
 class ShownTurn(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic
+from typing import Generic, Literal
 
 from trails import validate
 from trails.context.fitting import Turnlike, continues, newest_that_fit, opening_end, unit_end
@@ -25,20 +25,31 @@ class Window:
     """None for no limit."""
     pinned_count: int = 1
     counter: Counter = estimate
+    cut: Literal["mark", "leave out"] = "mark"
+    """Whether turns that broke off are shown with a mark, or not at all."""
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None and validate.index(self.max_tokens, "max_tokens") < 1:
             raise InvalidInput("max_tokens must be 1 or more, not 0")
         validate.index(self.pinned_count, "pinned_count")
+        if self.cut not in ("mark", "leave out"):
+            raise InvalidInput(f"cut is 'mark' or 'leave out', not {self.cut!r:.80}")
         if not callable(self.counter):
             raise InvalidInput(f"counter is a function from a text to its number of tokens, not {self.counter!r:.80}")
 
-    def but(self, max_tokens: int | None, pinned_count: int | None, counter: Counter | None) -> Window:
+    def but(
+        self,
+        max_tokens: int | None,
+        pinned_count: int | None,
+        counter: Counter | None,
+        cut: Literal["mark", "leave out"] = "mark",
+    ) -> Window:
         """Return it with what is given in place of its own."""
         return Window(
             self.max_tokens if max_tokens is None else max_tokens,
             self.pinned_count if pinned_count is None else pinned_count,
             counter or self.counter,
+            cut,
         )
 
 

@@ -11,7 +11,7 @@ from trails.diff.structures import Edit
 from trails.diff.values import CallChange, Detail, End, Kind
 from trails.diff.words import Span
 from trails.legible import count, one_line
-from trails.model import Turn
+from trails.model import CUT, Turn
 
 CONTEXT: Final = 3
 """How many lines of a patch stand before and after a difference, and equal turns elsewhere, as in git."""
@@ -68,7 +68,7 @@ def readable(turn: Turn) -> str:
         for call in turn.tool_calls
         if call.id not in inside
     )
-    return "\n".join(filter(None, (parts.plain_text(content), *calls)))
+    return "\n".join(filter(None, (parts.plain_text(content), *calls, f"[{CUT}]" if turn.is_cut else "")))
 
 
 def _changes(entry: Aligned) -> Iterator[Block]:
@@ -77,6 +77,9 @@ def _changes(entry: Aligned) -> Iterator[Block]:
         yield Block("redacted, so not compared", _sides(*(_state(turn) for turn in (entry.left, entry.right))))
     if detail.text or not (detail.parts or detail.withheld):
         yield from _text_block(entry, detail.text)
+    sides = [CUT if turn is not None and turn.is_cut else "" for turn in (entry.left, entry.right)]
+    if any(sides):
+        yield Block("broke off", _sides(*sides))
     for edit in detail.parts:
         yield Block(edit.path, _edit_spans(edit))
     for call in detail.calls:

@@ -10,7 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from pyoxigraph import QuerySolution
 
@@ -22,7 +22,7 @@ from trails.context.window import Window
 from trails.decoding import decodes
 from trails.errors import IndexGap, IntegrityError
 from trails.lineage import Segment
-from trails.model import NO_FACTS, Compaction, Facts, SessionRecord, ToolCall, ToolResult, Turn
+from trails.model import CUT, NO_FACTS, Compaction, Facts, ModelCall, SessionRecord, ToolCall, ToolResult, Turn
 from trails.parts import calls_in, results_in
 from trails.plumbing.reader import Reader
 from trails.plumbing.transcript import LazyTurns, SummaryMark, latest_summary, stored_length, summaries
@@ -35,6 +35,7 @@ _REDACTED: Final = vocab.REDACTED.value
 _NO_CALLERS: Final = frozenset({"user", "human", "tool", "system", "developer", "summary"})
 _NO_ANSWERERS: Final = frozenset({"assistant", "model", "ai", "system", "developer", "summary"})
 _RAN: Final = "bash"
+_CUT: Final = ModelCall(stop_reason=CUT)
 _LONG: Final = 3
 """A session's columns are scanned whole unless more than this many times as much of it comes before what is read."""
 
@@ -63,10 +64,14 @@ def _start(index: int, kept: int | None) -> int:
 
 
 def window_of(
-    tree: Worktree, max_tokens: int | None = None, pinned_count: int | None = None, counter: Counter | None = None
+    tree: Worktree,
+    max_tokens: int | None = None,
+    pinned_count: int | None = None,
+    counter: Counter | None = None,
+    cut: Literal["mark", "leave out"] = "mark",
 ) -> Window:
     """Return what of a session is shown: as its window has it, but for what is given."""
-    return (Window() if tree.window is None else tree.window.limits).but(max_tokens, pinned_count, counter)
+    return (Window() if tree.window is None else tree.window.limits).but(max_tokens, pinned_count, counter, cut)
 
 
 def of_worktree(
@@ -179,6 +184,8 @@ def _run(reader: Reader, run: Segment) -> list[ShownTurn]:
         facts = (
             {} if not kinds else _facts(reader, session_id, rows, kinds) if far_on else _all_facts(reader, session_id)
         )
+        broken_off = {iris.turn_index(row[0].value) for row in reader.select("context_cut", session=session_id)}
+        facts |= {index: facts.get(index, NO_FACTS).model_copy(update={"model_call": _CUT}) for index in broken_off}
         entries = [_entry(row, facts) for row in rows]
     except (ValueError, AttributeError) as error:
         raise IntegrityError(
@@ -211,7 +218,7 @@ def _with_parts(facts: Facts, content: list[Any]) -> Facts:
     calls, results = facts.tool_calls or calls_in(content), facts.tool_results or results_in(content)
     if (calls, results) == (facts.tool_calls, facts.tool_results):
         return facts
-    return Facts(tool_calls=calls, tool_results=results, meta_json=facts.meta_json)
+    return facts.model_copy(update={"tool_calls": calls, "tool_results": results})
 
 
 @decodes

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 from uuid import uuid4
 
 from pyoxigraph import Triple
@@ -653,6 +653,7 @@ class Repository(Handle, public=True):
         brief: str | None = None,
         background: str | None = None,
         counter: Counter | None = None,
+        cut: Literal["mark", "leave out"] = "mark",
     ) -> Context:
         """Return what a model is shown of a stored session, as `Session.context` does, reading only what is shown.
 
@@ -668,7 +669,7 @@ class Repository(Handle, public=True):
         from trails.context import Window, estimate  # noqa: PLC0415 - only those who ask for a context need it
         from trails.session import assembly  # noqa: PLC0415
 
-        window = Window(max_tokens, pinned_count, counter or estimate)
+        window = Window(max_tokens, pinned_count, counter or estimate, cut)
         chain = names.lineage(self.workspace, session)
         return assembly.of_stored(self.reader, chain, window, query=query, brief=brief, background=background)
 

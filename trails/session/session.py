@@ -6,7 +6,7 @@ import time as clocks
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast, overload
 from uuid import uuid4
 
 from trails import html, lineage, replies, validate
@@ -733,6 +733,7 @@ class Session(Handle, Tabular, public=True):
         brief: str | None = None,
         background: str | None = None,
         counter: Counter | None = None,
+        cut: Literal["mark", "leave out"] = "mark",
     ) -> Context:
         """Return what a model is shown of the session: system prompt, latest summary, the turns since, and the query.
 
@@ -742,7 +743,8 @@ class Session(Handle, Tabular, public=True):
         tool call always together with its answers; what is left out, and why it may still be too much, stands in the
         context. A session that another one spawned, and a fork of it, is shown its task and what it was told beside it
         as they are stored, after the system prompt; `brief` and `background` are shown in their place.
-        `counter` counts the tokens of a text; the default estimates.
+        `counter` counts the tokens of a text; the default estimates. `cut` says whether a turn that broke off (`is_cut`) is
+        shown with a mark behind its text ("mark") or not at all ("leave out").
 
         `openai()` and `anthropic()` give the messages in those APIs' shapes, with every tool call answered once, right
         after it. Nothing that is stored changes by that.
@@ -756,7 +758,7 @@ class Session(Handle, Tabular, public=True):
         """
         from trails.session import assembly  # noqa: PLC0415 - only those who ask for a context need it
 
-        window = assembly.window_of(self.worktree, max_tokens, pinned_count, counter)
+        window = assembly.window_of(self.worktree, max_tokens, pinned_count, counter, cut)
         return assembly.of_worktree(self.worktree, window, query=query, brief=brief, background=background)
 
     def compact(

@@ -24,7 +24,7 @@ from trails import replies, roles, validate, vocab
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.handles import Handle
 from trails.integrity import digests
-from trails.model import ToolCall, Turn
+from trails.model import CUT, ToolCall, Turn
 from trails.plumbing import draft, screening
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from trails.plumbing.screening import Screening
     from trails.replies import Dumped
 
-FAILED: Final = "failed-partial"
-"""The stop reason of a turn that broke off."""
 FOLDER: Final = "streams"
 """Where in a store's folder the texts stand that are not turns yet."""
 
@@ -186,7 +184,7 @@ def _broken(role: str, text: str, options: Mapping[str, Any], why: str) -> draft
     """Return what came of a turn until it broke off; why stands in its metadata, under `failed`."""
     kept: dict[str, Any] = {name: options.get(name) for name in ("author", "model", "time")}
     meta = {**(options.get("meta") or {}), "failed": why}
-    return draft.make(role, text, stop_reason=FAILED, meta=meta, **kept)
+    return draft.make(role, text, stop_reason=CUT, meta=meta, **kept)
 
 
 # --- what a killed process left

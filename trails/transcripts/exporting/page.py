@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, Final
 
 from trails import iris, parts
 from trails.legible import clean, count, one_line, shorten
-from trails.model import Note, SessionRecord, Tag, Turn
+from trails.model import CUT, Note, SessionRecord, Tag, Turn
 from trails.plumbing import scores
 from trails.records.scores import Score
 from trails.transcripts.exporting.family import Family, Member
@@ -355,7 +355,7 @@ class _Page:
         notes = "".join(_note(note) for note in self.notes.get(turn.digest, ()))
         scored = "".join(map(_score, scores.newest(self.scores.get(turn.digest, ()))))
         beside = "".join(map(_tag, tags)) + scored + notes
-        body = "".join(self._body(turn))
+        body = "".join(self._body(turn)) + (_block(CUT, "f") if turn.is_cut else "")
         return f"<li\nid={anchor}{named}>{head}{body}{beside}"  # a line a turn, at no cost
 
     def _body(self, turn: Turn) -> Iterator[str]:

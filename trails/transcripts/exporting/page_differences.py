@@ -11,7 +11,7 @@ from trails.diff.align import align
 from trails.diff.result import Entry
 from trails.diff.words import spans
 from trails.legible import clean, count, shorten
-from trails.model import Turn
+from trails.model import CUT, Turn
 
 _MOST_COMPARED: Final = 40
 """Turns of each side that are aligned; what comes later stands on the page, and is counted."""
@@ -71,7 +71,8 @@ def _said(turn: Turn) -> str:
     if turn.redacted:
         return "(redacted)"
     calls = (f"→ {call.name} {call.arguments or '(redacted)'}" for call in turn.tool_calls)
-    return " ".join(" ".join([parts.plain_text(turn.content), *calls]).split())
+    end = f"[{CUT}]" if turn.is_cut else ""
+    return " ".join(" ".join([parts.plain_text(turn.content), *calls, end]).split())
 
 
 def _safe(text: str) -> str:
