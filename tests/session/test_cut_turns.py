@@ -21,7 +21,8 @@ def broken(store: Repository, *, summary: bool = False) -> None:
     session = store.create(id="plan")
     session.append("user", "Where to?")
     if summary:
-        session.append("assistant", "An answer")
+        for number in range(60):  # so many that only what is shown is read, by its index
+            session.append("assistant", f"answer {number}", model="m-1")
         session.compact(lambda _: "A summary", keep_turns=1)
     with contextlib.suppress(ZeroDivisionError), session.streaming("assistant", model="m-1") as turn:
         turn.write("By tr")
