@@ -79,16 +79,16 @@ def _object(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _of_attributes(value: Any) -> Any:
+def of_attributes(value: Any) -> Any:
     """Return an object that has its fields as attributes as plain data, with those that it holds; any other as it is."""
     if isinstance(value, list | tuple):
-        return [_of_attributes(each) for each in value]
+        return [of_attributes(each) for each in value]
     if isinstance(value, Mapping):
-        return {key: _of_attributes(each) for key, each in value.items()}
+        return {key: of_attributes(each) for key, each in value.items()}
     held = getattr(value, "__dict__", None)
     if not isinstance(held, dict) or isinstance(value, type) or callable(value):
         return plain(value)
-    return {key: _of_attributes(each) for key, each in held.items() if key[:1] != "_"}
+    return {key: of_attributes(each) for key, each in held.items() if key[:1] != "_"}
 
 
 def _not_too_deep(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -147,9 +147,9 @@ def _fields(message: object) -> Mapping[str, Any]:
         return value
     if isinstance(getattr(value, "role", None), str) or isinstance(getattr(value, "content", None), str | list):
         names = ("role", "type", "content", "tool_calls", "tool_call_id", "name")
-        held = _of_attributes(value)
+        held = of_attributes(value)
         told = held if isinstance(held, dict) else {}
-        return {name: each for name in names if (each := _of_attributes(getattr(value, name, None))) is not None} | told
+        return {name: each for name in names if (each := of_attributes(getattr(value, name, None))) is not None} | told
     hint = ": a list of them goes to extend()" if isinstance(value, list) else ""
     raise InvalidInput(
         f"a message must be a mapping, an object of an SDK, or one with the attributes role and content, not "

@@ -328,13 +328,21 @@ def _outcome(advance: Callable[[], Callable[[], Any]]) -> Callable[[], Any] | _D
 
 
 class AsyncStreaming:
-    """A turn in the making, in an event loop: `write` is not awaited, and costs microseconds."""
+    """A turn in the making, in an event loop. In an `async with` block, `write` is not awaited, and costs microseconds."""
 
     def __init__(self, session: AsyncSession, sync: Streaming) -> None:
         """Not for callers: `AsyncSession.streaming` makes it."""
         self._session = session
         self.sync = sync
         """The turn that is written: its `usage` and the like are assigned there too."""
+
+    async def write(self, chunk: object) -> None:
+        """Add what a stream gave, as `Streaming.write` does, without an `async with` block."""
+        await self._session.call(lambda: self.sync.write(chunk))
+
+    async def finish(self, reply: object = None, **options: Any) -> Turn | None:
+        """Store the turn, as `Streaming.finish` does, without an `async with` block."""
+        return await self._session.call(lambda: self.sync.finish(reply, **options))
 
     async def __aenter__(self) -> Streaming:
         return await self._session.call(self.sync.__enter__)

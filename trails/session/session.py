@@ -384,6 +384,8 @@ class Session(Handle, Tabular, public=True):
     ) -> Streaming:
         """Return a turn to write piece by piece in a `with` block, which stores it as one turn where the block ends.
 
+        `write` takes texts, or the chunks of a model's SDK. Without a block, `finish()` stores the turn.
+
         Pending turns are persisted first. Until it ends, a store on disk keeps what is written in a file beside its engine:
         where the process is killed, the next to open the store finds it as a turn with the stop reason `failed-partial`.
         (Where its secrets are looked for, with `scan`, that is done at the end, and there is no such file.)

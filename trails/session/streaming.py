@@ -1,6 +1,6 @@
 """A turn that is written as it comes: kept on disk meanwhile, so that a killed process loses none of it.
 
-While it lasts, its text stands in a file of its own in the store's folder, one line a chunk, and nowhere in the graph: no
+While it lasts, what was written stands in a file of its own in the store's folder, one line a chunk, and nowhere in the graph: no
 query, verification or export sees it. Where it ends, the turn is stored in one commit and the file goes. Opening a store
 makes what a killed process left a turn, before anything else can be asked of it, so redaction and deletion reach it there.
 A store in memory has no such file.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -21,13 +22,15 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from pyoxigraph import Literal
 
 from trails import replies, roles, validate, vocab
-from trails.errors import InvalidInput, StoreFailed, TrailsError
+from trails.calls import calling_line
+from trails.errors import InvalidInput, PendingTurnsWarning, StoreFailed, TrailsError
 from trails.handles import Handle
 from trails.integrity import digests
-from trails.model import CUT, ToolCall, Turn
+from trails.model import CUT, Call, ToolCall, ToolResult, Turn
 from trails.plumbing import draft, screening
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
+from trails.session import chunks
 
 if TYPE_CHECKING:
     from trails.plumbing.screening import Screening
@@ -46,8 +49,11 @@ class Streaming(Handle):
         tree.workspace.check_open(tree.id)
         draft.make(role, "checked", **self._options)  # what cannot be kept is refused before a model is asked
         self._scan = screening.checked(scan) or tree.workspace.scan
-        self._final: replies.Given | None = None
-        self._chunks: list[str] = []
+        self._final: object = None
+        self._said: dict[str, Any] = {}
+        self._chunks = chunks.Chunks()
+        self._begun = self._in_block = self._ended = False
+        self._made_at = calling_line()
         self._file: int | None = None
         self._path: Path | None = None
         self._salt = digests.new_salt()
@@ -65,42 +71,79 @@ class Streaming(Handle):
 
     @property
     def text(self) -> str:
-        """What was written so far."""
-        return "".join(self._chunks)
+        """The text that was written so far."""
+        return self._chunks.text
 
     def __repr__(self) -> str:
         return f"<Streaming to {self._tree.id!r}: {len(self.text)} characters>"
 
-    def write(self, chunk: str | None) -> None:
-        """Add a piece of text, as a stream gives it; None and an empty one add nothing. A few microseconds, without a commit.
+    def write(self, chunk: object) -> None:
+        """Add what a stream gave: a piece of text, or a chunk of a model's SDK. None and an empty text add nothing.
 
-        Raises `InvalidInput` for what is no text, and once the block has ended.
+        Chunks are those of OpenAI's chat completions and responses, of Anthropic's messages, LangChain's message chunks and
+        Vercel's text streams, as objects or as plain data: of them the turn gets text, tool calls, usage, model and stop reason
+        as `append_message` would of the whole reply. A few microseconds for a text, some tens for a chunk, without a commit.
+
+        Raises `InvalidInput` for anything else, for chunks of two kinds, and once the turn has ended.
         """
-        if chunk is None or chunk == "":
+        given = chunks.plain(chunk)
+        if given is None:
             return
-        if not isinstance(chunk, str):
-            raise InvalidInput(
-                f"a stream is written as text, not {type(chunk).__name__}: give the text of the chunk, such as "
-                "chunk.choices[0].delta.content"
-            )
-        if self.turn is not None:
+        if self._ended:
             raise InvalidInput(f"the turn of session {self._tree.id!r} is complete, and takes no more text")
-        validate.text(chunk, "a chunk")
-        self._chunks.append(chunk)
+        validate.text(given if isinstance(given, str) else json.dumps(given, ensure_ascii=False), "a chunk")
+        self._begin()
+        self._chunks.add(given)
         if self._file is not None:
-            os.write(self._file, _line(chunk))
+            os.write(self._file, _line(given))
 
-    def finish(self, reply: object) -> None:
-        """Take the whole reply, as an SDK gives it where its stream ends, in the place of the text that was written.
+    def finish(
+        self,
+        reply: object = None,
+        *,
+        author: str | None = None,
+        time: datetime | None = None,
+        model: str | None = None,
+        usage: Mapping[str, Any] | Dumped | None = None,
+        stop_reason: str | None = None,
+        tool_calls: Iterable[ToolCall | Mapping[str, Any] | Dumped] | None = (),
+        tool_call_id: str | None = None,
+        is_error: bool = False,
+        tool_results: Iterable[ToolResult | Mapping[str, Any]] = (),
+        call: Call | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Turn | None:
+        """Say how the turn ends: its whole reply, and what `append` takes. Without a `with` block, store it and return it.
 
-        `reply` is what `append_message` takes. Raises `InvalidInput` for anything else: the text stays then.
+        `reply` is what `append_message` takes, or a text or a list of parts; it stands in the place of what was written. None
+        keeps that. In a `with` block the turn is stored where the block ends, and None is returned.
+
+        Raises `InvalidInput` for anything else: what was written stays then.
         """
-        given = replies.read(reply)
-        if given.role != self._role:
-            raise InvalidInput(f"the reply is one of role {given.role!r}, not {self._role!r}")
-        self._final = given
+        if self._ended:
+            raise InvalidInput(f"the turn of session {self._tree.id!r} is complete; begin another one with streaming()")
+        said = {"author": author, "time": time, "model": model, "usage": usage, "stop_reason": stop_reason}
+        said |= {"tool_calls": tool_calls, "tool_call_id": tool_call_id, "is_error": is_error or None}
+        said |= {"tool_results": tool_results, "call": call, "meta": meta}
+        if reply is not None and not isinstance(reply, str | list):
+            reply = replies.read(reply)
+            if reply.role != self._role:
+                raise InvalidInput(f"the reply is one of role {reply.role!r}, not {self._role!r}")
+        self._final, self._said = reply, {name: value for name, value in said.items() if value not in (None, ())}
+        if self._in_block:
+            return None
+        self._begin()
+        self._end(None)
+        return self.turn
 
     def __enter__(self) -> Self:
+        self._begin()
+        self._in_block = True
+        return self
+
+    def _begin(self) -> None:
+        if self._begun:
+            return
         tree = self._tree
         tree.persist()  # what it answers is stored before it is
         if tree.workspace.store.folder is not None and self._scan in (None, "off"):  # a secret would stand in the file
@@ -108,7 +151,8 @@ class Streaming(Handle):
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
             self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
             os.write(self._file, _line(self._header(tree)))
-        return self
+        self._begun = True
+        tree.workspace.holders.add(self)
 
     def _header(self, tree: Worktree) -> dict[str, Any]:
         kept = {name: self._options.get(name) for name in ("author", "model", "meta")}
@@ -119,12 +163,15 @@ class Streaming(Handle):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Store the turn: whole, or as one that broke off where the block raises; its error goes on."""
-        gone = True
+        self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        gone, self._ended = True, True
         try:
             if error is None:
                 self._complete()
-            elif self.text:
-                self._keep(_broken(self._role, self.text, self._options, type(error).__name__))
+            elif self._chunks.has_any:
+                self._keep(_broken(self._role, self._chunks, self._options, type(error).__name__))
         except StoreFailed as failure:
             gone = False  # the next to open the store finds it
             self._tell(error, failure)
@@ -132,6 +179,26 @@ class Streaming(Handle):
             self._tell(error, failure)
         finally:
             self._drop(gone=gone)
+
+    def warn_if_pending(self) -> None:
+        """Warn of a turn that was begun and never ended, once."""
+        if not self._begun or self._ended or self._tree.workspace.is_forked:
+            return
+        self._ended = True
+        kept = self._file is not None and self._chunks.has_any
+        self._drop(gone=not kept)
+        what = "whoever opens the store next finds it as one that broke off" if kept else "it is not stored"
+        warnings.warn_explicit(
+            f"a turn of {len(self.text)} characters that was streamed to session {self._tree.id!r} was never ended: {what}; "
+            "use `with session.streaming(...)`, or call finish()",
+            PendingTurnsWarning,
+            *self._made_at,
+        )
+
+    def __del__(self) -> None:
+        """Warn of a turn that nobody can end any more."""
+        if getattr(self, "_begun", False) and not self._ended and sys is not None and not sys.is_finalizing():
+            self.warn_if_pending()
 
     def _complete(self) -> None:
         named = {
@@ -143,17 +210,22 @@ class Streaming(Handle):
         try:
             made = self._whole(named)
         except TrailsError:  # what was said of it cannot be kept, its text can
-            if self.text:
-                self._keep(_broken(self._role, self.text, self._options, "InvalidInput"))
+            if self._chunks.has_any:
+                self._keep(_broken(self._role, self._chunks, self._options, "InvalidInput"))
             raise
         self._keep(made)
 
     def _whole(self, named: dict[str, Any]) -> draft.Draft:
-        _, later = replies.taken(self._role, self.text, named | {"tool_call_id": None})
-        given, said = self._final, replies.merged(self._options, later)
-        if given is None:
-            return draft.checked(self._tree.id, self._role, self.text, said)
-        return draft.checked(self._tree.id, self._role, given.content, replies.merged(given.options, said))
+        said = replies.merged(replies.merged(self._options, named), self._said)
+        given = self._final if isinstance(self._final, replies.Given) else self._chunks.whole()
+        content: Any = (
+            self._final if isinstance(self._final, str | list) else self.text if given is None else given.content
+        )
+        options = {"usage": None, "tool_calls": (), "tool_call_id": None, **said}
+        content, options = replies.taken(self._role, content, options)
+        return draft.checked(
+            self._tree.id, self._role, content, options if given is None else replies.merged(given.options, options)
+        )
 
     def _keep(self, made: draft.Draft) -> None:
         self.turn = self._tree.append(made._replace(salt=self._salt), self._scan)
@@ -180,11 +252,18 @@ def _place(workspace: Workspace) -> Path:
     return Path(workspace.store.location) / FOLDER
 
 
-def _broken(role: str, text: str, options: Mapping[str, Any], why: str) -> draft.Draft:
+def _broken(role: str, came: chunks.Chunks, options: Mapping[str, Any], why: str) -> draft.Draft:
     """Return what came of a turn until it broke off; why stands in its metadata, under `failed`."""
-    kept: dict[str, Any] = {name: options.get(name) for name in ("author", "model", "time")}
-    meta = {**(options.get("meta") or {}), "failed": why}
-    return draft.make(role, text, stop_reason=CUT, meta=meta, **kept)
+    kept: dict[str, Any] = {name: options.get(name) for name in ("author", "model", "time", "meta")}
+    cut = came.cut() or replies.Given(role, came.text, {})
+    said = replies.merged(cut.options, kept)
+    said |= {"stop_reason": CUT, "meta": {**(said.get("meta") or {}), "failed": why}}
+    try:
+        return draft.make(role, cut.content, **said)
+    except TrailsError:  # what was said of it cannot be kept, its text can
+        return draft.make(
+            role, came.text, **kept | {"stop_reason": CUT, "meta": {**(kept["meta"] or {}), "failed": why}}
+        )
 
 
 # --- what a killed process left
@@ -203,9 +282,11 @@ def recover(workspace: Workspace) -> None:
 
 
 def _recover(workspace: Workspace, path: Path) -> None:
-    header, *chunks = _lines(path.read_bytes()) or [None]
-    text = "".join(chunk for chunk in chunks if isinstance(chunk, str))
-    if not isinstance(header, dict) or not text:
+    header, *written = _lines(path.read_bytes()) or [None]
+    came = chunks.Chunks()
+    for chunk in written:
+        came.add(chunk)
+    if not isinstance(header, dict) or not came.has_any:
         return
     session_id, salt = str(header["session"]), str(header["salt"])
     if session_id not in workspace.reader.records([session_id]):  # deleted: so is what was said to it
@@ -219,7 +300,7 @@ def _recover(workspace: Workspace, path: Path) -> None:
     if index != len(tree.turns) or tree.head != header["head"]:  # others went on meanwhile
         tree = tree.child(index, turns=tree.turns[:index])
     options = {**header["options"], "time": datetime.fromisoformat(header["time"])}
-    tree.append(_broken(header["role"], text, options, "the process ended")._replace(salt=salt))
+    tree.append(_broken(header["role"], came, options, "the process ended")._replace(salt=salt))
     tree.persist()
 
 
