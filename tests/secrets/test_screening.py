@@ -17,7 +17,7 @@ _KEY = MADE["github-token"](3)
 _MARK = "[redacted: github-token]"
 _WORD = "n7!kPz#2q\\Lw"  # which JSON writes otherwise than it is
 
-PLACES: dict[str, tuple[str, dict[str, Any], str]] = {
+PLACES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "text": (f"Push with {_KEY}.", {}, "content"),
     "a part": ([{"type": "text", "text": f"Push with {_KEY}."}], {}, "content"),
     "a call's input": (

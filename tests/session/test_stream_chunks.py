@@ -66,7 +66,7 @@ CLAUDE = [
     {"type": "message_delta", "delta": {"stop_reason": "tool_use", "stop_sequence": None}, "usage": {"output_tokens": 25}},
     {"type": "message_stop"},
 ]  # fmt: skip
-ITEMS = [
+ITEMS: list[dict[str, Any]] = [
     {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Snow?"}]},
     {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
      "content": [{"type": "output_text", "text": "Let me look.", "annotations": []}]},

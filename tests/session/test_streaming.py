@@ -187,7 +187,7 @@ def test_what_is_no_text_is_refused(memory: Repository) -> None:
     with memory.session("chat") as chat, chat.streaming("assistant") as turn:
         turn.write("Said")
         with pytest.raises(InvalidInput, match="give the text of the chunk"):
-            turn.write({"delta": "a"})  # type: ignore[arg-type]
+            turn.write({"delta": "a"})
     with pytest.raises(InvalidInput, match="is complete"):
         turn.write("more")
     with pytest.raises(InvalidInput, match="meta"):

@@ -60,9 +60,7 @@ _STEPS: Final = (
         "It is all RDF. Who and what influenced the fork's answer?",
         ("query", "influences", "-p", f"session={_WHAT_IF}", "-p", "index=5"),
     ),
-    _Step(
-        "What did all of it cost? (`trails queries` lists what else can be asked.)", ("query", "token-usage-by-model")
-    ),
+    _Step("What did all of it cost? (`trails queries` lists what else can be asked.)", ("cost",)),
     _Step("And nothing was altered since it was written.", ("verify",)),
     _Step("What else there is stands in a guide, a page a task.", ("guide",)),
 )

@@ -35,7 +35,7 @@ def stored_end(reader: Reader, chain: Sequence[Owner]) -> tuple[int, Block | Non
 
     def count() -> int:
         if newest is not None and not reader.goes_on(record.id, newest.end):
-            return newest.end
+            return int(newest.end)
         rows = reader.select("last_index", session=record.id, start=record.starts_at, end=_OPEN_END)
         return int(rows[0][0].value) + 1 if rows else record.starts_at
 

@@ -8,7 +8,7 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
@@ -186,9 +186,9 @@ class Workspace(Handle):
             self.index.close()
             self.store.close()
 
-    def __del__(self) -> None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """Close a store that nobody can use any more; what was appended to its sessions has warned by itself."""
-        if getattr(self, "closed", True) or sys is None or sys.is_finalizing():
+        if getattr(self, "closed", True) or is_finalizing():
             return  # the modules that closing needs may be gone, and all that was acknowledged is on disk
         if isinstance(self.store, PastStore) or self.store.location == ":memory:" or self.is_forked:
             return

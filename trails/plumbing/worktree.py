@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 import sys
 import warnings
-from collections.abc import Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -263,11 +263,11 @@ class Worktree(Handle):
         remedy = "call persist() before the session or its store goes, or use session(id, autopersist=True)"
         warnings.warn_explicit(f"session {self.id!r} {what}; {remedy}", PendingTurnsWarning, *self._made_at)
 
-    def __del__(self) -> None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """Warn of turns that nobody can persist any more; in memory, nothing would be kept in any case."""
         if not getattr(self, "_drafts", None) and not (getattr(self, "stored", False) and self._new_prompts):
             return
-        if sys is not None and not sys.is_finalizing() and self.workspace.store.location != ":memory:":
+        if not is_finalizing() and self.workspace.store.location != ":memory:":
             self.warn_if_pending()
 
     # --- its system prompt

@@ -128,8 +128,8 @@ def _matches(text: str, low: str | None, long_words: str) -> Iterator[tuple[re.M
         if sign in long_words:
             for match in _matches_at(text, rule.pattern, (at - offset for at in _places(text, sign) if at >= offset)):
                 yield match, rule
-    for head, rule in heads if low is not None else ():
-        if head in low:
+    for head, rule in heads:
+        if low is not None and head in low:
             for match in _matches_at(text, rule.pattern, _places(low, head)):
                 yield match, rule
     for rule in _ANYWHERE if low is not None else rules.RULES:

@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 from trails.secrets.detect import (
     SHORTEST,
     Detector,
-    Secret,
     builtin,
     folded,
     found_in,
@@ -24,6 +23,7 @@ from trails.secrets.detect import (
     joined,
     through_escapes,
 )
+from trails.secrets.prefixes import Secret
 from trails.secrets.randomness import is_random
 
 _LEFT_OUT: Final = frozenset(

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from trails.model import Value
-from trails.secrets.detect import Detector, Secret, hint, redact, unescaped
+from trails.secrets.detect import Detector, hint, redact, unescaped
 from trails.secrets.extra import detector
+from trails.secrets.prefixes import Secret
 from trails.secrets.values import secrets_in, secrets_in_json
 
 

@@ -272,8 +272,8 @@ def _forms() -> dict[str, list[tuple[str, Prefix, re.Pattern[str]]]]:
 def _heads(prefixes: Iterable[str]) -> str:
     """Return a pattern of the first two characters of some prefixes."""
     seconds: dict[str, str] = {}
-    for first, second in sorted(prefixes):
-        seconds[first] = seconds.get(first, "") + re.escape(second)
+    for prefix in sorted(prefixes):
+        seconds[prefix[0]] = seconds.get(prefix[0], "") + re.escape(prefix[1])
     return "|".join(f"{re.escape(first)}[{some}]" for first, some in seconds.items())
 
 

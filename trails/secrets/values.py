@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from trails.secrets import rules
-from trails.secrets.detect import SHORTEST, Detector, Secret, mark, redact
+from trails.secrets.detect import SHORTEST, Detector, mark, redact
+from trails.secrets.prefixes import Secret
 
 _ARGUMENTS: Final = ("arguments", "input")
 """What providers call the arguments of a call, which some give as JSON text."""

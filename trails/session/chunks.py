@@ -460,7 +460,7 @@ class VercelReply(Reply):
             self._parts[-1]["text"] += text
             return text if name == "text" else ""
         if kind in ("tool-call", "tool-input-available"):
-            given = next((chunk[name] for name in ("input", "args") if name in chunk), {})
+            given: Any = next((chunk[name] for name in ("input", "args") if name in chunk), {})
             function = {
                 "name": chunk.get("toolName"),
                 "arguments": given if isinstance(given, str) else json.dumps(given),

@@ -13,7 +13,7 @@ import os
 import secrets
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -122,7 +122,13 @@ class Streaming(Handle):
         """
         if self._ended:
             raise InvalidInput(f"the turn of session {self._tree.id!r} is complete; begin another one with streaming()")
-        said = {"author": author, "time": time, "model": model, "usage": usage, "stop_reason": stop_reason}
+        said: dict[str, Any] = {
+            "author": author,
+            "time": time,
+            "model": model,
+            "usage": usage,
+            "stop_reason": stop_reason,
+        }
         said |= {"tool_calls": tool_calls, "tool_call_id": tool_call_id, "is_error": is_error or None}
         said |= {"tool_results": tool_results, "call": call, "meta": meta}
         if reply is not None and not isinstance(reply, str | list):
@@ -195,9 +201,9 @@ class Streaming(Handle):
             *self._made_at,
         )
 
-    def __del__(self) -> None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """Warn of a turn that nobody can end any more."""
-        if getattr(self, "_begun", False) and not self._ended and sys is not None and not sys.is_finalizing():
+        if getattr(self, "_begun", False) and not self._ended and not is_finalizing():
             self.warn_if_pending()
 
     def _complete(self) -> None:

@@ -23,7 +23,7 @@ from trails.transcripts import checked, jsonl, outline
 from trails.transcripts.checked import Reading
 from trails.transcripts.scoring import score_id
 from trails.transcripts.source import Piece, Problem, SourceScore, SourceSession, SourceTurn, Transcript, files_at
-from trails.usage import token_count, with_source
+from trails.usage import cost_of, token_count, with_source
 
 SOURCE: Final = "atif"
 
@@ -417,7 +417,7 @@ def _beside(metrics: _Json, step: _Json, usage: Mapping[str, Any]) -> _Json:
     if any(map(token_count, lasting.values())):
         made["cache_creation"] = lasting
     told = (extra.get("cost_usd"), extra.get("cost"), _object(step.get("extra")).get("cost"))
-    cost = next((each for each in told if type(each) in (int, float) and each >= 0), None)
+    cost = next((each for each in told if cost_of({"cost": each}) is not None), None)
     return made if cost is None or "cost" in usage else made | {"cost": cost}
 
 

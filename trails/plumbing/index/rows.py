@@ -229,7 +229,7 @@ def _read_at(store: Matching, graph: NamedNode, index: int, quads: dict[Any, lis
     found = [
         quad
         for quad in store.quads((None, vocab.INDEX, vocab.integer(index), graph))
-        if quad.object.value == str(index)
+        if getattr(quad.object, "value", None) == str(index)
     ]
     for turn in found:
         _read_turn(store, turn.subject, graph, quads)
