@@ -20,6 +20,7 @@ Kind = Literal["text", "boolean", "place", "integer", "number", "time", "names",
 """What a column holds: a `place` is a whole number that says where or which, not how much; `names` are lists of text, `counts`
 whole numbers by name, `json` anything else. Any cell may be missing (None)."""
 
+_FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r")
 NUMERIC: Final = frozenset({"place", "integer", "number"})
 _BIGGEST: Final = 2**63 - 1
 _LARGEST: Final = int(sys.float_info.max)
@@ -161,12 +162,31 @@ def checked_digits(digits: int | None) -> int | None:
     return digits
 
 
-def to_csv(table: PlainTable) -> str:
-    """Return a table as CSV (RFC 4180): a line of names, then a line a row, each ended by CR LF."""
+def inert(cell: str) -> str:
+    """Return a text that no spreadsheet takes for a formula: `'` stands before one that begins like one.
+
+    The beginnings are those that OWASP names for CSV injection: `=`, `+`, `-`, `@`, a tab and a carriage return.
+
+    >>> inert("=1+1"), inert("plain")
+    ("'=1+1", 'plain')
+    """
+    return f"'{cell}" if cell.startswith(_FORMULAS) else cell
+
+
+def to_csv(table: PlainTable, *, safe: bool = True) -> str:
+    """Return a table as CSV (RFC 4180): a line of names, then a line a row, each ended by CR LF.
+
+    With `safe`, no text is a formula for a spreadsheet (`inert`); numbers stay as they are.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow(table.kinds)
-    writer.writerows([text(row[name], kind) for name, kind in table.kinds.items()] for row in table.rows)
+
+    def cell(value: Any, kind: Kind) -> str:
+        shown = text(value, kind)
+        return inert(shown) if safe and kind not in NUMERIC else shown
+
+    writer.writerow([inert(name) if safe else name for name in table.kinds])
+    writer.writerows([cell(row[name], kind) for name, kind in table.kinds.items()] for row in table.rows)
     return out.getvalue()
 
 

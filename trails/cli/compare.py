@@ -75,6 +75,9 @@ def _index_or_moment(ctx: click.Context, parameter: click.Parameter, value: str 
 @click.option("--collapse", is_flag=True, help="A row an outcome, with how many branches came out so.")
 @click.option("--all", "everything", is_flag=True, help="All branches, however many, on a terminal and in a plot too.")
 @click.option("--format", "format_", type=_FORMATS, help="How to print; default: a table for people.")
+@click.option(
+    "--csv-safe/--no-csv-safe", default=True, help="Put ' before texts of CSV that a spreadsheet takes for formulas."
+)
 @as_of_option
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--plot", type=NEW_FILE, metavar="FILE", help="Draw the forks: .svg or .png.")
@@ -100,6 +103,7 @@ def compare(
     collapse: bool,
     everything: bool,
     format_: str | None,
+    csv_safe: bool,
     as_json: bool,
     plot: Path | None,
     color_by: str | None,
@@ -151,7 +155,7 @@ def compare(
         _show_test(found, tested, between, method or "welch", as_json=form == "json")
     elif form in ("json", "csv", "markdown", "latex"):
         asked = [name.strip() for text in figures for name in text.split(",")] or None
-        _write(found, form, groups_only=groups_only, figures=asked, digits=digits)
+        _write(found, form, groups_only=groups_only, figures=asked, digits=digits, csv_safe=csv_safe)
     elif form == "table" or plot is None:
         from trails.cli import compare_drawing
 
@@ -195,13 +199,19 @@ def _names(given: Sequence[str], found: Comparison) -> list[str] | None:
 
 
 def _write(
-    found: Comparison, form: str, *, groups_only: bool, figures: Sequence[str] | None, digits: int | None
+    found: Comparison,
+    form: str,
+    *,
+    groups_only: bool,
+    figures: Sequence[str] | None,
+    digits: int | None,
+    csv_safe: bool,
 ) -> None:
     match form:
         case "json":
             print_json(found.to_dict())
         case "csv":
-            sys.stdout.write(clean_csv(found.to_csv(groups=groups_only, figures=figures)))
+            sys.stdout.write(clean_csv(found.to_csv(groups=groups_only, figures=figures, safe=csv_safe)))
         case "markdown":
             sys.stdout.write(clean(found.to_markdown(groups=groups_only, figures=figures, digits=digits)))
         case _:

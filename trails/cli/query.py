@@ -47,10 +47,17 @@ _FORMATS = click.Choice(["table", "json", "csv", "tsv", "turtle", "ntriples"])
 @click.option("--format", "format_", type=_FORMATS, help="How to print the result; default: a table for people.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="End the query after so many seconds; default: 300.")
 @click.option("--max-rows", type=int, metavar="N", help="Print so many rows at most, and say when there are more.")
+@click.option("--csv-safe", is_flag=True, help="Put ' before texts of CSV that a spreadsheet takes for formulas.")
 @as_of_option
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 def query(  # noqa: PLR0917 - click gives them by name
-    query: str, params: tuple[str, ...], format_: str, timeout: float | None, max_rows: int | None, as_json: bool
+    query: str,
+    params: tuple[str, ...],
+    format_: str,
+    timeout: float | None,
+    max_rows: int | None,
+    csv_safe: bool,
+    as_json: bool,
 ) -> None:
     """Ask a SPARQL query.
 
@@ -63,6 +70,8 @@ def query(  # noqa: PLR0917 - click gives them by name
     from trails.cli import results
 
     form = one_format(format_, as_json=as_json) or "table"
+    if csv_safe and form != "csv":
+        refuse("--csv-safe goes with --format csv")
     with open_store(reading=True) as store:
         result = _ask(store, query, _grouped(params), {"timeout": timeout, "max_rows": max_rows})
     is_cut = getattr(result, "truncated", False)
@@ -72,7 +81,7 @@ def query(  # noqa: PLR0917 - click gives them by name
         if result:
             render.screen().print(results.table(result))
     else:
-        sys.stdout.write(results.write(result, form))
+        sys.stdout.write(results.write(result, form, csv_safe=csv_safe))
     if is_cut:
         note(f"first {count(max_rows or 0, 'row')}, there are more")
     elif form == "table" and not isinstance(result, bool | list):

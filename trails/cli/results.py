@@ -15,6 +15,7 @@ import pyoxigraph as ox
 from trails import vocab
 from trails.cli.terminal import clean_csv, escaped, shorten, to_json
 from trails.errors import InvalidInput
+from trails.tables import inert
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("table", "json", "csv", "tsv", "turtle", "ntriples")
 _CELL: Final = 400
+_NUMBERS: Final = frozenset(
+    ox.NamedNode(f"http://www.w3.org/2001/XMLSchema#{name}") for name in ("integer", "decimal", "double", "float")
+)
 _ARABIC_MARK: Final = "\N{ARABIC LETTER MARK}"
 _SHORT: Final = {
     **{iri: f"{name}:" for name, iri in vocab.PREFIXES.items()},
@@ -30,10 +34,11 @@ _SHORT: Final = {
 }
 
 
-def write(result: Result, form: str) -> str:
+def write(result: Result, form: str, *, csv_safe: bool = False) -> str:
     """Return a result in one of the formats (not "table", unless it is a graph, which then is Turtle).
 
-    JSON of a graph is JSON-LD. Raises `InvalidInput` for a format that has no place for this kind of result.
+    JSON of a graph is JSON-LD. With `csv_safe`, no text in CSV is a formula for a spreadsheet. Raises `InvalidInput` for a
+    format that has no place for this kind of result.
     """
     if isinstance(result, list):
         return escaped(_graph(result, form))
@@ -41,7 +46,9 @@ def write(result: Result, form: str) -> str:
         return _boolean(result, form)
     if form in ("turtle", "ntriples"):
         raise InvalidInput(f"{form} is for CONSTRUCT and DESCRIBE; this query gives rows: use table, json, csv or tsv")
-    return {"json": _json, "csv": _csv, "tsv": _tsv}[form](result)
+    if form == "csv":
+        return _csv(result, safe=csv_safe)
+    return {"json": _json, "tsv": _tsv}[form](result)
 
 
 def _graph(triples: list[ox.Triple], form: str) -> str:
@@ -98,12 +105,18 @@ def _term_json(term: Any) -> dict[str, Any]:
     return {"type": "literal", "value": term.value, "datatype": term.datatype.value}
 
 
-def _csv(rows: Solutions) -> str:
+def _csv(rows: Solutions, *, safe: bool) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(rows.variables)
-    writer.writerows([_plain(row[name]) for name in rows.variables] for row in rows)
+    cell = _inert if safe else _plain
+    writer.writerows([cell(row[name]) for name in rows.variables] for row in rows)
     return clean_csv(out.getvalue())
+
+
+def _inert(term: Any) -> str:
+    is_number = isinstance(term, ox.Literal) and term.datatype in _NUMBERS
+    return _plain(term) if is_number else inert(_plain(term))
 
 
 def _plain(term: Any) -> str:

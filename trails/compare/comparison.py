@@ -400,13 +400,14 @@ class Comparison:
         """Return `to_dict()` as indented JSON text."""
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
 
-    def to_csv(self, *, groups: bool = False, figures: str | Sequence[str] | None = None) -> str:
+    def to_csv(self, *, groups: bool = False, figures: str | Sequence[str] | None = None, safe: bool = True) -> str:
         """Return CSV (RFC 4180) with a line of names: a row a branch in order, or, with `groups`, a row a group (`table`).
 
-        Missing cells are empty; tools are written `search=3; sum=1`, models `a; b`, nested metadata as JSON. Texts stand as
-        they are: a spreadsheet may take one that begins with "=" for a formula, unless the column is imported as text.
+        Missing cells are empty; tools are written `search=3; sum=1`, models `a; b`, nested metadata as JSON. A text
+        that a spreadsheet would take for a formula, since it begins with `=`, `+`, `-`, `@` or a tab, gets a `'` before it;
+        `safe=False` writes it as it is.
         """
-        return tables.to_csv(self.table(groups=groups, figures=figures))
+        return tables.to_csv(self.table(groups=groups, figures=figures), safe=safe)
 
     def to_markdown(
         self, *, groups: bool = False, figures: str | Sequence[str] | None = None, digits: int | None = None
