@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from trails.errors import InvalidInput, TrailsError
+from trails.errors import InvalidInput, StoreFailed, TrailsError
 
 PRIVATE: Final = 0o600
 """The mode of a file that only its owner may read and write."""
@@ -67,6 +67,34 @@ def open_only(path: str | Path, flags: int) -> int:
     """Return a descriptor as `open_plain` does, but of a pipe, a folder or a device, too: for who reads it by `os.pread`,
     which raises OSError for the first two."""
     return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, PRIVATE)
+
+
+def open_own(path: Path, flags: int) -> int:
+    """Return a descriptor of a file in a store's folder, readable for its owner alone where it is made.
+
+    Raises `StoreFailed` where a link stands there: nothing is read or written elsewhere through a store's own names.
+    """
+    try:
+        return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise StoreFailed(link_refused(path)) from error
+
+
+def read_own(path: Path) -> bytes:
+    """Return all bytes of a file in a store's folder; raises as `open_own` does."""
+    with os.fdopen(open_own(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        return file.read()
+
+
+def link_refused(path: Path) -> str:
+    """Return what to say of a link in a store's folder."""
+    return (
+        f"the store {path.parent} cannot be opened: its {path.name!r} is a link to {path.resolve()}, and a store's files are its "
+        "own; put the file or folder itself in the link's place, and move the whole store where you want it: a link to that is "
+        "welcome"
+    )
 
 
 def read_plain(path: Path) -> bytes:

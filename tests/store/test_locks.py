@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 import trails
-from trails import InvalidInput, StoreFailed, StoreLocked
+from trails import InvalidInput, StoreFailed, StoreLocked, TrailsError, files
 from trails.session import restore
 from trails.store import doctor, lockfile, maintenance
 from trails.store.lockfile import LockFile, unlocked
@@ -231,3 +232,40 @@ def test_a_store_part_of_which_is_a_link_elsewhere_is_refused_before_anything_is
     with trails.open(place) as store:  # a link to the whole store is welcome
         store.maintenance.vacuum()
         assert store.verify().ok
+
+
+def _names(place: Path) -> list[str]:
+    with trails.open(place, create=True) as store:
+        session = store.create(id="s")
+        session.append("user", "Where to?")
+        session.persist()
+        store.search("Where")
+    return sorted(entry.name for entry in place.iterdir())
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("dangling", [False, True])
+def test_no_name_in_a_stores_folder_may_be_a_link(tmp_path: Path, read_only: bool, dangling: bool) -> None:
+    names = _names(tmp_path / "first")
+    assert {"lock", "position", "trails.json"} <= {*names}
+    for name in names:
+        place, outside = tmp_path / f"store-{name}", tmp_path / f"outside-{name}"
+        shutil.copytree(tmp_path / "first", place)
+        (place / name).rename(outside)
+        kept = {path: path.read_bytes() for path in (outside, *outside.rglob("*")) if path.is_file()}
+        target = tmp_path / f"nothing-{name}" if dangling else outside
+        (place / name).symlink_to(target)
+        with pytest.raises(TrailsError, match=r"is a link to|is no Trails store"):
+            trails.open(place, read_only=read_only)
+        assert {path: path.read_bytes() for path in kept} == kept
+        assert not (tmp_path / f"nothing-{name}").exists(), name
+
+
+def test_a_link_that_is_put_there_after_the_look_is_not_followed(place: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    for name in ("lock", "position"):
+        link = tmp_path / name
+        link.symlink_to(outside)
+        with pytest.raises(StoreFailed, match=f"its '{name}' is a link to"):
+            files.open_own(link, os.O_RDWR | os.O_CREAT)
+    assert not outside.exists()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trails.errors import StoreFailed
+from trails.files import open_own
 from trails.store import frames
 from trails.store.frames import CommitRecord, Frame, Header
 from trails.store.placed import Placed
@@ -81,7 +82,7 @@ class RecordFiles:
         folder.mkdir(mode=0o700, exist_ok=True)
         header = Header(store_id, first, *reached, frames.START).encode()
         for name, content in zip(NAMES, (header, b""), strict=True):
-            descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            descriptor = open_own(folder / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
             try:
                 write_all(descriptor, content + bytes(_SMALLEST - len(content)), 0)
                 sync_data(descriptor)
@@ -282,7 +283,7 @@ def unflushed(folder: Path, store_id: bytes) -> int:
 
 def _opened(path: Path, *, read_only: bool) -> _Segment:
     try:
-        descriptor = os.open(path, (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC)
+        descriptor = open_own(path, os.O_RDONLY if read_only else os.O_RDWR)
     except FileNotFoundError as error:
         raise StoreFailed(f"the commit log {path} is missing; restore a backup") from error
     size = os.fstat(descriptor).st_size

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from trails.errors import StoreFailed
+from trails.files import open_own
 from trails.integrity import leaves
 from trails.integrity.leaves import Leaf
 from trails.integrity.merkle import Frontier, leaf_hash
@@ -69,7 +70,7 @@ class LeafLog:
         if path is not None:
             new = not read_only and not path.exists()
             flags = os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT
-            self._descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+            self._descriptor = open_own(path, flags)
             if new:
                 sync_folder(path.parent)
             self._take_up(more, believe=believe, write=not read_only)

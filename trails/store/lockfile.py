@@ -15,6 +15,7 @@ from time import monotonic, sleep
 from typing import Any, Final
 
 from trails.errors import StoreLocked
+from trails.files import open_own
 from trails.store.position import boot_id
 
 _NO_LOCKS: Final = frozenset({EBADF, EINVAL, ENOLCK, ENOSYS, ENOTSUP})
@@ -93,7 +94,7 @@ def _locked_file(path: Path, flags: int, kind: int) -> list[int]:
     """Lock the file that stands at a path, and return its descriptor; nothing where there is none."""
     while True:
         try:
-            descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+            descriptor = open_own(path, flags)
         except FileNotFoundError:
             return []
         try:

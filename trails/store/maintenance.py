@@ -21,6 +21,7 @@ from typing import Any, Final
 import pyoxigraph as ox
 
 from trails.errors import InvalidInput, StoreFailed
+from trails.files import link_refused
 from trails.store import engines, marker
 from trails.store.lockfile import LockFile, unlocked
 from trails.store.staging import exchange, scratch
@@ -167,14 +168,12 @@ def recover(folder: Path) -> None:
 
 
 def refuse_links(folder: Path) -> None:
-    """Raise `StoreFailed` where one of a store's own folders is a link."""
-    own = [folder / name for name in (QUADS, _NEW, _OLD, STAGE, PAST)]
-    if linked := [path for path in own if path.is_symlink()]:
-        raise StoreFailed(
-            f"the store {folder} cannot be opened: its {linked[0].name!r} is a link to {linked[0].resolve()}, and its files "
-            "could not be replaced in one step there; put the folder itself in the link's place, and move the whole store "
-            "where you want it: a link to that is welcome"
-        )
+    """Raise `StoreFailed` where anything in a store's folder, or in its index, is a link."""
+    for place in (folder, folder / INDEX):
+        with suppress(FileNotFoundError), os.scandir(place) as entries:
+            linked = sorted(entry.name for entry in entries if entry.is_symlink())
+            if linked:
+                raise StoreFailed(link_refused(place / linked[0]))
 
 
 def refuse_missing(folder: Path) -> None:

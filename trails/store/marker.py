@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trails.errors import StoreFailed
+from trails.files import open_own, read_own
 from trails.store.syncing import sync_folder
 
 FORMAT: Final = 3
@@ -28,7 +29,7 @@ def read(folder: Path) -> dict[str, Any]:
     """Return what a store's marker says; raise `StoreFailed` where it says no format."""
     file = folder / NAME
     try:
-        note = json.loads(file.read_text("utf-8"))
+        note = json.loads(read_own(file))
         if type(note["format"]) is not int:
             raise TypeError(f"its format is {note['format']!r}")
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -51,7 +52,7 @@ def store_id(folder: Path) -> bytes:
 def write(folder: Path, note: dict[str, Any]) -> None:
     """Write a store's marker: it is on disk as a whole, or the one before it is."""
     temporary = folder / f"{NAME}.new"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    descriptor = open_own(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(note, file)
         file.flush()

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
+from trails.files import open_own, read_own
 from trails.store.syncing import write_all
 
 _HEAD: Final = struct.Struct("<8s16s16s8s")
@@ -72,7 +73,7 @@ def read(path: Path, store_id: bytes) -> Position | None:
     """Return what the owner of a store told last; None where nobody told anything, or of another store."""
     for _ in range(_LOOKS):
         try:
-            data = path.read_bytes()
+            data = read_own(path)
         except FileNotFoundError:
             return None
         if len(data) != _SIZE:
@@ -96,7 +97,7 @@ class Posted:
         self._descriptor = -1
         self._applied = 0
         with suppress(OSError):
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
         self._put(0, self._head(_boot()) + _encoded(recorded) + _encoded(0))
 
     def recorded(self, number: int) -> None:
