@@ -362,3 +362,8 @@ def test_an_awaited_stream_without_a_block_is_stored_by_finish() -> None:
             return [(each.content, each.meta["n"]) for each in chat.turns]
 
     assert anyio.run(talk) == [("Let me look.", 1)]
+
+
+def test_a_call_of_langchains_without_arguments_is_one_with_none(memory: Repository) -> None:
+    turn = streamed(memory, [lang(calls=[{"name": "now", "args": "", "id": "k1", "index": 0}])])
+    assert turn.tool_calls[0].arguments == "{}"

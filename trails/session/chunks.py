@@ -391,7 +391,7 @@ class LangChainReply(Reply):
 
     def whole(self) -> dict[str, Any]:
         calls = [
-            {**call, "args": json.loads(call["args"] or "{}") if _is_json(call["args"]) else call["args"]}
+            {**call, "args": json.loads(call["args"]) if _is_json(call["args"]) else call["args"] or {}}
             for call in self._calls.values()
         ]
         parts = [{name: each for name, each in part.items() if name != "index"} for part in self._parts]
