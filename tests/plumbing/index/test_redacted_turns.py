@@ -113,6 +113,21 @@ def test_no_three_characters_of_a_redacted_text_stay_in_the_file(place: Path) ->
         assert held not in file.read_bytes()
 
 
+def test_a_call_whose_turn_was_copied_within_its_session_counts_once_after_either_is_redacted(place: Path) -> None:
+    with trails.open(place, create=True, durability="process") as store:
+        session = store.create(id="s")
+        session.append("user", "Plan a trip")
+        session.append("assistant", "Take the train", model="m-1", usage=_USAGE)
+        session.persist()
+        session.cherry_pick(session, 1)
+        session.persist()
+        for index in (2, 1):
+            assert [(each.calls, each.input_tokens) for each in store.summaries()] == [(1, 30)]
+            store.redact("s", index)
+        assert [(each.calls, each.input_tokens) for each in store.summaries()] == [(1, 30)]
+        assert store.verify().ok
+
+
 def test_many_redactions_have_a_session_read_anew() -> None:
     line = "redact urn:trails:session:a {} " + "ab" * 32 + " " + "0" * 16
     lines = [line.format(index) for index in range(1001)]

@@ -170,10 +170,12 @@ class Writer:
         )
 
     def rewrite(self, row: SessionRow, turns: Sequence[TurnRow], asked: Callable[[], tuple[str, int] | None]) -> bool:
-        """Write turns of a session that is here as they are now; False where two have one place. `asked` gives its prompt."""
+        """Write turns of a session that is here as they are now; False where that is not plain. `asked` gives its prompt."""
         if len({turn.place for turn in turns}) < len(turns):
             return False
         number, own = self._number(row.id), iris.session(row.id)
+        if not all(self._has_its_calls_alone(number, turn) for turn in turns):
+            return False
         for turn in turns:
             place = (number, turn.place)
             values = dict(zip(_TURN, turn_values(number, turn), strict=True))
@@ -193,6 +195,15 @@ class Writer:
                 "UPDATE sessions SET prompt = ?, prompt_at = ? WHERE number = ?", (*(asked() or (None, None)), number)
             )
         return True
+
+    def _has_its_calls_alone(self, number: int, turn: TurnRow) -> bool:
+        """Tell whether no other turn of the session, as a copy of it or its original, has calls under the same digest."""
+        digests = [call.digest for call in turn.calls]
+        asked = "SELECT count(*) FROM calls WHERE holder = ? AND digest = ?"
+        return all(
+            self._database.execute(asked, (number, digest)).fetchone()[0] == digests.count(digest)
+            for digest in {turn.digest, *digests}
+        )
 
     def _put_beside(self, number: int, own: str, turns: Sequence[TurnRow]) -> None:
         """Write what turns tell of calls, and note what is to be settled."""
