@@ -36,7 +36,7 @@ _OPENING: Final = 600.0
 """Seconds after which a process that does not open what it is given is given up."""
 _LOOK: Final = 0.05
 """Seconds after which whoever waits looks whether anybody still wants the answer."""
-_BLOATED: Final = 64 << 20
+_BLOATED: Final = 24 << 20
 """Bytes that a process may have kept of a query, until it is ended for that."""
 _PART: Final = 1 << 16
 _SIZE: Final = struct.Struct("<I")
@@ -79,6 +79,8 @@ class _Process:
 
     def __init__(self) -> None:
         self.source: Source | None = None
+        self.opened_with = 0
+        """The bytes of memory that it took once its source was open."""
         self.ended: TrailsError | None = None
         """Why it was ended, if somebody did."""
         try:
@@ -319,7 +321,6 @@ class Answer:
             try:
                 if not _has(process, source):
                     self._give(process, source)
-                self._before = process.memory
                 process.send(request)
                 return
             except OSError:
@@ -345,6 +346,7 @@ class Answer:
             unreadable = pickle.loads(data)  # noqa: S301 - of a process that this one started
         else:
             raise NoProcess(f"the process for queries cannot read {source.location}: {unreadable}")
+        process.opened_with = process.memory
         self._begun = time.monotonic()
         self._deadline = self._begun + self.limits.seconds
 
@@ -359,7 +361,7 @@ class Answer:
             if kind == queryworker.END:
                 self.more = pickle.loads(data)  # noqa: S301 - of a process that this one started
                 assert self._process is not None  # noqa: S101 - it is given back here
-                self._let_go(well=self._process.memory - self._before < _BLOATED)
+                self._let_go(well=self._process.memory - self._process.opened_with < _BLOATED)
                 return
             yield data
 
