@@ -22,6 +22,7 @@ from trails import InvalidInput, Repository, StoreFailed, iris, validate
 from trails.model import Compaction
 from trails.store import EmbeddedStore
 from trails.store.contract import Change, Committed
+from trails.transcripts.claude_code import attachments
 from trails.transcripts.formats import import_path
 from trails.transcripts.merge import imported_id, merge
 from trails.transcripts.source import Piece, SourceScore, SourceSession, SourceTurn, Transcript
@@ -491,3 +492,25 @@ def test_a_store_that_cannot_go_on_ends_the_import_at_once_and_the_next_one_brin
     assert sorted(turn.content for each in memory.list() for turn in memory.load(each.id).turns) == ["Talk 0", "Talk 1"]
     assert len(import_path(memory, file).sessions_created) == 3
     assert memory.verify().ok
+
+
+def test_a_file_that_is_read_otherwise_than_before_makes_no_fork(
+    memory: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.jsonl"
+    said = {"type": "hook_additional_context", "content": ["remember all of X"], "hookEvent": "SessionStart"}
+    common = {"sessionId": "s1", "timestamp": "2026-01-02T03:04:05.000Z"}
+    lines = [
+        {"type": "user", "uuid": "u1", "parentUuid": None, "message": {"role": "user", "content": "go"}},
+        {"type": "attachment", "uuid": "h1", "parentUuid": "u1", "attachment": said},
+        {"type": "user", "uuid": "u2", "parentUuid": "h1", "message": {"role": "user", "content": "on"}},
+    ]
+    file.write_text("".join(json.dumps(line | common) + "\n" for line in lines))
+    with monkeypatch.context() as earlier:
+        earlier.setattr(attachments, "shown", lambda raw, attachment: [])  # as an earlier version read it
+        import_path(memory, file, final=True)
+    report = import_path(memory, file, final=True)
+    assert (report.unchanged, report.changed, report.turns_added) == (["claude-code:s1"], [], 0)
+    assert "turn 1 was read otherwise; the session stays as it is" in report.notes[0]
+    file.write_text(file.read_text().replace('"go"', '"went"'))
+    assert len(import_path(memory, file, final=True).changed) == 1

@@ -15,7 +15,7 @@ from importlib import import_module
 from itertools import takewhile
 from typing import Any
 
-from pyoxigraph import Literal
+from pyoxigraph import Literal, NamedNode
 
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput, StoreFailed, TrailsError
@@ -370,9 +370,22 @@ class _Merge:
             self._note_unchanged(session)
         elif match.length == len(session) and not (self._source.forks_at_ends and session in self._homes):
             self._grow(session, match.rest)
+        elif main and self._was_read_before(session):
+            self._note_unchanged(session)
+            self._report.notes.append(
+                f"{session.id}: this file was imported before, when turn {match.length} was read otherwise; the session stays as "
+                "it is. To have it as it is read now, delete the session and import the file again"
+            )
         else:
             session = self._branch(session, match, path, family, main=main) or session
         self._homes.append(session)
+
+    def _was_read_before(self, session: Session) -> bool:
+        """Tell whether a session came from these very files: what differs then is how they are read, not what they say."""
+        node = NamedNode(iris.session(session.id))
+        files = [NamedNode(file.iri) for file in self._read.files.values()]
+        store = self._repository.store
+        return bool(files) and all(store.quads((node, vocab.DERIVED_FROM, file, vocab.CATALOG)) for file in files)
 
     def _best(
         self, path: _Path, family: list[Session], start: tuple[Session, int] | None
