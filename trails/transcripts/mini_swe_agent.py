@@ -128,7 +128,11 @@ def _with_extra(turn: SourceTurn, model: str | None) -> SourceTurn:
         usage["cost"] = cost
     said = turn.content if isinstance(turn.content, str) else ""
     left = {key: value for key, value in told.items() if key not in (*_USED, "response")}
-    left = {key: value for key, value in left.items() if not (key == "raw_output" and value in said)}
+    left = {
+        key: value
+        for key, value in left.items()
+        if not (key == "raw_output" and isinstance(value, str) and value in said)
+    }
     left["response"] = _unsaid(answer, turn) if isinstance(response, dict) else response
     kept = checked.filled(left) if isinstance(extra, dict) else extra
     choices = answer.get("choices")

@@ -174,4 +174,6 @@ def _time(span: _Json, side: str) -> Any:
     nanoseconds = span.get(f"{side}_time_unix_nano", span.get(f"{side}_time"))
     if isinstance(nanoseconds, str) and nanoseconds.isdecimal():
         nanoseconds = int(nanoseconds)
-    return checked.epoch_time(nanoseconds / 10**9) if type(nanoseconds) is int else checked.text_time(nanoseconds)
+    if type(nanoseconds) is not int:
+        return checked.text_time(nanoseconds)
+    return checked.epoch_time(nanoseconds / 10**9) if abs(nanoseconds) < 2**64 else None

@@ -170,7 +170,8 @@ class OpenCalls:
 def _calls_of(message: _Json) -> list[tuple[str, str, Any]]:
     """Return (id, name, arguments) of each call of a message."""
     calls = []
-    for call in message.get("tool_calls") or []:
+    given = message.get("tool_calls")
+    for call in given if isinstance(given, list) else []:
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict) and isinstance(call.get("id"), str):
             calls.append((call["id"], str(function.get("name")), plain(function.get("arguments"))))

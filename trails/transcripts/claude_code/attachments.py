@@ -14,21 +14,19 @@ _COMMAND: Final = "local_command"
 _DATA: Final = "base64"
 """The field of a mentioned image or document that holds its bytes."""
 _QUEUED: Final = "queued_command"
-_TYPED: Final = frozenset({None, "prompt"})
-_HUMAN: Final = frozenset({None, "human"})
-_NOT_SHOWN: Final = frozenset(
-    {
-        SYSTEM_PROMPT,
-        "command_permissions",
-        "hook_cancelled",
-        "hook_error_during_execution",
-        "hook_non_blocking_error",
-        "hook_permission_decision",
-        "hook_system_message",
-    }
+_TYPED: Final = (None, "prompt")  # no sets: what stands there may be anything
+_HUMAN: Final = (None, "human")
+_NOT_SHOWN: Final = (
+    SYSTEM_PROMPT,
+    "command_permissions",
+    "hook_cancelled",
+    "hook_error_during_execution",
+    "hook_non_blocking_error",
+    "hook_permission_decision",
+    "hook_system_message",
 )
 """Types that are for the user or the program: no model is shown them."""
-_HOOKS_THAT_SHOW: Final = frozenset({"SessionStart", "SubagentStart", "UserPromptExpansion", "UserPromptSubmit"})
+_HOOKS_THAT_SHOW: Final = ("SessionStart", "SubagentStart", "UserPromptExpansion", "UserPromptSubmit")
 """The events whose hooks' output the model is shown."""
 _NO_TEXTS: Final = frozenset(
     {
