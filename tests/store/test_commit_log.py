@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -503,6 +504,29 @@ def test_an_unfinished_record_at_the_end_of_the_engines_list_of_files_is_cut_off
     with trails.open(killed) as store:
         assert contents(store) == ALL
         assert store.verify().ok
+
+
+def test_a_group_of_changes_that_a_power_cut_kept_by_halves_is_cut_off(killed: Path) -> None:
+    whole = the_manifest(killed).read_bytes()
+    data = b"\x07" * 40
+    later = struct.pack("<IHB", manifest._masked(manifest._crc(b"\x01" + data)), len(data), 1) + data
+    lost = bytes(-len(whole) % 4096 + 8192)  # pages of the group that never came to disk, and then one that did
+    the_manifest(killed).write_bytes(whole + lost + later)
+    with trails.open(killed) as store:
+        assert contents(store) == ALL
+        assert store.verify().ok
+
+
+def test_without_a_note_a_list_with_records_after_damage_is_refused(killed: Path) -> None:
+    whole = the_manifest(killed).read_bytes()
+    data = b"\x07" * 40
+    later = struct.pack("<IHB", manifest._masked(manifest._crc(b"\x01" + data)), len(data), 1) + data
+    the_manifest(killed).write_bytes(whole + bytes(4096) + later)
+    note = killed / "quads" / "manifest.note"
+    note.write_bytes(note.read_bytes()[:-20])
+    note.write_bytes(b"0" + note.read_bytes()[1:])
+    with pytest.raises(StoreFailed, match="restore a backup"):
+        trails.open(killed)
 
 
 def test_a_list_of_files_that_is_damaged_before_its_end_is_refused_and_stays(killed: Path) -> None:

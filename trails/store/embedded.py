@@ -188,6 +188,7 @@ class EmbeddedStore(EngineReader):
         for left_over in folder.glob("LOG.old.*"):  # the engine leaves one behind at every opening
             left_over.unlink(missing_ok=True)
         maintenance.keep_private(folder)
+        manifest.note(folder, sync=self._durability == "disk")
 
     def abandon(self) -> None:
         """Let go, in a forked child, of what belongs to the parent: its lock, which must not outlive it here.
@@ -681,8 +682,13 @@ class EmbeddedStore(EngineReader):
                 engine.flush()
             if self._failed is None:  # else the engine lacks what the records say
                 self._log.sync()
+                self._note_manifest()
                 self._files.wipe()
             self._keep_private()
+
+    def _note_manifest(self) -> None:
+        if self._path is not None:
+            manifest.note(self._path / maintenance.QUADS, sync=self._durability == "disk")
 
     def _has_unflushed(self) -> bool:
         """Tell whether the engine may hold what is not in its files yet: where it was only read, closing is quick."""

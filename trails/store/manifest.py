@@ -4,6 +4,10 @@ The engine (RocksDB) adds a record for every change of its files, and syncs it b
 leaves of a record that was being added may be anything, and of some of it the engine (0.5.13) never comes to an end
 while opening; other it refuses. The record never counted, so it is cut off.
 
+Some changes are several records, synced together: a power cut may keep later ones of them and lose earlier ones. So it is
+noted how long the list was when the engine had last brought all to disk (`note`): what comes after that is cut off, whatever
+it is, since the commit log has all that is in it.
+
 The file is blocks of 32 KiB, of records: CRC-32C of what follows the length, masked (4), length (2), type from 1 to 4
 (1), data; less than 7 bytes at the end of a block are left out.
 """
@@ -12,14 +16,21 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
+import zlib
 from pathlib import Path
 from typing import Final
 
 from trails.errors import StoreFailed
+from trails.files import open_own, read_own
 
 _BLOCK: Final = 32 * 1024
+_NOTED: Final = 64
+"""Bytes of a note: one sector of a disk has all of it."""
 _HEAD: Final = struct.Struct("<IHB")
 _TYPES: Final = range(1, 5)
+_NOTE: Final = "manifest.note"
+"""Beside the list: files that the engine did not make it leaves alone."""
 _CHECKED: Final = 16 * 1024
 """Bytes at the end whose checksums are looked at: no single change of the engine's files takes as much."""
 
@@ -47,10 +58,39 @@ def trim(engine_folder: Path) -> None:
         os.close(descriptor)
 
 
+def note(engine_folder: Path, *, sync: bool) -> None:
+    """Note how long the list is, on disk at return with `sync`: call it once the engine has brought all to disk.
+
+    The note is written over the one before it, in one piece; one that is not whole counts for none.
+    """
+    name = (engine_folder / "CURRENT").read_text("utf-8", "replace").strip()
+    told = f"{name} {(engine_folder / name).stat().st_size}"
+    descriptor = open_own(engine_folder / _NOTE, os.O_WRONLY | os.O_CREAT)
+    try:
+        os.pwrite(descriptor, f"{zlib.crc32(told.encode()):08x} {told}".ljust(_NOTED).encode(), 0)
+        if sync:
+            os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _relied_on(file: Path) -> int:
+    """Return up to where a list of files is surely on disk; all of it where nobody noted that."""
+    try:
+        crc, name, size = read_own(file.with_name(_NOTE)).decode("ascii").split()
+        if name == file.name and int(crc, 16) == zlib.crc32(f"{name} {size}".encode()):
+            return int(size)
+    except (OSError, ValueError):
+        pass
+    return sys.maxsize
+
+
 def whole(data: bytes, file: Path) -> bytes:
     """Return a list without an unfinished record at its end; raise `StoreFailed` where it is damaged elsewhere."""
     end = _end(data)
-    if end < len(data) and any(_is_record(data, place, checked=True) for place in range(end + 1, len(data))):
+    if end < min(len(data), _relied_on(file)) and any(
+        _is_record(data, place, checked=True) for place in range(end + 1, len(data))
+    ):
         raise StoreFailed(f"{file} was altered at byte {end}: what it says after that was on disk; restore a backup")
     return data[:end]
 
