@@ -500,7 +500,7 @@ def test_a_file_that_is_read_otherwise_than_before_makes_no_fork(
     file = tmp_path / "a.jsonl"
     said = {"type": "hook_additional_context", "content": ["remember all of X"], "hookEvent": "SessionStart"}
     common = {"sessionId": "s1", "timestamp": "2026-01-02T03:04:05.000Z"}
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"type": "user", "uuid": "u1", "parentUuid": None, "message": {"role": "user", "content": "go"}},
         {"type": "attachment", "uuid": "h1", "parentUuid": "u1", "attachment": said},
         {"type": "user", "uuid": "u2", "parentUuid": "h1", "message": {"role": "user", "content": "on"}},
