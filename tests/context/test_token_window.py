@@ -239,6 +239,7 @@ def filled(store: Repository, count: int) -> Session:
     return session
 
 
+@pytest.mark.filterwarnings("ignore::trails.errors.PendingTurnsWarning")  # what is tried is not persisted
 def test_a_session_is_created_with_a_window_that_its_turns_enter(store: Repository) -> None:
     session = store.create(max_tokens=24, counter=ONE)
     window = session.window

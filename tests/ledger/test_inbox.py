@@ -100,6 +100,7 @@ def test_of_threads_that_put_one_message_into_many_sessions_one_does(store: Repo
     assert sum(len(ledger.inbox(name)) for name in names) == 1
 
 
+@pytest.mark.filterwarnings("ignore::trails.errors.PendingTurnsWarning")  # what is tried is not persisted
 def test_a_fork_with_a_known_message_is_the_one_that_was_made_with_it(store: Repository) -> None:
     session_of(store)
     session_of(store, name="other").append("user", "hello")

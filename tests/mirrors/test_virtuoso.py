@@ -30,6 +30,8 @@ NOT_THERE = {
     "shared-turns",
     "tool-approvals",
     "tool-time",
+    "token-usage-by-model",  # what is unknown is 0 there, as in the next one
+    "token-usage-by-session",
     "two-principals",
     "unanswered-tool-calls",
     "unused-results",

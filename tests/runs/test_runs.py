@@ -729,6 +729,7 @@ def test_messages_that_waited_when_the_process_ended_are_worked_on_after_the_res
         assert store.verify().ok
 
 
+@pytest.mark.filterwarnings("ignore::trails.errors.PendingTurnsWarning")  # what is tried is not persisted
 @pytest.mark.parametrize(("interrupted", "outcome"), [("fail", "error"), ("retry", "ok")])
 def test_work_that_was_under_way_when_its_process_died_fails_or_is_done_again(
     store: Repository, clock: Clock, desk: Desk, interrupted: Any, outcome: str

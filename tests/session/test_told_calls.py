@@ -515,6 +515,7 @@ def test_the_context_that_a_call_used_ends_where_it_was_told_to(store: Repositor
         assert (f"<{turns[index].iri}/model>", "used", f"<{turns[index].iri}/context>") in said
 
 
+@pytest.mark.filterwarnings("ignore::trails.errors.PendingTurnsWarning")  # what is tried is not persisted
 def test_it_is_valid_prov_and_keeps_to_the_shapes(store: Repository) -> None:
     told(store)
     store.flatten("s", id="flat")

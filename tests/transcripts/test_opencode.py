@@ -405,7 +405,8 @@ def test_odd_values_cost_themselves_and_nothing_else(odd: Any) -> None:
 def test_a_database_that_is_written_to_is_read_as_of_its_last_commit_and_stays_as_it_is(
     store: Repository, tmp_path: Path
 ) -> None:
-    file = tmp_path / "opencode.db"
+    file = tmp_path / "opencode" / "opencode.db"
+    file.parent.mkdir()
     with closing(sqlite3.connect(file)) as db:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA wal_autocheckpoint = 0")
@@ -413,9 +414,9 @@ def test_a_database_that_is_written_to_is_read_as_of_its_last_commit_and_stays_a
         add_message(db, user("msg_4", 3000))
         db.commit()
         add_message(db, user("msg_5", 4000))  # not committed
-        before = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+        before = {each.name: each.read_bytes() for each in file.parent.iterdir()}
         report = import_path(store, file)
-        assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == before
+        assert {each.name: each.read_bytes() for each in file.parent.iterdir()} == before
     assert added(report) == (1, 0, 5, [])
     assert said(store, "opencode:ses_1")[-1] == ("user", "Question msg_4")
 

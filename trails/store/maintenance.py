@@ -170,7 +170,7 @@ def recover(folder: Path) -> None:
 def refuse_links(folder: Path) -> None:
     """Raise `StoreFailed` where anything in a store's folder, or in its index, is a link."""
     for place in (folder, folder / INDEX):
-        with suppress(FileNotFoundError), os.scandir(place) as entries:
+        with suppress(OSError), os.scandir(place) as entries:  # what is missing or no folder, others tell
             linked = sorted(entry.name for entry in entries if entry.is_symlink())
             if linked:
                 raise StoreFailed(link_refused(place / linked[0]))

@@ -263,7 +263,11 @@ class _Merge:
         if stored is None and (shared := self._copied(main)) is not None and shared[1] >= repeated:
             return paths
         self._repeats_alone = True
-        is_left = stored.turns[0].source_ids != main[0].source_ids if stored else self._are_spawners(main[:repeated])
+        is_left = (
+            stored.turns[0].source_ids != main[0].source_ids
+            if stored is not None and len(stored)
+            else self._are_spawners(main[:repeated])
+        )
         if is_left:
             self._report.notes.append(
                 f"{self._id}: its first {repeated} turn(s) are its spawner's, told again; they are stored with that alone"
