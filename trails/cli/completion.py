@@ -72,7 +72,7 @@ _FIXED: Final = {
             "mlflow",
             "otel",
         ),
-        *("cline", "opencode", "messages", "openclaw", "nquads", "trig"),
+        *("cline", "goose", "opencode", "messages", "openclaw", "nquads", "trig"),
         "prov",
     ),
     "export-format": ("pi", "openclaw", "nquads", "trig", "html", "messages", "inspect", "atif", "parquet"),

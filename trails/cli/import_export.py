@@ -50,7 +50,8 @@ _VERIFIER = "verify_export.py"
     metavar="NAME",
     type=Named("import-format"),
     help="claude-code, pi, codex, copilot-cli, gemini-cli, chatgpt, swe-agent, mini-swe-agent, inspect, atif, langfuse, "
-    "langsmith, mlflow, otel, cline, opencode, messages, openclaw, nquads or trig; told from the files' content unless given. "
+    "langsmith, mlflow, otel, cline, goose, opencode, messages, openclaw, nquads or trig; told from the files' content unless "
+    "given. "
     "prov is a PROV document of somebody else's; prov-FORMAT, as in prov-json, where the file's name "
     "does not say which.",
 )

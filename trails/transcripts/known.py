@@ -12,6 +12,7 @@ from trails.transcripts import (
     chatgpt,
     cline,
     gemini,
+    goose,
     langfuse,
     langsmith,
     messages,
@@ -70,6 +71,7 @@ TRANSCRIPTS: Final = (
     Format("mlflow", mlflow.sniff, mlflow.find_files, mlflow.parse),
     Format("otel", otlp.sniff, otlp.find_files, otlp.parse),
     Format("cline", cline.sniff, cline.find_files, cline.parse),
+    Format("goose", goose.sniff, goose.find_files, goose.parse, alone=True, tables=goose.holds, rows=goose.rows),
     Format(
         "opencode",
         opencode_storage.sniff,
