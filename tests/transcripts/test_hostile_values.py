@@ -93,6 +93,12 @@ FILES: dict[str, list[Any]] = {
          "parts": [_part(1, "reasoning", text="Hm"), _part(2, "tool", callID="c1", tool="ls", state=STATE),
                    _part(3, "step-finish", reason="stop", cost=0.01, tokens={"input": 3, "cache": {"write": 2}})]},
     ]}],
+    "goose": [{"id": "s1", "name": "n", "working_dir": "/w", "created_at": AT, "extension_data": {}, "conversation": [
+        {"id": "m1", "role": "user", "created": 1, "content": [{"type": "text", "text": "Look"}]},
+        {"id": "m2", "role": "assistant", "created": 2, "metadata": {"userVisible": True}, "content": [
+            {"type": "toolRequest", "id": "c1", "toolCall": {"status": "success", "value": {"name": "ls", "arguments": {}}}}]},
+        {"id": "m3", "role": "user", "created": 3, "content": [{"type": "toolResponse", "id": "c1", "toolResult": {
+            "status": "success", "value": {"content": [{"type": "text", "text": "a.py"}]}}}]}]}],
     "messages": [{"messages": CHAT}],
     "mini-swe-agent": [{"trajectory_format": "mini-swe-agent-1.1", "messages": CHAT, "info": {
         "exit_status": "Submitted", "submission": "x", "model_stats": {"instance_cost": 0.01, "api_calls": 1}}}],
