@@ -474,6 +474,11 @@ def leaves_of(place: Path) -> list[str]:
 # --- the engine's list of its files
 
 
+_DATA = b"\x07" * 40
+LATER = struct.pack("<IHB", manifest._masked(manifest._crc(b"\x01" + _DATA)), len(_DATA), 1) + _DATA
+"""A whole record of the engine's list, whatever it says."""
+
+
 def the_manifest(place: Path) -> Path:
     return place / "quads" / (place / "quads" / "CURRENT").read_text().strip()
 
@@ -508,10 +513,8 @@ def test_an_unfinished_record_at_the_end_of_the_engines_list_of_files_is_cut_off
 
 def test_a_group_of_changes_that_a_power_cut_kept_by_halves_is_cut_off(killed: Path) -> None:
     whole = the_manifest(killed).read_bytes()
-    data = b"\x07" * 40
-    later = struct.pack("<IHB", manifest._masked(manifest._crc(b"\x01" + data)), len(data), 1) + data
     lost = bytes(-len(whole) % 4096 + 8192)  # pages of the group that never came to disk, and then one that did
-    the_manifest(killed).write_bytes(whole + lost + later)
+    the_manifest(killed).write_bytes(whole + lost + LATER)
     with trails.open(killed) as store:
         assert contents(store) == ALL
         assert store.verify().ok
@@ -519,9 +522,7 @@ def test_a_group_of_changes_that_a_power_cut_kept_by_halves_is_cut_off(killed: P
 
 def test_without_a_note_a_list_with_records_after_damage_is_refused(killed: Path) -> None:
     whole = the_manifest(killed).read_bytes()
-    data = b"\x07" * 40
-    later = struct.pack("<IHB", manifest._masked(manifest._crc(b"\x01" + data)), len(data), 1) + data
-    the_manifest(killed).write_bytes(whole + bytes(4096) + later)
+    the_manifest(killed).write_bytes(whole + bytes(4096) + LATER)
     note = killed / "quads" / "manifest.note"
     note.write_bytes(note.read_bytes()[:-20])
     note.write_bytes(b"0" + note.read_bytes()[1:])
