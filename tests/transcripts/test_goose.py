@@ -150,3 +150,33 @@ def test_a_file_that_says_nothing_is_no_session(memory: Repository) -> None:
     assert (list(memory.list()), report.turns_added) == ([], 0)
     with pytest.raises(InvalidInput, match="no transcript"):
         import_bytes(memory, b'{"working_dir": "/w"}')
+
+
+def test_a_command_logged_in_milliseconds_stands_where_it_was_run(memory: Repository, tmp_path: Path) -> None:
+    logged = {**MESSAGES[0], "id": "t1", "created": 1785578401000, "content": [{"type": "text", "text": "$ ls"}]}
+    database(tmp_path / "s.db", [MESSAGES[0], logged])
+    import_path(memory, tmp_path / "s.db", final=True)
+    database(tmp_path / "s.db", [MESSAGES[0], logged, *MESSAGES[1:3]])
+    report = import_path(memory, tmp_path / "s.db", final=True)
+    assert (report.grown, report.changed) == (["goose:20260801_1"], [])
+    turns = memory.load("goose:20260801_1").turns
+    assert [turn.role for turn in turns] == ["user", "user", "assistant", "tool"]
+    assert turns[1].time == turns[2].time
+
+
+def test_the_oldest_sessions_name_no_folder(memory: Repository, tmp_path: Path) -> None:
+    head = {"description": "Look around", "message_count": 3}
+    (tmp_path / "20250101_120000.jsonl").write_text("\n".join(map(json.dumps, (head, *MESSAGES[:3]))))
+    report = import_path(memory, tmp_path / "20250101_120000.jsonl", final=True)
+    assert report.sessions_created == ["goose:20250101_120000"]
+    assert [len(turn.tool_calls) for turn in memory.load("goose:20250101_120000").turns] == [0, 1, 0]
+
+
+def test_a_damaged_database_is_refused_in_words(memory: Repository, tmp_path: Path) -> None:
+    said = [{"type": "text", "text": "x" * 900}]
+    database(tmp_path / "s.db", [{**MESSAGES[0], "id": f"m{i}", "content": said} for i in range(200)])
+    whole = (tmp_path / "s.db").read_bytes()
+    (tmp_path / "s.db").write_bytes(whole[:-40960] + b"\xff" * 40960)
+    with pytest.raises(InvalidInput, match="SQLite database that cannot be read"):
+        import_path(memory, tmp_path / "s.db", final=True)
+    assert list(memory.list()) == []

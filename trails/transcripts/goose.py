@@ -15,6 +15,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +31,10 @@ _SIGNS: Final = {
     "messages": frozenset({"session_id", "role", "content_json", "created_timestamp"}),
 }
 _EXPORT: Final = frozenset({"id", "working_dir", "conversation"})
-_LINES: Final = frozenset({"working_dir", "description", "message_count"})
+_LINES: Final = frozenset({"description", "message_count"})
+"""What the first line of an early session always has; the oldest ones name no `working_dir`."""
+_MILLISECONDS: Final = 100_000_000_000
+"""Times from here on are in milliseconds, as `goose term log` writes them; all others are in seconds."""
 _SESSION_OWN: Final = frozenset({"id", "name", "description", "created_at", "conversation", "parent_session_id"})
 _MESSAGE_OWN: Final = frozenset({"id", "role", "content", "created"})
 _REQUESTS: Final = ("toolRequest", "frontendToolRequest")
@@ -45,7 +49,7 @@ def sniff(head: bytes) -> bool:
     (True, False)
     """
     first = outline.of_first(head)
-    return first.keys() >= _EXPORT or (first.keys() >= _LINES and "conversation" not in first)
+    return first.keys() >= _EXPORT or (first.keys() >= _LINES and not first.keys() & {"conversation", "messages"})
 
 
 def find_files(path: Path) -> list[Path]:
@@ -69,7 +73,10 @@ def rows(database: Database, name: str) -> Iterator[Transcript]:
         for info in database.rows("SELECT * FROM sessions ORDER BY created_at, id"):
             reading = Reading()
             found = database.rows(
-                "SELECT * FROM messages WHERE session_id = ? ORDER BY created_timestamp, id", info["id"]
+                "SELECT * FROM messages WHERE session_id = ?1 ORDER BY"
+                " iif(created_timestamp >= ?2, created_timestamp / 1000, created_timestamp), id",
+                info["id"],
+                _MILLISECONDS,
             )
             messages = [_of_row(row, reading) for row in found]
             _session({key: value for key, value in info.items() if value is not None}, messages, name, reading)
@@ -145,6 +152,12 @@ def _created(value: object) -> Any:
     return checked.text_time(value)
 
 
+def _time(created: object) -> datetime | None:
+    if isinstance(created, int | float) and created >= _MILLISECONDS:
+        return checked.epoch_time(created / 1000)
+    return checked.epoch_time(created)
+
+
 def _plain(value: object) -> object:
     """Return a value of a column: the JSON that a text holds, and bytes as hex digits."""
     if isinstance(value, bytes):
@@ -169,7 +182,7 @@ def _turns(message: object, taken: Counter[str], reading: Reading) -> Iterator[S
     left = checked.filled({key[:100]: value for key, value in message.items() if key not in _MESSAGE_OWN})
     if not isinstance(content, list) or len(parts) < len(content):
         left["content"] = content
-    time = checked.epoch_time(message.get("created"))
+    time = _time(message.get("created"))
     made = []
     if answers:
         made.append(SourceTurn("tool", (Piece(f"{name}/results", tuple(map(_answer, answers))),), time=time, meta=left))
