@@ -223,6 +223,20 @@ def left(operation: str, **more: Any) -> dict[str, Any]:
             ],
             ["another prompt", "Done."],
         ),
+        (
+            [
+                ENQUEUED,
+                left("remove", content=WAITED, reason="absorbed_mid_turn"),
+                attachment("q1", "u1", 2, {"type": "queued_command", "prompt": "another prompt"}),
+                DONE | {"parentUuid": "q1"},
+            ],
+            [WAITED, "another prompt", "Done."],
+        ),
+        ([left("remove", content=WAITED), DONE], [WAITED, "Done."]),
+        ([ENQUEUED | {"content": "other"}, left("remove", content=WAITED), DONE], [WAITED, "Done."]),
+        ([ENQUEUED | {"content": "g"}, left("dequeue"), DONE], ["g", "Done."]),
+        ([ENQUEUED | {"content": "go"}, left("dequeue"), DONE], ["go", "Done."]),
+        ([ENQUEUED, left("dequeue"), DONE, user("u2", "a1", 5, f"first\n{WAITED}")], ["Done.", f"first\n{WAITED}"]),
     ],
     ids=[
         "removed",
@@ -236,6 +250,12 @@ def left(operation: str, **more: Any) -> dict[str, Any]:
         "a command",
         "a notice",
         "deleted by the user, as this version writes deliveries",
+        "absorbed, in a version that writes deliveries",
+        "removed by a text that no line enqueues",
+        "removed while another waits",
+        "a text that is part of an earlier word",
+        "a text that its user had typed before",
+        "delivered together with another",
     ],
 )
 def test_a_prompt_that_only_the_queue_tells_is_the_users_where_it_left_the_queue(
@@ -244,8 +264,28 @@ def test_a_prompt_that_only_the_queue_tells_is_the_users_where_it_left_the_queue
     data = write(user("u1", None, 0, "go"), *lines)
     report = import_bytes(memory, data, format="claude-code")
     assert turns(memory) == [("user", "go"), *((("assistant" if t == "Done." else "user"), t) for t in expected)]
-    assert any("only in the queue" in note for note in report.notes) == (expected == [WAITED, "Done."])
+    assert any("only in the queue" in note for note in report.notes) == (
+        expected[-1] == "Done." and expected[0] in (WAITED, "g", "go")
+    )
     assert import_bytes(memory, data, format="claude-code").turns_added == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "role"),
+    [
+        ("a task is done", {"origin": {"kind": "task-notification"}}, "attachment"),
+        ("<task-notification>done</task-notification>", {}, "attachment"),
+        ("a prompt", {"origin": {"kind": "human"}}, "user"),
+        ("a prompt about <task-notification>", {}, "user"),
+        ("a prompt", {"origin": ["odd"]}, "user"),
+    ],
+)
+def test_a_notice_of_a_background_task_is_not_the_users(
+    memory: Repository, text: str, more: dict[str, Any], role: str
+) -> None:
+    data = write(user("u1", None, 0, "go"), user("u2", "u1", 1, text, **more), assistant("a1", "u2", 2, "ok"))
+    import_bytes(memory, data, format="claude-code")
+    assert turns(memory) == [("user", "go"), (role, text), ("assistant", "ok")]
 
 
 @pytest.mark.parametrize(

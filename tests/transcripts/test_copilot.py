@@ -291,6 +291,24 @@ def test_a_call_that_nobody_asked_for_in_words_is_a_turn_and_an_abort_is_told(
     assert unaccounted(store, report, lines) == []
 
 
+def test_a_call_that_started_before_its_answer_is_told_once(store: Repository) -> None:
+    begun, done = ran(2, "c1")
+    data = "\n".join(
+        json.dumps(each) for each in (start(), user(1, "go"), begun, answer(3, "so", "c1"), done | {"id": "e4"})
+    )
+    import_bytes(store, data.encode(), format="copilot-cli")
+    loaded = store.load("copilot-cli:S").turns
+    calls = [
+        part["id"]
+        for turn in loaded
+        if not isinstance(turn.content, str)
+        for part in turn.content
+        if part.get("type") == "tool_use"
+    ]
+    assert calls == ["c1"]
+    assert "so" in [plain_text(turn.content) for turn in loaded]
+
+
 def test_files_of_the_first_versions_come_in_with_what_only_their_timeline_says(
     store: Repository, tmp_path: Path
 ) -> None:

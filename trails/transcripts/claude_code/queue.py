@@ -13,35 +13,41 @@ from typing import Any, Final
 from trails.transcripts.claude_code import attachments
 
 Line = tuple[int, Mapping[str, Any]]
+_Waiting = tuple[int, Mapping[str, Any]]
+"""An operation that put a prompt into the queue, after its place among the lines."""
 
 _NOT_TYPED: Final = ("/", "<", "!")
 """How commands and notices of the program begin: they come back as lines of another text."""
+_ABSORBED: Final = "absorbed_mid_turn"
+"""The reason of a removal whose prompt the running turn took in."""
 
 
 def told_once(lines: Sequence[Line]) -> tuple[list[Line], int]:
     """Return a file's lines with each waiting prompt once, and how many prompts only the queue tells.
 
     An attachment that repeats a user's line loses its content. A prompt that left the queue and was delivered nowhere becomes
-    an attachment where it left, if the model answered afterwards. A removed prompt was delivered only where the file has no
-    attachment of a queued prompt: versions that write those remove what their user deleted.
+    an attachment where it left, if the model answered afterwards. A removed prompt was delivered where the removal says that
+    the running turn took it in, and where the file has no attachment of a queued prompt: versions that write those remove
+    what their user deleted.
     """
     if not any(raw.get("type") == "queue-operation" or _queued(raw) is not None for _, raw in lines):
         return list(lines), 0
     spoken = [raw for _, raw in lines if raw.get("type") == "user"]
     again = _Repeats(spoken)
-    known = [_text(_content(raw)) for raw in spoken] + [_text(_queued(raw)) for _, raw in lines]
+    told = [(at, _told(raw)) for at, (_, raw) in enumerate(lines)]
     writes_attachments = any(_queued(raw) is not None for _, raw in lines)
     last_answer = max((at for at, (_, raw) in enumerate(lines) if raw.get("type") == "assistant"), default=-1)
-    waiting: list[Mapping[str, Any]] = []
+    waiting: list[_Waiting] = []
     made: list[Line] = []
     before: str | None = None
     lost = 0
     for at, (number, raw) in enumerate(lines):
-        for entry in _leaving(raw, waiting):
+        for since, entry in _leaving(at, raw, waiting):
             text = _text(entry.get("content"))
-            sent = raw.get("operation") == "dequeue" or not writes_attachments
+            sent = raw.get("operation") == "dequeue" or raw.get("reason") == _ABSORBED or not writes_attachments
             typed = bool(text) and not text.startswith(_NOT_TYPED)
-            if sent and typed and at < last_answer and not any(text in each for each in known):
+            again_later = any(since < place and f"\n{text}\n" in f"\n{each}\n" for place, each in told)
+            if sent and typed and at < last_answer and not again_later:
                 prompt = _delivered(entry, raw, before)
                 made.append((number, prompt))
                 before, lost = prompt["uuid"], lost + 1
@@ -67,16 +73,28 @@ class _Repeats:
         return (isinstance(source, str) and source in self._ids) or _text(prompt) in self._texts
 
 
-def _leaving(raw: Mapping[str, Any], waiting: list[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the entry that an operation delivers; `waiting` is the queue, which it changes. `popAll` hands all back."""
+def _leaving(at: int, raw: Mapping[str, Any], waiting: list[_Waiting]) -> Iterator[_Waiting]:
+    """Yield the entry that an operation delivers; `waiting` is the queue, which it changes. `popAll` hands all back.
+
+    A removal that names a text which nothing enqueued is its own entry: it may have been delivered anywhere in the file.
+    """
     operation = raw.get("operation") if raw.get("type") == "queue-operation" else None
     if operation == "enqueue":
-        waiting.append(raw)
+        waiting.append((at, raw))
     elif operation == "popAll":
         waiting.clear()
-    elif operation in ("dequeue", "remove") and waiting:
-        same = (at for at, each in enumerate(waiting) if each.get("content") == raw.get("content"))
-        yield waiting.pop(next(same, 0))
+    elif operation in ("dequeue", "remove"):
+        text = _text(raw.get("content"))
+        same = next((n for n, (_, each) in enumerate(waiting) if text and _text(each.get("content")) == text), None)
+        if same is not None or (waiting and not text):
+            yield waiting.pop(same or 0)
+        elif text:
+            yield -1, raw
+
+
+def _told(raw: Mapping[str, Any]) -> str:
+    """Return the text that a record delivers: a user's line, or an attachment of a queued prompt."""
+    return _text(_content(raw) if raw.get("type") == "user" else _queued(raw))
 
 
 def _delivered(entry: Mapping[str, Any], left: Mapping[str, Any], before: str | None) -> dict[str, Any]:

@@ -29,6 +29,8 @@ _STRUCTURE: Final = frozenset(
     | {"attachment", "rendered"}
 )
 _COST: Final = "costUSD"
+_TASK_NOTICE: Final = "<task-notification>"
+"""How a notice of a task begins; older versions say of it nothing else."""
 _MESSAGE_FIELDS: Final = frozenset({"id", "type", "role", "content", "model", "usage", "stop_reason"})
 
 
@@ -86,6 +88,13 @@ class Record:
     def is_summary(self) -> bool:
         """Whether it is the text that a compaction put in place of what was before."""
         return self.kind == "user" and self.raw.get("isCompactSummary") is True
+
+    @property
+    def is_task_notice(self) -> bool:
+        """Whether the program wrote it in the user's place, to tell the model how a task in the background came out."""
+        origin, content = self.raw.get("origin"), self.message.get("content")
+        from_task = isinstance(origin, dict) and origin.get("kind") == "task-notification"
+        return self.kind == "user" and (from_task or (isinstance(content, str) and content.startswith(_TASK_NOTICE)))
 
     @property
     def is_error_notice(self) -> bool:

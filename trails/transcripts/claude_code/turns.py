@@ -147,6 +147,8 @@ def _turn(group: _TurnRecords, common: Mapping[str, Any]) -> SourceTurn:
 def _role(record: Record) -> str:
     if record.kind == "user" and record.answers_tools:
         return "tool"
+    if record.is_task_notice and not record.is_summary:
+        return "attachment"  # as the notice that comes while the model works is
     return "error" if record.is_error_notice else _ROLES.get(record.kind, record.kind)
 
 

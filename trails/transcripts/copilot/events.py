@@ -298,14 +298,16 @@ class _Log:
             left["content"] = data["content"]
         for request in _dicts(data.get("toolRequests")):
             call, tool = text_of(request.get("toolCallId")), checked.name(request.get("name"))
-            if call and tool:
+            has_begun = call in agent.calls and call in self.starts  # its start, which came first, made a turn of it
+            if call and tool and not has_begun:
                 agent.calls.add(call)
                 parts.append({"type": "tool_use", "id": call, "name": tool, "input": request.get("arguments", {})})
             beyond = {
                 key: value for key, value in request.items() if key not in ("toolCallId", "name", "arguments", "type")
             }
-            if beyond or not (call and tool):
-                left.setdefault("requests", []).append({"id": call} | (beyond if call and tool else dict(request)))
+            is_told = call and tool and (not has_begun or request.get("arguments") == self._begun_with(call))
+            if beyond or not is_told:
+                left.setdefault("requests", []).append({"id": call} | (beyond if is_told else dict(request)))
         if data.get("toolRequests") and not isinstance(data["toolRequests"], list):
             left["toolRequests"] = data["toolRequests"]
         model = checked.name(data.get("model")) or checked.name(agent.model)
@@ -332,6 +334,9 @@ class _Log:
             yield replace(last, pieces=(*last.pieces, piece), usage=used, meta=meta)
         else:
             yield SourceTurn("assistant", (piece,), time=time, model=model, usage=usage, meta=_noted(left))
+
+    def _begun_with(self, call: str) -> object:
+        return mapping(self.starts[call].get("data")).get("arguments")
 
     def _asked_by_user(self, agent: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
         for turn in self._asked(agent, own, time, data):
