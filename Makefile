@@ -101,7 +101,7 @@ wheel-pythons: $(VENV)/.dev
 	LOCK="$(LOCK)" PIP_FLAGS="$(PIP_FLAGS)" .ci/wheel-on-pythons dist/*.whl
 
 ontology: $(VENV)/.installed
-	$(BIN)/python -m trails.ontology
+	$(BIN)/python -m trails.provenance.ontology
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks

@@ -20,7 +20,8 @@ import rdflib
 
 import trails
 from benchmarks.audit_store import DEEP, fill
-from trails import Repository, queries
+from trails import Repository
+from trails.rdf import query_files
 
 LARGE: Final[dict[str, int]] = {"turns": 5_000, "depth": 10, "families": 162, "size": 110}
 """About 500,000 quads, of which a transcript shows 5,000 turns over ten forks."""
@@ -66,7 +67,7 @@ def values(store: Repository) -> dict[str, dict[str, Any]]:
     } | dict.fromkeys(("author", "person", "principal"), "alice")
     return {
         name: {each.name: known[each.name] for each in query.parameters if not each.optional}
-        for name, query in queries.catalogue().items()
+        for name, query in query_files.catalogue().items()
     }
 
 
@@ -93,7 +94,7 @@ def on_disk(place: Path) -> Iterator[Timing]:
             yield Timing(name, seconds, _BAR if name == "store.load" else _QUICK_BAR, rows)
         given = values(store)
     engine = ox.Store.read_only(str(place / "quads"))
-    for name, query in queries.catalogue().items():
+    for name, query in query_files.catalogue().items():
         bar = _QUICK_BAR if name in QUICK else _BAR
         yield _apart(name, partial(_rows_of, engine, query.bind(**given[name])), bar, _ROUNDS)
 
@@ -114,7 +115,7 @@ def in_rdflib(place: Path) -> Iterator[Timing]:
         quads = ox.serialize(store.store.quads((None, None, None, None)), format=ox.RdfFormat.N_QUADS)
         dataset.parse(data=quads, format="nquads")
         given = values(store)
-    for name, query in queries.catalogue().items():
+    for name, query in query_files.catalogue().items():
         yield _apart(name, partial(_rows_of, dataset, query.bind(**given[name])), _RDFLIB_BAR, 1)
 
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 import pyoxigraph as ox
 
 import trails
-from trails import Repository, Session, queries, vocab
+from trails import Repository, Session
+from trails.rdf import query_files, vocab
 from trails.store import Change, Committed, EmbeddedStore
 
 TEXT_BYTES: Final = 400
@@ -135,8 +136,8 @@ class Recording(EmbeddedStore):
 
 
 @cache
-def _scan() -> queries.QueryFile:
-    return queries.parse("scan", "benchmarks", (Path(__file__).parent / "scan.rq").read_text("utf-8"))
+def _scan() -> query_files.QueryFile:
+    return query_files.parse("scan", "benchmarks", (Path(__file__).parent / "scan.rq").read_text("utf-8"))
 
 
 def scan_columns(engine: ox.Store, session_id: str) -> list[list[str]]:

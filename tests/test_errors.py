@@ -12,7 +12,7 @@ import pytest
 import trails
 from tests.support.commands import Run, invoke
 from trails import errors
-from trails.cli.guide import error_pages, read_page
+from trails.cli.help import error_pages, read_page
 from trails.errors import HeadConflict, InvalidInput, RequestRefused, TrailsError
 
 CLASSES: dict[str, Any] = {

@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
-from trails.interrupts import held_back
+from trails.workers import hold_interrupts
 
 
 def test_an_interrupt_is_told_at_once_and_raised_at_the_end_of_the_block() -> None:
     order: list[str] = []
 
     def work() -> None:
-        with held_back(lambda: order.append("stopped")):
+        with hold_interrupts(lambda: order.append("stopped")):
             signal.raise_signal(signal.SIGINT)
             order.append("went on")
 
@@ -27,7 +27,7 @@ def test_an_interrupt_is_raised_where_the_block_gives_way() -> None:
     order: list[str] = []
 
     def work() -> None:
-        with held_back() as give_way:
+        with hold_interrupts() as give_way:
             give_way()
             signal.raise_signal(signal.SIGINT)
             order.append("went on")
@@ -43,7 +43,7 @@ def test_a_second_interrupt_is_raised_at_once_and_stops_nothing_twice() -> None:
     order: list[str] = []
 
     def work() -> None:
-        with held_back(lambda: order.append("stopped")):
+        with hold_interrupts(lambda: order.append("stopped")):
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
             order.append("never")
@@ -56,7 +56,7 @@ def test_a_second_interrupt_is_raised_at_once_and_stops_nothing_twice() -> None:
 @pytest.mark.parametrize("error", [None, ValueError("the block's own")])
 def test_after_the_block_an_interrupt_is_raised_at_once_again(error: ValueError | None) -> None:
     def work() -> None:
-        with held_back():
+        with hold_interrupts():
             signal.raise_signal(signal.SIGINT)
             if error:
                 raise error
@@ -70,7 +70,7 @@ def test_a_handler_of_the_host_stays_what_it_is() -> None:
     got: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: got.append(number))
     try:
-        with held_back(lambda: got.append(-1)):
+        with hold_interrupts(lambda: got.append(-1)):
             signal.raise_signal(signal.SIGINT)
         assert got == [signal.SIGINT]
     finally:
@@ -79,7 +79,7 @@ def test_a_handler_of_the_host_stays_what_it_is() -> None:
 
 def test_a_thread_that_gets_no_signals_holds_none_back() -> None:
     def work() -> None:
-        with held_back() as give_way:
+        with hold_interrupts() as give_way:
             give_way()
             seen.append(signal.getsignal(signal.SIGINT))
 

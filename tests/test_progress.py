@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import trails
-from trails.plumbing import scan
-from trails.progress import moving
+from trails.display.progress import moving
+from trails.exchange.file_import import import_path
+from trails.history.lookup import session_quads
 from trails.session import restore
-from trails.transcripts.formats import import_path
 
 
 class Calls:
@@ -72,10 +72,10 @@ def test_all_that_takes_long_tells_one_kind_of_callback_how_far_it_is(tmp_path: 
     )
     with trails.open(tmp_path / "s") as store:
         assert store.verify(progress=told["verify"]).ok
-        scan.scan_all(store.workspace, told["scan"])
+        session_quads.scan_sessions(store.workspace, told["scan"])
         store.maintenance.dump(tmp_path / "d.gz", progress=told["dump"])
         import_path(store, export, format="claude-code", final=True, progress=told["import"])
-    restore.load(tmp_path / "d.gz", tmp_path / "new", told["load"])
+    restore.load_dump(tmp_path / "d.gz", tmp_path / "new", told["load"])
     for name, each in told.items():
         assert each.calls, name
         assert [done for done, _ in each.calls] == sorted(done for done, _ in each.calls), name

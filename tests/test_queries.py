@@ -18,14 +18,15 @@ import trails
 from tests.support.engines import Answer, Engines, answered
 from tests.support.nine_sessions import day, fill, later
 from tests.support.query_rules import lint, read
-from trails import InvalidInput, Repository, queries, vocab
-from trails.records.acts import Rerunning, act_quads
+from trails import InvalidInput, Repository
+from trails.rdf import query_files, vocab
+from trails.rdf.activity_records import Rerunning, activity_quads
 from trails.store.contract import Change
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
 
-ALL = queries.load_all()
-CATALOGUE = queries.catalogue()
+ALL = query_files.load_all()
+CATALOGUE = query_files.catalogue()
 FOR_USERS = {name: query for name, query in CATALOGUE.items() if query.folder == "catalogue"}
 """Those for auditors are tested in `tests/audit/`, a file a theme."""
 
@@ -45,7 +46,7 @@ def engines() -> Iterator[Engines]:
             "played": 2,
         }
         who = {"token": "0123456789abcdef", "by_iri": "urn:trails:principal:bob", "started": day(26), "time": day(27)}
-        store.store.commit(Change(add=act_quads(Rerunning.model_validate({**rerun, **who}))))
+        store.store.commit(Change(add=activity_quads(Rerunning.model_validate({**rerun, **who}))))
         yield Engines(store)
 
 
@@ -609,12 +610,12 @@ def test_a_catalogue_query_has_a_name_that_can_be_typed(name: str) -> None:
 
 
 def test_core_and_catalogue_share_no_name() -> None:
-    files = [path.stem for path in queries.folder().rglob("*.rq")]
+    files = [path.stem for path in query_files.folder().rglob("*.rq")]
     assert len(files) == len(set(files))
 
 
-def query_file(text: str) -> queries.QueryFile:
-    return queries.parse("sample", "sample", text)
+def query_file(text: str) -> query_files.QueryFile:
+    return query_files.parse("sample", "sample", text)
 
 
 GOOD = """# purpose: the turns of a session
@@ -692,17 +693,17 @@ def test_a_file_whose_header_and_markers_differ_is_refused(text: str) -> None:
 
 
 def test_the_query_files_stand_where_the_package_looks(tmp_path: Path) -> None:
-    assert (queries.folder() / "catalogue" / "transcript.rq").is_file()
-    assert {path.name for path in queries.folder().iterdir()} == set(queries.FOLDERS)
-    assert len(ALL) == len(list(queries.folder().rglob("*.rq")))
+    assert (query_files.folder() / "catalogue" / "transcript.rq").is_file()
+    assert {path.name for path in query_files.folder().iterdir()} == set(query_files.FOLDERS)
+    assert len(ALL) == len(list(query_files.folder().rglob("*.rq")))
 
 
 def test_a_query_for_auditors_has_a_theme_and_no_other_has_one() -> None:
     assert {query.name for query in ALL.values() if query.theme} == {
         q.name for q in ALL.values() if q.folder == "audit"
     }
-    assert [name for theme in queries.THEMES for name in queries.by_theme(theme)].count("incomplete-turns") == 1
+    assert [name for theme in query_files.THEMES for name in query_files.by_theme(theme)].count("incomplete-turns") == 1
     with pytest.raises(InvalidInput, match="its theme is 'weather'"):
-        queries.parse("sample", "audit", "# theme: weather\n" + GOOD)
+        query_files.parse("sample", "audit", "# theme: weather\n" + GOOD)
     with pytest.raises(InvalidInput, match="its theme is ''"):
-        queries.parse("sample", "audit", GOOD)
+        query_files.parse("sample", "audit", GOOD)

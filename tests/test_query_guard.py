@@ -22,9 +22,10 @@ from tests.support.hostile import CHAINS, Listener
 from tests.support.machines import Size
 from tests.support.places import ROOT
 from tests.support.sessions import say
-from trails import InvalidInput, Repository, TrailsError, query_guard, sparql
-from trails.routing import Router
-from trails.routing.visibility import View
+from trails import InvalidInput, Repository, TrailsError
+from trails.rdf import query_guard
+from trails.runtime.routing import Router
+from trails.runtime.routing.access_rules import View
 
 
 def python(*arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
@@ -215,7 +216,7 @@ def test_long_queries_live_on_a_thread_with_a_small_stack_and_its_size_stays() -
 def test_a_text_is_looked_through_in_no_time(text: str) -> None:
     before = time.process_time()
     with contextlib.suppress(InvalidInput):
-        sparql.check(text)
+        query_guard.check_text(text)
     assert time.process_time() - before < 2
 
 
@@ -240,7 +241,7 @@ def test_so_many_patterns_may_be_joined_and_no_more(memory: Repository, counted:
 
     before = time.process_time()
     memory.ask(joined(counted))
-    sparql.check(joined(counted))
+    query_guard.check_text(joined(counted))
     assert time.process_time() - before < 1
     with pytest.raises(InvalidInput, match="joins more than 64 patterns in one group"):
         memory.ask(joined(counted + 1))
@@ -342,7 +343,7 @@ def test_an_interrupt_is_raised_at_once_and_the_query_ends_with_its_next_row() -
     signal.setitimer(signal.ITIMER_REAL, 0.1)
     try:
         with pytest.raises(KeyboardInterrupt):
-            query_guard.answer("ASK {}", lambda: query_guard.rows(endless()))
+            query_guard.guard_answer("ASK {}", lambda: query_guard.rows(endless()))
     finally:
         signal.signal(signal.SIGALRM, before)
     assert ended.wait(10)
@@ -417,7 +418,7 @@ def test_a_refused_service_is_told_with_its_place(memory: Repository) -> None:
 
 
 def test_an_error_of_another_form_is_told_as_it_is() -> None:
-    assert sparql.mistake("ASK", "something else") == "the query is not valid SPARQL: something else"
+    assert query_guard.syntax_mistake("ASK", "something else") == "the query is not valid SPARQL: something else"
 
 
 def test_asking_gives_yes_or_no(memory: Repository, view: View) -> None:
@@ -470,7 +471,7 @@ def test_a_panic_of_the_engine_is_an_error_of_ours() -> None:
         raise PanicException("index out of bounds")
 
     with pytest.raises(TrailsError, match="gave up on the query: index out of bounds"):
-        query_guard.answer("ASK {}", panic)
+        query_guard.guard_answer("ASK {}", panic)
 
 
 class Rows:

@@ -12,8 +12,9 @@ import pytest
 import trails
 from tests.support.everything import everything
 from tests.support.sessions import say
-from trails import Repository, reprs
-from trails.model import SealedTurn, Value
+from trails import Repository
+from trails.display import terminal_text
+from trails.model.values import SealedTurn, Value
 
 PUBLIC = [getattr(trails, name) for name in trails.__all__]
 CLASSES = [
@@ -44,7 +45,7 @@ def test_what_stands_in_a_full_store_looks_short(memory: Repository) -> None:
         for value in [*shown, *memory.tags.list(), memory.list(), memory.verify(), memory.diff(record, record)]:
             text = repr(value)
             seen += 1
-            assert len(text) <= reprs.WIDTH, text
+            assert len(text) <= terminal_text.REPR_WIDTH, text
             assert "\n" not in text
             assert " object at 0x" not in text
     assert seen > 50
@@ -80,7 +81,7 @@ def test_a_salt_is_not_shown(memory: Repository) -> None:
 
 @pytest.mark.parametrize("value", [{"a": 1}, [1] * 9, ("x",) * 9, "x" * 999, b"x" * 999, object(), NOW, 10**300])
 def test_a_line_is_never_longer_than_it_may_be(value: Any) -> None:
-    text = reprs.line("Name" * 50, [(f"field{number}", value) for number in range(20)])
+    text = terminal_text.repr_line("Name" * 50, [(f"field{number}", value) for number in range(20)])
     assert len(text) <= 100
     assert text.endswith(("...)", ")"))
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from trails import InvalidInput, Repository, roles
+from trails import InvalidInput, Repository
+from trails.model import validation
 
 
-@pytest.mark.parametrize("role", [*sorted(roles.KNOWN), "critic", "customer", "tester", "game:narrator", "game:usr"])
+@pytest.mark.parametrize(
+    "role", [*sorted(validation.KNOWN_ROLES), "critic", "customer", "tester", "game:narrator", "game:usr"]
+)
 def test_a_known_role_and_one_of_a_programs_own_are_appended(memory: Repository, role: str) -> None:
     session = memory.create()
     assert session.append(role, "text").role == role
@@ -45,8 +48,8 @@ def test_another_role_is_refused_wherever_a_turn_is_written(memory: Repository, 
     [("human", "user"), ("HumanMessage", "user"), ("AI", "assistant"), ("bot", "assistant"), ("observation", "tool")],
 )
 def test_other_systems_names_of_roles_are_known(name: str, role: str) -> None:
-    assert roles.known(name) == role
+    assert validation.standard_role(name) == role
 
 
 def test_a_name_that_no_system_has_is_not_known() -> None:
-    assert [roles.known(name) for name in ("Alice", "", 7, None)] == [None] * 4
+    assert [validation.standard_role(name) for name in ("Alice", "", 7, None)] == [None] * 4

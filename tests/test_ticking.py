@@ -12,7 +12,7 @@ import pytest
 import trails
 from tests.support.clocks import Clock
 from trails import ClockWarning, InvalidInput, Repository, StoreFailed
-from trails.ticking import Ticking
+from trails.runtime.timer import Ticking
 
 HOURS = 3600.0
 """Nobody waits so long: a block that waited for the period would hang."""

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 import trails
-from trails import InvalidInput, Repository, unpacking
+from trails import InvalidInput, Repository, files
+from trails.exchange.chats import chatgpt
+from trails.exchange.file_import import import_path
 from trails.session import restore
 from trails.store import dumping
 from trails.store.embedded import EmbeddedStore
-from trails.transcripts import chatgpt
-from trails.transcripts.formats import import_path
 
 MESSAGE = {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["hi"]}}
 NODE: dict[str, Any] = {"id": "n", "parent": None, "children": [], "message": MESSAGE}
@@ -103,14 +103,14 @@ def test_an_archive_of_an_ordinary_size_is_read_and_one_in_a_folder_costs_the_ot
     ],
 )
 def test_the_bound_grows_with_the_file_and_ends(packed: int, allowed: int) -> None:
-    assert unpacking.limit(packed) == allowed
+    assert files.unpack_limit(packed) == allowed
 
 
 @pytest.mark.parametrize("size", [-1, 1, 7, 4096])
 def test_a_bounded_stream_gives_all_up_to_its_bound_and_nothing_beyond(size: int) -> None:
-    whole = unpacking.Bounded(io.BytesIO(b"x" * 100), 100)
+    whole = files.BoundedReader(io.BytesIO(b"x" * 100), 100)
     assert b"".join(iter(lambda: whole.read(size), b"")) == b"x" * 100
-    cut = unpacking.Bounded(io.BytesIO(b"x" * 101), 100)
+    cut = files.BoundedReader(io.BytesIO(b"x" * 101), 100)
     with pytest.raises(InvalidInput, match="more than 100 bytes"):
         b"".join(iter(lambda: cut.read(size), b""))
 
@@ -124,7 +124,7 @@ def test_a_dump_of_texts_that_compress_well_comes_back(tmp_path: Path) -> None:
         session.persist()
         store.maintenance.dump(tmp_path / "dump.nq.gz")
     assert (tmp_path / "dump.nq.gz").stat().st_size * 200 < 24_000_000
-    restore.load(tmp_path / "dump.nq.gz", tmp_path / "b")
+    restore.load_dump(tmp_path / "dump.nq.gz", tmp_path / "b")
     with trails.open(tmp_path / "b") as store:
         assert [turn.content == "0" * 12_000_000 for turn in store.load("s").turns] == [True, True]
         assert store.verify().ok
@@ -153,7 +153,7 @@ def test_a_dump_that_unpacks_to_more_than_the_disk_holds_is_stopped_in_time(
     dump = tmp_path / "dump.nq.gz"
     dump.write_bytes(gzip.compress(b"<urn:a> <urn:b> <urn:c> <urn:d> .\n" * 400_000))
     with pytest.raises(InvalidInput, match=r"dump\.nq\.gz: .*499,999,999 bytes are left.*; nothing was loaded"):
-        restore.load(dump, tmp_path / "store")
+        restore.load_dump(dump, tmp_path / "store")
     assert not (tmp_path / "store").exists()
 
 
@@ -162,7 +162,7 @@ def test_a_bad_line_of_a_later_piece_is_said_to_be_one(tmp_path: Path, monkeypat
     dump = tmp_path / "dump.nq"
     dump.write_bytes(b"<urn:a> <urn:b> <urn:c> <urn:d> .\n" * 3 + b"nonsense\n")
     with pytest.raises(InvalidInput, match=r"no whole dump: after line 3: .*; nothing was loaded"):
-        restore.load(dump, tmp_path / "store")
+        restore.load_dump(dump, tmp_path / "store")
 
 
 @pytest.mark.parametrize("depth", [102, 2_000, 100_000])

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from trails.compare.agreement import Agreement
     from trails.compare.arms import ArmTest
     from trails.compare.comparison import Comparison
-    from trails.context.assembling import Context
-    from trails.context.compacting import CompactionPolicy
+    from trails.compare.session_diff import Diff
+    from trails.context.assembly import Context
+    from trails.context.compaction import CompactionPolicy
     from trails.context.window import TokenWindow
-    from trails.diff.result import Diff
     from trails.errors import (
         ClockWarning,
         ContextOverflow,
@@ -59,11 +59,16 @@ if TYPE_CHECKING:
         TurnNotFound,
         WrongCall,
     )
-    from trails.integrity.head_signatures import HeadSignature
-    from trails.ledger import Ledger
-    from trails.mirrors.comparing import MirrorDifference, MirrorReport
-    from trails.mirrors.mirroring import Mirror, Mirrored
-    from trails.model import (
+    from trails.exchange.remotes.mirror import Mirror, Mirrored
+    from trails.exchange.remotes.mirror_comparison import MirrorDifference, MirrorReport
+    from trails.exchange.remotes.push import Moved, MovedSession, pull, push
+    from trails.history.lookup.forest import Forest
+    from trails.history.lookup.pages import Page
+    from trails.history.lookup.summaries import SessionSummary
+    from trails.history.lookup.usage_statistics import Statistics
+    from trails.history.watch import Notice
+    from trails.integrity.signed_notes import HeadSignature
+    from trails.model.values import (
         MAX_FORK_DEPTH,
         Call,
         Compaction,
@@ -77,34 +82,29 @@ if TYPE_CHECKING:
         Turn,
         VerifyReport,
     )
-    from trails.moving.pushing import Moved, MovedSession, pull, push
     from trails.opening import open  # noqa: A004 - trails.open, as io.open
     from trails.plumbing.asof.making import AsOf
-    from trails.plumbing.forest import Forest
-    from trails.plumbing.pages import Page
-    from trails.plumbing.statistics import Statistics
-    from trails.plumbing.summaries import SessionSummary
-    from trails.plumbing.watch import Notice
-    from trails.records.entries import Delivery, Event, Exchange
-    from trails.records.run import Run
-    from trails.records.scores import Score
-    from trails.reruns.many import rerun_many
-    from trails.reruns.playing import Playing
-    from trails.reruns.rerun import Rerun, rerun
-    from trails.routing import Inbound, Routed, Router
-    from trails.runs import Runs, Sent, Spawned, Step
-    from trails.session.player import Player
-    from trails.session.recorded import Difference, ToolAnswer
+    from trails.rdf.ledger_records import Delivery, Event, Exchange
+    from trails.rdf.score_records import Score
+    from trails.rdf.subagent_records import Run
+    from trails.replay.playback import Playing
+    from trails.replay.rerun import Rerun, rerun, rerun_many
+    from trails.runtime.ledger import Ledger
+    from trails.runtime.routing import Inbound, Routed, Router
+    from trails.runtime.runs import Runs, Sent, Spawned, Step
+    from trails.runtime.tree import Limits, SessionResult, Tree
+    from trails.session.recorded_calls import Difference, Player, ToolAnswer
     from trails.session.repository import Repository
-    from trails.session.scores import Scores
-    from trails.session.scoring import Scoring
+    from trails.session.scoring import Scores, Scoring
     from trails.session.session import Session
-    from trails.tree import Limits, SessionResult, Tree
 
 _HOMES = {
-    "trails.diff.result": ("Diff",),
-    "trails.context.assembling": ("Context",),
-    "trails.context.compacting": ("CompactionPolicy",),
+    "trails.compare.agreement": ("Agreement",),
+    "trails.compare.arms": ("ArmTest",),
+    "trails.compare.comparison": ("Comparison",),
+    "trails.compare.session_diff": ("Diff",),
+    "trails.context.assembly": ("Context",),
+    "trails.context.compaction": ("CompactionPolicy",),
     "trails.context.window": ("TokenWindow",),
     "trails.errors": (
         "ClockWarning",
@@ -139,9 +139,27 @@ _HOMES = {
         "TurnNotFound",
         "WrongCall",
     ),
-    "trails.integrity.head_signatures": ("HeadSignature",),
-    "trails.ledger": ("Ledger",),
-    "trails.model": (
+    "trails.exchange.remotes.mirror": (
+        "Mirror",
+        "Mirrored",
+    ),
+    "trails.exchange.remotes.mirror_comparison": (
+        "MirrorDifference",
+        "MirrorReport",
+    ),
+    "trails.exchange.remotes.push": (
+        "Moved",
+        "MovedSession",
+        "pull",
+        "push",
+    ),
+    "trails.history.lookup.forest": ("Forest",),
+    "trails.history.lookup.pages": ("Page",),
+    "trails.history.lookup.summaries": ("SessionSummary",),
+    "trails.history.lookup.usage_statistics": ("Statistics",),
+    "trails.history.watch": ("Notice",),
+    "trails.integrity.signed_notes": ("HeadSignature",),
+    "trails.model.values": (
         "MAX_FORK_DEPTH",
         "Call",
         "Compaction",
@@ -155,36 +173,56 @@ _HOMES = {
         "Turn",
         "VerifyReport",
     ),
-    "trails.mirrors.comparing": ("MirrorDifference", "MirrorReport"),
-    "trails.mirrors.mirroring": ("Mirror", "Mirrored"),
-    "trails.moving.pushing": ("Moved", "MovedSession", "pull", "push"),
     "trails.opening": ("open",),
-    "trails.reruns.many": ("rerun_many",),
-    "trails.reruns.playing": ("Playing",),
-    "trails.reruns.rerun": ("Rerun", "rerun"),
-    "trails.routing": ("Inbound", "Routed", "Router"),
-    "trails.runs": ("Runs", "Sent", "Spawned", "Step"),
-    "trails.records.entries": ("Delivery", "Event", "Exchange"),
-    "trails.plumbing.watch": ("Notice",),
-    "trails.compare.arms": ("ArmTest",),
-    "trails.compare.comparison": ("Comparison",),
     "trails.plumbing.asof.making": ("AsOf",),
-    "trails.plumbing.forest": ("Forest",),
-    "trails.plumbing.pages": ("Page",),
-    "trails.plumbing.statistics": ("Statistics",),
-    "trails.plumbing.summaries": ("SessionSummary",),
-    "trails.session.player": ("Player",),
-    "trails.session.recorded": ("Difference", "ToolAnswer"),
+    "trails.rdf.ledger_records": (
+        "Delivery",
+        "Event",
+        "Exchange",
+    ),
+    "trails.rdf.score_records": ("Score",),
+    "trails.rdf.subagent_records": ("Run",),
+    "trails.replay.playback": ("Playing",),
+    "trails.replay.rerun": (
+        "rerun_many",
+        "Rerun",
+        "rerun",
+    ),
+    "trails.runtime.ledger": ("Ledger",),
+    "trails.runtime.routing": (
+        "Inbound",
+        "Routed",
+        "Router",
+    ),
+    "trails.runtime.runs": (
+        "Runs",
+        "Sent",
+        "Spawned",
+        "Step",
+    ),
+    "trails.runtime.tree": (
+        "Limits",
+        "SessionResult",
+        "Tree",
+    ),
+    "trails.session.recorded_calls": (
+        "Player",
+        "Difference",
+        "ToolAnswer",
+    ),
     "trails.session.repository": ("Repository",),
-    "trails.records.run": ("Run",),
-    "trails.records.scores": ("Score",),
-    "trails.session.scores": ("Scores",),
-    "trails.session.scoring": ("Scoring",),
-    "trails.compare.agreement": ("Agreement",),
+    "trails.session.scoring": (
+        "Scores",
+        "Scoring",
+    ),
     "trails.session.session": ("Session",),
-    "trails.tree": ("Limits", "SessionResult", "Tree"),
 }
-_MODULES = frozenset({"aio", "diff", "keys", "policy"})
+_MODULES = {
+    "aio": "trails.aio",
+    "diff": "trails.compare",
+    "keys": "trails.runtime.keys",
+    "policy": "trails.runtime.policy",
+}
 """The modules of functions that the guide names: there after `import trails`, too, and loaded when they are asked for."""
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -288,7 +326,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: `import trails` and the command line's help stay quick."""
     if name in _MODULES:
-        return import_module(f"trails.{name}")
+        return import_module(_MODULES[name])
     if name not in _HOME_OF:
         raise _no_such_name(name)
     value = getattr(import_module(_HOME_OF[name]), name)
@@ -320,7 +358,7 @@ def _no_such_name(name: str) -> AttributeError:
     if name.startswith("_"):
         return AttributeError(f"module 'trails' has no attribute {name!r}")
     from trails.errors import NoSuchName  # noqa: PLC0415 - `import trails` stays quick
-    from trails.nearest import did_you_mean  # noqa: PLC0415
+    from trails.suggestions import did_you_mean  # noqa: PLC0415
 
     said = f": {_INSTEAD[name]}" if name in _INSTEAD else did_you_mean(name, [*__all__, *_MODULES])
     return NoSuchName(f"trails has no {name!r}{said}")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex
 
-from trails.calls import check_methods
 from trails.errors import NoSuchName, TrailsError
-from trails.nearest import nearest
+from trails.suggestions import check_methods, nearest
 
 _SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     "messages": ("turns",),

@@ -8,11 +8,11 @@ import re
 from contextlib import suppress
 from typing import Final
 
-from trails.calls import checked
 from trails.errors import InvalidInput, StoreLocked, TrailsError
 from trails.files import as_path
-from trails.plumbing import actors, reads, screening, unfinished
-from trails.plumbing.screening import Screening
+from trails.history import import_records, transaction, turn_builder
+from trails.history.turn_builder import Screening
+from trails.rdf import activity_records
 from trails.session.repository import Repository
 from trails.store.contract import Durability
 from trails.store.embedded import EmbeddedStore
@@ -21,6 +21,7 @@ from trails.store.limits import NO_LIMITS, QueryLimits
 from trails.store.look import NeedsOwner
 from trails.store.postgres.address import is_address
 from trails.store.view import ViewStore
+from trails.suggestions import checked
 
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://|(postgres|pgsql|jdbc)[a-z0-9+.-]*:", re.IGNORECASE)
 """What is meant as a URL, and would be a folder whose name holds the password."""
@@ -83,12 +84,12 @@ def open(  # noqa: A001 - trails.open, as io.open
     """
     if durability not in ("disk", "process"):
         raise InvalidInput(f'durability is "disk" or "process", not {durability!r:.80}')
-    own = actors.of_process(actor)
-    screening.checked(scan)
+    own = activity_records.process_actor(actor)
+    turn_builder.check_screening(scan)
     limits = QueryLimits(query_timeout, query_max_rows, query_memory)
     if read_only:
         return _view(location, own, create=create, record_reads=record_reads, limits=limits)
-    reading = reads.are_recorded() if record_reads is None else bool(record_reads)
+    reading = import_records.reads_are_recorded() if record_reads is None else bool(record_reads)
     place, wait = as_location(location), _patience(timeout)
     if place == ":memory:":
         return Repository(EmbeddedStore(None), actor=own, record_reads=reading, scan=scan, limits=limits)
@@ -144,9 +145,10 @@ def _view(
         raise InvalidInput(
             "a store in memory is new each time it is opened, so there is nothing to read; name a folder"
         )
-    if reads.are_recorded() if record_reads is None else record_reads:
+    if import_records.reads_are_recorded() if record_reads is None else record_reads:
         raise InvalidInput(
-            f"reads are to be recorded (record_reads, or {reads.ENVIRONMENT}=1), and a store opened with read_only=True "
+            f"reads are to be recorded (record_reads, or {import_records.RECORD_READS}=1), and a store opened with "
+            "read_only=True "
             "cannot write that down; open it without, or say record_reads=False"
         )
     if is_address(place):
@@ -162,9 +164,9 @@ def open_to_read(location: str | os.PathLike[str], *, actor: str | None = None) 
     """
     if is_address(as_location(location)):
         return open(location, actor=actor, record_reads=False)
-    view = _recovered(as_location(location), actors.of_process(actor))
+    view = _recovered(as_location(location), activity_records.process_actor(actor))
     store = view.store
-    if isinstance(store, ViewStore) and not store.has_living_owner and unfinished.marks(store):
+    if isinstance(store, ViewStore) and not store.has_living_owner and transaction.work_marks(store):
         with suppress(TrailsError, OSError):  # where it cannot be written to, it is read as it is
             open(location, record_reads=False, timeout=0).close()  # which ends what was begun
             view.refresh()

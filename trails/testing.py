@@ -36,10 +36,11 @@ from typing import Any, ClassVar, Final, cast
 import pytest
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
-from trails import iris, vocab
 from trails.errors import InvalidInput, StoreFailed, StoreLocked
 from trails.integrity import leaves
 from trails.integrity.leaves import Leaf
+from trails.model import iris
+from trails.rdf import vocab
 from trails.store import tsv
 from trails.store.contract import Change, PreconditionFailed, QuadStore, Solutions
 from trails.store.nearby import drop_graph
@@ -340,7 +341,7 @@ class LogConformance(StoreConformance):
         assert store.number == _ROUNDS
         found = {quad.subject: quad.object for quad in store.quads((None, _P, None, _G))}
         assert found == {_node(number): Literal(f"writer {writer}") for number, writer, _ in wins}
-        counts = [leaves.parse(line)[0].count for line in store.log.lines()]
+        counts = [leaves.parse_leaf(line)[0].count for line in store.log.lines()]
         assert counts == [number for number, _, _ in sorted(wins, key=lambda win: win[2])], (
             "its leaves are in its order"
         )

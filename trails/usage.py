@@ -1,8 +1,16 @@
-"""What a model call's usage means, whatever its source calls it: tokens that can be added up, and a cost.
+"""Read the usage of model calls: tokens and cost.
+
+What a source calls its counts differs; `SOURCES` is the table of them.
+
+What a model call's usage means, whatever its source calls it: tokens that can be added up, and a cost.
 
 Sources differ in what they count. For some the input includes the tokens that were read from the provider's cache, for
 others it does not; so it is with the output and the tokens of reasoning. `SOURCES` says which is which, once. `counts_of`
 reads a usage by it.
+
+How versions up to 0.1.0 counted the usage of a model call: stores from then are known by it.
+
+They took each count as it was reported, whatever the source includes in it, and knew fewer names.
 """
 
 from __future__ import annotations
@@ -443,3 +451,36 @@ def _plus(one: Any, other: Any) -> Any:
 def _cost(usage: Mapping[str, Any]) -> Any:
     cost = next((usage[name] for name in COST_NAMES if usage.get(name) is not None), None)
     return cost.get("total") if isinstance(cost, Mapping) else cost
+
+
+_OLDER_NAMES: Final = {
+    "inputTokens": ("input_tokens", "prompt_tokens", "input"),
+    "cacheReadTokens": (
+        "cache_read_input_tokens",
+        "cache_read_tokens",
+        "cacheRead",
+        "cached",
+        "cached_input_tokens",
+        "cache_read.input_tokens",
+    ),
+    "cacheWriteTokens": (
+        "cache_creation_input_tokens",
+        "cache_write_tokens",
+        "cacheWrite",
+        "cache_creation.input_tokens",
+    ),
+    "outputTokens": ("output_tokens", "completion_tokens", "output"),
+    "totalTokens": ("total_tokens", "totalTokens", "total"),
+}
+
+
+def older_figures_of(usage: Mapping[str, Any]) -> dict[str, int | Decimal]:
+    """Return what such a version stored of a usage beside it, by property.
+
+    >>> older_figures_of({"input_tokens": 1000, "cached_input_tokens": 900})
+    {'inputTokens': 1000, 'cacheReadTokens': 900}
+    """
+    flat = {name: value for name, value in usage.items() if not isinstance(value, Mapping)}
+    counts = {name: tokens_of(flat, names) for name, names in _OLDER_NAMES.items()}
+    figures = counts | {"cost": cost_of({"cost": usage.get("cost")})}
+    return {name: figure for name, figure in figures.items() if figure is not None}

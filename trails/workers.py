@@ -1,8 +1,17 @@
-"""Processes that work beside this one: each does one function of a module to what it is given, piece by piece.
+"""Run functions in worker processes, with interrupts and garbage collection.
+
+Processes that work beside this one: each does one function of a module to what it is given, piece by piece.
 
 They are Python processes of their own, not forks (an engine and its threads do not survive one) and not those of
 `multiprocessing`, which runs the main module of whoever uses this library once more. What goes to and fro is pickled, through
 pipes that nobody else has.
+
+Ctrl-C while threads work: told at once, raised where nothing is half done.
+
+Python raises `KeyboardInterrupt` between any two steps of the main thread, also between taking a lock that it shares with a
+pool's threads and the block that gives it back: then they wait for it forever, and so does whoever waits for them.
+
+How often Python looks for values that only hold each other, while much is made that does not.
 """
 
 from __future__ import annotations
@@ -16,8 +25,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from queue import Empty, Queue, SimpleQueue
+from types import FrameType
 from typing import IO, Any, Final
 
 _LENGTH: Final = struct.Struct("<Q")
@@ -182,3 +192,86 @@ def _values(pipe: IO[bytes]) -> Iterable[Any]:
     with suppress(WorkersFailed):
         while True:
             yield _received(pipe)
+
+
+@contextmanager
+def hold_interrupts(stop: Callable[[], object] | None = None) -> Iterator[Callable[[], None]]:
+    """Give what raises an interrupt that came meanwhile, for where nothing is half done; the block's end does it too.
+
+    `stop` is called as soon as it comes, amid whatever the main thread does, so it takes no lock that is shared with another
+    thread. A second interrupt is raised at once, for whoever does not want to wait. In a thread that gets none, and where
+    the host has a handler of its own, nothing is held back.
+
+    >>> with held_back() as give_way:
+    ...     give_way()
+    """
+    came = False
+
+    def take(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        if came:
+            signal.default_int_handler(number, frame)
+        came = True
+        if stop is not None:
+            stop()
+
+    def give_way() -> None:
+        if came:
+            raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread() or not _is_default():
+        yield give_way
+        return
+    signal.signal(signal.SIGINT, take)
+    try:
+        yield give_way
+        give_way()
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _is_default() -> bool:
+    return signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+_SELDOM_THRESHOLD: Final = 20_000
+"""New values after which it looks, for Python's 700: that is a fifth of an import's time where a program has imported much."""
+
+
+class _Collector:
+    """How often it looks, whoever asks for less of it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before = (0, 0, 0)
+
+    def less(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._before = gc.get_threshold()
+                if 0 < self._before[0] < _SELDOM_THRESHOLD:
+                    gc.set_threshold(_SELDOM_THRESHOLD, *self._before[1:])
+
+    def as_before(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside and gc.get_threshold() == (_SELDOM_THRESHOLD, *self._before[1:]):
+                gc.set_threshold(*self._before)
+
+
+_collector: Final = _Collector()
+
+
+@contextmanager
+def collect_seldom() -> Iterator[None]:
+    """Have Python's collector look less often within a block, on all threads; it is as before once the last one has ended.
+
+    Where it looks as seldom already, or not at all, it is left alone, and so is whatever somebody sets meanwhile.
+    """
+    _collector.less()
+    try:
+        yield
+    finally:
+        _collector.as_before()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trails
 from benchmarks.data import filled, messages
 from benchmarks.harness import Contestant, Result, Setting, medians, timed
-from trails import queries
+from trails.rdf import query_files
 
 _RAW = "the query alone"
 
@@ -14,7 +14,7 @@ def run(setting: Setting) -> list[Result]:
     """Measure `branches()` against the engine's answer to its query, neither decoded nor sorted."""
     texts = messages(10, setting.seed)
     forks = setting.size.forks
-    query = queries.find("branches").bind(session="s0")
+    query = query_files.find("branches").bind(session="s0")
     with trails.open(setting.folder / "store", create=True, durability="process") as store:
         for number in range(5):
             session = filled(store, f"s{number}", texts)

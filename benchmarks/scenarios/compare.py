@@ -8,7 +8,8 @@ from typing import Any, Final
 import trails
 from benchmarks.data import Message, messages
 from benchmarks.harness import Contestant, Result, Setting, Target, medians, timed
-from trails import Repository, Session, queries
+from trails import Repository, Session
+from trails.rdf import query_files
 
 _OURS: Final = "trails"
 _QUERIES: Final = "its queries alone"
@@ -23,7 +24,7 @@ def run(setting: Setting) -> list[Result]:
         _fill(store, turns, forks, setting.seed)
         ids = [row["session"] for row in store.compare("root", columns="session")]
         assert len(ids) == forks + 1
-        bound = {name: queries.find(name) for name in _NAMES}
+        bound = {name: query_files.find(name) for name in _NAMES}
         texts = [query.bind(sessions=["root"] if name == "family" else ids) for name, query in bound.items()]
         contestants = [
             Contestant(_OURS, lambda: timed(lambda: store.compare("root", group_by="meta.arm", sort_by="cost"))),

@@ -9,7 +9,7 @@ import trails
 from benchmarks.data import KINDS, TEXT_BYTES, add, filled, messages
 from benchmarks.harness import Contestant, Result, Setting, Target, medians, timed
 from trails import Diff, Repository
-from trails.diff import diff
+from trails.compare import diff
 
 _OWN = 20
 _SIBLINGS = "two forks"

@@ -15,7 +15,7 @@ from benchmarks import peers
 from benchmarks.data import USAGE, Message, agent_messages
 from benchmarks.harness import Contestant, Result, Setting, Stopwatch, Target, medians, timed
 from benchmarks.peers.ours import Ours
-from trails.transcripts.formats import import_path
+from trails.exchange.file_import import import_path
 
 _EACH = 100
 """Turns of a file."""

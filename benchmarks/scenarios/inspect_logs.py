@@ -16,8 +16,8 @@ from typing import Any, Final
 import trails
 from benchmarks.data import messages
 from benchmarks.harness import Contestant, Result, Setting, Stopwatch, Target, child_environment, medians, timed
-from trails.transcripts.formats import import_path
-from trails.transcripts.inspect_ai import log
+from trails.exchange.file_import import import_path
+from trails.exchange.traces import inspect_log
 
 _READING: Final = "reading the members as JSON"
 _IMPORTING: Final = "importing it"
@@ -29,8 +29,8 @@ _START: Final = datetime(2026, 3, 2, 9, tzinfo=UTC)
 # what getrusage gives would begin with what this process had when it made that one
 _PEAK: Final = """
 import sys, trails
-from trails.transcripts.formats import import_path
-from trails.transcripts.inspect_ai import log
+from trails.exchange.file_import import import_path
+from trails.exchange.traces import log
 if sys.argv[1] == "import":
     with trails.open(sys.argv[3], create=True) as store:
         import_path(store, sys.argv[2])
@@ -165,7 +165,7 @@ def _again(file: Path, place: Path) -> float:
 
 def _streamed(file: Path) -> None:
     with file.open("rb") as opened:
-        for _ in itertools.chain.from_iterable(part.sessions for part in log.stream([(str(file), opened)])):
+        for _ in itertools.chain.from_iterable(part.sessions for part in inspect_log.stream([(str(file), opened)])):
             pass
 
 

@@ -13,8 +13,9 @@ from benchmarks import writing
 from benchmarks.data import TEXT_BYTES, filled, messages
 from benchmarks.harness import Result, Setting, Target, child_environment, timed
 from tests.support import sparql_servers
-from trails import Mirror, vocab
-from trails.mirrors.endpoint import Endpoint
+from trails import Mirror
+from trails.exchange.remotes.mirror_endpoint import Endpoint
+from trails.rdf import vocab
 
 _RATE: Final = 2_000
 """Turns a second that a mirror is to follow."""

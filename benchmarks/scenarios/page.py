@@ -12,7 +12,7 @@ import trails
 from benchmarks.data import messages
 from benchmarks.harness import Contestant, Result, Setting, Target, medians, timed
 from trails import Repository
-from trails.transcripts.formats import export_session
+from trails.exchange.file_import import export_session
 
 _READING: Final = "loading every branch"
 _WRITING: Final = "writing the page"

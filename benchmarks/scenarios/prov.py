@@ -16,11 +16,12 @@ from prov.model import ProvBundle, ProvDocument
 import trails
 from benchmarks.data import messages
 from benchmarks.harness import Contestant, Result, Setting, Target, medians
-from trails import Repository, queries
-from trails.prov import Statement, export, validate
-from trails.prov.export import Wanted, parts
-from trails.prov.statements import KINDS, QUALIFIED_NAME
-from trails.prov.writing import WRITERS
+from trails import Repository
+from trails.provenance import Statement, export, validate
+from trails.provenance.serializations import WRITERS
+from trails.provenance.session_export import ExportScope, export_parts
+from trails.provenance.statements import KINDS, QUALIFIED_NAME
+from trails.rdf import query_files
 
 _ROWS: Final = "the engine's rows alone"
 _PEER: Final = "prov: building and writing the same"
@@ -69,7 +70,7 @@ def _fill(folder: Path, turns: int, seed: int) -> int:
 
 
 def _measured(store: Repository, rounds: int) -> tuple[dict[str, float], dict[str, int]]:
-    statements = [(part.name, list(part.statements)) for part in parts(store.workspace, Wanted())]
+    statements = [(part.name, list(part.statements)) for part in export_parts(store.workspace, ExportScope())]
     contestants = [
         Contestant(_ROWS, lambda: _cpu(lambda: _rows(store))),
         *(Contestant(name, partial(_cpu, partial(_written, store, name))) for name in WRITERS),
@@ -88,7 +89,7 @@ def _cpu(work: Callable[[], object]) -> float:
 
 
 def _rows(store: Repository) -> None:
-    query = queries.find("prov_facts").bind(graph="urn:trails:session:s")
+    query = query_files.find("prov_facts").bind(graph="urn:trails:session:s")
     for _ in store.store.rows(query):
         pass
 

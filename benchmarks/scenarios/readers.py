@@ -10,7 +10,7 @@ from pathlib import Path
 import pyoxigraph as ox
 
 from benchmarks.harness import Contestant, Result, Setting, Target, medians, timed
-from trails import vocab
+from trails.rdf import vocab
 from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
 from trails.store.view import ViewStore

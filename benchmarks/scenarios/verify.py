@@ -8,9 +8,10 @@ from typing import Final
 import trails
 from benchmarks.data import KINDS, TEXT_BYTES, filled
 from benchmarks.harness import Contestant, Result, Setting, Target, medians, timed
-from trails import Turn, VerifyReport, iris
+from trails import Turn, VerifyReport
 from trails.integrity import digests
-from trails.integrity.note import new_key
+from trails.integrity.signed_notes import new_key
+from trails.model import iris
 
 _SESSIONS: Final = 20
 _HASHING: Final = "computing the digests alone"

@@ -395,7 +395,7 @@ def test_a_cancelled_query_ends_with_its_next_row() -> None:
             asked.set()
             yield from itertools.repeat(1, 20_000_000)  # as good as for ever, but for whoever has left
 
-        from trails import query_guard
+        from trails.rdf import query_guard
 
         raised: list[str] = []
 

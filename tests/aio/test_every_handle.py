@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from trails import Ledger, Playing, Repository, Router, Runs, Session, Tree, aio
-from trails.ledger.exchange import Running
-from trails.routing.visibility import View
+from trails.runtime.ledger.exchanges import Running
+from trails.runtime.routing.access_rules import View
+from trails.runtime.tree.tree_node import Node
+from trails.session.annotations import Notes, Tags
 from trails.session.maintenance import Maintenance
-from trails.session.notes import Notes
 from trails.session.proofs import Proofs
-from trails.session.tags import Tags
-from trails.tree.node import Node
 
 TWINS: dict[type, type] = {
     Repository: aio.AsyncRepository,

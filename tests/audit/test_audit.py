@@ -14,12 +14,14 @@ from pyoxigraph import Literal, Quad
 
 import trails
 from tests.support.nine_sessions import fill
-from trails import Repository, vocab
-from trails.audit import Report, audit, documents
-from trails.audit.signing import vouched
+from trails import Repository
+from trails.audit import Report, audit
+from trails.audit import report as documents
+from trails.audit.report import check_signed_report
 from trails.cli import main
 from trails.errors import IntegrityError, InvalidInput, TrailsError
-from trails.integrity.note import new_key
+from trails.integrity.signed_notes import new_key
+from trails.rdf import vocab
 from trails.store.contract import Change
 
 pytestmark = pytest.mark.any_store
@@ -161,19 +163,19 @@ def test_no_altered_field_of_a_report_keeps_its_digest_or_its_voucher(memory: Re
     report = audit(memory, time=NOON)
     note = memory.proofs.checkpoint(SIGNER, [f"audit-report-sha256 {report.digest}"])
     said = report.to_dict()
-    assert vouched(json.dumps(said), note, [KEY]).size == report.lines
+    assert check_signed_report(json.dumps(said), note, [KEY]).size == report.lines
     for name in said:
         altered: dict[str, Any] = {**said, name: "other"}
         with pytest.raises(TrailsError):
-            vouched(json.dumps(altered), note, [KEY])
+            check_signed_report(json.dumps(altered), note, [KEY])
     with pytest.raises(IntegrityError, match="does not vouch"):
-        vouched(json.dumps(said), memory.proofs.checkpoint(SIGNER), [KEY])
+        check_signed_report(json.dumps(said), memory.proofs.checkpoint(SIGNER), [KEY])
     memory.create(id="more").persist()
     late = memory.proofs.checkpoint(SIGNER, [f"audit-report-sha256 {report.digest}"])
     with pytest.raises(IntegrityError, match="another state of the log"):
-        vouched(json.dumps(said), late, [KEY])
+        check_signed_report(json.dumps(said), late, [KEY])
     with pytest.raises(InvalidInput, match="no audit report"):
-        vouched("[]", note, [KEY])
+        check_signed_report("[]", note, [KEY])
 
 
 def test_a_report_that_says_something_twice_or_half_a_character_was_altered(memory: Repository) -> None:
@@ -188,7 +190,7 @@ def test_a_report_that_says_something_twice_or_half_a_character_was_altered(memo
     ):
         assert altered != text
         with pytest.raises(IntegrityError, match="the audit report was altered"):
-            vouched(altered, note, [KEY])
+            check_signed_report(altered, note, [KEY])
 
 
 # --- documents
@@ -199,7 +201,7 @@ def test_nothing_recorded_becomes_markup(memory: Repository) -> None:
     session.append("assistant", "x", tool_calls=[{"id": "c", "name": "<script>*x*|y", "arguments": {}}])
     session.persist()
     report = audit(memory)
-    page, text = documents.html(report), documents.markdown(report)
+    page, text = documents.report_html(report), documents.report_markdown(report)
     assert "<script>" not in page + text
     assert "&lt;script&gt;*x*|y" in page
     assert "&lt;script&gt;\\*x\\*\\|y" in text

@@ -14,7 +14,8 @@ from tests.support.busy_agents import BusyAgents, seeds
 from tests.support.engines import ENGINES, Answer, Engines, answered
 from tests.support.nine_sessions import fill
 from tests.support.plain_quads import PlainQuads
-from trails import Compaction, Repository, Turn, queries
+from trails import Compaction, Repository, Turn
+from trails.rdf import query_files
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
 
@@ -185,7 +186,7 @@ def test_a_query_on_context_answers_what_was_counted_by_hand(
 
 
 def test_every_query_on_context_has_a_hand_counted_answer() -> None:
-    assert {name for _, (name, _, _, expected) in CASES if expected} == set(queries.by_theme("context"))
+    assert {name for _, (name, _, _, expected) in CASES if expected} == set(query_files.by_theme("context"))
 
 
 # --- held against counts by plain loops

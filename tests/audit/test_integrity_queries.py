@@ -18,8 +18,10 @@ from tests.support.busy_agents import BusyAgents, seeds
 from tests.support.engines import ENGINES, Answer, Engines, answered
 from tests.support.nine_sessions import fill
 from tests.support.plain_quads import SESSION, TRAILS, PlainQuads
-from trails import Repository, iris, queries, vocab
-from trails.plumbing import draft
+from trails import Repository
+from trails.history import turn_builder
+from trails.model import iris
+from trails.rdf import query_files, vocab
 from trails.store.contract import Change
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
@@ -186,7 +188,7 @@ def timed(store: Repository) -> None:
     sitting.flatten(id="copied")
     dana = store.create(id="untimed", principal="dana")
     for text in ("a", "b"):
-        dana.worktree.append(draft.make("user", text, timed=False))
+        dana.worktree.append(turn_builder.make_draft("user", text, timed=False))
     dana.persist()
 
 
@@ -234,7 +236,7 @@ def test_an_orphan_says_when_what_is_missing_was_deleted(stores: dict[str, Engin
 
 
 def test_every_query_on_integrity_has_a_hand_counted_answer() -> None:
-    assert {name for _, (name, _, _, expected) in CASES if expected} == set(queries.by_theme("integrity"))
+    assert {name for _, (name, _, _, expected) in CASES if expected} == set(query_files.by_theme("integrity"))
 
 
 # --- held against counts by plain loops
@@ -299,7 +301,7 @@ def _at_odd_times(store: Repository, made: BusyAgents) -> None:
     for session in [store.load(each.id) for each in (*made.roots, *made.forks)]:
         for _ in range(3):
             if made.chance.random() < 0.3:
-                session.worktree.append(draft.make("user", "Some time", timed=False))
+                session.worktree.append(turn_builder.make_draft("user", "Some time", timed=False))
             else:
                 session.append("user", "Then", time=made.now() + timedelta(hours=made.chance.randint(-9, 9)))
         session.persist()

@@ -20,13 +20,14 @@ from pyoxigraph import Literal
 
 import trails
 from tests.support.nine_sessions import fill
-from trails import Repository, vocab
-from trails.audit import audit, packing
+from trails import Repository
+from trails.audit import audit, evidence_pack
 from trails.cli import main
 from trails.errors import IntegrityError, InvalidInput
 from trails.integrity import verify_export
-from trails.integrity.note import new_key, open_checkpoint, sign
 from trails.integrity.proofs import ConsistencyProof, TurnProof, read_proof
+from trails.integrity.signed_notes import new_key, open_checkpoint, sign
+from trails.rdf import vocab
 from trails.store.contract import Change
 
 pytestmark = pytest.mark.any_store
@@ -38,7 +39,7 @@ OTHER_SIGNER, OTHER = new_key("example.com/other")
 
 def packed(store: Repository, session: str | None = None, *, kept: str | None = None) -> dict[str, bytes]:
     report = audit(store, session, checkpoint=kept, verifiers=[KEY] if kept else [], time=NOON)
-    return packing.pack(store, report, checkpoint=kept, signer=SIGNER)
+    return evidence_pack.make_pack(store, report, checkpoint=kept, signer=SIGNER)
 
 
 def test_a_pack_holds_records_proofs_report_and_what_checks_them(store: Repository, tmp_path: Path) -> None:
@@ -52,7 +53,7 @@ def test_a_pack_holds_records_proofs_report_and_what_checks_them(store: Reposito
         *("provenance.json", "records.nq", "report.checkpoint", "report.html", "report.json", "report.md"),
         "verify_export.py",
     ]
-    packing.write(files, tmp_path / "pack", NOON.isoformat())
+    evidence_pack.write_pack(files, tmp_path / "pack", NOON.isoformat())
     program, records = (str(tmp_path / "pack" / name) for name in ("verify_export.py", "records.nq"))
     command = [sys.executable, "-I", program, records, "--json"]
     said = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
@@ -87,7 +88,7 @@ def test_the_same_store_time_and_key_give_the_same_bytes(store: Repository, tmp_
     first, second = packed(store), packed(store)
     assert first == second
     for name, files in (("one.zip", first), ("two.zip", second)):
-        packing.write(files, tmp_path / name, NOON.isoformat())
+        evidence_pack.write_pack(files, tmp_path / name, NOON.isoformat())
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
     with zipfile.ZipFile(tmp_path / "one.zip") as opened:
         assert {name: opened.read(name) for name in opened.namelist()} == first
@@ -97,17 +98,17 @@ def test_the_same_store_time_and_key_give_the_same_bytes(store: Repository, tmp_
 def test_no_file_of_a_pack_can_be_altered_added_or_left_out(memory: Repository) -> None:
     memory.create(id="plan").persist()
     files = packed(memory)
-    packing.check(files, [KEY])
+    evidence_pack.check_pack(files, [KEY])
     for name in files:
         with pytest.raises((IntegrityError, InvalidInput)):
-            packing.check({**files, name: files[name] + b" "}, [KEY])
+            evidence_pack.check_pack({**files, name: files[name] + b" "}, [KEY])
     for name in files.keys() - {"manifest.json"}:
         with pytest.raises(IntegrityError):
-            packing.check({each: data for each, data in files.items() if each != name}, [KEY])
+            evidence_pack.check_pack({each: data for each, data in files.items() if each != name}, [KEY])
     with pytest.raises(IntegrityError, match=r"more\.txt is not named"):
-        packing.check({**files, "more.txt": b""}, [KEY])
+        evidence_pack.check_pack({**files, "more.txt": b""}, [KEY])
     with pytest.raises(IntegrityError, match="none of the given keys"):
-        packing.check(files, [OTHER])
+        evidence_pack.check_pack(files, [OTHER])
 
 
 def test_a_manifest_made_anew_is_not_the_one_that_was_signed(memory: Repository) -> None:
@@ -119,16 +120,16 @@ def test_a_manifest_made_anew_is_not_the_one_that_was_signed(memory: Repository)
         each["digest"]["sha256"] = hashlib.sha256(files[each["name"]]).hexdigest()
     files["manifest.json"] = json.dumps(statement).encode()
     with pytest.raises(IntegrityError, match="not the one that the log signed"):
-        packing.check(files, [KEY])
+        evidence_pack.check_pack(files, [KEY])
     digest = hashlib.sha256(files["manifest.json"]).hexdigest()
-    forged = sign(f"{packing.PREDICATE}\n{digest}\n", OTHER_SIGNER).encode()
+    forged = sign(f"{evidence_pack.PREDICATE}\n{digest}\n", OTHER_SIGNER).encode()
     with pytest.raises(IntegrityError, match="none of the given keys"):
-        packing.check({**files, "manifest.note": forged}, [KEY])
+        evidence_pack.check_pack({**files, "manifest.note": forged}, [KEY])
 
 
 def test_without_key_and_checkpoint_the_manifest_says_that_there_are_no_proofs(memory: Repository) -> None:
     memory.create(id="plan").persist()
-    files = packing.pack(memory, audit(memory, time=NOON))
+    files = evidence_pack.make_pack(memory, audit(memory, time=NOON))
     assert not any(name.endswith((".proof", ".checkpoint", ".note")) for name in files)
     [missing] = json.loads(files["manifest.json"])["predicate"]["missing"]
     assert missing.startswith("proofs: no checkpoint was given")
@@ -206,26 +207,26 @@ def test_a_zip_that_programs_unpack_in_different_ways_is_refused(
     place = tmp_path / "pack.zip"
     place.write_bytes(rewritten(files, change))
     if change == "none":
-        assert packing.read(place) == files
+        assert evidence_pack.read_pack(place) == files
     else:
         with pytest.raises((IntegrityError, InvalidInput)):
-            packing.read(place)
+            evidence_pack.read_pack(place)
 
 
 def test_a_bit_that_flipped_in_a_zip_is_an_alteration(memory: Repository, tmp_path: Path) -> None:
     fill(memory)
     files = packed(memory)
-    data = bytearray(packing.zipped(files, NOON.isoformat()))
+    data = bytearray(evidence_pack.zip_pack(files, NOON.isoformat()))
     data[data.index(files["records.nq"]) + 9] ^= 1
     (tmp_path / "pack.zip").write_bytes(data)
     with pytest.raises(IntegrityError, match=r"the pack was altered: Bad CRC-32 for file 'records\.nq'"):
-        packing.read(tmp_path / "pack.zip")
+        evidence_pack.read_pack(tmp_path / "pack.zip")
 
 
 @pytest.mark.parametrize("what", ["link", "folder", "nowhere", "pipe"])
 def test_a_folder_with_anything_but_files_is_refused(memory: Repository, tmp_path: Path, what: str) -> None:
     fill(memory)
-    packing.write(packed(memory), tmp_path / "pack", NOON.isoformat())
+    evidence_pack.write_pack(packed(memory), tmp_path / "pack", NOON.isoformat())
     (tmp_path / "forged").mkdir()
     (tmp_path / "forged" / "report.html").write_text("forged")
     added = tmp_path / "pack" / "corrected"
@@ -235,4 +236,4 @@ def test_a_folder_with_anything_but_files_is_refused(memory: Repository, tmp_pat
         places = {"link": "forged/report.html", "folder": "forged", "nowhere": "missing"}
         added.symlink_to(tmp_path / places[what])
     with pytest.raises(IntegrityError, match="corrected is no file"):
-        packing.read(tmp_path / "pack")
+        evidence_pack.read_pack(tmp_path / "pack")

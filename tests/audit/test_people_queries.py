@@ -14,7 +14,8 @@ from tests.support.busy_agents import PEOPLE, BusyAgents, seeds
 from tests.support.engines import ENGINES, Answer, Engines, answered
 from tests.support.nine_sessions import day, fill
 from tests.support.plain_quads import SESSION, PlainQuads, session_of
-from trails import Compaction, Repository, queries
+from trails import Compaction, Repository
+from trails.rdf import query_files
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
 
@@ -220,7 +221,7 @@ def test_a_query_on_people_answers_what_was_counted_by_hand(
 
 
 def test_every_query_on_people_has_a_hand_counted_answer() -> None:
-    assert {name for _, (name, _, _, expected) in CASES if expected} == set(queries.by_theme("people"))
+    assert {name for _, (name, _, _, expected) in CASES if expected} == set(query_files.by_theme("people"))
 
 
 def test_what_a_fork_inherits_and_a_summary_covers_is_a_persons_data_too(stores: dict[str, Engines]) -> None:

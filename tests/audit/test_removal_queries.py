@@ -16,9 +16,10 @@ from tests.support.busy_agents import BusyAgents, seeds
 from tests.support.engines import ENGINES, Answer, Engines, answered
 from tests.support.nine_sessions import day, fill, later
 from tests.support.plain_quads import PlainQuads
-from trails import Compaction, Repository, queries
-from trails.plumbing import draft
-from trails.transcripts.formats import import_path
+from trails import Compaction, Repository
+from trails.exchange.file_import import import_path
+from trails.history import turn_builder
+from trails.rdf import query_files
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
 
@@ -150,7 +151,7 @@ def _read_on(store: Repository) -> None:
 
 def _mail(store: Repository) -> None:
     mail = store.create(id="mail", label="of Zenobia")
-    mail.worktree.append(draft.make("user", "From elsewhere", timed=False))
+    mail.worktree.append(turn_builder.make_draft("user", "From elsewhere", timed=False))
     mail.append("assistant", "An answer", time=months_ago(5))
     mail.append("assistant", "Another", time=months_ago(6))
     mail.append("assistant", "Long ago", time=months_ago(14))
@@ -228,7 +229,7 @@ def test_imported_files_are_known_by_their_bytes(engine: str, tmp_path: Path) ->
 
 def test_every_query_on_removals_has_a_hand_counted_answer() -> None:
     elsewhere = {"imported-files"}  # above: a digest is of the bytes
-    assert {name for _, (name, _, _, expected) in CASES if expected} | elsewhere == set(queries.by_theme("removal"))
+    assert {name for _, (name, _, _, expected) in CASES if expected} | elsewhere == set(query_files.by_theme("removal"))
 
 
 def test_what_a_removal_leaves_is_the_digest_by_which_the_rest_is_proven() -> None:

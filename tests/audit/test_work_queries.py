@@ -16,10 +16,11 @@ from tests.support.busy_agents import BusyAgents, seeds
 from tests.support.engines import ENGINES, Answer, Engines, answered
 from tests.support.nine_sessions import day, fill
 from tests.support.plain_quads import SESSION, PlainQuads, session_of
-from trails import Compaction, Repository, Turn, queries
-from trails.plumbing import run_rows
-from trails.policy.patches import ModelHost, ModelRef
-from trails.records.run import Run, Said
+from trails import Compaction, Repository, Turn
+from trails.history.records import subagent_runs
+from trails.rdf import query_files
+from trails.rdf.subagent_records import Run, RunContent
+from trails.runtime.policy.entry_patches import ModelHost, ModelRef
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
 
@@ -216,8 +217,8 @@ def _desk_and_till(store: Repository) -> None:
     router.patch("agent:main:till", {"model": "tiny"}, by="dave")
     now[0] = at(4)
     router.patch("agent:main:desk", {"model": None}, by="erin")
-    run = Run(run_id="r9", agent="x", said=Said.of("Look"), model="tiny", created=at(0))
-    run_rows.registered(run).commit(store.store)
+    run = Run(run_id="r9", agent="x", said=RunContent.of("Look"), model="tiny", created=at(0))
+    subagent_runs.register_run(run).commit(store.store)
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +244,7 @@ def test_a_query_on_work_answers_what_was_counted_by_hand(
 
 
 def test_every_query_on_work_has_a_hand_counted_answer() -> None:
-    assert {name for _, (name, _, _, expected) in CASES if expected} == set(queries.by_theme("work"))
+    assert {name for _, (name, _, _, expected) in CASES if expected} == set(query_files.by_theme("work"))
 
 
 # --- held against counts by plain loops

@@ -9,7 +9,7 @@ import pytest
 
 import trails
 from tests.support.commands import Run
-from trails.integrity.note import new_key
+from trails.integrity.signed_notes import new_key
 from trails.plumbing.asof import moments
 
 

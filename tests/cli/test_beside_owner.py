@@ -11,7 +11,7 @@ import pytest
 import trails
 from tests.support.commands import Run
 from trails import Repository
-from trails.integrity.note import new_key
+from trails.integrity.signed_notes import new_key
 from trails.store import lockfile, position
 
 READING = (

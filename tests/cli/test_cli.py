@@ -29,10 +29,12 @@ import trails
 from tests.support.commands import Run, invoke, ok, ok_json
 from tests.support.machines import Size, examples
 from tests.support.terminals import environment, on_terminal
-from trails import Repository, iris, vocab
+from trails import Repository
 from trails.cli import main
 from trails.cli.terminal import clean, one_line, shorten
-from trails.model import Finding, VerifyReport
+from trails.model import iris
+from trails.model.values import Finding, VerifyReport
+from trails.rdf import vocab
 from trails.store.contract import Change
 
 REQUIRED = {
@@ -162,7 +164,7 @@ def test_every_command_that_opens_a_store_takes_its_place(name: str) -> None:
 
 
 def test_the_help_of_import_and_export_names_every_format() -> None:
-    from trails.transcripts.formats import EXPORT_FORMATS, IMPORT_FORMATS
+    from trails.exchange.file_import import EXPORT_FORMATS, IMPORT_FORMATS
 
     for name, formats in (("import", IMPORT_FORMATS), ("export", EXPORT_FORMATS)):
         text = ok(invoke(name, "--help"))
@@ -613,12 +615,12 @@ def test_a_query_that_may_not_run_is_refused_in_one_line(run: Run, text: str, re
 
 
 def test_queries_lists_the_catalogue_and_prints_a_query(run: Run) -> None:
-    from trails import queries
+    from trails.rdf import query_files
 
     listed = ok_json(run("queries", "--json"))["queries"]
-    assert {each["name"] for each in listed} == set(queries.catalogue())
+    assert {each["name"] for each in listed} == set(query_files.catalogue())
     assert all(each["purpose"] for each in listed)
-    assert ok(run("queries", "lineage")) == queries.find("lineage").text
+    assert ok(run("queries", "lineage")) == query_files.find("lineage").text
 
 
 def test_verify_prints_the_verdict_and_exits_with_1_on_findings(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

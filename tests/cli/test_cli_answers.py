@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from trails.cli import main
-from trails.cli.base import answer, there_is_more
+from trails.cli.options import answer, there_is_more
 
 ONE_LINE = 62
 """How many characters of a command's first line stand beside the longest name on a terminal of 80."""

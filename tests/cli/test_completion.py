@@ -17,13 +17,13 @@ import pytest
 import trails
 from tests.support.commands import invoke, ok
 from tests.support.terminals import environment
-from trails import queries
 from trails.cli import main
 from trails.cli.completion import _FIXED, Bash
 from trails.compare.comparison import COLUMNS
+from trails.exchange.file_import import EXPORT_FORMATS, IMPORT_FORMATS
 from trails.plumbing.index import offers
 from trails.plumbing.index.offers import MOST
-from trails.transcripts.formats import EXPORT_FORMATS, IMPORT_FORMATS
+from trails.rdf import query_files
 
 Offered = Callable[..., list[str]]
 
@@ -124,7 +124,7 @@ def test_names_that_are_written_down_are_those_that_there_are() -> None:
     assert set(_FIXED["import-format"]) == {*IMPORT_FORMATS, "prov"}
     assert set(_FIXED["export-format"]) == set(EXPORT_FORMATS)
     assert list(_FIXED["column"]) == list(COLUMNS)
-    assert queries.names() == list(queries.catalogue())
+    assert query_files.names() == list(query_files.catalogue())
 
 
 BASH = """

@@ -10,7 +10,7 @@ import pytest
 
 import trails
 from tests.support.commands import Run, ok
-from trails import tables
+from trails.display import tables
 
 FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1")
 

@@ -16,12 +16,10 @@ import pytest
 import trails
 from tests.support.commands import Run
 from tests.support.terminals import on_terminal
-from trails.cli.diff.markdown import markdown
-from trails.cli.diff.page import page
-from trails.cli.diff.patch import patch
+from trails.cli.diff_formats import markdown, page, patch
 from trails.cli.terminal import clean
-from trails.diff import diff
-from trails.diff.blocks import readable
+from trails.compare import diff
+from trails.compare.session_diff import readable_blocks
 
 HOSTILE = '</pre><script>alert(1)</script> & "quotes" \x1b[31m `ticks` ```` | a\u202eb'
 
@@ -218,7 +216,7 @@ def written(found: Any, side: str) -> list[str]:
     for entry in found.entries:
         turn = getattr(entry, side)
         if turn is not None:
-            shown = clean(readable(turn)).split("\n")
+            shown = clean(readable_blocks(turn)).split("\n")
             lines += [f"[{turn.role}]", *shown, ""]
     return lines
 

@@ -17,7 +17,7 @@ from click.testing import Result
 from tests.support.commands import invoke
 from tests.support.places import IMPORTED
 from trails.cli import main
-from trails.cli.guide import FOLDER, PAGES, error_pages, read_page, with_commands
+from trails.cli.help import FOLDER, PAGES, error_pages, read_page, with_commands
 
 
 def guide(*arguments: str) -> Result:

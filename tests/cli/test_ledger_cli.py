@@ -14,7 +14,7 @@ from tests.support.commands import Run
 from tests.support.ledgers import session_of
 from tests.support.sessions import contents
 from trails import Ledger
-from trails.ledger import Running
+from trails.runtime.ledger import Running
 
 
 @pytest.fixture(scope="module")

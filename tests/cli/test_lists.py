@@ -13,7 +13,7 @@ import trails.opening
 from tests.support.commands import Run, ok, ok_json
 from tests.support.terminals import on_terminal
 from trails import ToolCall
-from trails.cli.search import highlighted
+from trails.cli.commands.search import highlighted
 from trails.plumbing.index import alone
 
 MADE_UP = "7f3a9c1e-5b2d-48f6-a0c4-e8d2b6f1a3c5"

@@ -18,14 +18,14 @@ from rich.cells import cell_len
 
 import trails
 from tests.support.commands import Run, invoke, ok
-from trails.cli.lanes import Line, Strand, draw
-from trails.cli.ranges import indexes
+from trails.cli.commands.log import LaneLine, Strand, draw_lanes
+from trails.cli.options import indexes
 from trails.errors import InvalidInput
 
 
 def drawn(*strands: Strand) -> list[str]:
     """The lines of a drawing, each with its turn."""
-    return [f"{line.graph} {line.strand} {line.index}" if line.strand else line.graph for line in draw(strands)]
+    return [f"{line.graph} {line.strand} {line.index}" if line.strand else line.graph for line in draw_lanes(strands)]
 
 
 # --- the lanes
@@ -97,7 +97,7 @@ def test_strands_whose_parent_is_not_there_or_that_go_in_a_circle_are_drawn_all_
 
 
 def test_a_drawing_has_a_form_in_ascii() -> None:
-    assert [line.plain() for line in draw([Strand("a", None, 0, 2), Strand("b", "a", 1, 2)])] == [
+    assert [line.plain() for line in draw_lanes([Strand("a", None, 0, 2), Strand("b", "a", 1, 2)])] == [
         "*",
         "| *",
         "|-'",
@@ -117,7 +117,7 @@ def forests(drawing: st.DrawFn) -> list[Strand]:
 
 @given(forests())
 def test_every_turn_is_drawn_once_and_above_the_turn_before_it(strands: list[Strand]) -> None:
-    lines = list(draw(strands))
+    lines = list(draw_lanes(strands))
     turns = [(line.strand, line.index) for line in lines if line.strand is not None]
     assert sorted(turns) == sorted((s.id, index) for s in strands for index in range(s.start, s.end))
     place = {turn: number for number, turn in enumerate(turns)}
@@ -132,14 +132,14 @@ def test_every_turn_is_drawn_once_and_above_the_turn_before_it(strands: list[Str
 @given(forests())
 def test_a_lane_never_breaks_off(strands: list[Strand]) -> None:
     """Below every turn and every bar stands one that goes on, or the line that leads it back, or it was a first turn."""
-    lines = list(draw(strands))
+    lines = list(draw_lanes(strands))
     for above, below in pairwise(lines):
         for column, mark in enumerate(above.graph):
             if mark in ("│", "├"):
                 assert below.graph[column : column + 1] in ("│", "●", "├", "╯"), (above, below)
         if above.strand is not None:
             column = above.graph.index("●")
-            ends = above == Line(above.graph, "s0", 0, 0)
+            ends = above == LaneLine(above.graph, "s0", 0, 0)
             assert ends or below.graph[column : column + 1] in ("│", "●", "├", "╯"), (above, below)
 
 

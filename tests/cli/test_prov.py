@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 
 import trails
 from trails.cli import main
-from trails.cli.prov import FORMATS, PICTURES
-from trails.prov import validate
-from trails.prov.writing import WRITERS
+from trails.cli.commands.import_export import FORMATS, PICTURES
+from trails.provenance import validate
+from trails.provenance.serializations import WRITERS
 
 
 @pytest.fixture

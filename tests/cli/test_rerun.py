@@ -14,7 +14,7 @@ import pytest
 
 import trails
 from tests.support.commands import Run, ok, ok_json
-from trails.reruns import programs
+from trails.replay import programs
 
 AGENT = """
 import json, os, sys

@@ -13,7 +13,7 @@ import pytest
 
 import trails
 from tests.support.commands import Run, ok, ok_json
-from trails.reruns import programs
+from trails.replay import programs
 
 SCORER = """
 import json, sys

@@ -261,7 +261,7 @@ def test_tail_never_shows_half_a_line(place: Path, follow: Callable[..., Followe
     follower.wait_for(lambda lines: len(lines) == first)
     log = place / "log"
     before = log.read_text().splitlines()[-1]
-    line = Leaf("delete", "urn:trails:session:other", 0, "ab" * 32).line(leaves.link(before))
+    line = Leaf("delete", "urn:trails:session:other", 0, "ab" * 32).line(leaves.link_leaf(before))
     size = log.stat().st_size
     with log.open("a") as out:  # no process has the store open: what a writer does in two steps
         for part in (f"{line}\n"[:30], f"{line}\n"[30:]):

@@ -18,7 +18,7 @@ from tests.support.commands import Run
 from trails import Ledger, Runs
 from trails.cli import main
 from trails.cli.terminal import escaping
-from trails.transcripts.formats import import_path
+from trails.exchange.file_import import import_path
 
 CONTROLS = "".join(map(chr, [*range(0x20), *range(0x7F, 0xA0)]))
 TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"

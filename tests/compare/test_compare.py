@@ -23,10 +23,12 @@ from hypothesis import strategies as st
 import trails
 from tests.support.commands import Run, ok
 from tests.support.machines import examples
-from trails import IndexGap, InvalidInput, Repository, SessionNotFound, TrailsError, iris, vocab
+from trails import IndexGap, InvalidInput, Repository, SessionNotFound, TrailsError
 from trails.compare.comparison import COLUMNS, Comparison
-from trails.model import SealedTurn
-from trails.records.turns import turn_quads
+from trails.model import iris
+from trails.model.values import SealedTurn
+from trails.rdf import vocab
+from trails.rdf.turn_quads import turn_quads
 from trails.store.contract import Change
 
 pytestmark = pytest.mark.any_store

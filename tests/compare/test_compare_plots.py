@@ -22,8 +22,8 @@ import trails
 from tests.support.places import IMPORTED
 from trails import InvalidInput, Repository, Session
 from trails.compare.comparison import Comparison
-from trails.compare.forest_drawing import cut_in_the_middle
-from trails.compare.forest_layout import Stem, axis_of, bundled, lay_out, owner, ticks
+from trails.compare.forest_layout import Stem, axis_of, bundle_lanes, lay_out_forest, owner, ticks
+from trails.compare.plots import shorten_name
 
 PLAN = [
     Stem("plan", None, 0, 5),
@@ -37,7 +37,7 @@ PLAN = [
 
 
 def places(stems: Sequence[Stem]) -> list[tuple[str, int, int | None]]:
-    return [(lane.stem.id, lane.row, lane.origin) for lane in lay_out(stems).lanes]
+    return [(lane.stem.id, lane.row, lane.origin) for lane in lay_out_forest(stems).lanes]
 
 
 def test_later_forks_stand_higher_and_edges_leave_the_session_that_owns_the_turn() -> None:
@@ -68,7 +68,7 @@ def test_a_session_whose_parent_is_not_drawn_is_a_top() -> None:
 )
 def test_what_cannot_be_laid_out_is_refused(stems: list[Stem], complaint: str) -> None:
     with pytest.raises(InvalidInput, match=complaint):
-        lay_out(stems)
+        lay_out_forest(stems)
 
 
 @st.composite
@@ -83,7 +83,7 @@ def forests(draw: st.DrawFn) -> list[Stem]:
 
 @given(stems=forests())
 def test_every_session_has_a_lane_of_its_own_and_no_edge_crosses_one(stems: list[Stem]) -> None:
-    layout = lay_out(stems)
+    layout = lay_out_forest(stems)
     assert [lane.row for lane in layout.lanes] == list(range(len(stems)))
     assert {lane.stem for lane in layout.lanes} == set(stems)
     for lane in layout.lanes:
@@ -125,23 +125,23 @@ def test_an_axis_without_long_stretches_is_as_it_is() -> None:
 
 
 def test_names_are_cut_in_the_middle() -> None:
-    assert cut_in_the_middle("prompt~fork-00ff00ff", 20) == "prompt~fork-00ff00ff"
-    assert cut_in_the_middle("prompt~fork-00ff00ff", 13) == "prompt…ff00ff"
+    assert shorten_name("prompt~fork-00ff00ff", 20) == "prompt~fork-00ff00ff"
+    assert shorten_name("prompt~fork-00ff00ff", 13) == "prompt…ff00ff"
 
 
 def test_forks_of_one_point_are_put_together_where_they_end_alike_and_else_wherever_they_end() -> None:
     stems = [Stem("r", None, 0, 9), *(Stem(f"a{n}", "r", 4, 5 + n % 2) for n in range(6)), Stem("b", "a5", 5, 7)]
-    drawn, bundles = bundled(stems, {}, 5)
+    drawn, bundles = bundle_lanes(stems, {}, 5)
     assert [(stem.id, stem.end) for stem in drawn] == [("r", 9), ("a0", 5), ("a1", 6), ("a5", 6), ("b", 7)]
     assert {first: bundle.ids for first, bundle in bundles.items()} == {"a0": ("a0", "a2", "a4"), "a1": ("a1", "a3")}
-    drawn, bundles = bundled(stems, {}, 4)
+    drawn, bundles = bundle_lanes(stems, {}, 4)
     assert [stem.id for stem in drawn] == ["r", "a0", "a5", "b"]
     assert bundles["a0"].ends == ((5, 3), (6, 2))
 
 
 def test_forks_of_two_kinds_stay_apart_however_few_lanes_are_asked_for() -> None:
     stems = [Stem("r", None, 0, 9), *(Stem(f"a{n}", "r", 4, 5 + n) for n in range(4))]
-    drawn, bundles = bundled(stems, {"a0": "x", "a1": "y", "a2": "x", "a3": "y"}, 1)
+    drawn, bundles = bundle_lanes(stems, {"a0": "x", "a1": "y", "a2": "x", "a3": "y"}, 1)
     assert [stem.id for stem in drawn] == ["r", "a0", "a1"]
     assert [bundle.ids for bundle in bundles.values()] == [("a0", "a2"), ("a1", "a3")]
 
@@ -317,7 +317,7 @@ def test_a_fork_point_is_drawn_with_its_root(memory: Repository, tmp_path: Path)
 def test_any_label_is_drawn_as_it_is(memory: Repository, tmp_path: Path, label: str) -> None:
     memory.create(id="s", label=label, meta={"v": label}).persist()
     shown = texts(drawn(memory.compare("s"), tmp_path / "s.svg", "meta.v"))
-    assert shown.count(cut_in_the_middle(label, 34)) == 2  # in the legend too
+    assert shown.count(shorten_name(label, 34)) == 2  # in the legend too
     memory.compare("s").plot(tmp_path / "s.png", color_by="meta.v")
 
 

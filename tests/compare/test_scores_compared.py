@@ -9,7 +9,7 @@ import pytest
 import trails
 from tests.support.commands import Run, ok, ok_json
 from trails import InvalidInput, Repository
-from trails.compare.scored import Scored, columns
+from trails.compare.comparison import Scored, score_columns
 
 
 def fill(store: Repository) -> None:
@@ -96,9 +96,9 @@ def test_what_several_scorers_or_versions_gave_never_shares_a_column(memory: Rep
 
 def test_two_scorers_never_get_one_column_whatever_they_are_called() -> None:
     odd = [Scored("x", "urn:trails:agent:a", "b/c"), Scored("x", "urn:trails:agent:a%2Fb", "c")]
-    assert len(set(columns(odd).values())) == 2
+    assert len(set(score_columns(odd).values())) == 2
     bob, eve = "urn:trails:principal:bob", "urn:trails:principal:eve"
-    names = columns([Scored("x@bob", eve, None), Scored("x", bob, None), Scored("x", eve, None)])
+    names = score_columns([Scored("x@bob", eve, None), Scored("x", bob, None), Scored("x", eve, None)])
     assert len(set(names.values())) == 3
 
 

@@ -17,9 +17,8 @@ from tests.support.commands import Run, ok
 from tests.support.machines import examples
 from trails import InvalidInput, Repository, TrailsError
 from trails.compare.comparison import Comparison
-from trails.compare.groups import is_identifier
-from trails.compare.statistics import Aggregate, bootstrap
-from trails.tables import PlainTable, to_latex, to_markdown
+from trails.compare.statistics import Aggregate, bootstrap, is_identifier
+from trails.display.tables import PlainTable, to_latex, to_markdown
 
 # Twice fifteen readings; Welch's test gives t = -2.46, 25.0 degrees of freedom and p = 0.021 (Wikipedia's first example).
 WELCH = (

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trails import Repository
+from trails.context.assembly import MISSING_RESULT, prepare_messages, repair_calls
 from trails.context.messages import Message, messages_of
-from trails.context.pairing import MISSING, prepared, repair
-from trails.model import ToolCall
+from trails.model.values import ToolCall
 
 
 def asked(*ids: str, text: str = "") -> Message:
@@ -57,7 +57,7 @@ def test_every_case_is_repaired_as_upstream_repairs_it(memory: Repository, share
     cases = json.loads((shared / "cases" / "openclaw_tool_pairing_repair.json").read_text())["cases"]
     assert len(cases) > 5
     for case in cases:
-        done, expected = repair(from_openclaw(memory, case["input"])), case["expected"]
+        done, expected = repair_calls(from_openclaw(memory, case["input"])), case["expected"]
         sequence = [
             message.role
             if message.role != "tool"
@@ -73,18 +73,18 @@ def test_every_case_is_repaired_as_upstream_repairs_it(memory: Repository, share
 
 
 def test_a_made_up_answer_says_so_and_is_an_error() -> None:
-    (_, made_up) = repair([asked("a")]).messages
-    assert (made_up.call_id, made_up.text, made_up.is_error, made_up.synthetic) == ("a", MISSING, True, True)
+    (_, made_up) = repair_calls([asked("a")]).messages
+    assert (made_up.call_id, made_up.text, made_up.is_error, made_up.synthetic) == ("a", MISSING_RESULT, True, True)
 
 
 def test_an_answer_without_an_id_is_an_orphan() -> None:
-    done = repair([asked("a"), Message("tool", ("x",)), answer("a")])
+    done = repair_calls([asked("a"), Message("tool", ("x",)), answer("a")])
     assert (shown(done.messages), done.dropped_orphan) == (["assistant:a", "tool:a"], 1)
 
 
 def test_what_is_in_order_comes_back_as_it_was_given() -> None:
     given_messages = [user(), asked("a"), answer("a"), Message("assistant", ("done",))]
-    done = repair(given_messages)
+    done = repair_calls(given_messages)
     assert done.messages == tuple(given_messages)
     assert done.to_dict() == {"added": [], "dropped_duplicate": 0, "dropped_orphan": 0, "changed": False}
 
@@ -94,7 +94,7 @@ def test_what_is_in_order_comes_back_as_it_was_given() -> None:
 
 def test_parallel_calls_in_messages_of_their_own_keep_their_answers() -> None:
     messages = [asked("a", text="I look."), asked("b"), answer("a"), answer("b"), user()]
-    done = repair(prepared(messages))
+    done = repair_calls(prepare_messages(messages))
     assert shown(done.paired) == ["assistant:a+b", "tool:a", "tool:b", "user"]
     assert done.added == ()
     assert done.paired[0].text == "I look."
@@ -102,7 +102,7 @@ def test_parallel_calls_in_messages_of_their_own_keep_their_answers() -> None:
 
 def test_messages_of_the_assistant_are_left_apart_where_no_answer_asks_for_more() -> None:
     messages = [Message("assistant", ("Hm.",)), asked("a"), answer("a"), asked("b"), Message("assistant", ("So.",))]
-    assert shown(prepared(messages)) == shown(messages)
+    assert shown(prepare_messages(messages)) == shown(messages)
 
 
 def test_ids_that_are_used_again_keep_their_own_answers() -> None:
@@ -115,7 +115,7 @@ def test_ids_that_are_used_again_keep_their_own_answers() -> None:
         asked("c"),
         answer("c", "three"),
     ]
-    done = repair(prepared(messages))
+    done = repair_calls(prepare_messages(messages))
     calls = [call.id for message in done.paired for call in message.calls]
     assert calls == ["c", "c-2", "c-3"]
     answers = [(message.call_id, message.text) for message in done.paired if message.role == "tool"]
@@ -123,13 +123,15 @@ def test_ids_that_are_used_again_keep_their_own_answers() -> None:
 
 
 def test_two_calls_with_one_id_in_a_message_get_the_answers_in_order() -> None:
-    done = repair(prepared([asked("c", "c"), answer("c", "one"), answer("c", "two"), answer("c", "three")]))
+    done = repair_calls(
+        prepare_messages([asked("c", "c"), answer("c", "one"), answer("c", "two"), answer("c", "three")])
+    )
     assert [(m.call_id, m.text) for m in done.paired if m.role == "tool"] == [("c", "one"), ("c-2", "two")]
 
 
 def test_a_doubled_answer_in_place_is_shown_once() -> None:
     """Upstream counts and changes nothing here; what a model is shown must have it once all the same."""
-    done = repair([asked("a"), answer("a", "one"), answer("a", "two")])
+    done = repair_calls([asked("a"), answer("a", "one"), answer("a", "two")])
     assert not done.changed
     assert [message.text for message in done.paired] == ["", "one"]
 
@@ -146,7 +148,7 @@ messages = st.lists(
 
 @given(messages)
 def test_after_the_repair_every_call_is_answered_right_after_it_and_once(given_messages: list[Message]) -> None:
-    done = repair(prepared(given_messages))
+    done = repair_calls(prepare_messages(given_messages))
     expected: list[str] = []
     for message in done.paired:
         if message.role == "tool":
@@ -160,6 +162,6 @@ def test_after_the_repair_every_call_is_answered_right_after_it_and_once(given_m
     people = [message for message in given_messages if message.role == "user"]
     assert [message for message in done.paired if message.role == "user"] == people
     assert len(done.added) == sum(message.synthetic for message in done.paired)
-    again = repair(done.paired)
+    again = repair_calls(done.paired)
     assert again.paired == done.paired
     assert again.added == ()

@@ -13,8 +13,8 @@ import trails
 from tests.support.entries import Listening, answered, asked, entries, said, transcripts
 from trails import InvalidInput, Repository, Session
 from trails.context import TokenWindow, estimate
-from trails.context.shown import ShownTurn
-from trails.plumbing.transcript import LazyTurns
+from trails.context.messages import ShownTurn
+from trails.history.transcript import LazyTurns
 
 pytestmark = pytest.mark.any_store
 
@@ -336,8 +336,8 @@ def test_a_session_from_another_ones_turns_reads_across_the_fork(store: Reposito
 def test_a_gap_among_the_turns_of_a_window_raises(store: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyoxigraph as ox
 
-    from trails import vocab
     from trails.plumbing.packs import keeper
+    from trails.rdf import vocab
     from trails.store.contract import Change
 
     monkeypatch.setattr(keeper, "LEAST", 1 << 30)  # what a pack holds is whole

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import trails
 from trails import InvalidInput, Turn
-from trails.diff import Diff, align, diff, patch, sequences, structures, words
-from trails.plumbing.draft import make
+from trails.compare import Diff, diff, patch, session_diff, text_diff, value_diff
+from trails.history.turn_builder import make_draft
 
 Said = tuple[str, Any, Sequence[dict[str, Any]]]
 
@@ -27,7 +27,7 @@ def transcript(*said: tuple[Any, ...], salt: str = "a") -> list[Turn]:
     made = []
     for index, (role, content, *more) in enumerate(said):
         extra: dict[str, Any] = more[0] if more else {}
-        draft = make(role, content, timed=False, **extra)
+        draft = make_draft(role, content, timed=False, **extra)
         made.append(
             Turn(
                 session_id=salt,
@@ -71,7 +71,7 @@ letters = st.text("abcd", max_size=20)
 
 @given(letters, letters)
 def test_matches_are_a_longest_common_subsequence(left: str, right: str) -> None:
-    found = sequences.matches(left, right)
+    found = text_diff.match_sequences(left, right)
     assert all(left[i] == right[j] for i, j in found)
     assert all(a < c and b < d for (a, b), (c, d) in pairwise(found))
     assert len(found) == length_of_common(left, right)
@@ -79,21 +79,21 @@ def test_matches_are_a_longest_common_subsequence(left: str, right: str) -> None
 
 @given(letters, letters)
 def test_matches_mirror_when_the_sides_change_places(left: str, right: str) -> None:
-    assert sequences.matches(right, left) == [(j, i) for i, j in sequences.matches(left, right)]
+    assert text_diff.match_sequences(right, left) == [(j, i) for i, j in text_diff.match_sequences(left, right)]
 
 
 @given(st.text("abcdefghijklmnop", max_size=30), st.text("abcdefghijklmnop", max_size=30))
 def test_beyond_the_bound_matches_are_still_in_order_and_true(left: str, right: str) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sequences, "MAX_CELLS", 12)
-        found = sequences.matches(left, right)
+        patched.setattr(text_diff, "MAX_CELLS", 12)
+        found = text_diff.match_sequences(left, right)
     assert all(left[i] == right[j] for i, j in found)
     assert all(a < c and b < d for (a, b), (c, d) in pairwise(found))
 
 
 def test_beyond_the_bound_unique_elements_are_the_anchors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sequences, "MAX_CELLS", 8)
-    assert sequences.matches("xxAxxBxx", "yyAyyByy") == [(2, 2), (5, 5)]
+    monkeypatch.setattr(text_diff, "MAX_CELLS", 8)
+    assert text_diff.match_sequences("xxAxxBxx", "yyAyyByy") == [(2, 2), (5, 5)]
 
 
 # --- words
@@ -105,7 +105,7 @@ texts = st.lists(st.sampled_from(["a ", "a_1", "plan", " b", ".", "\n", "  ", "�
 
 @given(texts, texts)
 def test_spans_hold_both_texts_whole(left: str, right: str) -> None:
-    found = words.spans(left, right)
+    found = text_diff.diff_words(left, right)
     assert "".join(span.text for span in found if span.side != "right") == left
     assert "".join(span.text for span in found if span.side != "left") == right
     assert all(span.text for span in found)
@@ -114,8 +114,8 @@ def test_spans_hold_both_texts_whole(left: str, right: str) -> None:
 @given(texts, texts)
 def test_spans_hold_both_texts_whole_by_lines_too(left: str, right: str) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(words, "MAX_TEXT", 0)
-        found = words.spans(left, right)
+        patched.setattr(text_diff, "MAX_TEXT", 0)
+        found = text_diff.diff_words(left, right)
     assert "".join(span.text for span in found if span.side != "right") == left
     assert "".join(span.text for span in found if span.side != "left") == right
 
@@ -124,12 +124,12 @@ def test_spans_hold_both_texts_whole_by_lines_too(left: str, right: str) -> None
 def test_the_words_by_which_turns_are_alike_are_runs_of_letters_digits_and_underscores(text: str) -> None:
     apart = "".join(each if each.isalnum() or each == "_" else " " for each in text)
     if text.isascii():
-        assert align._words(text) == apart.split()
-    assert align._words(text) == re.findall(r"\w+", text)
+        assert session_diff._words_of(text) == apart.split()
+    assert session_diff._words_of(text) == re.findall(r"\w+", text)
 
 
 def test_a_word_put_in_is_all_that_differs() -> None:
-    found = words.spans("Take the train from Bern to Visp.", "Take the early train from Bern to Visp.")
+    found = text_diff.diff_words("Take the train from Bern to Visp.", "Take the early train from Bern to Visp.")
     assert [(span.side, span.text) for span in found] == [
         ("equal", "Take the"),
         ("right", " early"),
@@ -138,18 +138,18 @@ def test_a_word_put_in_is_all_that_differs() -> None:
 
 
 def test_texts_about_different_things_do_not_share_their_commas() -> None:
-    found = words.spans("Rain, wind and the cold of winter", "Sunshine, breeze and the warmth in summer")
+    found = text_diff.diff_words("Rain, wind and the cold of winter", "Sunshine, breeze and the warmth in summer")
     assert [span.side for span in found] == ["left", "right"]
 
 
 def test_a_script_without_spaces_is_compared_by_character() -> None:
-    found = words.spans("東京へ行きます", "京都へ行きます")
+    found = text_diff.diff_words("東京へ行きます", "京都へ行きます")
     assert ("equal", "へ行きます") in [(span.side, span.text) for span in found]
 
 
 def test_long_texts_are_compared_by_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words, "MAX_TEXT", 40)
-    found = words.spans("one two\nthree four\nfive six\n", "one two\nthree 4\nfive six\n")
+    monkeypatch.setattr(text_diff, "MAX_TEXT", 40)
+    found = text_diff.diff_words("one two\nthree four\nfive six\n", "one two\nthree 4\nfive six\n")
     assert [(span.side, span.text) for span in found] == [
         ("equal", "one two\n"),
         ("left", "three four\n"),
@@ -161,7 +161,7 @@ def test_long_texts_are_compared_by_lines(monkeypatch: pytest.MonkeyPatch) -> No
 def test_huge_texts_of_other_words_are_compared_at_all() -> None:
     left = "\n".join(f"line {n} of the left" for n in range(60_000))
     right = "\n".join(f"line {n} of the right" for n in range(60_000))
-    found = words.spans(left, right)
+    found = text_diff.diff_words(left, right)
     assert "".join(span.text for span in found if span.side != "right") == left
 
 
@@ -177,38 +177,38 @@ json_values = st.recursive(
 @given(json_values, json_values)
 def test_structures_differ_nowhere_only_where_they_are_the_same(left: Any, right: Any) -> None:
     same = json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
-    assert (structures.compare(left, right) == ()) is same
+    assert (value_diff.compare_values(left, right) == ()) is same
 
 
 @given(json_values, json_values)
 def test_structures_seen_from_the_other_side_differ_in_as_many_places(left: Any, right: Any) -> None:
     mirrored = {"added": "removed", "removed": "added", "changed": "changed"}
-    there, back = structures.compare(left, right), structures.compare(right, left)
+    there, back = value_diff.compare_values(left, right), value_diff.compare_values(right, left)
     assert sorted(mirrored[edit.kind] for edit in there) == sorted(edit.kind for edit in back)
 
 
 def test_the_order_of_keys_is_no_difference_and_the_order_of_items_is() -> None:
-    assert structures.compare({"a": 1, "b": [1, 2]}, {"b": [1, 2], "a": 1}) == ()
-    assert structures.compare([1, 2], [2, 1]) != ()
+    assert value_diff.compare_values({"a": 1, "b": [1, 2]}, {"b": [1, 2], "a": 1}) == ()
+    assert value_diff.compare_values([1, 2], [2, 1]) != ()
 
 
 def test_an_item_put_in_front_changes_one_place() -> None:
-    found = structures.compare({"to": ["Bern", "Visp"]}, {"to": ["Basel", "Bern", "Visp"]})
+    found = value_diff.compare_values({"to": ["Bern", "Visp"]}, {"to": ["Basel", "Bern", "Visp"]})
     assert [(edit.kind, edit.path, edit.right) for edit in found] == [("added", "$.to[0]", '"Basel"')]
 
 
 def test_numbers_booleans_and_texts_that_look_alike_differ() -> None:
     for left, right in ((1, True), (0, False), (1, 1.0), ("1", 1), (None, "null"), ([], {})):
-        assert [edit.kind for edit in structures.compare(left, right)] == ["changed"]
+        assert [edit.kind for edit in value_diff.compare_values(left, right)] == ["changed"]
 
 
 def test_a_path_names_odd_keys_unmistakably() -> None:
-    (edit,) = structures.compare({"a b": {'"': 1}}, {"a b": {'"': 2}})
+    (edit,) = value_diff.compare_values({"a b": {'"': 1}}, {"a b": {'"': 2}})
     assert edit.path == '$["a b"]["\\""]'
 
 
 def test_a_changed_text_inside_a_structure_has_its_words() -> None:
-    (edit,) = structures.compare({"q": "trains to Bern today"}, {"q": "trains to Basel today"})
+    (edit,) = value_diff.compare_values({"q": "trains to Bern today"}, {"q": "trains to Basel today"})
     assert [(span.side, span.text) for span in edit.words] == [
         ("equal", "trains to "),
         ("left", "Bern"),
@@ -222,7 +222,7 @@ def test_structures_of_any_depth_are_compared() -> None:
     right: Any = 2
     for _ in range(150):
         left, right = [left], [right]
-    assert [edit.kind for edit in structures.compare(left, right)] == ["changed"]
+    assert [edit.kind for edit in value_diff.compare_values(left, right)] == ["changed"]
 
 
 # --- turns
@@ -366,7 +366,10 @@ def test_redacted_turns_equal_only_copies_of_themselves_and_show_nothing() -> No
     (one,) = transcript(("user", ""))
     gone = one.model_copy(update={"redacted": True})
     other = gone.model_copy(update={"digest": "b0"})
-    assert align.said([gone])[0].key == align.said([gone.model_copy(update={"session_id": "copy"})])[0].key
+    assert (
+        session_diff.turn_words([gone])[0].key
+        == session_diff.turn_words([gone.model_copy(update={"session_id": "copy"})])[0].key
+    )
     found = diff([gone], [other])
     assert kinds(found) == ["changed"]
     assert found.entries[0].detail.withheld

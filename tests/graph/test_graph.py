@@ -17,8 +17,9 @@ from rdflib.collection import Collection
 from rdflib.plugins.sparql import prepareQuery
 
 import trails
-from trails import InvalidInput, Repository, SessionNotFound, StoreFailed, TrailsError, vocab
-from trails.graph.terms import to_pyoxigraph, to_rdflib
+from trails import InvalidInput, Repository, SessionNotFound, StoreFailed, TrailsError
+from trails.rdf import vocab
+from trails.rdflib_view import to_pyoxigraph, to_rdflib
 
 pytestmark = [
     pytest.mark.any_store,

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import digest_vectors
 from trails.integrity import digests, verify_export
-from trails.model import Call, Compaction, ContextUsed, Derivation, Facts, ModelCall, Quote, ToolCall, ToolResult
+from trails.model.values import Call, Compaction, ContextUsed, Derivation, Facts, ModelCall, Quote, ToolCall, ToolResult
 
 _PUBLISHED: dict[str, Any] = json.loads(digest_vectors.FILE.read_text())
 _CASES: list[dict[str, Any]] = _PUBLISHED["cases"]
@@ -33,7 +33,7 @@ def test_both_start_the_chain_with_the_published_constant() -> None:
 @pytest.mark.parametrize("case", _of("salted"))
 def test_a_salted_text_has_the_published_digest(case: dict[str, Any]) -> None:
     fields = case["fields"]
-    assert digests.salted(**fields) == verify_export.salted(**fields) == case["digest"]
+    assert digests.salted_digest(**fields) == verify_export.salted(**fields) == case["digest"]
 
 
 @pytest.mark.parametrize("case", _of("turn"))

@@ -11,9 +11,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trails import Repository, vocab
+from trails import Repository
 from trails.integrity import digests
-from trails.model import Facts, ToolCall
+from trails.model.values import Facts, ToolCall
+from trails.rdf import vocab
 
 
 def _fields(tag: str, *fields: str) -> str:
@@ -115,17 +116,19 @@ def test_turns_that_differ_in_any_field_have_different_digests(one: dict[str, An
 @given(text=st.text(min_size=1), at=st.integers(0, 100), other=st.text(min_size=1))
 def test_text_cannot_be_moved_from_one_field_to_the_next(text: str, at: int, other: str) -> None:
     cut = at % len(text)
-    whole = digests.salted("text", text, other)
-    assert digests.salted("text", text[:cut], text[cut:] + other) != whole or text[:cut] == text
+    whole = digests.salted_digest("text", text, other)
+    assert digests.salted_digest("text", text[:cut], text[cut:] + other) != whole or text[:cut] == text
 
 
 def test_a_redacted_argument_enters_with_its_digest_so_the_facts_digest_stays_the_same() -> None:
     plain = Facts(tool_calls=(ToolCall(id="c", name="n", arguments='{"secret":1}'),), meta_json='{"a":1}')
     redacted = Facts(
         tool_calls=(
-            ToolCall(id="c", name="n", arguments=None, withheld=digests.salted("arguments", "salt", '{"secret":1}')),
+            ToolCall(
+                id="c", name="n", arguments=None, withheld=digests.salted_digest("arguments", "salt", '{"secret":1}')
+            ),
         ),
-        meta_withheld=digests.salted("meta", "salt", '{"a":1}'),
+        meta_withheld=digests.salted_digest("meta", "salt", '{"a":1}'),
     )
     assert digests.facts_digest(plain, "salt") == digests.facts_digest(redacted, "any other salt")
 

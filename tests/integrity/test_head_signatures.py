@@ -11,8 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from trails.errors import InvalidInput
-from trails.integrity.head_signatures import HeadSignature, is_true, new_principal_key, sign_head
-from trails.integrity.note import new_key, sign
+from trails.integrity.signed_notes import HeadSignature, is_signature_true, new_key, new_principal_key, sign, sign_head
 from trails.integrity.witnesses import new_witness_key
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -44,7 +43,7 @@ def test_the_signature_made_by_hand_is_the_one_that_is_made() -> None:
     seed = base64.b64decode(SECRET.split("+", 4)[4])[1:]
     assert by_hand(seed) == sign_head(SECRET, "plan", 3, HEAD, NOON)
     assert by_hand(seed).key == PUBLIC
-    assert is_true(by_hand(b"s" * 32))
+    assert is_signature_true(by_hand(b"s" * 32))
 
 
 @pytest.mark.parametrize(
@@ -66,25 +65,27 @@ def test_the_signature_made_by_hand_is_the_one_that_is_made() -> None:
     ],
 )
 def test_a_signature_of_something_else_is_none(altered: dict[str, Any]) -> None:
-    assert not is_true(by_hand(b"s" * 32, **altered))
+    assert not is_signature_true(by_hand(b"s" * 32, **altered))
 
 
 def test_nobody_signs_in_another_s_name() -> None:
-    assert not is_true(by_hand(b"s" * 32, "bob"))
-    assert not is_true(by_hand(b"s" * 32, "%61lice"))
+    assert not is_signature_true(by_hand(b"s" * 32, "bob"))
+    assert not is_signature_true(by_hand(b"s" * 32, "%61lice"))
 
 
 def test_nothing_else_that_the_key_signs_is_a_signature_of_a_head() -> None:
     text = "trails/head-signature/1\nplan\n3\n"
     line = sign(text, SECRET).splitlines()[-1].split(" ")[2]
-    assert not is_true(by_hand(b"s" * 32, key=PUBLIC, signature=base64.b64encode(base64.b64decode(line)[4:]).decode()))
+    assert not is_signature_true(
+        by_hand(b"s" * 32, key=PUBLIC, signature=base64.b64encode(base64.b64decode(line)[4:]).decode())
+    )
 
 
 @pytest.mark.parametrize("name", ["alice", "Alice Smith", "zoë", "a+b", "a%20b", "mail:a@b.example/x"])
 def test_a_key_bears_any_principal_s_name(name: str) -> None:
     made = sign_head(new_principal_key(name)[0], "plan", 0, HEAD)
     assert made.principal == name
-    assert is_true(made)
+    assert is_signature_true(made)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.integrity.merkle import EMPTY_ROOT, HashTree, leaf_hash
-from trails.integrity.note import (
+from trails.integrity.proofs import ConsistencyProof, InclusionProof, read_proof
+from trails.integrity.signed_notes import (
     MAX_NOTE_BYTES,
     Checkpoint,
     new_key,
@@ -24,7 +25,6 @@ from trails.integrity.note import (
     sign_checkpoint,
     verifier_of,
 )
-from trails.integrity.proofs import ConsistencyProof, InclusionProof, read_proof
 
 # The example of Go's package sumdb/note, whose key pair is published with it and signs nothing else.
 TEXT = "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n"
@@ -275,7 +275,7 @@ def test_giving_one_key_twice_counts_once() -> None:
 
 
 def test_two_different_keys_of_one_name_and_id_are_not_told_apart_by_guessing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trails.integrity.note._key_id", lambda name, public: b"same")
+    monkeypatch.setattr("trails.integrity.signed_notes._key_id", lambda name, public: b"same")
     (signer, first), (_, second) = new_key("a"), new_key("a")
     with pytest.raises(InvalidInput, match="two different verifier keys have the name 'a' and the id 73616d65"):
         open_note(sign(TEXT, signer), [first, second])

@@ -28,8 +28,14 @@ from tests.support.authority import (
     token_info,
 )
 from trails.errors import IntegrityError, InvalidInput, TrailsError
-from trails.integrity.note import Checkpoint, new_key, sign_checkpoint
-from trails.integrity.timestamps import MAX_TOKEN_BYTES, check_answer, request, stamped, stamped_if_asked
+from trails.integrity.signed_notes import Checkpoint, new_key, sign_checkpoint
+from trails.integrity.witnesses import (
+    MAX_TOKEN_BYTES,
+    check_timestamp,
+    check_timestamp_answer,
+    read_timestamp,
+    timestamp_request,
+)
 
 rfc3161_client = pytest.importorskip(
     "rfc3161_client", reason="rfc3161-client is not installed (the extra `timestamps`)"
@@ -47,29 +53,29 @@ GOOD = response(signed(token_info(DIGEST, 5), TSA))
 
 
 def test_the_time_is_the_token_s_in_whole_seconds_rounded_up_and_its_accuracy() -> None:
-    found = stamped(NOTE, GOOD, [ROOT.pem])
+    found = read_timestamp(NOTE, GOOD, [ROOT.pem])
     assert (found.authority, found.time) == ("CN=Stamps", datetime(2026, 6, 1, 12, 0, 1, tzinfo=UTC))
     accuracy = sequence(integer(2), tlv(0x80, (500).to_bytes(2, "big")))
     late = response(signed(token_info(DIGEST, 5, accuracy=accuracy), TSA))
-    assert stamped(NOTE, late, [ROOT.pem]).time == datetime(2026, 6, 1, 12, 0, 3, 500_000, tzinfo=UTC)
+    assert read_timestamp(NOTE, late, [ROOT.pem]).time == datetime(2026, 6, 1, 12, 0, 3, 500_000, tzinfo=UTC)
 
 
 def test_the_authority_s_own_certificate_one_of_several_and_one_in_between_stand_behind_a_token() -> None:
     alone = certified("Alone", usages=FOR_STAMPS)
     other = certified("Other", authority=True)
-    assert stamped(NOTE, response(signed(token_info(DIGEST, 5), alone)), [alone.pem]).authority == "CN=Alone"
-    assert stamped(NOTE, GOOD, [other.pem + ROOT.pem]).authority == "CN=Stamps"
+    assert read_timestamp(NOTE, response(signed(token_info(DIGEST, 5), alone)), [alone.pem]).authority == "CN=Alone"
+    assert read_timestamp(NOTE, GOOD, [other.pem + ROOT.pem]).authority == "CN=Stamps"
     middle = certified("Middle", ROOT, authority=True)
     below = certified("Below", middle, usages=FOR_STAMPS)
     chained = response(signed(token_info(DIGEST, 5), below, (middle,)))
-    assert stamped(NOTE, chained, [ROOT.pem]).authority == "CN=Below"
+    assert read_timestamp(NOTE, chained, [ROOT.pem]).authority == "CN=Below"
 
 
 def test_a_request_holds_the_digest_and_another_number_each_time() -> None:
-    one, two = request(NOTE), request(NOTE)
+    one, two = timestamp_request(NOTE), timestamp_request(NOTE)
     assert DIGEST in one
     assert nonce_of(one) != nonce_of(two)
-    check_answer(NOTE, one, response(signed(token_info(DIGEST, nonce_of(one)), TSA)))
+    check_timestamp_answer(NOTE, one, response(signed(token_info(DIGEST, nonce_of(one)), TSA)))
 
 
 # --- those that do not
@@ -124,24 +130,24 @@ def made(signer: Holder, *chain: Holder, key: Holder | None = None) -> bytes:
 )
 def test_a_token_is_refused(answer: bytes, said: str) -> None:
     with pytest.raises(IntegrityError, match=said):
-        stamped(NOTE, answer, [ROOT.pem])
+        read_timestamp(NOTE, answer, [ROOT.pem])
 
 
 def test_a_token_that_was_cut_anywhere_is_refused() -> None:
     for end in range(len(GOOD)):
         with pytest.raises(IntegrityError):
-            stamped(NOTE, GOOD[:end], [ROOT.pem])
+            read_timestamp(NOTE, GOOD[:end], [ROOT.pem])
 
 
 def test_whatever_is_changed_in_a_token_it_says_the_same_or_is_refused() -> None:
     chance = random.Random(5)
-    right = stamped(NOTE, GOOD, [ROOT.pem])
+    right = read_timestamp(NOTE, GOOD, [ROOT.pem])
     refused = 0
     for _ in range(500):
         altered = bytearray(GOOD)
         altered[chance.randrange(len(GOOD))] ^= 1 << chance.randrange(8)
         try:
-            assert stamped(NOTE, bytes(altered), [ROOT.pem]) == right
+            assert read_timestamp(NOTE, bytes(altered), [ROOT.pem]) == right
         except IntegrityError:
             refused += 1
     assert refused > 450
@@ -149,40 +155,40 @@ def test_whatever_is_changed_in_a_token_it_says_the_same_or_is_refused() -> None
 
 def test_a_token_of_before_a_witness_s_line_is_not_of_the_note_with_it() -> None:
     with pytest.raises(IntegrityError, match="before a line was added"):
-        stamped(NOTE + b"\xe2\x80\x94 w.example AAAAAAAA\n", GOOD, [ROOT.pem])
+        read_timestamp(NOTE + b"\xe2\x80\x94 w.example AAAAAAAA\n", GOOD, [ROOT.pem])
 
 
 def test_a_response_to_another_request_is_refused() -> None:
-    asked = request(NOTE)
+    asked = timestamp_request(NOTE)
     with pytest.raises(IntegrityError, match="nonce"):
-        check_answer(NOTE, asked, GOOD)
+        check_timestamp_answer(NOTE, asked, GOOD)
     with pytest.raises(IntegrityError, match="nonce"):
-        check_answer(NOTE, asked, response(signed(token_info(DIGEST, None), TSA)))
+        check_timestamp_answer(NOTE, asked, response(signed(token_info(DIGEST, None), TSA)))
     other = response(signed(token_info(sha256(b"x").digest(), nonce_of(asked)), TSA))
     with pytest.raises(IntegrityError, match="another text"):
-        check_answer(NOTE, asked, other)
+        check_timestamp_answer(NOTE, asked, other)
     with pytest.raises(InvalidInput, match="another text"):
-        check_answer(NOTE + b"x", asked, GOOD)
+        check_timestamp_answer(NOTE + b"x", asked, GOOD)
     with pytest.raises(InvalidInput, match="no time-stamp request"):
-        check_answer(NOTE, GOOD, GOOD)
+        check_timestamp_answer(NOTE, GOOD, GOOD)
 
 
 def test_token_and_certificates_go_together_and_with_a_note() -> None:
-    assert stamped_if_asked(NOTE.decode(), None, []) is None
+    assert check_timestamp(NOTE.decode(), None, []) is None
     with pytest.raises(InvalidInput, match="give both"):
-        stamped_if_asked(NOTE.decode(), GOOD, [])
+        check_timestamp(NOTE.decode(), GOOD, [])
     with pytest.raises(InvalidInput, match="give both"):
-        stamped_if_asked(NOTE.decode(), None, [ROOT.pem])
+        check_timestamp(NOTE.decode(), None, [ROOT.pem])
     with pytest.raises(InvalidInput, match="none was given"):
-        stamped_if_asked(None, GOOD, [ROOT.pem])
+        check_timestamp(None, GOOD, [ROOT.pem])
     with pytest.raises(InvalidInput, match="no certificate in PEM"):
-        stamped(NOTE, GOOD, ["-----BEGIN NOTHING-----"])
+        read_timestamp(NOTE, GOOD, ["-----BEGIN NOTHING-----"])
 
 
 def test_without_the_package_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rfc3161_client", None)
     with pytest.raises(TrailsError, match=r"pip install 'trails\[timestamps\]'"):
-        request(NOTE)
+        timestamp_request(NOTE)
 
 
 # --- held against openssl
@@ -224,14 +230,14 @@ def call(folder: Path, *words: str) -> str:
 
 
 def test_openssl_answers_our_request_and_we_check_its_token(openssl: Path) -> None:
-    asked = request(NOTE)
+    asked = timestamp_request(NOTE)
     (openssl / "note.tsq").write_bytes(asked)
     before = datetime.now(UTC)
     reply = ("-config", "cnf", "-queryfile", "note.tsq", "-signer", "tsa.pem", "-inkey", "tsa.key", "-out", "note.tsr")
     call(openssl, "ts", "-reply", *reply)
     answer = (openssl / "note.tsr").read_bytes()
-    check_answer(NOTE, asked, answer)
-    found = stamped(NOTE, answer, [(openssl / "ca.pem").read_text()])
+    check_timestamp_answer(NOTE, asked, answer)
+    found = read_timestamp(NOTE, answer, [(openssl / "ca.pem").read_text()])
     assert found.authority == "CN=Peer"
     assert before < found.time < datetime.now(UTC) + timedelta(seconds=4)
 

@@ -19,10 +19,12 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from tests.support.full_export import SESSIONS, exported, fill_all
 from tests.support.machines import Size
-from trails import Repository, vocab
-from trails.integrity import standalone, verify_export
+from trails import Repository
+from trails.audit import evidence_pack
+from trails.integrity import verify_export
+from trails.rdf import vocab
 
-_ALONE = standalone.verifier()
+_ALONE = evidence_pack.standalone_verifier()
 _BESIDE = frozenset({vocab.SYSTEM_PROMPT, vocab.TAG, vocab.NOTE, vocab.SCORE})
 
 

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from trails.errors import IntegrityError, InvalidInput
-from trails.integrity.note import Checkpoint, new_key, open_checkpoint, sign_checkpoint
+from trails.integrity.signed_notes import Checkpoint, new_key, open_checkpoint, sign_checkpoint
 from trails.integrity.witnesses import cosign, cosignatures, new_witness_key, with_cosignatures
 
 LOG = "example.com/log"
@@ -143,7 +143,7 @@ def test_what_is_no_signature_line_is_not_added(lines: str) -> None:
 
 
 def test_only_a_checkpoint_is_cosigned() -> None:
-    from trails.integrity.note import sign
+    from trails.integrity.signed_notes import sign
 
     with pytest.raises(IntegrityError, match="malformed"):
         cosign(sign("no checkpoint\n", LOG_SIGNER), SIGNER, NOON)

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.session_cases import each, load
-from trails import InvalidInput, keys, policy
-from trails.keys import KeySettings, build_key, build_peer_key, parse_key
-from trails.keys import script as js
+from trails import InvalidInput
+from trails.runtime import config_values as js
+from trails.runtime import keys, policy
+from trails.runtime.keys import KeySettings, build_key, build_peer_key, parse_key
 
 Config = dict[str, Any]
 KEYS, RPC, A2A = load("openclaw_session_keys"), load("openclaw_sessions_rpc"), load("openclaw_a2a")
@@ -466,13 +467,13 @@ def test_white_space_is_javascripts() -> None:
     assert js.trim("\ufeff\u2003x\u00a0") == "x"
     assert js.trim("\x1cx\x85") == "\x1cx\x85"
     assert js.single_spaced(" a \n\ufeff b\tc ") == "a b c"
-    assert (js.units("a\U0001f600"), js.first_units("a\U0001f600b", 2), js.first_units("a\U0001f600b", 3)) == (
+    assert (js.utf16_length("a\U0001f600"), js.first_utf16("a\U0001f600b", 2), js.first_utf16("a\U0001f600b", 3)) == (
         3,
         "a",
         "a\U0001f600",
     )
     values: list[object] = ["x", 1, 1.0, 0.5, True, None, []]
-    assert [js.written(value) for value in values] == ["x", "1", "1", "0.5", "true", None, None]
+    assert [js.js_text(value) for value in values] == ["x", "1", "1", "0.5", "true", None, None]
 
 
 # --- what always holds

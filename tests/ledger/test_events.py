@@ -15,11 +15,13 @@ import trails
 from tests.support.clocks import START, Clock
 from tests.support.ledgers import echo, session_of
 from tests.support.sessions import contents
-from trails import InvalidInput, Ledger, Repository, SessionNotFound, iris, vocab
-from trails.ledger.exchange import Running
+from trails import InvalidInput, Ledger, Repository, SessionNotFound
+from trails.exchange.rdf_files import export_session, import_rdf
+from trails.model import iris
+from trails.rdf import vocab
+from trails.runtime.ledger.exchanges import Running
 from trails.session import restore
 from trails.store.contract import Change
-from trails.transcripts.rdf import export_session, import_rdf
 
 pytestmark = pytest.mark.any_store
 
@@ -350,7 +352,7 @@ def test_a_ledger_survives_dump_and_load_and_backup(tmp_path: Path) -> None:
         before = ledger.events("main")
         store.maintenance.dump(tmp_path / "dump.nq.gz")
         store.maintenance.backup(tmp_path / "backup")
-    assert restore.load(tmp_path / "dump.nq.gz", tmp_path / "loaded").ok
+    assert restore.load_dump(tmp_path / "dump.nq.gz", tmp_path / "loaded").ok
     for place in ("loaded", "backup"):
         with trails.open(tmp_path / place, durability="process") as copy:
             assert Ledger(copy).events("main") == before

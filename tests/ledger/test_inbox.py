@@ -17,9 +17,9 @@ from tests.support.clocks import START, Clock
 from tests.support.ledgers import echo, session_of
 from tests.support.sessions import contents
 from trails import Event, InvalidInput, Ledger, Repository
-from trails.ledger.exchange import Running
-from trails.ledger.queue import following
-from trails.records.entry import Words
+from trails.rdf.ledger_records import EntryTexts
+from trails.runtime.ledger.exchanges import Running
+from trails.runtime.ledger.inbox import next_messages
 
 pytestmark = pytest.mark.any_store
 
@@ -336,7 +336,7 @@ def waiting(number: int, second: float, mode: str, peer: str = "a") -> Event:
         time=moment,
         received=moment,
         waiting=True,
-        words=Words(text="x", digest=""),
+        words=EntryTexts(text="x", digest=""),
     )
 
 
@@ -358,7 +358,7 @@ def test_every_message_comes_up_once_in_order_and_nothing_waits_longer_than_the_
     debounce, taken = timedelta(seconds=10), []
     now = START + timedelta(seconds=at)
     while left:
-        events, due = following(left, now, debounce)
+        events, due = next_messages(left, now, debounce)
         if not events:
             assert due is not None
             assert now < due <= now + debounce
@@ -370,7 +370,7 @@ def test_every_message_comes_up_once_in_order_and_nothing_waits_longer_than_the_
         taken += [event.number for event in events]
         left = left[len(events) :]
     assert taken == list(range(1, len(gaps) + 1))
-    assert following([], now, debounce) == ((), None)
+    assert next_messages([], now, debounce) == ((), None)
 
 
 # --- out of it

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.sparql_servers import StandIn
 from trails import InvalidInput, Mirror, MirrorFailed, Repository
-from trails.mirrors import mirroring
+from trails.exchange.remotes import mirror
 
 Make = Callable[..., StandIn]
 _STATE = "<urn:trails:mirror>"
@@ -83,7 +83,7 @@ def test_beginning_anew_that_was_cut_short_leaves_no_mirror_that_is_gone_on_with
     server = stand_in()
     told(memory, "one", "two")
     Mirror(memory, server.url).sync()
-    monkeypatch.setattr(mirroring, "_MOST", 0)
+    monkeypatch.setattr(mirror, "_MOST", 0)
     server.fail_after = len(server.updates) + 4
     with pytest.raises(MirrorFailed):
         Mirror(memory, server.url, anew=True)

@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from trails.mirrors import connections
-from trails.mirrors.endpoint import Away, Endpoint
+from trails.exchange.remotes import mirror_endpoint
+from trails.exchange.remotes.mirror_endpoint import Away, Endpoint
 
 
 class Counting(ThreadingHTTPServer):
@@ -117,7 +117,7 @@ def test_a_request_that_gets_no_answer_is_not_sent_again_by_itself() -> None:
 
 
 def test_a_connection_that_nobody_used_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_IDLE", 0.0)
+    monkeypatch.setattr(mirror_endpoint, "_IDLE", 0.0)
     with counting(answer) as (server, endpoint):
         endpoint.update("one")
         endpoint.update("two")

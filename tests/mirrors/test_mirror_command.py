@@ -19,9 +19,9 @@ import trails
 from tests.support.commands import Run, ok
 from tests.support.machines import Size
 from tests.support.sparql_servers import StandIn
-from trails.cli import mirror
-from trails.mirrors.endpoint import Away, Endpoint
-from trails.mirrors.mirroring import Mirrored
+from trails.cli.commands import moving
+from trails.exchange.remotes.mirror import Mirrored
+from trails.exchange.remotes.mirror_endpoint import Away, Endpoint
 from trails.store.postgres.server import Unreachable
 
 Make = Callable[..., StandIn]
@@ -95,7 +95,7 @@ def test_following_waits_for_a_store_that_is_away_as_for_a_mirror_that_is(
     monkeypatch.setattr(trails, "Mirror", Told)
     monkeypatch.setattr(time, "sleep", waited.append)
     with pytest.raises(KeyboardInterrupt):
-        mirror._follow(memory, "http://localhost:7878", {}, anew=False, interval=0.5, as_json=False)
+        moving._follow(memory, "http://localhost:7878", {}, anew=False, interval=0.5, as_json=False)
     told = capsys.readouterr()
     assert waited == [1.0, 2.0]
     assert "12 triples of 1 session sent" in told.out

@@ -13,9 +13,10 @@ import pytest
 
 import trails
 from tests.support.sparql_servers import StandIn
-from trails import InvalidInput, Mirror, Mirrored, MirrorFailed, MirrorReport, Repository, queries
-from trails.mirrors.content import same
-from trails.mirrors.endpoint import Endpoint
+from trails import InvalidInput, Mirror, Mirrored, MirrorFailed, MirrorReport, Repository
+from trails.exchange.remotes.mirror_comparison import same_term
+from trails.exchange.remotes.mirror_endpoint import Endpoint
+from trails.rdf import query_files
 from trails.store.contract import Solutions
 from trails.store.nearby import drop_graph
 
@@ -443,11 +444,11 @@ def test_for_what_a_server_cannot_hold_stands_a_reference(memory: Repository, st
 
 
 def rows_of(found: Any, names: list[str]) -> Counter[tuple[object, ...]]:
-    return Counter(tuple(None if row[name] is None else same(row[name]) for name in names) for row in found)
+    return Counter(tuple(None if row[name] is None else same_term(row[name]) for name in names) for row in found)
 
 
 def asked_of_everything() -> list[str]:
-    every = queries.load_all().items()
+    every = query_files.load_all().items()
     return [name for name, each in every if each.folder != "core" and all(p.optional for p in each.parameters)]
 
 
@@ -455,7 +456,7 @@ def compared(store: Repository, url: str) -> dict[str, bool]:
     """Whether each query of the catalogue gives the same rows there, unedited."""
     there, same_rows = Endpoint(url), {}
     for name in asked_of_everything():
-        text = queries.find(name).bind()
+        text = query_files.find(name).bind()
         ours = store.store.query(text)
         if not isinstance(ours, Solutions):
             continue
@@ -485,7 +486,7 @@ def test_a_follower_that_is_behind_goes_on_at_once_and_one_that_is_not_waits(
         with memory.session("chat") as chat:  # so that the next round has something to give
             chat.append("user", "and on")
 
-    monkeypatch.setattr("trails.mirrors.mirroring.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    monkeypatch.setattr("trails.exchange.remotes.mirror.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
     with memory.session("chat") as chat:
         chat.append("user", "Hello")
     mirror = Mirror(memory, stand_in().url)

@@ -15,7 +15,7 @@ import trails
 from tests.support.commands import Run, ok
 from tests.support.sparql_servers import StandIn
 from trails import InvalidInput, Mirror, MirrorFailed, Repository
-from trails.mirrors.endpoint import Away, Endpoint
+from trails.exchange.remotes.mirror_endpoint import Away, Endpoint
 
 Make = Callable[..., StandIn]
 

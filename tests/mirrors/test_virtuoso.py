@@ -13,7 +13,7 @@ from tests.mirrors.test_mirrors import compared, history
 from tests.support.sparql_servers import VIRTUOSO_MISSING, check_there
 from tests.support.sparql_servers import virtuoso as virtuoso_in
 from trails import Mirror, MirrorFailed, Repository
-from trails.mirrors.endpoint import Endpoint
+from trails.exchange.remotes.mirror_endpoint import Endpoint
 
 pytestmark = pytest.mark.slow
 

@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.sparql_servers import StandIn
-from trails import Mirror, Repository, vocab
-from trails.mirrors import updates
-from trails.mirrors.content import REFERENCE, written
-from trails.mirrors.servers import SERVERS
-from trails.mirrors.turns import turns_between
+from trails import Mirror, Repository
+from trails.exchange.remotes import mirror
+from trails.exchange.remotes.mirror import turns_between
+from trails.exchange.remotes.mirror_comparison import REFERENCE, statements_of_rows
+from trails.exchange.remotes.mirror_endpoint import SERVERS
+from trails.rdf import vocab
 from trails.store import EmbeddedStore
 from trails.store.contract import Change
 
@@ -40,7 +41,7 @@ def at(store: ox.Store, graph: ox.NamedNode | ox.DefaultGraph = GRAPH) -> list[s
 def test_no_text_ends_the_update_that_it_stands_in(text: str) -> None:
     server = ox.Store()
     server.add(ox.Quad(SUBJECT, SAYS, ox.Literal("kept"), GRAPH))
-    server.update(updates.insert(GRAPH, SUBJECT, SAYS, ox.Literal(text)))
+    server.update(mirror.insert_update(GRAPH, SUBJECT, SAYS, ox.Literal(text)))
     assert at(server) == sorted(["kept", text])
 
 
@@ -53,17 +54,19 @@ def test_what_is_forgotten_is_what_one_graph_says_of_one_subject_by_one_predicat
         (SUBJECT, SAYS, "4", ox.DefaultGraph()),
     ):
         server.add(ox.Quad(subject, predicate, ox.Literal(value), graph))
-    server.update(updates.forget(GRAPH, SUBJECT, SAYS))
+    server.update(mirror.delete_subject_update(GRAPH, SUBJECT, SAYS))
     assert (at(server), at(server, ox.DefaultGraph())) == (["2", "3"], ["4"])
-    server.update(updates.request([updates.forget(GRAPH, SUBJECT), updates.forget(None, SUBJECT)]))
+    server.update(
+        mirror.join_updates([mirror.delete_subject_update(GRAPH, SUBJECT), mirror.delete_subject_update(None, SUBJECT)])
+    )
     assert (at(server), at(server, ox.DefaultGraph())) == (["3"], [])
-    server.update(updates.request([updates.empty(GRAPH, ""), updates.empty(GRAPH, "")]))
+    server.update(mirror.join_updates([mirror.clear_update(GRAPH, ""), mirror.clear_update(GRAPH, "")]))
     assert len(server) == 0
 
 
 def test_no_request_adds_more_than_it_may() -> None:
     lines = [f"<urn:s> <urn:p> {number} ." for number in range(7)]
-    made = list(updates.inserts(GRAPH, lines, 3, ""))
+    made = list(mirror.insert_updates(GRAPH, lines, 3, ""))
     assert [count for _, count in made] == [3, 3, 1]
     server = ox.Store()
     for text, _ in made:
@@ -74,27 +77,27 @@ def test_no_request_adds_more_than_it_may() -> None:
 @pytest.mark.parametrize("feeds", [True, False])
 def test_an_update_does_nothing_without_the_statement_that_it_is_held_by(*, feeds: bool) -> None:
     server, me = ox.Store(), ox.Literal("me")
-    held = updates.held_by(SUBJECT, SUBJECT, SAYS, me)
+    held = mirror.held_pattern(SUBJECT, SUBJECT, SAYS, me)
     if feeds:
         server.add(ox.Quad(SUBJECT, SAYS, me, SUBJECT))
     server.add(ox.Quad(SUBJECT, SAYS, ox.Literal("there"), GRAPH))
-    (added, _), *_ = updates.inserts(GRAPH, ["<urn:s> <urn:p> 1 ."], 3, held)
+    (added, _), *_ = mirror.insert_updates(GRAPH, ["<urn:s> <urn:p> 1 ."], 3, held)
     for update, there in (
         (added, ["1", "there"]),
-        (updates.insert(GRAPH, SUBJECT, SAYS, ox.Literal("2"), held), ["1", "2", "there"]),
-        (updates.forget(GRAPH, SUBJECT, SAYS, held), []),
+        (mirror.insert_update(GRAPH, SUBJECT, SAYS, ox.Literal("2"), held), ["1", "2", "there"]),
+        (mirror.delete_subject_update(GRAPH, SUBJECT, SAYS, held), []),
     ):
         server.update(update)
         assert at(server) == (there if feeds else ["there"])
     server.add(ox.Quad(SUBJECT, SAYS, ox.Literal("there"), GRAPH))
-    server.update(updates.empty(GRAPH, held))
+    server.update(mirror.clear_update(GRAPH, held))
     assert at(server) == ([] if feeds else ["there"])
 
 
 def test_only_one_module_of_mirrors_writes_sparql() -> None:
-    folder = Path(updates.__file__).parent
+    folder = Path(mirror.__file__).parent
     sparql = re.compile(r"""["']\s*(SELECT|ASK|INSERT|DELETE|DROP|ORDER)\b""")
-    assert [path.name for path in folder.glob("*.py") if sparql.search(path.read_text("utf-8"))] == ["updates.py"]
+    assert [path.name for path in folder.glob("*.py") if sparql.search(path.read_text("utf-8"))] == ["mirror.py"]
 
 
 # --- statements
@@ -108,7 +111,7 @@ def test_a_text_that_is_read_in_bulk_reaches_a_server_as_it_is(text: str) -> Non
     for kind in ("oxigraph", "virtuoso"):
         if kind == "oxigraph" or "\0" not in text:
             server = ox.Store()
-            for update, _ in updates.inserts(GRAPH, written(rows, SERVERS[kind]), 10, ""):
+            for update, _ in mirror.insert_updates(GRAPH, statements_of_rows(rows, SERVERS[kind]), 10, ""):
                 server.update(update)
             assert at(server) == [text]
 
@@ -134,14 +137,15 @@ def test_what_virtuoso_cannot_hold_is_told_by_how_it_is_written(value: ox.Litera
     found: Any = store.query("SELECT ?s ?p ?o { ?s ?p ?o }")
     data = found.serialize(format=ox.QueryResultsFormat.TSV)
     ((made,), (asked,)) = (
-        written([data.decode().split("\n")[1].split("\t")], SERVERS[kind]) for kind in ("virtuoso", "oxigraph")
+        statements_of_rows([data.decode().split("\n")[1].split("\t")], SERVERS[kind])
+        for kind in ("virtuoso", "oxigraph")
     )
     assert (f"^^{REFERENCE} ." not in made) is is_held
     assert (made == asked) is is_held
 
 
 def test_a_node_without_a_name_gets_one() -> None:
-    assert written([["_:a1", "<urn:p>", "_:b2"], ["_:a1", "<urn:p>", "<urn:x>"]], SERVERS["oxigraph"]) == [
+    assert statements_of_rows([["_:a1", "<urn:p>", "_:b2"], ["_:a1", "<urn:p>", "<urn:x>"]], SERVERS["oxigraph"]) == [
         "<urn:trails:mirror:blank:a1> <urn:p> <urn:trails:mirror:blank:b2> .",
         "<urn:trails:mirror:blank:a1> <urn:p> <urn:x> .",
     ]

@@ -14,10 +14,11 @@ import pytest
 
 import trails
 from tests.support.machines import Size
-from trails import IntegrityError, InvalidInput, Repository, StoreFailed, vocab
-from trails.moving import copying
-from trails.moving.copying import copy
-from trails.plumbing import unfinished
+from trails import IntegrityError, InvalidInput, Repository, StoreFailed
+from trails.exchange.remotes import store_copy
+from trails.exchange.remotes.store_copy import copy_store
+from trails.history import transaction
+from trails.rdf import vocab
 from trails.store.contract import Change, Committed
 from trails.store.embedded import EmbeddedStore
 from trails.store.maintenance import Vacuumed
@@ -56,7 +57,7 @@ def held(place: Path) -> tuple[set[str], list[str]]:
 
 def test_a_copy_has_every_quad_and_every_line_of_the_log(source: Path, tmp_path: Path) -> None:
     there = tmp_path / "there.trails"
-    done = copy(source, there)
+    done = copy_store(source, there)
     assert held(there) == held(source)
     assert done.written
     assert done.report is not None
@@ -65,27 +66,27 @@ def test_a_copy_has_every_quad_and_every_line_of_the_log(source: Path, tmp_path:
 
 
 def test_a_checkpoint_of_the_source_holds_for_the_copy(source: Path, tmp_path: Path) -> None:
-    from trails.integrity.note import new_key
+    from trails.integrity.signed_notes import new_key
 
     secret, public = new_key("work")
     with trails.open(source) as store:
         note = store.proofs.checkpoint(secret)
-    copy(source, tmp_path / "there.trails")
+    copy_store(source, tmp_path / "there.trails")
     with trails.open(tmp_path / "there.trails") as store:
         assert store.verify(checkpoint=note, verifiers=[public]).ok
 
 
 def test_a_copy_that_is_there_and_equal_is_left_alone(source: Path, tmp_path: Path) -> None:
     there = tmp_path / "there.trails"
-    copy(source, there)
-    assert not copy(source, there).written
+    copy_store(source, there)
+    assert not copy_store(source, there).written
 
 
 def test_a_store_goes_into_a_dump_and_back_with_its_log(source: Path, tmp_path: Path) -> None:
     file, there = tmp_path / "all.nq.gz", tmp_path / "there.trails"
-    assert copy(source, file).written
-    assert not copy(source, file).written
-    copy(file, there)
+    assert copy_store(source, file).written
+    assert not copy_store(source, file).written
+    copy_store(file, there)
     assert held(there) == held(source)
 
 
@@ -93,7 +94,7 @@ def test_a_dump_without_a_log_begins_one(source: Path, tmp_path: Path) -> None:
     file, there = tmp_path / "all.nq.gz", tmp_path / "there.trails"
     with trails.open(source) as store:
         store.maintenance.dump(file)
-    done = copy(file, there)
+    done = copy_store(file, there)
     assert done.log_root is None
     assert held(there)[0] == held(source)[0]
     assert done.report is not None
@@ -105,7 +106,7 @@ def test_a_store_that_is_open_is_copied_as_it_is(source: Path, tmp_path: Path) -
         plan = store.load("plan")
         plan.append("user", "just now")
         plan.persist()
-        copy(source, tmp_path / "there.trails")
+        copy_store(source, tmp_path / "there.trails")
     assert held(tmp_path / "there.trails") == held(source)
 
 
@@ -115,26 +116,26 @@ def test_nothing_is_copied_over_another_store(source: Path, tmp_path: Path) -> N
         store.create(id="mine").persist()
     before = held(there)
     with pytest.raises(InvalidInput, match="no copy of"):
-        copy(source, there)
+        copy_store(source, there)
     assert held(there) == before
 
 
 def test_a_dump_that_is_cut_short_or_altered_is_refused(source: Path, tmp_path: Path) -> None:
     file = tmp_path / "all.nq"
-    copy(source, file)
+    copy_store(source, file)
     whole = file.read_bytes()
     lines = whole.splitlines(keepends=True)
     for cut in (whole[: len(whole) // 2], b"".join(lines[:20]), b"".join(lines[:-1]), whole[: len(lines[0])]):
         file.write_bytes(cut)
         with pytest.raises(InvalidInput, match="cut short"):
-            copy(file, tmp_path / "other.trails")
+            copy_store(file, tmp_path / "other.trails")
     file.write_bytes(whole.replace(b"turn 5", b"turn 6"))
     with pytest.raises(InvalidInput, match="altered"):
-        copy(file, tmp_path / "other.trails")
+        copy_store(file, tmp_path / "other.trails")
     unframed = [line for line in lines[2:] if not line.startswith(b"# trails log ")]
     file.write_bytes(b"".join(unframed))
     with pytest.raises(InvalidInput, match="altered"):
-        copy(file, tmp_path / "other.trails")
+        copy_store(file, tmp_path / "other.trails")
     assert not (tmp_path / "other.trails").exists()
 
 
@@ -143,20 +144,20 @@ def test_an_empty_file_is_no_dump(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     file.write_bytes(gzip.compress(b"") if name.endswith("gz") else b"")
     with pytest.raises(InvalidInput, match="holds nothing: it was cut short"):
-        copy(file, tmp_path / "other.trails")
+        copy_store(file, tmp_path / "other.trails")
     assert not (tmp_path / "other.trails").exists()
 
 
 def test_an_empty_store_goes_into_a_dump_and_back(tmp_path: Path) -> None:
     trails.open(tmp_path / "empty.trails", create=True).close()
-    copy(tmp_path / "empty.trails", tmp_path / "all.nq")
-    copy(tmp_path / "all.nq", tmp_path / "there.trails")
+    copy_store(tmp_path / "empty.trails", tmp_path / "all.nq")
+    copy_store(tmp_path / "all.nq", tmp_path / "there.trails")
     assert held(tmp_path / "there.trails") == held(tmp_path / "empty.trails")
 
 
 def test_a_dump_whose_log_was_altered_is_said_to_be_before_anything_is_written(source: Path, tmp_path: Path) -> None:
     file = tmp_path / "all.nq"
-    copy(source, file)
+    copy_store(source, file)
     lines = file.read_bytes().splitlines(keepends=True)
     first = next(number for number, line in enumerate(lines) if line.startswith(b"# turns "))
     other = lines[first].replace(b"session:plan 20 ", b"session:plan 21 ")
@@ -168,7 +169,7 @@ def test_a_dump_whose_log_was_altered_is_said_to_be_before_anything_is_written(s
     ):
         file.write_bytes(b"".join(altered))
         with pytest.raises(InvalidInput, match=r"all\.nq (is cut short or )?was altered"):
-            copy(file, tmp_path / "other.trails")
+            copy_store(file, tmp_path / "other.trails")
     assert not (tmp_path / "other.trails").exists()
 
 
@@ -177,12 +178,12 @@ def test_a_copy_that_was_finished_before_its_source_went_on_is_named_as_that(
     source: Path, tmp_path: Path, name: str
 ) -> None:
     there = tmp_path / name
-    copy(source, there)
+    copy_store(source, there)
     lines = len(held(source)[1])
     with trails.open(source) as store, store.session("plan") as plan:
         plan.append("user", "just now")
     with pytest.raises(InvalidInput, match=f"as that was earlier, with {lines} of now {lines + 1} lines .* remove it"):
-        copy(source, there)
+        copy_store(source, there)
 
 
 def test_a_store_is_not_copied_into_itself(source: Path, tmp_path: Path) -> None:
@@ -190,10 +191,10 @@ def test_a_store_is_not_copied_into_itself(source: Path, tmp_path: Path) -> None
     (tmp_path / "link").symlink_to(source)
     for place in (source, tmp_path / "link"):
         with pytest.raises(InvalidInput, match="the store itself"):
-            copy(source, place)
+            copy_store(source, place)
     for place in (source / "inside", tmp_path / "link" / "deep" / "inside.nq", source / "index"):
         with pytest.raises(InvalidInput, match="lies in the folder"):
-            copy(source, place)
+            copy_store(source, place)
     assert held(source) == before
 
 
@@ -202,7 +203,7 @@ def test_a_store_that_does_not_verify_is_not_finished_as_a_copy(source: Path, tm
         [quad] = [q for q in store.store.quads((None, None, None, None)) if getattr(q.object, "value", "") == "turn 5"]
         store.store.commit(Change(remove=[quad]))
     with pytest.raises(IntegrityError, match="does not verify"):
-        copy(source, tmp_path / "there.trails")
+        copy_store(source, tmp_path / "there.trails")
     with pytest.raises(StoreFailed, match="not finished"):
         trails.open(tmp_path / "there.trails")
 
@@ -210,10 +211,10 @@ def test_a_store_that_does_not_verify_is_not_finished_as_a_copy(source: Path, tm
 def test_a_quad_that_did_not_arrive_is_found_before_the_copy_counts(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quads = copying._quads
-    monkeypatch.setattr(copying, "_quads", lambda lines, where: quads(lines, where)[:-1])
+    quads = store_copy._quads
+    monkeypatch.setattr(store_copy, "_quads", lambda lines, where: quads(lines, where)[:-1])
     with pytest.raises(IntegrityError, match="does not hold what was read"):
-        copy(source, tmp_path / "there.trails")
+        copy_store(source, tmp_path / "there.trails")
     with pytest.raises(StoreFailed, match="not finished"):
         trails.open(tmp_path / "there.trails")
 
@@ -236,7 +237,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], None]:
         return commit(store, change)
 
     monkeypatch.setattr(EmbeddedStore, "commit", cut_short)
-    monkeypatch.setattr(copying, "_BATCH", 40)
+    monkeypatch.setattr(store_copy, "_BATCH", 40)
 
     def set_cut(at: int | None) -> None:
         left[0] = at
@@ -251,7 +252,7 @@ def test_a_copy_that_was_cut_short_is_no_store_and_goes_on(
     for at in range(1, 20):
         cut(at)
         try:
-            copy(source, there)
+            copy_store(source, there)
         except Cut:
             cut(None)
             for read_only in (False, True):
@@ -261,7 +262,7 @@ def test_a_copy_that_was_cut_short_is_no_store_and_goes_on(
             break
     cut(None)
     assert held(there) == held(source)
-    assert not copy(source, there).written
+    assert not copy_store(source, there).written
 
 
 def test_a_half_copy_of_one_store_is_not_gone_on_with_from_another(
@@ -273,14 +274,14 @@ def test_a_half_copy_of_one_store_is_not_gone_on_with_from_another(
     for _ in range(30):  # a commit each time, until the log had arrived
         cut(1)
         with pytest.raises(Cut):
-            copy(source, there)
+            copy_store(source, there)
         cut(None)
         with contextlib.closing(EmbeddedStore(there)) as half:
             if not half.log.is_empty:
                 break
     with pytest.raises(InvalidInput, match="half of a copy of another store"):
-        copy(other, there)
-    copy(source, there)
+        copy_store(other, there)
+    copy_store(source, there)
     assert held(there) == held(source)
 
 
@@ -297,14 +298,14 @@ def test_what_was_redacted_since_a_copy_was_cut_short_goes_out_of_its_files_too(
     monkeypatch.setattr(EmbeddedStore, "vacuum", counted)
     cut(5)
     with pytest.raises(Cut):
-        copy(source, there)
+        copy_store(source, there)
     with contextlib.closing(EmbeddedStore(there)) as half:
         had = {str(quad.object.value) for quad in half.quads((None, vocab.VALUE, None, None))}  # type: ignore[union-attr] # literals
     cut(None)
     with trails.open(source) as store:
         for index in range(2, 20):
             store.redact("plan", index)
-    copy(source, there)
+    copy_store(source, there)
     assert had & {f"turn {index}" for index in range(2, 20)}
     assert rebuilt == [str(there)]  # a file of the engine is compressed, and what is in it cannot be looked for
     assert held(there) == held(source)
@@ -312,7 +313,7 @@ def test_what_was_redacted_since_a_copy_was_cut_short_goes_out_of_its_files_too(
 
 _KILLED = """
 import os, signal, sys
-from trails.moving import copying
+from trails.exchange.remotes import store_copy
 from trails.store.embedded import EmbeddedStore
 from trails.store.maintenance import Vacuumed
 commit, left = EmbeddedStore.commit, [int(sys.argv[3])]
@@ -325,8 +326,8 @@ def counted(store, change):
         os.kill(os.getpid(), signal.SIGKILL)
     return done
 EmbeddedStore.commit = counted
-copying._BATCH = 40
-copying.copy(sys.argv[1], sys.argv[2])
+store_copy._BATCH = 40
+store_copy.copy_store(sys.argv[1], sys.argv[2])
 """
 
 
@@ -340,7 +341,7 @@ def test_a_copy_whose_process_is_killed_goes_on_and_ends_equal(source: Path, tmp
         if done.returncode != 0 and there.exists() and (at > 1 or killed == "after"):
             with pytest.raises(StoreFailed, match="not finished"):
                 trails.open(there)
-        copy(source, there)
+        copy_store(source, there)
         assert held(there) == wanted, at
         assert [path.name for path in tmp_path.iterdir() if path.name.startswith(f".there{at}.trails.")] == []
 
@@ -353,24 +354,24 @@ def test_a_copy_into_a_dump_that_is_cut_short_leaves_no_file(
 
     monkeypatch.setattr(gzip.GzipFile, "write", full)
     with pytest.raises(Cut):
-        copy(source, tmp_path / "all.nq.gz")
+        copy_store(source, tmp_path / "all.nq.gz")
     monkeypatch.undo()
     assert not (tmp_path / "all.nq.gz").exists()
-    assert copy(source, tmp_path / "all.nq.gz").written
+    assert copy_store(source, tmp_path / "all.nq.gz").written
 
 
 def test_progress_is_told_to_the_end(source: Path, tmp_path: Path) -> None:
     told: list[tuple[int, int, str]] = []
-    done = copy(source, tmp_path / "there.trails", progress=lambda *moved: told.append(moved))
+    done = copy_store(source, tmp_path / "there.trails", progress=lambda *moved: told.append(moved))
     assert (done.quads, done.quads, "copying") in told
 
 
 def test_a_store_in_memory_has_no_place_to_be_copied_from(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput):
-        copy(":memory:", tmp_path / "there.trails")
+        copy_store(":memory:", tmp_path / "there.trails")
 
 
 def test_an_opened_store_is_refused_as_what_it_is(memory: Repository) -> None:
-    memory.store.commit(Change(add=[unfinished.STORE_COPY]))
+    memory.store.commit(Change(add=[transaction.STORE_COPY]))
     with pytest.raises(StoreFailed, match="not finished"):
         Repository(memory.store)

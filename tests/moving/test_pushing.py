@@ -11,11 +11,11 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from trails import ForkDepthExceeded, InvalidInput, Moved, Repository, Session, SessionNotFound, vocab
-from trails.moving.origins import origins
-from trails.moving.planning import tail_name
+from trails import ForkDepthExceeded, InvalidInput, Moved, Repository, Session, SessionNotFound
+from trails.exchange import rdf_files
+from trails.exchange.remotes.push_plan import read_origins, tail_name
+from trails.rdf import vocab
 from trails.store.contract import Change, Committed
-from trails.transcripts import rdf
 
 
 @pytest.fixture
@@ -294,25 +294,25 @@ def test_a_session_says_who_pushed_it_and_where_it_stood_in_the_log_it_came_from
     ours, theirs = two
     plan = filled(ours, "Go")
     trails.push(ours, "plan", theirs, by="bob")
-    [origin] = origins(theirs, "plan")
+    [origin] = read_origins(theirs, "plan")
     assert (origin.how, origin.by_iri, origin.turns, origin.head) == ("push", "urn:trails:principal:bob", 1, plan.head)
     assert (origin.size, origin.root) == (ours.store.log.root()[0], ours.store.log.root()[1].hex())
     assert origin.holds
-    assert origins(ours, "plan") == []
+    assert read_origins(ours, "plan") == []
 
 
 def test_an_origin_holds_against_a_checkpoint_that_the_source_signed(two: tuple[Repository, Repository]) -> None:
-    from trails.integrity.note import new_key
+    from trails.integrity.signed_notes import new_key
 
     ours, theirs = two
     filled(ours, "Go")
     secret, public = new_key("ours")
     trails.push(ours, "plan", theirs)
     note = ours.proofs.checkpoint(secret)
-    assert [each.checked for each in origins(theirs, "plan", checkpoint=note, verifiers=[public])] == [True]
+    assert [each.checked for each in read_origins(theirs, "plan", checkpoint=note, verifiers=[public])] == [True]
     filled(ours, "More", name="later")
     later = ours.proofs.checkpoint(secret)
-    assert [each.checked for each in origins(theirs, "plan", checkpoint=later, verifiers=[public])] == [False]
+    assert [each.checked for each in read_origins(theirs, "plan", checkpoint=later, verifiers=[public])] == [False]
 
 
 def test_a_store_is_not_pushed_to_itself(memory: Repository) -> None:
@@ -374,13 +374,13 @@ def test_a_turn_that_comes_in_between_is_not_lost(
     plan = filled(ours, "Go")
     trails.push(ours, "plan", theirs)
     said(plan, "By train")
-    checked = rdf.checked
+    checked = rdf_files.checked
 
     def meanwhile(*arguments: Any, **options: Any) -> Any:
         said(theirs.load("plan"), "By bus")
         return checked(*arguments, **options)
 
-    monkeypatch.setattr(rdf, "checked", meanwhile)
+    monkeypatch.setattr(rdf_files, "checked", meanwhile)
     assert outcomes(trails.push(ours, "plan", theirs)) == [("plan", "refused", "plan", 0)]
     assert texts(theirs, "plan") == ["Go", "By bus"]
     monkeypatch.undo()
@@ -428,7 +428,7 @@ def test_an_origin_that_was_altered_does_not_hold(two: tuple[Repository, Reposit
     plain["root"] = "00" * 32
     new = Quad(quad.subject, quad.predicate, Literal(json.dumps(plain)), quad.graph_name)
     theirs.store.commit(Change(add=[new], remove=[quad]))
-    assert [each.holds for each in origins(theirs, "plan")] == [False]
+    assert [each.holds for each in read_origins(theirs, "plan")] == [False]
     assert not theirs.verify().ok
 
 

@@ -15,9 +15,11 @@ from rdflib import SH, Graph, URIRef
 
 import trails
 from tests.support.everything import everything
-from trails import TrailsError, vocab
-from trails.ontology import shapes, terms
-from trails.ontology.__main__ import made, write
+from trails import TrailsError
+from trails.provenance import ontology as shapes
+from trails.provenance import ontology as terms
+from trails.provenance.ontology import generated_files, write_generated
+from trails.rdf import vocab
 
 SESSION = NamedNode("urn:trails:session:plan")
 
@@ -62,18 +64,18 @@ def subject_of(quads: list[Quad], name: str) -> Quad:
 
 @pytest.mark.parametrize("name", ["shapes.ttl", "README.md"])
 def test_what_is_made_from_the_ontology_is_current(name: str) -> None:
-    assert (terms.folder() / name).read_text("utf-8") == made()[name], "run `make ontology`"
+    assert (terms.ontology_folder() / name).read_text("utf-8") == generated_files()[name], "run `make ontology`"
 
 
 def test_the_command_writes_what_is_made(tmp_path: Any) -> None:
-    write(tmp_path)
+    write_generated(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"shapes.ttl", "README.md"}
-    assert (tmp_path / "shapes.ttl").read_text("utf-8") == made()["shapes.ttl"]
+    assert (tmp_path / "shapes.ttl").read_text("utf-8") == generated_files()["shapes.ttl"]
 
 
 def test_every_property_and_every_class_has_a_shape() -> None:
-    graph = Graph().parse(terms.folder() / "shapes.ttl", format="turtle")
-    ontology = terms.load()
+    graph = Graph().parse(terms.ontology_folder() / "shapes.ttl", format="turtle")
+    ontology = terms.load_ontology()
     properties = {term.iri for term in ontology.terms if term.kind.endswith("property")}
     assert {str(each) for each in graph.objects(None, SH.targetSubjectsOf)} == properties
     edges = [term for term in ontology.of("object property") if term.ranges]
@@ -86,12 +88,12 @@ def test_every_property_and_every_class_has_a_shape() -> None:
 
 
 def test_the_page_names_every_term_once_and_every_link_in_it_leads_somewhere() -> None:
-    page = made()["README.md"]
+    page = generated_files()["README.md"]
     anchors = re.findall(r'<a id="(\w+)">', page)
-    assert sorted(anchors) == sorted(term.name for term in terms.load().terms)
+    assert sorted(anchors) == sorted(term.name for term in terms.load_ontology().terms)
     assert set(re.findall(r"\]\(#(\w+)\)", page)) <= set(anchors)
     for file in re.findall(r"\]\((\w+\.ttl)\)", page):
-        assert (terms.folder() / file).is_file()
+        assert (terms.ontology_folder() / file).is_file()
     for words in ("```mermaid", "gen_ai.usage.output_tokens", "schema:Message", "# purpose: "):
         assert words in page
 

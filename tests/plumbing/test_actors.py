@@ -9,9 +9,11 @@ import pytest
 from pyoxigraph import NamedNode
 
 import trails
-from trails import InvalidInput, Ledger, Repository, Router, Tree, iris, vocab
-from trails.plumbing import acts
-from trails.records.acts import Alteration
+from trails import InvalidInput, Ledger, Repository, Router, Tree
+from trails.history.records import activities
+from trails.model import iris
+from trails.rdf import vocab
+from trails.rdf.activity_records import Alteration
 
 OWNER = "alice"
 UNKNOWN = "urn:trails:agent:unknown"
@@ -169,7 +171,11 @@ def test_what_is_laid_over_an_entry_says_who_did_it_and_repeats_no_text(memory: 
     router = Router(memory)
     router.route(trails.Inbound(channel="telegram", peer="7", content="Hello", principal=OWNER))
     router.merge("main", {"contextTokens": 7, "systemSent": True, "subject": "the PIN is 4711"}, by="bob")
-    made = [act for act in acts.read(memory.store, router.session("main").id) if isinstance(act, Alteration)]
+    made = [
+        act
+        for act in activities.read_activities(memory.store, router.session("main").id)
+        if isinstance(act, Alteration)
+    ]
     assert {(act.field, act.old, act.new, act.by_iri) for act in made} == {
         ("contextTokens", None, "7", "urn:trails:principal:bob"),
         ("systemSent", None, "true", "urn:trails:principal:bob"),

@@ -5,14 +5,15 @@ from __future__ import annotations
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from trails import Repository, Router, vocab
-from trails.plumbing import acts
-from trails.records.acts import Alteration
+from trails import Repository, Router
+from trails.history.records import activities
+from trails.rdf import vocab
+from trails.rdf.activity_records import Alteration
 from trails.store import Change
 
 
 def altered(store: Repository, session: str) -> list[tuple[str, str | None, str | None, str]]:
-    found = [act for act in acts.read(store.store, session) if isinstance(act, Alteration)]
+    found = [act for act in activities.read_activities(store.store, session) if isinstance(act, Alteration)]
     return [(act.field, act.old, act.new, act.by_iri) for act in found]
 
 

@@ -15,8 +15,9 @@ import trails
 from tests.support.everything import everything
 from tests.support.machines import Size
 from tests.support.pasts import figures_of, hold_against, mark_of, said, take_out, walk
-from trails import Repository, vocab
-from trails.integrity.note import new_key
+from trails import Repository
+from trails.integrity.signed_notes import new_key
+from trails.rdf import vocab
 from trails.store.contract import Change, Committed
 
 

@@ -22,8 +22,9 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad
 import trails
 from tests.support.machines import Size
 from tests.support.pasts import mark_of, said, take_out, walk
-from trails import Repository, vocab
+from trails import Repository
 from trails.errors import IntegrityError, StoreFailed
+from trails.rdf import vocab
 from trails.store import engines, maintenance
 from trails.store.contract import Change, Solutions
 from trails.store.doctor import doctor

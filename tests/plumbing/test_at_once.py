@@ -11,10 +11,10 @@ import pytest
 from pyoxigraph import NamedNode
 
 from trails import InvalidInput, Repository
-from trails.model import SealedTurn, Turn
-from trails.plumbing import detach, redact_matching, redaction
-from trails.plumbing.reader import Reader
-from trails.plumbing.transaction import Transaction
+from trails.history.reader import Reader
+from trails.history.removal import detach, redaction, text_erasure
+from trails.history.transaction import Transaction
+from trails.model.values import SealedTurn, Turn
 from trails.store.contract import QuadStore
 
 
@@ -105,14 +105,14 @@ def test_what_rewrites_beside_a_redaction_of_a_name_begins_when_that_has_ended(
     named = memory.load("main").fork(at=1, id="named", principal="zarathustra")
     named.append("user", "I am here", author="zarathustra")
     named.persist()
-    made, begun = redact_matching._transaction, threading.Event()
+    made, begun = text_erasure._transaction, threading.Event()
 
     def slowly(*given: Any) -> Transaction:
         begun.set()
         time.sleep(0.2)
         return made(*given)
 
-    monkeypatch.setattr(redact_matching, "_transaction", slowly)
+    monkeypatch.setattr(text_erasure, "_transaction", slowly)
     naming = threading.Thread(target=memory.redact_matching, args=("zarathustra",))
     naming.start()
     assert begun.wait(10)

@@ -12,7 +12,8 @@ import pytest
 import trails
 from tests.support.everything import everything
 from tests.support.sessions import say
-from trails import InvalidInput, Repository, queries
+from trails import InvalidInput, Repository
+from trails.rdf import query_files
 
 _LINEAGES: Final = {("own_turns", "sessions"), ("notes_in", "sessions"), ("turns_of_all", "sessions")}
 """What is asked of a lineage alone, which has 33 sessions at most."""
@@ -21,7 +22,7 @@ _STEPS: Final = {("places_owned", "indices")}
 
 
 def test_a_query_takes_a_thousand_values_and_no_more() -> None:
-    query = queries.find("records")
+    query = query_files.find("records")
     ids = [f"s{number}" for number in range(1001)]
     assert query.bind(sessions=ids[:1000]).count("urn:trails:session:s") == 1000
     with pytest.raises(InvalidInput, match="takes up to 1,000 values, not 1,001; ask in portions"):
@@ -29,7 +30,7 @@ def test_a_query_takes_a_thousand_values_and_no_more() -> None:
 
 
 def test_values_beyond_the_bound_are_asked_in_batches(memory: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "MAX_TERMS", 2)
+    monkeypatch.setattr(query_files, "MAX_TERMS", 2)
     for number in range(5):
         say(memory.create(id=f"s{number}", system=f"Be {number}"), "a")
     wanted = ["s4", "s0", "none", "s3", "s1", "s2"]
@@ -39,7 +40,7 @@ def test_values_beyond_the_bound_are_asked_in_batches(memory: Repository, monkey
 
 
 def test_turns_and_their_facts_are_looked_up_in_batches(memory: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "MAX_TERMS", 2)
+    monkeypatch.setattr(query_files, "MAX_TERMS", 2)
     session = memory.create(id="s")
     for number in range(7):
         session.append("assistant", f"answer {number}", model=f"m-{number}")
@@ -55,7 +56,7 @@ def test_branches_are_compared_in_batches(memory: Repository, monkeypatch: pytes
         call = {"id": "c", "name": f"t{number}", "arguments": {}}
         fork.append("assistant", f"answer {number}", model="m-1", usage={"input_tokens": number}, tool_calls=[call])
         fork.persist()
-    monkeypatch.setattr(queries, "MAX_TERMS", 2)
+    monkeypatch.setattr(query_files, "MAX_TERMS", 2)
     found = {row["session"]: row for row in memory.compare("root").rows}
     assert [found[f"f{number}"]["input_tokens"] for number in range(5)] == [0, 1, 2, 3, 4]
     assert [found[f"f{number}"]["own_turns"] for number in range(5)] == [1] * 5
@@ -64,7 +65,7 @@ def test_branches_are_compared_in_batches(memory: Repository, monkeypatch: pytes
 
 
 def test_texts_are_redacted_in_batches(memory: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "MAX_TERMS", 2)
+    monkeypatch.setattr(query_files, "MAX_TERMS", 2)
     parts = [{"type": "text", "text": f"secret number {number}"} for number in range(5)]
     session = memory.create(id="s")
     session.append("user", parts)
@@ -75,7 +76,7 @@ def test_texts_are_redacted_in_batches(memory: Repository, monkeypatch: pytest.M
 
 
 def test_a_store_with_something_of_everything_is_made_with_a_lineage_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "MAX_TERMS", trails.MAX_FORK_DEPTH + 1)
+    monkeypatch.setattr(query_files, "MAX_TERMS", trails.MAX_FORK_DEPTH + 1)
     with trails.open(":memory:") as store:
         everything(store)
         assert store.verify().ok

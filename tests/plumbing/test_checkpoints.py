@@ -27,10 +27,11 @@ from tests.support.commands import Run, invoke, ok
 from tests.support.killed import left_by_a_kill
 from tests.support.machines import examples
 from tests.support.places import IMPORTED
-from trails import Repository, Session, vocab
+from trails import Repository, Session
 from trails.errors import IntegrityError, InvalidInput, TrailsError
-from trails.integrity.note import claimed_checkpoint, new_key, sign_checkpoint
 from trails.integrity.proofs import ConsistencyProof, TurnProof, read_proof
+from trails.integrity.signed_notes import claimed_checkpoint, new_key, sign_checkpoint
+from trails.rdf import vocab
 from trails.store import Change
 
 LOG = "example.com/trails"

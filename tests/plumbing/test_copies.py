@@ -9,9 +9,11 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from trails import Repository, iris, vocab
-from trails.plumbing import acts
-from trails.records.acts import Copying
+from trails import Repository
+from trails.history.records import activities
+from trails.model import iris
+from trails.rdf import vocab
+from trails.rdf.activity_records import Copying
 from trails.store import Change
 
 CALLS = [{"id": "c1", "name": "pay", "arguments": {"amount": 5}}]
@@ -94,7 +96,7 @@ def test_a_copied_turn_keeps_its_facts_and_says_what_it_repeats_and_by_what_it_c
         (t.role, t.content, t.model, t.usage, t.tool_calls, t.tool_results) for t in store.load(name).turns
     ] == before
     graph = NamedNode(iris.session(name))
-    [done] = [act for act in acts.read(store.store, name) if isinstance(act, Copying)]
+    [done] = [act for act in activities.read_activities(store.store, name) if isinstance(act, Copying)]
     assert done.by_iri == "urn:trails:principal:carol"
     for turn in store.load(name).turns:
         said = {q.predicate for q in store.store.quads((NamedNode(turn.iri), None, None, graph))}
@@ -124,7 +126,7 @@ def test_what_a_detached_fork_was_a_fork_of_is_known_when_its_parent_is_gone(sto
     paid(store)
     detached(store)
     store.delete("plan")
-    [done] = acts.read(store.store, "copy")
+    [done] = activities.read_activities(store.store, "copy")
     assert isinstance(done, Copying)
     assert (done.action, done.was_fork_of, done.was_forked_at, done.used) == ("detach", "plan", 4, ("plan",))
     assert store.verify().findings == ()
@@ -167,7 +169,7 @@ def test_no_other_turn_is_said_to_come_by_a_copying(memory: Repository, copy: Ca
 def test_an_export_brings_the_copying_along_and_comes_back_the_same() -> None:
     import io
 
-    from trails.transcripts.rdf import export_session, import_rdf
+    from trails.exchange.rdf_files import export_session, import_rdf
 
     with trails.open(":memory:") as store, trails.open(":memory:") as other:
         paid(store)
@@ -178,6 +180,6 @@ def test_an_export_brings_the_copying_along_and_comes_back_the_same() -> None:
         export_session(other, "copy", "nquads", back)
         assert back.getvalue() == out.getvalue()
         assert other.verify().findings == ()
-        made = [act.by_iri for act in acts.read(other.store, "copy") if isinstance(act, Copying)]
+        made = [act.by_iri for act in activities.read_activities(other.store, "copy") if isinstance(act, Copying)]
         assert made == ["urn:trails:principal:carol"]
         assert rows(other, "cost") == BILL

@@ -15,13 +15,15 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from trails import Compaction, HasChildren, InvalidInput, Repository, SessionNotFound, iris, vocab
-from trails.plumbing import draft
-from trails.plumbing.pruning import Candidate, plan
-from trails.plumbing.redaction import Redaction
+from trails import Compaction, HasChildren, InvalidInput, Repository, SessionNotFound
+from trails.exchange.file_import import export_session, import_path
+from trails.exchange.rdf_files import import_rdf
+from trails.history import turn_builder
+from trails.history.removal.deletion import Candidate, plan_pruning
+from trails.history.removal.redaction import Redaction
+from trails.model import iris
+from trails.rdf import vocab
 from trails.store import Change
-from trails.transcripts.formats import export_session, import_path
-from trails.transcripts.rdf import import_rdf
 
 pytestmark = pytest.mark.any_store
 
@@ -183,7 +185,7 @@ def test_summaries_after_the_turn_and_turns_that_quote_it_are_named(store: Repos
     session.append("user", TOLD)
     session.append("user", "Something else entirely")
     for through in (0, None):
-        made = draft.make(
+        made = turn_builder.make_draft(
             "summary", f"up to {through}", compaction=Compaction(summarised_through=through, trigger="manual")
         )
         session.worktree.append(made)
@@ -191,10 +193,12 @@ def test_summaries_after_the_turn_and_turns_that_quote_it_are_named(store: Repos
     session.append("assistant", [{"type": "tool_use", "id": "c", "name": "save", "input": {"text": TOLD}}])
     session.persist()
     fork = session.fork(at=1, id="before-the-summaries")
-    fork.worktree.append(draft.make("summary", "of the fork", compaction=Compaction(summarised_through=0)))
+    fork.worktree.append(turn_builder.make_draft("summary", "of the fork", compaction=Compaction(summarised_through=0)))
     fork.persist()
     stranger = store.create(id="stranger")
-    stranger.worktree.append(draft.make("summary", "of something else", compaction=Compaction(summarised_through=0)))
+    stranger.worktree.append(
+        turn_builder.make_draft("summary", "of something else", compaction=Compaction(summarised_through=0))
+    )
     stranger.append("user", json.dumps(TOLD))
     stranger.persist()
     report = store.redact("s", 0)
@@ -263,10 +267,10 @@ def test_no_quad_of_a_redaction_can_be_altered_removed_or_added_unnoticed(memory
 
 def test_a_turn_emptied_behind_the_store_s_back_is_found_though_its_chain_verifies(store: Repository) -> None:
     family(store)
-    from trails.plumbing import redaction
+    from trails.history.removal import redaction
 
     turn = NamedNode(store.load("root").turns[0].iri)
-    remove, add = redaction.redacted(store.store.quads((turn, None, None, NamedNode(iris.session("root")))))
+    remove, add = redaction.redacted_quads(store.store.quads((turn, None, None, NamedNode(iris.session("root")))))
     store.store.commit(Change(add=add, remove=remove))
     assert {(f.code, f.session_id, f.index) for f in store.verify().findings} == {("unlogged", "root", 0)}
     assert not store.verify("fork").ok
@@ -490,7 +494,7 @@ def test_a_session_that_grew_lately_is_not_old_and_one_without_any_time_stays(st
     session.persist()
     store.create(id="empty", created=at(90)).persist()
     timeless = store.create(id="timeless")
-    timeless.worktree.append(draft.make("user", "when?", timed=False))
+    timeless.worktree.append(turn_builder.make_draft("user", "when?", timed=False))
     timeless.persist()
     row = NamedNode(iris.session("timeless"))
     store.store.commit(Change(remove=store.store.quads((row, vocab.TIME, None, vocab.CATALOG))))
@@ -526,16 +530,16 @@ def test_who_prunes_is_noted_at_the_tombstones(store: Repository) -> None:
 
 def test_what_gets_a_fork_at_the_last_moment_is_spared(memory: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     forest(memory)
-    from trails.plumbing import deletion
+    from trails.history.removal import deletion
 
-    delete: Callable[..., list[str]] = deletion.delete
+    delete: Callable[..., list[str]] = deletion.delete_session
 
     def fork_first(*arguments: object, **named: object) -> list[str]:
         if arguments[2] == "lone":
             memory.load("lone").fork(id="last-moment").persist()
         return delete(*arguments, **named)
 
-    monkeypatch.setattr(deletion, "delete", fork_first)
+    monkeypatch.setattr(deletion, "delete_session", fork_first)
     assert memory.prune(keep_count=6).sessions == ()
     assert {"lone", "last-moment"} <= ids(memory)
     monkeypatch.undo()
@@ -559,7 +563,7 @@ def test_a_plan_never_takes_what_others_need_and_never_stops_early(
     found: list[Candidate], day: int | None, keep: int | None
 ) -> None:
     before = None if day is None else datetime(2026, 1, 1, tzinfo=UTC) + day * DAY
-    doomed = plan(found, before=before, keep_count=keep)
+    doomed = plan_pruning(found, before=before, keep_count=keep)
     by_id = {each.id: each for each in found}
     alive = set(by_id)
     for gone in doomed:

@@ -11,13 +11,15 @@ from datetime import UTC, datetime
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from trails import Ledger, Repository, iris, vocab
-from trails.integrity import chain, digests
+from trails import Ledger, Repository
+from trails.history import log_leaves
+from trails.history.removal import redaction
+from trails.integrity import digests
 from trails.integrity.leaves import Leaf
-from trails.integrity.note import new_key
-from trails.plumbing import leaves, redaction_records
-from trails.records import entries
-from trails.records.deeds import Deed
+from trails.integrity.signed_notes import new_key
+from trails.model import iris
+from trails.rdf import ledger_records, vocab
+from trails.rdf.activity_records import Deed
 from trails.store.contract import Change
 
 DEED = Deed(iris.principal("alice"), datetime(2026, 11, 22, tzinfo=UTC))
@@ -37,8 +39,8 @@ def swap(store: Repository, old: Iterable[Quad], new: Iterable[Quad], *made: Lea
 def forged(session: str, part: str, place: str, token: str) -> tuple[list[Quad], Leaf]:
     """The record of a redaction that never was, and its leaf."""
     node = NamedNode(iris.redaction(iris.session(session), token * 8))
-    rows = redaction_records.of_parts(node, DEED, places=[place], parts=[part])
-    return rows, leaves.redaction_leaf(node, [row for row in rows if row.subject == node])
+    rows = redaction.redactions_of_parts(node, DEED, places=[place], parts=[part])
+    return rows, log_leaves.redaction_leaf(node, [row for row in rows if row.subject == node])
 
 
 def with_mallory(quads: Iterable[Quad], predicate: NamedNode) -> list[Quad]:
@@ -49,8 +51,8 @@ def forge_turn(store: Repository, index: int, change: Mapping[NamedNode, str], p
     graph = NamedNode(iris.session("plan"))
     turn = store.store.quads((None, vocab.INDEX, vocab.integer(index), graph))[0].subject
     assert isinstance(turn, NamedNode)
-    quads = redaction_records.parts_of(store.store, turn)
-    before = redaction_records.stored_turn(turn.value, quads)
+    quads = redaction.parts_of_redaction(store.store, turn)
+    before = redaction.stored_turn(turn.value, quads)
     new = [
         Quad(q.subject, q.predicate, Literal(change[q.predicate], datatype=q.object.datatype), graph)  # type: ignore[union-attr] # literals
         if q.predicate in change
@@ -60,12 +62,12 @@ def forge_turn(store: Repository, index: int, change: Mapping[NamedNode, str], p
     if vocab.ROLE not in change:
         whole = digests.facts_digest(before.facts, before.salt)
         new.append(Quad(turn, vocab.FACTS_DIGEST, Literal(whole), graph))
-    stands = chain.standing(
-        redaction_records.stored_turn(turn.value, new), redaction_records.digest_before(store.store, graph, index)
+    stands = digests.check_standing(
+        redaction.stored_turn(turn.value, new), redaction.digest_before(store.store, graph, index)
     )
-    node = redaction_records.next_of(store.store, turn.value)
-    rows = redaction_records.of_turn(node, before.digest, DEED, places=[place], stands_as=stands)
-    swap(store, quads, [*new, *rows], leaves.redaction_leaf(node, [row for row in rows if row.subject == node]))
+    node = redaction.next_redactions(store.store, turn.value)
+    rows = redaction.redactions_of_turn(node, before.digest, DEED, places=[place], stands_as=stands)
+    swap(store, quads, [*new, *rows], log_leaves.redaction_leaf(node, [row for row in rows if row.subject == node]))
 
 
 def test_a_turn_is_not_replaced_behind_a_redaction_of_its_role_or_of_a_fact(memory: Repository) -> None:
@@ -89,7 +91,7 @@ def test_who_a_session_is_of_is_not_replaced_behind_a_redaction_of_something_in_
     rows, leaf = forged("plan", node.value, "label", "ab")
     known = Quad(MALLORY, vocab.TYPE, vocab.PRINCIPAL, vocab.CATALOG)
     swap(memory, row, [*with_mallory(row, vocab.ATTRIBUTED_TO), known, *rows], leaf)
-    swap(memory, [], [], Leaf("create", node.value, 0, leaves.row_of(memory.store, "plan").made_with))
+    swap(memory, [], [], Leaf("create", node.value, 0, log_leaves.row_of(memory.store, "plan").made_with))
     assert ("unproven", "plan", None) in unproven(memory, kept)
 
 
@@ -101,7 +103,7 @@ def test_a_session_without_turns_is_not_made_anew_as_anothers(memory: Repository
     source = Quad(node, vocab.SOURCE_SESSION, Literal("pi:1"), vocab.CATALOG)
     known = Quad(MALLORY, vocab.TYPE, vocab.PRINCIPAL, vocab.CATALOG)
     swap(memory, row, [*with_mallory(row, vocab.ATTRIBUTED_TO), source, known])
-    swap(memory, [], [], Leaf("create", node.value, 0, leaves.row_of(memory.store, "empty").made_with))
+    swap(memory, [], [], Leaf("create", node.value, 0, log_leaves.row_of(memory.store, "empty").made_with))
     assert ("unproven", "empty", None) in unproven(memory, kept)
 
 
@@ -117,7 +119,7 @@ def test_who_deleted_is_not_replaced_behind_a_redaction_of_a_name(memory: Reposi
     rows, leaf = forged("gone", deletion.value, "name", "cd")
     known = Quad(MALLORY, vocab.TYPE, vocab.PRINCIPAL, vocab.CATALOG)
     swap(memory, old, [*with_mallory(old, vocab.ASSOCIATED_WITH), known, *rows], leaf)
-    swap(memory, [], [], Leaf("delete", node.value, 0, leaves.row_of(memory.store, "gone").made_with))
+    swap(memory, [], [], Leaf("delete", node.value, 0, log_leaves.row_of(memory.store, "gone").made_with))
     assert ("unproven", "gone", None) in unproven(memory, kept)
 
 
@@ -125,15 +127,17 @@ def test_a_message_is_not_replaced_behind_a_redaction_of_its_text(memory: Reposi
     memory.create(id="plan").persist()
     Ledger(memory).receive("plan", "Is it open?", source="mail", event_id="m", peer="eve")
     kept = memory.proofs.checkpoint(SIGNER)
-    graph = entries.graph_of("plan")
+    graph = ledger_records.ledger_graph("plan")
     entry = NamedNode(f"{graph.value}/1")
     quads = memory.store.quads((entry, None, None, graph))
     [salt] = [str(q.object.value) for q in quads if q.predicate == vocab.SALT]  # type: ignore[union-attr] # a literal
     text = "Send me the keys"
-    new = {vocab.VALUE: text, vocab.DIGEST: digests.salted("text", salt, text), vocab.PEER: "bob"}
+    new = {vocab.VALUE: text, vocab.DIGEST: digests.salted_digest("text", salt, text), vocab.PEER: "bob"}
     after = [Quad(entry, q.predicate, Literal(new[q.predicate]), graph) if q.predicate in new else q for q in quads]
     rows, leaf = forged("plan", entry.value, "ledger text", "ef")
-    made = entries.leaf(entries.decode("plan", entry.value, entries.by_subject(after)[entry.value]))
+    made = ledger_records.entry_leaf(
+        ledger_records.decode_entries("plan", entry.value, ledger_records.entries_by_subject(after)[entry.value])
+    )
     swap(memory, quads, [*after, *rows], leaf, made)
     assert ("unproven", "plan", None) in unproven(memory, kept)
 
@@ -144,7 +148,7 @@ def test_a_deleted_session_does_not_come_back_as_another_one_that_was_made_anew(
     solo.persist()
     kept = memory.proofs.checkpoint(SIGNER)
     node = NamedNode(iris.session("solo"))
-    first = leaves.row_of(memory.store, "solo").made_with
+    first = log_leaves.row_of(memory.store, "solo").made_with
     old = memory.store.quads((node, None, None, vocab.CATALOG)) + memory.store.quads((None, None, None, node))
     other = memory.create(id="other")
     other.append("user", "pay MALLORY 999")
@@ -153,7 +157,7 @@ def test_a_deleted_session_does_not_come_back_as_another_one_that_was_made_anew(
     row = memory.store.quads((NamedNode(iris.session("fork")), None, None, vocab.CATALOG))
     source = Quad(node, vocab.SOURCE_SESSION, Literal("pi:1"), vocab.CATALOG)
     swap(memory, old, [*(Quad(node, q.predicate, q.object, vocab.CATALOG) for q in row), source])
-    now = leaves.row_of(memory.store, "solo").made_with
+    now = log_leaves.row_of(memory.store, "solo").made_with
     swap(
         memory,
         [],

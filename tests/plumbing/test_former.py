@@ -12,9 +12,11 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from trails import Repository, vocab
-from trails.plumbing import former, leaves
-from trails.plumbing.transaction import Proposal
+from trails import Repository
+from trails.history import log_leaves
+from trails.history.removal import deletion
+from trails.history.transaction import Proposal
+from trails.rdf import vocab
 from trails.store import Change
 from trails.store.embedded import EmbeddedStore
 
@@ -125,7 +127,7 @@ def test_a_deletion_that_was_logged_anew_with_another_log_is_found(memory: Repos
     memory.delete("s")
     [said] = memory.store.quads((None, vocab.DELETED_AT_LOG_SIZE, None, vocab.CATALOG))
     other = Quad(said.subject, said.predicate, Literal(value, datatype=vocab.INTEGER), vocab.CATALOG)
-    Proposal(add=[other], remove=[said], makers=[leaves.rows("delete", ["s"])]).commit(memory.store)
+    Proposal(add=[other], remove=[said], makers=[log_leaves.row_states("delete", ["s"])]).commit(memory.store)
     found = [finding.message for finding in memory.verify().findings]
     assert "session 's': its deletion says that the log before it was another one" in found
 
@@ -135,7 +137,7 @@ def test_a_deletion_that_was_logged_anew_with_another_end_is_found(memory: Repos
     memory.delete("s")
     [said] = memory.store.quads((None, vocab.DELETED_HEAD, None, vocab.CATALOG))
     other = Quad(said.subject, said.predicate, Literal("ab" * 32), vocab.CATALOG)
-    Proposal(add=[other], remove=[said], makers=[leaves.rows("delete", ["s"])]).commit(memory.store)
+    Proposal(add=[other], remove=[said], makers=[log_leaves.row_states("delete", ["s"])]).commit(memory.store)
     found = [finding.message for finding in memory.verify().findings]
     assert "session 's': its deletion says that it ended with another turn than was logged" in found
 
@@ -152,7 +154,7 @@ def test_a_store_that_was_loaded_from_a_dump_keeps_what_was_said_of_the_other_lo
     with trails.open(tmp_path / "b", create=True) as store:
         assert isinstance(store.store, EmbeddedStore)
         store.store.load(io.BytesIO(dumped.getvalue()))
-        leaves.begin(store.store)
+        log_leaves.begin_session(store.store)
         assert deletions(store) == before
         assert store.verify().ok, store.verify().findings
         store.delete("kept")
@@ -162,4 +164,4 @@ def test_a_store_that_was_loaded_from_a_dump_keeps_what_was_said_of_the_other_lo
 def test_what_has_no_log_to_be_held_against_is_left_alone(memory: Repository) -> None:
     grow(memory, "s", 1)
     memory.delete("s")
-    assert list(former.untrue(memory.store, [], {})) == []
+    assert list(deletion.false_tombstone(memory.store, [], {})) == []

@@ -9,14 +9,16 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from trails import Repository, iris, vocab
+from trails import Repository
+from trails.exchange.rdf_files import export_session, import_rdf
+from trails.history import log_leaves, record_registry
+from trails.history.records.record_kind import Checks, Evidence, Growth, Leaving, RecordKind, Withheld
+from trails.history.transaction import Proposal
 from trails.integrity import digests
-from trails.model import Finding, SessionRecord
-from trails.plumbing import kinds, leaves
-from trails.plumbing.kind import Checks, Evidence, Growth, Kind, Leaving, Withheld
-from trails.plumbing.transaction import Proposal
+from trails.model import iris
+from trails.model.values import Finding, SessionRecord
+from trails.rdf import vocab
 from trails.store.contract import Change, Matching, QuadStore
-from trails.transcripts.rdf import export_session, import_rdf
 
 BOOKMARK = NamedNode("https://example.org/Bookmark")
 BOOKMARK_OF = NamedNode("https://example.org/bookmarkOf")
@@ -32,7 +34,7 @@ def node_of(name: str) -> NamedNode:
 
 def written(name: str, session_id: str, text: str) -> list[Quad]:
     salt = digests.new_salt()
-    digest = digests.salted("bookmark", salt, text)
+    digest = digests.salted_digest("bookmark", salt, text)
     return bookmark(node_of(name), NamedNode(iris.session(session_id)), Literal(text), salt, digest)
 
 
@@ -70,7 +72,7 @@ def checks(evidence: Evidence) -> Checks:
             told = said(of_session(evidence.store, NamedNode(iris.session(session_id))))
             true = {
                 told.get(vocab.SALT),
-                digests.salted("bookmark", told.get(vocab.SALT, ""), told.get(vocab.VALUE, "")),
+                digests.salted_digest("bookmark", told.get(vocab.SALT, ""), told.get(vocab.VALUE, "")),
             }
             if told and told[vocab.DIGEST] not in true:
                 yield Finding(code="bad-bookmark", session_id=session_id, message="its bookmark was altered")
@@ -102,7 +104,7 @@ def growing(store: QuadStore, file: QuadStore, session_id: str, _: bool) -> Grow
     return Growth(add=[quad for quad in of_session(file, node) if quad not in here])
 
 
-BOOKMARKS = Kind(
+BOOKMARKS = RecordKind(
     name="bookmarks",
     types=frozenset({BOOKMARK}),
     links=frozenset({BOOKMARK_OF}),
@@ -122,7 +124,7 @@ BOOKMARKS = Kind(
 @pytest.fixture
 def marked(memory: Repository, monkeypatch: pytest.MonkeyPatch) -> Repository:
     """A store of two sessions, of which "plan" has a bookmark."""
-    monkeypatch.setattr(kinds, "KINDS", (*kinds.KINDS, BOOKMARKS))
+    monkeypatch.setattr(record_registry, "KINDS", (*record_registry.KINDS, BOOKMARKS))
     for name in ("plan", "other"):
         session = memory.create(id=name)
         session.append("user", TEXT)
@@ -133,7 +135,9 @@ def marked(memory: Repository, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 
 def put(store: Repository, name: str) -> None:
-    Proposal(add=written(name, "plan", f"see {TEXT}"), makers=[leaves.rows("change", ["plan"])]).commit(store.store)
+    Proposal(add=written(name, "plan", f"see {TEXT}"), makers=[log_leaves.row_states("change", ["plan"])]).commit(
+        store.store
+    )
 
 
 def stored(store: Repository) -> list[Quad]:
@@ -163,7 +167,7 @@ def test_it_is_logged_with_the_row_of_its_session(marked: Repository) -> None:
 
 
 def test_a_kind_that_is_not_known_is_a_finding(marked: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kinds, "KINDS", kinds.KINDS[:-1])
+    monkeypatch.setattr(record_registry, "KINDS", record_registry.KINDS[:-1])
     assert codes(marked) == ["stray", "stray", "stray", "stray", "stray", "row-altered"]
 
 

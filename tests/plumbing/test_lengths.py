@@ -10,12 +10,14 @@ import pytest
 from pyoxigraph import NamedNode
 
 import trails
-from trails import IndexGap, Repository, iris, vocab
+from trails import IndexGap, Repository
+from trails.exchange.file_import import export_session, import_path
+from trails.history.log_history import TranscriptLengths
 from trails.integrity.leaves import Leaf
-from trails.plumbing.lengths import Lengths
+from trails.model import iris
+from trails.rdf import vocab
 from trails.store.contract import Change
 from trails.store.leaflog import NOTHING, LeafLog
-from trails.transcripts.formats import export_session, import_path
 
 
 def fill(store: Repository, session_id: str = "s", count: int = 5) -> None:
@@ -152,12 +154,12 @@ def test_a_commit_that_is_in_the_log_a_moment_before_it_is_read_is_no_loss(
     store: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(store, count=2)
-    real, early = Lengths.recorded, [{"s": 3}]
+    real, early = TranscriptLengths.recorded, [{"s": 3}]
 
-    def ahead(self: Lengths, session_ids: Any) -> dict[str, int]:
+    def ahead(self: TranscriptLengths, session_ids: Any) -> dict[str, int]:
         return early.pop() if early else real(self, session_ids)
 
-    monkeypatch.setattr(Lengths, "recorded", ahead)
+    monkeypatch.setattr(TranscriptLengths, "recorded", ahead)
     assert len(store.load("s", last=1)) == 2
     early += [{"s": 3}, {"s": 3}]  # asked about by the pack, and then by the store
     assert len(store.load("s")) == 2

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from trails import iris
-from trails.plumbing import logged
+from trails.history import log_history
+from trails.model import iris
 
 _PLAN = iris.session("plan")
 
 
-def _log(*leaves: str) -> logged.SessionLog:
+def _log(*leaves: str) -> log_history.SessionLog:
     """Return what the log says of a session, given leaves as a kind, a count and a digest."""
-    return logged.by_session([f"{kind} {_PLAN} {rest} 00" for kind, rest in (each.split(" ", 1) for each in leaves)])[
-        "plan"
-    ]
+    return log_history.logs_by_session(
+        [f"{kind} {_PLAN} {rest} 00" for kind, rest in (each.split(" ", 1) for each in leaves)]
+    )["plan"]
 
 
 _MADE, _GONE = "create 0 ~aa", "delete 0 ~aa"

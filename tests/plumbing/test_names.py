@@ -6,8 +6,9 @@ import pytest
 
 from tests.support.asked import asked_from_now_on
 from tests.support.sessions import say
-from trails import InvalidInput, Repository, SessionNotFound, queries
-from trails.plumbing import names, refs
+from trails import InvalidInput, Repository, SessionNotFound
+from trails.history.lookup import names
+from trails.rdf import query_files
 
 pytestmark = pytest.mark.any_store
 
@@ -134,21 +135,21 @@ def test_a_name_of_nothing_comes_with_the_nearest(trips: Repository, given: str,
 def test_a_reference_names_the_first_turns_of_a_session_by_any_name(
     trips: Repository, place: str, end: int | None
 ) -> None:
-    assert refs.place(trips.workspace, place) == refs.Revision(place, MADE, end)
+    assert names.parse_revision(trips.workspace, place) == names.Revision(place, MADE, end)
 
 
 def test_a_reference_may_end_with_the_turn_whose_digest_begins_so(trips: Repository) -> None:
     plan = trips.load("trip")
     middle = plan.turns[1].digest
     longer = next(length for length in range(4, 64) if any(letter in "abcdef" for letter in middle[:length]))
-    assert refs.place(trips.workspace, f"trip@{middle[:longer]}").end == 2
+    assert names.parse_revision(trips.workspace, f"trip@{middle[:longer]}").end == 2
     fork = say(plan.fork(at=2, id="fork"), "x")
-    assert refs.place(trips.workspace, f"fork@{middle[:longer]}").end == 2
-    assert refs.turn_index(trips.workspace, refs.Revision("fork", "fork"), fork.head) == 2
+    assert names.parse_revision(trips.workspace, f"fork@{middle[:longer]}").end == 2
+    assert names.turn_index(trips.workspace, names.Revision("fork", "fork"), fork.head) == 2
     with pytest.raises(InvalidInput, match="no turn of 'fork' has a digest that begins with"):
-        refs.place(trips.workspace, f"fork@{plan.turns[2].digest}")
+        names.parse_revision(trips.workspace, f"fork@{plan.turns[2].digest}")
     with pytest.raises(InvalidInput, match="no turn of 'v1'"):
-        refs.place(trips.workspace, f"v1@{plan.turns[2].digest}")
+        names.parse_revision(trips.workspace, f"v1@{plan.turns[2].digest}")
 
 
 def test_a_load_by_id_asks_no_more_than_before(memory: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,11 +158,11 @@ def test_a_load_by_id_asks_no_more_than_before(memory: Repository, monkeypatch: 
     memory.load("plan")
     assert asked == ["records", "turns_wide", "facts"]
     del asked[:]
-    names.record(memory.workspace, "plan")
+    names.find_record(memory.workspace, "plan")
     assert asked == ["records"]
 
 
 def test_names_are_looked_for_among_so_many_and_no_more() -> None:
     """What an error costs is bounded, however large the store is."""
-    assert "LIMIT 1000 #: limit" in queries.find("ids_beginning").text
-    assert "LIMIT 4000" in queries.find("names_given").text
+    assert "LIMIT 1000 #: limit" in query_files.find("ids_beginning").text
+    assert "LIMIT 4000" in query_files.find("names_given").text

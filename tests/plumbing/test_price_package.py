@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from trails import Repository
-from trails.plumbing import price_package
-from trails.plumbing.prices import Price
+from trails.history.lookup import model_prices
+from trails.history.lookup.model_prices import Price
 
 pytest.importorskip("genai_prices")
 
@@ -74,13 +74,13 @@ def test_statistics_price_nothing(memory: Repository) -> None:
 
 def test_the_package_is_asked_for_the_provider_that_served_the_model() -> None:
     when = datetime(2026, 1, 1, tzinfo=UTC)
-    assert price_package.price_of("claude-opus-4-5", "anthropic", when, 0) == OPUS
-    assert price_package.price_of("claude-opus-4-5", "somebody", when, 0) == OPUS
-    assert price_package.price_of("", "anthropic", when, 0) is None
-    assert price_package.price_of("m-1", "", None, 0) is None
+    assert model_prices.package_price("claude-opus-4-5", "anthropic", when, 0) == OPUS
+    assert model_prices.package_price("claude-opus-4-5", "somebody", when, 0) == OPUS
+    assert model_prices.package_price("", "anthropic", when, 0) is None
+    assert model_prices.package_price("m-1", "", None, 0) is None
 
 
 def test_without_the_package_known_models_are_unpriced(memory: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(price_package, "is_installed", lambda: False)
+    monkeypatch.setattr(model_prices, "has_price_package", lambda: False)
     called(memory, "claude-opus-4-5", {"input_tokens": MILLION, "output_tokens": 0})
     assert memory.cost().total.unpriced_models == ("claude-opus-4-5",)

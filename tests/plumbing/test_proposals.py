@@ -9,9 +9,9 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from tests.support.distant import Distant
 from trails import TrailsError
+from trails.history import transaction
+from trails.history.transaction import Proposal
 from trails.integrity.leaves import Leaf
-from trails.plumbing import transaction
-from trails.plumbing.transaction import Proposal
 from trails.store import Change, EmbeddedStore, PreconditionFailed
 from trails.store.committing import Waiting
 from trails.store.preview import Preview

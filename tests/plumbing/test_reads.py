@@ -11,14 +11,15 @@ from pyoxigraph import Quad
 
 import trails
 from tests.support.commands import invoke, ok
-from trails import Repository, SessionNotFound, vocab
+from trails import Repository, SessionNotFound
 from trails.audit import audit
-from trails.audit.packing import pack
-from trails.plumbing import acts
-from trails.prov import exporting
-from trails.records.acts import Reading
-from trails.transcripts.exporting.parquet import export_tables
-from trails.transcripts.formats import export_session
+from trails.audit.evidence_pack import make_pack
+from trails.exchange.exporters.parquet_export import export_tables
+from trails.exchange.file_import import export_session
+from trails.history.records import activities
+from trails.provenance import export
+from trails.rdf import vocab
+from trails.rdf.activity_records import Reading
 
 
 def family(store: Repository) -> None:
@@ -47,7 +48,7 @@ def test_by_default_no_read_changes_a_quad(store: Repository) -> None:
     before, log = everything(store), store.store.log.lines()
     export_session(store, "fork", "nquads", io.BytesIO())
     export_session(store, "fork", "pi", io.BytesIO())
-    exporting.export(store, io.BytesIO(), format="provn")
+    export(store, io.BytesIO(), format="provn")
     audit(store)
     assert everything(store) == before
     assert store.store.log.lines() == log
@@ -64,7 +65,7 @@ def test_an_export_says_who_read_which_session_through_which_index(tmp_path: Pat
             (eve, f"{session}fork", "export", 0, 2, True),
             (eve, f"{session}empty", "export", None, None, True),
         ]
-        [reading] = acts.read(store.store, "fork")
+        [reading] = activities.read_activities(store.store, "fork")
         assert isinstance(reading, Reading)
         assert reading.used == ("fork", "root")
         assert store.verify().ok
@@ -83,9 +84,9 @@ def test_what_a_page_or_tables_show_of_other_sessions_is_on_record_too(tmp_path:
 def test_prov_of_one_session_and_of_all_is_on_record(tmp_path: Path) -> None:
     with trails.open(":memory:", actor="eve", record_reads=True) as store:
         family(store)
-        exporting.export(store, io.BytesIO(), format="provn", session="root")
+        export(store, io.BytesIO(), format="provn", session="root")
         assert [target.rpartition(":")[2] for (target,) in rows(store, "target")] == ["root"]
-        exporting.export(store, io.BytesIO(), format="provn")
+        export(store, io.BytesIO(), format="provn")
         assert sorted(target.rpartition(":")[2] for (target,) in rows(store, "target")) == [
             "empty", "fork", "root", "root",
         ]  # fmt: skip
@@ -103,7 +104,7 @@ def test_an_audit_is_on_record_once(tmp_path: Path) -> None:
 def test_a_pack_for_an_auditor_is_one_export_of_each_session() -> None:
     with trails.open(":memory:", record_reads=True) as store:
         family(store)
-        pack(store, audit(store, "fork"))
+        make_pack(store, audit(store, "fork"))
         found = [(target.rpartition(":")[2], action) for target, action in rows(store, "target", "action")]
         assert sorted(found) == [("fork", "audit"), ("fork", "export"), ("root", "export")]
 

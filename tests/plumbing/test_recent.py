@@ -10,12 +10,13 @@ import pyoxigraph as ox
 import pytest
 
 import trails
-from trails import IndexGap, Repository, Turn, vocab
-from trails.lineage import Segment
+from trails import IndexGap, Repository, Turn
+from trails.history.reader import Reader
+from trails.model.lineage import Segment
 from trails.plumbing import recent, tails
 from trails.plumbing.packs import files
-from trails.plumbing.reader import Reader
-from trails.records.turns import decode_new
+from trails.rdf import vocab
+from trails.rdf.turn_quads import decode_new
 from trails.store import nearby
 from trails.store.committing import Batch
 from trails.store.contract import Change

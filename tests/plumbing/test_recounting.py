@@ -11,12 +11,12 @@ import pytest
 
 import trails
 from tests.support.commands import Run
-from trails import Repository, iris, vocab
+from trails import Repository
+from trails.exchange.file_import import export_session, import_path
 from trails.integrity import verify_export
-from trails.older_usage import older_figures_of
-from trails.records import turns
-from trails.transcripts.formats import export_session, import_path
-from trails.usage import figures_of
+from trails.model import iris
+from trails.rdf import turn_quads, vocab
+from trails.usage import figures_of, older_figures_of
 
 _CODEX = {"input_tokens": 1000, "cached_input_tokens": 900, "output_tokens": 50, "reasoning_output_tokens": 20}
 
@@ -26,11 +26,11 @@ def older(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Everything that is stored until it is called is counted as an earlier version did."""
 
     def end() -> None:
-        monkeypatch.setattr(turns, "figures_of", figures_of)
-        turns.usage_facts.cache_clear()
+        monkeypatch.setattr(turn_quads, "figures_of", figures_of)
+        turn_quads.usage_facts.cache_clear()
 
-    monkeypatch.setattr(turns, "figures_of", older_figures_of)
-    turns.usage_facts.cache_clear()
+    monkeypatch.setattr(turn_quads, "figures_of", older_figures_of)
+    turn_quads.usage_facts.cache_clear()
     return end
 
 
@@ -54,7 +54,7 @@ def rollout(folder: Path) -> Path:
 def figures(store: Repository) -> dict[str, int]:
     """What is stored of all usage, added up by property."""
     sums: dict[str, int] = {}
-    for name, prop in turns.FIGURES.items():
+    for name, prop in turn_quads.FIGURES.items():
         for quad in store.store.quads((None, prop, None, None)):
             sums[name] = sums.get(name, 0) + int(quad.object.value)  # type: ignore[union-attr] # a number
     return sums

@@ -22,19 +22,22 @@ from pyoxigraph import Literal, NamedNode, Quad
 import trails
 from tests.support.everything import everything
 from tests.support.killed import left_by_a_kill
-from trails import Compaction, HeadConflict, IntegrityError, InvalidInput, Repository, iris, vocab
+from trails import Compaction, HeadConflict, IntegrityError, InvalidInput, Repository
+from trails.exchange.file_import import export_session
+from trails.exchange.rdf_files import import_rdf
+from trails.history import log_leaves, turn_builder
+from trails.history.removal import text_erasure
+from trails.history.removal.text_erasure import TextRedaction
+from trails.history.transaction import Transaction
 from trails.integrity import digests
-from trails.integrity.note import new_key
-from trails.plumbing import copies, draft, redact_matching
+from trails.integrity.signed_notes import new_key
+from trails.model import iris
 from trails.plumbing.needle import Needle
-from trails.plumbing.redact_matching import TextRedaction
-from trails.plumbing.transaction import Transaction
-from trails.prov import delete_document, import_document
-from trails.routing.visibility import View
+from trails.provenance import delete_document, import_document
+from trails.rdf import vocab
+from trails.runtime.routing.access_rules import View
 from trails.store import Change
 from trails.store.contract import PreconditionFailed
-from trails.transcripts.formats import export_session
-from trails.transcripts.rdf import import_rdf
 
 Run = Callable[..., Result]
 MARK = 'Zoë "Quark" Ähl'
@@ -135,7 +138,7 @@ def facts(s: Repository) -> None:
 
 def source_ids(s: Repository) -> None:
     s_ = s.create(id="s", source_session=f"chat of {MARK}")
-    s_.worktree.append(draft.make("user", "hello", source_ids=[f"{MARK} 1", f"{MARK} 2"], timed=False))
+    s_.worktree.append(turn_builder.make_draft("user", "hello", source_ids=[f"{MARK} 1", f"{MARK} 2"], timed=False))
     made = Compaction(summarised_through=0, trigger=f"asked by {MARK}")
     s_.append("summary", "A greeting.", compaction=made)
     s_.persist()
@@ -521,7 +524,7 @@ def test_what_another_writer_changes_meanwhile_is_found_in_a_second_round(
 ) -> None:
     content_of(memory, label=f"for {NAME}")
     rounds: list[int] = []
-    real = redact_matching._transaction
+    real = text_erasure._transaction
 
     def late(*arguments: Any) -> Transaction:
         made = real(*arguments)
@@ -531,7 +534,7 @@ def test_what_another_writer_changes_meanwhile_is_found_in_a_second_round(
         rounds.append(1)
         return made
 
-    monkeypatch.setattr(redact_matching, "_transaction", late)
+    monkeypatch.setattr(text_erasure, "_transaction", late)
     report = memory.redact_matching(NAME)
     assert (len(rounds), [place.kind for place in report.places]) == (2, ["label", "new value", "note", "old value"])
     assert memory.record("s").label is None
@@ -989,13 +992,13 @@ def test_a_redaction_in_the_midst_of_a_picks_commit_is_found_by_it(
     plan.persist()
     other = memory.create(id="other")
     other.cherry_pick("plan", 0)
-    beside = copies.picked_quads
+    beside = log_leaves.picked_quads
 
     def late(*arguments: Any) -> list[Quad]:
         memory.redact_matching("model-qq")
         return beside(*arguments)
 
-    monkeypatch.setattr(copies, "picked_quads", late)
+    monkeypatch.setattr(log_leaves, "picked_quads", late)
     with pytest.raises(InvalidInput, match="turn 0 of session 'plan', which was picked, was redacted"):
         other.persist()
     other.discard_pending()

@@ -16,20 +16,21 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from tests.support.killed import left_by_a_kill
-from trails import Repository, iris, vocab
+from trails import Repository
+from trails.exchange.rdf_files import export_session, import_rdf
+from trails.history import log_leaves as logbook
+from trails.history.records import ledger_entries, subagent_runs
+from trails.history.removal import deletion as removal
 from trails.integrity import leaves
 from trails.integrity.leaves import Kind, Leaf
-from trails.integrity.note import new_key
-from trails.ledger import Ledger
-from trails.model import LogEvent
-from trails.plumbing import deletion as removal
-from trails.plumbing import leaves as logbook
-from trails.plumbing import ledger_entries, run_rows
-from trails.records import entries
-from trails.records import run as runentry
-from trails.records.run import Run, Said
+from trails.integrity.signed_notes import new_key
+from trails.model import iris
+from trails.model.values import LogEvent
+from trails.rdf import ledger_records, vocab
+from trails.rdf import subagent_records as runentry
+from trails.rdf.subagent_records import Run, RunContent
+from trails.runtime.ledger import Ledger
 from trails.store import Change
-from trails.transcripts.rdf import export_session, import_rdf
 
 SIGNER, VERIFIER = new_key("example.com/trails")
 MALLORY = NamedNode(iris.principal("mallory"))
@@ -73,7 +74,7 @@ def rewrite(store: Repository, old: Iterable[Quad], new: Iterable[Quad], *made: 
 
 
 def lines_of(store: Repository, session_id: str, *kinds: str) -> list[Leaf]:
-    found = [leaves.parse(line)[0] for line in store.store.log.lines()]
+    found = [leaves.parse_leaf(line)[0] for line in store.store.log.lines()]
     return [leaf for leaf in found if leaf.session_iri == iris.session(session_id) and leaf.kind in kinds]
 
 
@@ -292,11 +293,11 @@ def test_a_redaction_cannot_be_rewritten(memory: Repository, predicate: NamedNod
 
 def altered_entry(store: Repository, number: int, predicate: NamedNode, value: NamedNode | Literal) -> None:
     """Alter an entry of the plan's ledger and append the leaves that an entry like that would have."""
-    graph = entries.graph_of("plan")
+    graph = ledger_records.ledger_graph("plan")
     old = told(store, NamedNode(iris.ledger_entry(iris.session("plan"), number)), predicate, graph)
     rewrite(store, [old], [instead(old, value), MALLORY_IS])
-    [entry] = [each for each in ledger_entries.read(store.store, "plan") if each.number == number]
-    rewrite(store, [], [], *entries.leaves_of(entry))
+    [entry] = [each for each in ledger_entries.read_entries(store.store, "plan") if each.number == number]
+    rewrite(store, [], [], *ledger_records.entry_leaves(entry))
 
 
 @pytest.fixture
@@ -332,7 +333,7 @@ def test_a_message_is_not_rewritten_with_a_deletion_and_a_return_either(memory: 
 
 
 def test_the_turn_that_says_a_message_cannot_be_another_one_without_a_word(memory: Repository, ledger: str) -> None:
-    graph = entries.graph_of("plan")
+    graph = ledger_records.ledger_graph("plan")
     old = told(memory, NamedNode(iris.ledger_entry(iris.session("plan"), 1)), vocab.RECORDED_AS, graph)
     answer = memory.load("plan").turns[1]
     rewrite(memory, [old], [instead(old, NamedNode(answer.iri))])
@@ -340,34 +341,36 @@ def test_the_turn_that_says_a_message_cannot_be_another_one_without_a_word(memor
 
 
 def test_a_run_s_task_cannot_be_rewritten(memory: Repository) -> None:
-    run = Run(run_id="r1", child_session="plan", said=Said.of("buy milk"), created=datetime(2026, 3, 1, tzinfo=UTC))
+    run = Run(
+        run_id="r1", child_session="plan", said=RunContent.of("buy milk"), created=datetime(2026, 3, 1, tzinfo=UTC)
+    )
     memory.create(id="plan").persist()
-    run_rows.registered(run).commit(memory.store)
+    subagent_runs.register_run(run).commit(memory.store)
     kept = memory.proofs.checkpoint(SIGNER)
-    stored = run_rows.read_one(memory.store, "r1")
+    stored = subagent_runs.read_run(memory.store, "r1")
     assert stored is not None
     fields = {"said": stored.said.with_error("no milk"), "ended": datetime(2026, 3, 2, tzinfo=UTC)}
-    ended, change = run_rows.changed(stored, stored.model_copy(update=fields))
+    ended, change = subagent_runs.change_run(stored, stored.model_copy(update=fields))
     change.commit(memory.store)
     assert history(memory, kept) == [("plan", "run", 1)]
-    evil = ended.model_copy(update={"said": Said.of("buy wine", "no milk"), "revision": 3})
+    evil = ended.model_copy(update={"said": RunContent.of("buy wine", "no milk"), "revision": 3})
     sealed = evil.with_task_sealed()
     for forged, again in ((sealed, False), (evil.model_copy(update={"revision": 4}), False), (sealed, True)):
-        now = run_rows.read_one(memory.store, "r1")
+        now = subagent_runs.read_run(memory.store, "r1")
         assert now is not None
-        before, after = set(runentry.quads(now)), set(runentry.quads(forged))
-        made = [runentry.task_leaf(forged), runentry.leaf(forged)] if again else [runentry.leaf(forged)]
+        before, after = set(runentry.run_quads(now)), set(runentry.run_quads(forged))
+        made = [runentry.task_leaf(forged), runentry.run_leaf(forged)] if again else [runentry.run_leaf(forged)]
         rewrite(memory, before - after, after - before, *made)
         assert findings(memory, kept) != []
 
 
 def test_a_run_that_was_taken_out_stays_so_and_when_cannot_be_rewritten(memory: Repository) -> None:
-    run = Run(run_id="r1", child_session="plan", said=Said.of("buy milk"))
+    run = Run(run_id="r1", child_session="plan", said=RunContent.of("buy milk"))
     memory.create(id="plan").persist()
-    run_rows.registered(run).commit(memory.store)
-    stored = run_rows.read_one(memory.store, "r1")
+    subagent_runs.register_run(run).commit(memory.store)
+    stored = subagent_runs.read_run(memory.store, "r1")
     assert stored is not None
-    run_rows.removed(stored, memory.workspace.deed("dave")).commit(memory.store)
+    subagent_runs.remove_run(stored, memory.workspace.deed("dave")).commit(memory.store)
     kept = memory.proofs.checkpoint(SIGNER)
     assert history(memory, kept) == []
     subject = NamedNode(iris.run_removal(run.iri))

@@ -15,12 +15,14 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from tests.support.places import FORMATS
-from trails import Repository, iris, vocab
+from trails import Repository
+from trails.exchange.rdf_files import export_session, import_rdf
+from trails.history import log_leaves
+from trails.history.migrations import upgrade
 from trails.integrity.leaves import Leaf
-from trails.plumbing import leaves
-from trails.plumbing.migrations import upgrade
+from trails.model import iris
+from trails.rdf import vocab
 from trails.store import Change
-from trails.transcripts.rdf import export_session, import_rdf
 
 GUESSES = range(1000)
 HEX = re.compile("[0-9a-f]{32}")
@@ -348,6 +350,6 @@ def test_no_leaf_without_a_salt_is_believed_after_one_with_a_salt(old: Path) -> 
         mallory = Quad(node, vocab.ATTRIBUTED_TO, NamedNode(iris.principal("mallory")), vocab.CATALOG)
         store.set_label("plan", "journey")
         store.store.commit(Change(add=[mallory], remove=[principal]))
-        whole = leaves.row_of(store.store, "flat").whole
+        whole = log_leaves.row_of(store.store, "flat").whole
         store.store.commit(Change(leaves=[Leaf("change", node.value, 0, whole)]))
         assert ("logged-twice", "flat") in {(f.code, f.session_id) for f in store.verify().findings}

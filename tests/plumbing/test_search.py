@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 import trails
 from tests.support.commands import invoke, ok
-from trails import InvalidInput, Repository, SessionNotFound, vocab
-from trails.plumbing import draft
-from trails.plumbing.pages import Page
-from trails.plumbing.search import Hit
+from trails import InvalidInput, Repository, SessionNotFound
+from trails.history import turn_builder
+from trails.history.lookup.pages import Page
+from trails.history.lookup.search import Hit
+from trails.rdf import vocab
 
 
 def day(number: int) -> datetime:
@@ -47,7 +48,7 @@ def fill(store: Repository) -> None:
     fork.append("user", "alps, please", time=day(6))
     fork.persist()
     old = store.create(id="old")
-    old.worktree.append(draft.make("user", "The alps of old", timed=False))
+    old.worktree.append(turn_builder.make_draft("user", "The alps of old", timed=False))
     old.persist()
 
 
@@ -264,7 +265,7 @@ def test_pages_hold_every_match_once_in_order(turns: list[tuple[str, int | None,
         sessions = {name: store.create(id=name) for name in "abc"}
         for name, hour, matching in turns:
             time = None if hour is None else day(1) + timedelta(hours=hour)
-            made = draft.make("user", "a needle" if matching else "hay", time=time, timed=False)
+            made = turn_builder.make_draft("user", "a needle" if matching else "hay", time=time, timed=False)
             index = sessions[name].worktree.append(made).index
             if matching:
                 expected.append((0.0 if time is None else -time.timestamp(), name, -index))

@@ -16,7 +16,7 @@ import trails
 from tests.support.ledgers import echo, session_of
 from tests.support.places import IMPORTED
 from trails import InvalidInput, Ledger, Notice, Repository
-from trails.plumbing.watch import KINDS
+from trails.history.watch import NOTICE_KINDS
 
 
 def short(notices: list[Notice]) -> list[tuple[str, str, int]]:
@@ -190,7 +190,7 @@ def test_a_subscriber_can_close_the_store(memory: Repository) -> None:
 def test_unknown_kinds_are_refused(memory: Repository, kinds: Any) -> None:
     with pytest.raises(InvalidInput, match="turns"):
         memory.subscribe(print, kinds=kinds)
-    assert "turns" in KINDS
+    assert "turns" in NOTICE_KINDS
 
 
 def test_what_is_no_function_is_refused(memory: Repository) -> None:
@@ -204,7 +204,7 @@ def test_without_a_subscriber_nothing_listens_and_no_thread_runs(memory: Reposit
     assert memory.store.log.listener is None
     code = "import sys, threading, trails\nwith trails.open(':memory:') as s: s.create().persist()\n"
     code += (
-        "sys.exit('asyncio' in sys.modules or 'trails.plumbing.watch' in sys.modules or threading.active_count() > 1)"
+        "sys.exit('asyncio' in sys.modules or 'trails.history.watch' in sys.modules or threading.active_count() > 1)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=IMPORTED).returncode == 0
 

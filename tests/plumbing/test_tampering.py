@@ -21,9 +21,10 @@ import trails
 from tests.support.everything import everything
 from tests.support.killed import left_by_a_kill
 from tests.support.machines import Size
-from trails import Repository, vocab
-from trails.plumbing import run_rows
-from trails.records.run import Run, Said
+from trails import Repository
+from trails.history.records import subagent_runs
+from trails.rdf import vocab
+from trails.rdf.subagent_records import Run, RunContent
 from trails.store import Change
 
 NOT_STORED = frozenset({"STRING", "INTEGER", "DECIMAL", "DOUBLE", "BOOLEAN", "DATE_TIME", "JSON", "REDACTED"}) | {
@@ -325,7 +326,7 @@ def test_a_store_of_everything_holds_every_kind_and_property_that_is_written(mem
 
 
 def test_what_says_that_somebody_whom_only_a_run_names_is_an_agent_is_missed(memory: Repository) -> None:
-    run_rows.registered(Run(run_id="r1", agent="ops", said=Said.of("task"))).commit(memory.store)
+    subagent_runs.register_run(Run(run_id="r1", agent="ops", said=RunContent.of("task"))).commit(memory.store)
     [kind] = memory.store.quads((NamedNode("urn:trails:agent:ops"), vocab.TYPE, None, vocab.CATALOG))
     assert memory.verify().ok
     memory.store.commit(Change(remove=[kind]))

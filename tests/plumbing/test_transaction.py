@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
-from trails import InvalidInput, Repository, SessionNotFound, TrailsError, vocab
-from trails.plumbing import leaves
-from trails.plumbing.transaction import Transaction, there
+from trails import InvalidInput, Repository, SessionNotFound, TrailsError
+from trails.history import log_leaves
+from trails.history.transaction import Transaction, is_stored
+from trails.rdf import vocab
 from trails.store.contract import PreconditionFailed
 
 NODE = NamedNode("https://example.org/thing")
@@ -41,8 +42,8 @@ REFUSED: dict[str, tuple[Callable[[Transaction], object], type[Exception], str]]
     "what is not there": (lambda tx: tx.require([thing("a")], other), InvalidInput, "refused: required but missing"),
     "what was to go": (lambda tx: tx.take([thing("a")], other), InvalidInput, "refused: required but missing"),
     "what was to move": (lambda tx: tx.move([thing("a")], [thing("b")], other), InvalidInput, "refused: required"),
-    "what is there": (lambda tx: tx.new([there("plan")], other), InvalidInput, "refused: forbidden but present"),
-    "what nobody worded": (lambda tx: tx.new([there("plan")]), PreconditionFailed, "forbidden but present"),
+    "what is there": (lambda tx: tx.new([is_stored("plan")], other), InvalidInput, "refused: forbidden but present"),
+    "what nobody worded": (lambda tx: tx.new([is_stored("plan")]), PreconditionFailed, "forbidden but present"),
 }
 
 
@@ -89,7 +90,7 @@ def test_what_moves_leaves_what_stays_alone(plan: Repository) -> None:
 def test_joined_transactions_happen_in_one_commit_and_keep_their_refusals(plan: Repository) -> None:
     whole, part = Transaction(plan.reader), Transaction(plan.reader)
     whole.add([thing("a")])
-    whole.log(leaves.rows("change", ["plan"]))
+    whole.log(log_leaves.row_states("change", ["plan"]))
     part.session("gone")
     whole.join(part)
     with pytest.raises(SessionNotFound, match="'gone' was deleted"):

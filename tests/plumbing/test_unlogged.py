@@ -15,9 +15,11 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from tests.support.sessions import contents, say
-from trails import IntegrityError, Repository, iris, vocab
-from trails.plumbing import deletion, detach
-from trails.plumbing.redaction_records import parts_of
+from trails import IntegrityError, Repository
+from trails.history.removal import deletion, detach
+from trails.history.removal.redaction import parts_of_redaction
+from trails.model import iris
+from trails.rdf import vocab
 from trails.store import Change
 
 GHOST, PLAN, GONE, FORK = (NamedNode(iris.session(name)) for name in ("ghost", "plan", "gone", "fork"))
@@ -54,7 +56,7 @@ def turns_of(store: Repository, home: NamedNode, below: int = 99, text: str | No
             continue
         turn = NamedNode(quad.subject.value.replace(PLAN.value, home.value))
         made.append(Quad(turn, vocab.ALTERNATE_OF, quad.subject, home))
-        for part in parts_of(store.store, quad.subject):
+        for part in parts_of_redaction(store.store, quad.subject):
             said = Literal(text) if text and part.predicate == vocab.VALUE else part.object
             made.append(Quad(turn, part.predicate, said, home))
     return made

@@ -8,7 +8,9 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 from tests.support.machines import Size
-from trails import Repository, iris, vocab
+from trails import Repository
+from trails.model import iris
+from trails.rdf import vocab
 from trails.store import Change
 
 

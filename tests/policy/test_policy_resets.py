@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.session_cases import each, load
 from trails import InvalidInput
-from trails.policy import (
+from trails.runtime.policy import (
     ResetConfig,
     ResetPolicy,
     ResetRule,

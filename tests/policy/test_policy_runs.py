@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.support.session_cases import load
 from trails.errors import InvalidInput, RequestRefused
-from trails.keys import subagent_key
-from trails.policy import (
+from trails.runtime.keys import subagent_key
+from trails.runtime.policy import (
     NO_REPLY,
     PROMPT_PARTS,
     RUN_FIELDS,
@@ -47,7 +47,7 @@ from trails.policy import (
     usd_words,
     write_runs,
 )
-from trails.runs.sending import whole_seconds
+from trails.runtime.runs.agent_messages import whole_seconds
 
 REGISTRY = load("openclaw_subagent_registry")
 JSON = dict[str, Any]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.session_cases import each, load
 from trails.errors import InvalidInput, RequestRefused
-from trails.policy import (
+from trails.runtime.policy import (
     AgentToAgentPolicy,
     SendPolicy,
     SendRule,

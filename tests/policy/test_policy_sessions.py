@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.support.session_cases import each, load
 from trails.errors import InvalidInput, RequestRefused
-from trails.keys import KeySettings
-from trails.policy import (
+from trails.runtime.keys import KeySettings
+from trails.runtime.policy import (
     BY_NAME,
     FIELDS,
     KEPT_ON_RESET,

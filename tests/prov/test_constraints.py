@@ -13,16 +13,16 @@ from tests.support.histories import EX, History
 from tests.support.machines import Size
 from tests.support.places import SHARED
 from trails.errors import InvalidInput
-from trails.prov import Bundle, Document, Finding, Statement, Value, validate
-from trails.prov.constraints import check
-from trails.prov.statements import EMPTY, QUALIFIED_NAME
+from trails.provenance import Bundle, Document, Finding, Statement, Value, validate
+from trails.provenance.constraints import check_constraints
+from trails.provenance.statements import EMPTY, QUALIFIED_NAME
 
 CASES = SHARED / "prov-cases"
 PROV = "http://www.w3.org/ns/prov#"
 
 
 def found(*statements: Statement) -> list[Finding]:
-    return list(check(Document([Bundle(None, statements)])).findings)
+    return list(check_constraints(Document([Bundle(None, statements)])).findings)
 
 
 def names(*statements: Statement) -> list[str]:
@@ -288,11 +288,11 @@ def test_a_planted_violation_is_found_and_named_and_nothing_else_is(name: str, s
 def test_two_bundles_of_one_name_are_found_among_valid_ones(size: Size) -> None:
     for seed in range(ROUNDS[size]):
         bundles = [Bundle(f"{EX}b{number}", History(seed + number, 20).statements) for number in range(4)]
-        assert list(check(Document(bundles)).findings) == [], seed
+        assert list(check_constraints(Document(bundles)).findings) == [], seed
         twice = random.Random(seed).randrange(4)
         bundles.append(Bundle(f"{EX}b{twice}", [Statement("entity", f"{EX}e")]))
         random.Random(seed).shuffle(bundles)
-        (finding,) = check(Document(bundles)).findings
+        (finding,) = check_constraints(Document(bundles)).findings
         assert (finding.name, finding.bundle) == ("unique-bundle", f"{EX}b{twice}")
 
 
@@ -358,10 +358,10 @@ def test_one_moment_in_two_time_zones_is_one_time() -> None:
 def test_bundles_are_checked_one_by_one_and_have_different_names() -> None:
     one, two = (Statement("wasDerivedFrom", None, (*pair, None, None, None)) for pair in (("a", "b"), ("b", "a")))
     apart = [Bundle("urn:1", [*_entities("a", "b"), one]), Bundle("urn:2", [*_entities("a", "b"), two])]
-    assert check(Document(apart)).ok
-    assert [each.name for each in check(Document([apart[0], apart[0]])).findings] == ["unique-bundle"]
+    assert check_constraints(Document(apart)).ok
+    assert [each.name for each in check_constraints(Document([apart[0], apart[0]])).findings] == ["unique-bundle"]
     together = Bundle("urn:3", [*apart[0].statements, two])
-    assert [each.bundle for each in check(Document([together])).findings] == ["urn:3"]
+    assert [each.bundle for each in check_constraints(Document([together])).findings] == ["urn:3"]
 
 
 def test_a_long_chain_of_anything_is_checked_without_recursion(size: Size) -> None:

@@ -10,19 +10,20 @@ from pyoxigraph import NamedNode, Quad
 
 import trails
 from tests.support.everything import everything
-from trails import Repository, vocab
-from trails.plumbing import run_rows
-from trails.prov import exporting, reading, validate
-from trails.prov.statements import Statement
-from trails.records.run import Run, Said
+from trails import Repository
+from trails.history.records import subagent_runs
+from trails.provenance import export, serializations, validate
+from trails.provenance.statements import Statement
+from trails.rdf import vocab
+from trails.rdf.subagent_records import Run, RunContent
 from trails.store import Change
 
 
 def derived(store: Repository, rule: str, **which: Any) -> list[Statement]:
     """The statements of an export that follow by a rule."""
     out = io.BytesIO()
-    exporting.export(store, out, format="provn", **which)
-    found = [each for bundle in reading.read(out.getvalue(), "provn").bundles for each in bundle.statements]
+    export(store, out, format="provn", **which)
+    found = [each for bundle in serializations.read_prov(out.getvalue(), "provn").bundles for each in bundle.statements]
     wanted = (vocab.EVIDENCE_RULE.value, rule)
     return [each for each in found if wanted in {(name, value.text) for name, value in each.attributes}]
 
@@ -80,7 +81,7 @@ def test_a_name_that_was_taken_out_first_is_not_what_took_the_content(store: Rep
 
 def validate_export(store: Repository) -> bool:
     out = io.BytesIO()
-    exporting.export(store, out, format="provn")
+    export(store, out, format="provn")
     verdict = validate(out.getvalue(), format="provn", timed=True)
     assert verdict.findings == []
     assert verdict.timing is not None
@@ -90,7 +91,7 @@ def validate_export(store: Repository) -> bool:
 def test_an_export_of_a_store_of_everything_with_what_follows_is_valid(memory: Repository) -> None:
     everything(memory)
     out = io.BytesIO()
-    exporting.export(memory, out, format="provn")
+    export(memory, out, format="provn")
     assert validate(out.getvalue(), format="provn").findings == []
 
 
@@ -101,8 +102,8 @@ def test_the_agent_of_a_run_acts_on_behalf_of_the_one_who_asked_in_that_run(stor
     asking = store.create(id="asking", agent="planner")
     asking.persist()
     store.create(id="doing", agent="clerk").persist()
-    run = Run(run_id="r1", child_session="doing", requester_session="asking", said=Said.of("task"), agent="clerk")
-    run_rows.registered(run).commit(store.store)
+    run = Run(run_id="r1", child_session="doing", requester_session="asking", said=RunContent.of("task"), agent="clerk")
+    subagent_runs.register_run(run).commit(store.store)
     found = derived(store, "derived_child_for_requester")
     clerk, planner = "urn:trails:agent:clerk", "urn:trails:agent:planner"
     assert arguments(found, "actedOnBehalfOf") == [(clerk, planner, "urn:trails:session:doing/run/r1")]
@@ -113,8 +114,8 @@ def test_the_agent_of_a_run_acts_on_behalf_of_the_one_who_asked_in_that_run(stor
 def test_an_agent_does_not_act_on_its_own_behalf(store: Repository) -> None:
     store.create(id="asking", agent="clerk").persist()
     store.create(id="doing", agent="clerk", spawned_by="asking").persist()
-    run = Run(run_id="r1", child_session="doing", requester_session="asking", said=Said.of("task"), agent="clerk")
-    run_rows.registered(run).commit(store.store)
+    run = Run(run_id="r1", child_session="doing", requester_session="asking", said=RunContent.of("task"), agent="clerk")
+    subagent_runs.register_run(run).commit(store.store)
     assert derived(store, "derived_child_for_requester") == []
 
 

@@ -16,12 +16,12 @@ import trails
 from tests.support.nine_sessions import fill
 from tests.support.places import SHARED
 from tests.support.prov_records import said_by, said_by_prov
-from trails import InvalidInput, Repository, SessionNotFound, queries, vocab
-from trails.prov import Bundle, Document, Statement, export, validate
-from trails.prov.export import _NUMBERED, Wanted, parts
-from trails.prov.reading import read
-from trails.prov.writing import WRITERS
-from trails.transcripts.formats import import_path
+from trails import InvalidInput, Repository, SessionNotFound
+from trails.exchange.file_import import import_path
+from trails.provenance import Bundle, Document, Statement, export, validate
+from trails.provenance.serializations import WRITERS, read_prov
+from trails.provenance.session_export import _NUMBERED, ExportScope, export_parts
+from trails.rdf import query_files, vocab
 
 pytestmark = pytest.mark.any_store
 
@@ -33,7 +33,7 @@ DINNER = "urn:trails:session:dinner"
 def exported(store: Repository, format_: str = "jsonld", **wanted: object) -> Document:
     out = io.BytesIO()
     export(store, out, format=format_, **wanted)  # type: ignore[arg-type]
-    return read(out.getvalue(), format_)
+    return read_prov(out.getvalue(), format_)
 
 
 def by_name(document: Document) -> dict[str | None, list[Statement]]:
@@ -47,7 +47,7 @@ def evidence(statement: Statement) -> str:
 @pytest.mark.parametrize("format_", WRITERS)
 def test_what_is_written_of_a_store_is_what_its_rows_say(store: Repository, format_: str) -> None:
     fill(store)
-    rows = Document([Bundle(part.name, list(part.statements)) for part in parts(store.workspace, Wanted())])
+    rows = Document([Bundle(part.name, list(part.statements)) for part in export_parts(store.workspace, ExportScope())])
     again = exported(store, format_)
     ours = {(name, said_by(name, each)) for name, said in by_name(rows).items() for each in said}
     theirs = {(name, said_by(name, each)) for name, said in by_name(again).items() for each in said}
@@ -219,7 +219,7 @@ def test_a_hundred_thousand_statements_take_little_more_memory_than_the_store(tm
 
 def test_each_number_in_the_rows_of_a_graph_stands_for_the_property_that_the_query_gives_it(store: Repository) -> None:
     fill(store)
-    found = re.findall(r"\((\w+):(\w+) (\d+)\)", queries.find("prov_facts").text)
+    found = re.findall(r"\((\w+):(\w+) (\d+)\)", query_files.find("prov_facts").text)
     spaces = {"rdf": vocab.RDF, "prov": vocab.PROV, "trails": vocab.TRAILS}
     assert [f"<{spaces[prefix]}{name}>" for prefix, name, _ in found] == list(map(str, _NUMBERED))
     assert [int(number) for *_, number in found] == list(range(len(_NUMBERED)))
@@ -228,5 +228,5 @@ def test_each_number_in_the_rows_of_a_graph_stands_for_the_property_that_the_que
 def test_the_rows_of_a_graph_come_subject_after_subject(tmp_path: Path) -> None:
     with trails.open(tmp_path / "s.trails", create=True) as store:
         fill(store)
-        subjects = [row[0] for row in store.store.rows(queries.find("prov_facts").bind(graph=PLAN))]
+        subjects = [row[0] for row in store.store.rows(query_files.find("prov_facts").bind(graph=PLAN))]
     assert len(list(groupby(subjects))) == len(set(subjects)) > 5

@@ -15,10 +15,10 @@ import trails
 from tests.support.everything import everything
 from tests.support.histories import EX, History
 from tests.support.prov_records import Said, said_by
-from trails import IntegrityError, InvalidInput, Repository, queries, vocab
-from trails.model import VerifyReport
-from trails.plumbing import scan
-from trails.prov import (
+from trails import IntegrityError, InvalidInput, Repository
+from trails.history.lookup import session_quads
+from trails.model.values import VerifyReport
+from trails.provenance import (
     Bundle,
     Document,
     ImportedDocument,
@@ -30,9 +30,9 @@ from trails.prov import (
     read_document,
     validate,
 )
-from trails.prov.reading import read
-from trails.prov.writing import WRITERS, to_bytes
-from trails.session.restore import load
+from trails.provenance.serializations import WRITERS, prov_bytes, read_prov
+from trails.rdf import query_files, vocab
+from trails.session.restore import load_dump
 from trails.store import Change
 
 SMALL = b"document prefix ex <http://example.org/> wasDerivedFrom(ex:chart, ex:table) endDocument"
@@ -79,14 +79,14 @@ def test_what_it_says_stands_in_a_graph_of_its_own_and_in_one_for_each_bundle(st
 @pytest.mark.parametrize("format_", WRITERS)
 def test_a_document_comes_back_as_the_statements_that_went_in(memory: Repository, format_: str) -> None:
     bundles = [Bundle(None, History(1).statements), Bundle(EX + "b", History(2).statements)]
-    data = to_bytes(Document(bundles[: 1 if format_ == "turtle" else 2]), format_)
+    data = prov_bytes(Document(bundles[: 1 if format_ == "turtle" else 2]), format_)
     made = import_document(memory, data, format=format_)
     assert document_bytes(memory, made.iri) == data
-    assert said(read_document(memory, made.iri)) == said(read(data, format_))
+    assert said(read_document(memory, made.iri)) == said(read_prov(data, format_))
     for other in WRITERS:
         out = io.BytesIO()
         export(memory, out, format=other, session=made.iri)
-        again, wanted = said(read(out.getvalue(), other)), said(read(data, format_))
+        again, wanted = said(read_prov(out.getvalue(), other)), said(read_prov(data, format_))
         if other != "turtle":  # has no bundles: what is said of one thing in two is one there
             assert set(again) == set(wanted), other
     assert memory.verify().findings == ()
@@ -96,7 +96,7 @@ def test_what_the_engine_writes_in_its_own_way_comes_back_as_it_was(memory: Repo
     text = b'document prefix ex <http://example.org/> entity(ex:e, [ex:n="01" %% xsd:int, ex:t="x\\u0000"]) endDocument'
     text = text.replace(b"\\u0000", "\u202eé".encode())
     made = import_document(memory, text, format="provn")
-    assert said(read_document(memory, made.iri)) == said(read(text, "provn"))
+    assert said(read_document(memory, made.iri)) == said(read_prov(text, "provn"))
     assert memory.verify().findings == ()
 
 
@@ -202,7 +202,7 @@ def hostile(store: Repository) -> bytes:
 def answers(store: Repository) -> dict[str, list[str]]:
     """What every query of the catalogue and of the package says, with the parameters that stand in its file."""
     found = {}
-    for name, query in queries.load_all().items():
+    for name, query in query_files.load_all().items():
         told = ("graphs", "subjects", "quad_count", "distinct_triples", "prov_catalog", "prov_pairs", "triples")
         if name in told or name.startswith("mirror_"):
             continue  # they tell of quads and graphs as such, and of the document's own record
@@ -232,7 +232,7 @@ def test_no_query_no_export_and_no_check_takes_a_document_for_what_was_recorded(
     everything(store)
     import_document(store, SMALL, format="provn", by="dave")  # so that whoever brings the hostile one is known
     text = hostile(store)
-    before = answers(store), recorded_by_trails(store), validate(store), scan.scan_all(store.workspace)
+    before = answers(store), recorded_by_trails(store), validate(store), session_quads.scan_sessions(store.workspace)
     info, texts = store.info(), [hit.snippet for hit in store.search("trip")]
     verified = store.verify()
     sessions = {record.id: store.replay(record.id) for record in store.list(limit=1000)}
@@ -249,7 +249,7 @@ def test_no_query_no_export_and_no_check_takes_a_document_for_what_was_recorded(
     assert [hit.snippet for hit in store.search("trip")] == texts
     assert {**store.info(), "quads": 0} == {**info, "quads": 0}
     assert store.verify() == grown_by(verified, 1)
-    assert scan.scan_all(store.workspace) == before[3]
+    assert session_quads.scan_sessions(store.workspace) == before[3]
     whole = io.BytesIO()
     export(store, whole, format="provn")
     assert b"Forged" not in whole.getvalue()
@@ -277,7 +277,7 @@ def test_nothing_in_the_graphs_of_a_document_is_one_of_our_names(memory: Reposit
 
 
 def test_a_store_that_has_a_document_exports_and_imports_its_sessions_as_before(memory: Repository) -> None:
-    from trails.transcripts.rdf import export_session, import_rdf
+    from trails.exchange.rdf_files import export_session, import_rdf
 
     everything(memory)
     out = io.BytesIO()
@@ -351,7 +351,7 @@ def test_a_document_goes_with_dumps_and_backups(tmp_path: Path) -> None:
         store.maintenance.backup(tmp_path / "backup")
         store.maintenance.vacuum()
         assert documents(store) == kept
-    assert load(tmp_path / "dump.gz", tmp_path / "loaded").ok
+    assert load_dump(tmp_path / "dump.gz", tmp_path / "loaded").ok
     for place in ("s.trails", "loaded", "backup"):
         with trails.open(tmp_path / place) as store:
             assert documents(store) == kept
@@ -377,13 +377,13 @@ def test_redacting_a_text_tells_that_it_stays_in_a_document_and_takes_names_out_
 
 
 def test_two_that_bring_the_same_file_at_once_have_one(memory: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    from trails.prov import importing
+    from trails.provenance import document_import
 
     def late(store: Repository, *_: object) -> None:
         monkeypatch.undo()
         import_document(memory, SMALL, format="provn", by="first")
 
-    monkeypatch.setattr(importing, "_known", late)
+    monkeypatch.setattr(document_import, "_known", late)
     made = import_document(memory, SMALL, format="provn", by="second")
     assert [each.by_iri for each in documents(memory)] == [made.by_iri] == ["urn:trails:principal:first"]
     assert isinstance(made, ImportedDocument)

@@ -12,16 +12,16 @@ from prov.tests import examples
 
 from tests.support.prov_records import said_by, said_by_prov
 from trails.errors import InvalidInput
-from trails.prov import Document, Statement, Value, validate
-from trails.prov.reading import read
-from trails.prov.statements import QUALIFIED_NAME
+from trails.provenance import Document, Statement, Value, validate
+from trails.provenance.serializations import read_prov
+from trails.provenance.statements import QUALIFIED_NAME
 
 MADE: dict[str, Callable[[], ProvDocument]] = dict(examples.tests)
 EX = "http://example.org/"
 
 
 def statements(text: str | bytes, format: str) -> list[Statement]:  # noqa: A002
-    return list(read(text.encode() if isinstance(text, str) else text, format).bundles[0].statements)
+    return list(read_prov(text.encode() if isinstance(text, str) else text, format).bundles[0].statements)
 
 
 def said(document: Document) -> Counter[object]:
@@ -40,7 +40,7 @@ def test_a_document_that_prov_wrote_says_to_us_what_it_says_to_prov(name: str, f
     out = io.StringIO()
     document.serialize(out, format=format_)
     theirs = ProvDocument.deserialize(io.StringIO(out.getvalue()), format=format_)
-    assert said(read(out.getvalue().encode(), format_)) == said_by_prov(theirs)
+    assert said(read_prov(out.getvalue().encode(), format_)) == said_by_prov(theirs)
 
 
 def test_all_of_the_grammar_of_provn_is_read() -> None:
@@ -63,7 +63,7 @@ def test_all_of_the_grammar_of_provn_is_read() -> None:
       ex:extension(ex:a; {("k", e1)}, 4)
     endDocument"""
     )
-    document = read(text.encode(), "provn")
+    document = read_prov(text.encode(), "provn")
     entity, activity, used, generated, derived, extension = document.bundles[0].statements
     ns = EX + "ns#"
     assert entity.attributes == (
@@ -126,7 +126,7 @@ def test_an_rdf_node_with_two_values_for_one_place_is_two_statements_of_one_id()
 
 def test_the_graphs_of_an_rdf_document_are_its_bundles() -> None:
     text = "@prefix prov: <http://www.w3.org/ns/prov#> . <urn:b> { <urn:e> a prov:Entity }"
-    document = read(text.encode(), "trig")
+    document = read_prov(text.encode(), "trig")
     assert [bundle.name for bundle in document.bundles] == [None, "urn:b"]
     assert document.bundles[1].statements == [Statement("entity", "urn:e")]
 
@@ -189,4 +189,4 @@ HOSTILE: dict[str, tuple[str, str | bytes, str]] = {
 def test_a_hostile_document_is_refused_and_the_error_says_where(name: str) -> None:
     format_, text, reason = HOSTILE[name]
     with pytest.raises(InvalidInput, match=reason):
-        read(text.encode() if isinstance(text, str) else text, format_)
+        read_prov(text.encode() if isinstance(text, str) else text, format_)

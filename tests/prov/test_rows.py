@@ -6,9 +6,10 @@ import pytest
 from pyoxigraph import NamedNode, Quad
 
 from tests.support.nine_sessions import fill
-from trails import Repository, vocab
-from trails.prov import Statement, validate
-from trails.prov.rows import recorded
+from trails import Repository
+from trails.provenance import Statement, validate
+from trails.provenance.rdf_mapping import recorded_statements
+from trails.rdf import vocab
 from trails.store.contract import Change
 
 
@@ -28,7 +29,7 @@ def test_a_model_call_is_an_activity_that_generated_its_turn_at_its_time(store: 
     session = store.create(id="s", principal="alice", agent="planner")
     turn = session.append("assistant", "Hello", model="m-1")
     session.persist()
-    said = recorded(store.store).bundles[0].statements
+    said = recorded_statements(store.store).bundles[0].statements
     stored = session.turns[0]
     call = f"{stored.iri}/model"
     assert stored.time is not None

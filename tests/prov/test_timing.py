@@ -9,8 +9,8 @@ import pytest
 from tests.support.histories import History
 from tests.support.machines import Size
 from trails.errors import InvalidInput
-from trails.prov import Bundle, Document, Statement, Timing, validate
-from trails.prov.constraints import check
+from trails.provenance import Bundle, Document, Statement, Timing, validate
+from trails.provenance.constraints import check_constraints
 
 
 def at(second: int) -> str:
@@ -18,7 +18,7 @@ def at(second: int) -> str:
 
 
 def timing(*statements: Statement, skew: float = 0.0) -> Timing:
-    verdict = check(Document([Bundle(None, statements)]), skew=skew)
+    verdict = check_constraints(Document([Bundle(None, statements)]), skew=skew)
     assert verdict.timing is not None
     return verdict.timing
 
@@ -32,7 +32,7 @@ def test_what_happened_in_order_is_in_order(seed: int) -> None:
 
 def test_a_read_after_a_deletion_is_valid_by_the_w3c_and_found_by_its_times() -> None:
     said = (Statement("used", "u", ("a", "e", at(9))), Statement("wasInvalidatedBy", "i", ("e", "d", at(5))))
-    verdict = check(Document([Bundle(None, said)]), skew=0.0)
+    verdict = check_constraints(Document([Bundle(None, said)]), skew=0.0)
     assert verdict.findings == []
     assert not verdict.ok
     assert verdict.timing is not None

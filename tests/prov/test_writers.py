@@ -16,12 +16,11 @@ from prov.model import ProvDocument
 
 from tests.support.histories import EX, History
 from tests.support.prov_records import Said, said_by, said_by_prov
-from trails import vocab
 from trails.errors import InvalidInput
-from trails.prov import Bundle, Document, Statement, Value
-from trails.prov.reading import read
-from trails.prov.statements import INTERNATIONALIZED, QUALIFIED_NAME
-from trails.prov.writing import WRITERS, to_bytes
+from trails.provenance import Bundle, Document, Statement, Value
+from trails.provenance.serializations import WRITERS, prov_bytes, read_prov
+from trails.provenance.statements import INTERNATIONALIZED, QUALIFIED_NAME
+from trails.rdf import vocab
 
 PROV = vocab.PROV
 ALL = tuple(WRITERS)
@@ -77,7 +76,7 @@ def flat(said_: Counter[Said]) -> set[tuple[str, str | None, tuple[Any, ...], fr
 
 @pytest.mark.parametrize("format_", ALL)
 def test_what_is_written_in_a_format_is_read_again(format_: str) -> None:
-    again = read(to_bytes(DOCUMENT, format_), format_)
+    again = read_prov(prov_bytes(DOCUMENT, format_), format_)
     if format_ == "turtle":  # has no bundles
         assert flat(said(again)) == flat(said(DOCUMENT))
     else:
@@ -86,7 +85,7 @@ def test_what_is_written_in_a_format_is_read_again(format_: str) -> None:
 
 @pytest.mark.parametrize("format_", BY_PROV)
 def test_prov_opens_what_is_written_and_finds_the_same_in_it(format_: str) -> None:
-    text = io.StringIO(to_bytes(DOCUMENT, format_).decode())
+    text = io.StringIO(prov_bytes(DOCUMENT, format_).decode())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of rdflib, in what `prov` calls
         theirs = said_by_prov(ProvDocument.deserialize(text, **BY_PROV[format_]))
@@ -106,7 +105,7 @@ def test_prov_opens_what_is_written_and_finds_the_same_in_it(format_: str) -> No
 @pytest.mark.parametrize("seed", range(3))
 def test_a_history_survives_every_format(seed: int, format_: str) -> None:
     document = Document([Bundle(None, History(seed).statements)])
-    again = said(read(to_bytes(document, format_), format_))
+    again = said(read_prov(prov_bytes(document, format_), format_))
     # RDF has no second one of the same statement
     assert (again if format_ not in ("turtle", "trig") else set(again)) == (
         said(document) if format_ not in ("turtle", "trig") else set(said(document))
@@ -116,7 +115,7 @@ def test_a_history_survives_every_format(seed: int, format_: str) -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.sampled_from(ALL))
 def test_any_text_survives_every_format(text: str, format_: str) -> None:
     document = Document([Bundle(None, [Statement("entity", EX + "e", (), ((EX + "said", Value(text)),))])])
-    (again,) = read(to_bytes(document, format_), format_).bundles[0].statements
+    (again,) = read_prov(prov_bytes(document, format_), format_).bundles[0].statements
     wanted = text
     if format_ == "xml":  # XML 1.0 has no such characters
         wanted = "".join(c if c in "\t\n\r" or (c >= " " and c not in "\ufffe\uffff") else "\ufffd" for c in text)
@@ -128,7 +127,7 @@ def test_any_name_survives_provn(local: str) -> None:
     document = Document([Bundle(None, [Statement("entity", EX + local)])])
     percent = local.replace("%", "%25")  # an IRI has its percent signs encoded
     document = Document([Bundle(None, [Statement("entity", EX + percent)])])
-    (again,) = read(to_bytes(document, "provn"), "provn").bundles[0].statements
+    (again,) = read_prov(prov_bytes(document, "provn"), "provn").bundles[0].statements
     assert again.id == EX + percent
 
 
@@ -136,20 +135,20 @@ def test_jsonld_leaves_mentions_out_and_all_else_keeps_them() -> None:
     mention = Statement("mentionOf", None, (EX + "e", EX + "f", EX + "b"))
     document = Document([Bundle(None, [mention])])
     for format_ in ALL:
-        found = read(to_bytes(document, format_), format_).bundles[0].statements
+        found = read_prov(prov_bytes(document, format_), format_).bundles[0].statements
         assert list(found) == ([] if format_ == "jsonld" else [mention])
 
 
 def test_rdf_says_nothing_of_a_relation_whose_subject_is_missing() -> None:
     document = Document([Bundle(None, [Statement("wasInformedBy", None, (None, EX + "a"))])])
     with pytest.raises(InvalidInput, match="what it is about is missing"):
-        to_bytes(document, "trig")
+        prov_bytes(document, "trig")
 
 
 def test_a_bundle_without_statements_is_left_out() -> None:
     document = Document([Bundle(None, []), Bundle("urn:b", []), Bundle("urn:c", EVERYTHING[:1])])
     for format_ in ("json", "jsonld", "provn", "xml", "trig"):
-        assert [each.name for each in read(to_bytes(document, format_), format_).bundles] == [None, "urn:c"]
+        assert [each.name for each in read_prov(prov_bytes(document, format_), format_).bundles] == [None, "urn:c"]
 
 
 def test_statements_of_one_kind_with_one_id_stay_apart_in_json() -> None:
@@ -157,10 +156,10 @@ def test_statements_of_one_kind_with_one_id_stay_apart_in_json() -> None:
     odd = EX + 'a": {'
     same = [Statement("activity", name, (time, None)) for time in times for name in (EX + "a", odd, EX + f"b{time}")]
     document = Document([Bundle(None, same), Bundle("urn:b", same[:4]), Bundle("urn:c", same[:1])])
-    data = to_bytes(document, "json")
-    assert said(read(data, "json")) == said(document)
+    data = prov_bytes(document, "json")
+    assert said(read_prov(data, "json")) == said(document)
     plain = Document([Bundle(None, [each for each in same if each.id != odd])])
-    theirs = ProvDocument.deserialize(io.StringIO(to_bytes(plain, "json").decode()), format="json")
+    theirs = ProvDocument.deserialize(io.StringIO(prov_bytes(plain, "json").decode()), format="json")
     assert said_by_prov(theirs) == said(plain)
 
 
@@ -168,4 +167,4 @@ def test_json_is_json_with_no_and_with_many_bundles() -> None:
     for names in ([], ["urn:a"], ["urn:a", "urn:b"]):
         document = Document([Bundle(name, EVERYTHING) for name in [None, *names]])
         for format_ in ("json", "jsonld"):
-            assert json.loads(to_bytes(document, format_))
+            assert json.loads(prov_bytes(document, format_))

@@ -13,11 +13,12 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 import trails
 from tests.support.machines import Size
-from trails import Compaction, Inbound, Ledger, Repository, Router, Runs, Tree, Turn, vocab
+from trails import Compaction, Inbound, Ledger, Repository, Router, Runs, Tree, Turn
 from trails.errors import IntegrityError, TrailsError
-from trails.plumbing import draft
+from trails.exchange.file_import import export_session
+from trails.history import turn_builder
+from trails.rdf import vocab
 from trails.store.contract import Change
-from trails.transcripts.formats import export_session
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 DEEP = "[" * 5000 + "]" * 5000
@@ -57,7 +58,7 @@ def fill(store: Repository) -> None:
         "so far",
         compaction=Compaction(summarised_through=1, first_kept=2, tokens_before=9, trigger="manual"),
     )
-    root.worktree.append(draft.make("user", "Go on", source_ids=["s1"]))
+    root.worktree.append(turn_builder.make_draft("user", "Go on", source_ids=["s1"]))
     root.persist()
     fork = root.fork(at=3, id="fork", principal="bob")
     fork.append("user", "Elsewhere")

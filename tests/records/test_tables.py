@@ -12,21 +12,28 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, parse
 
 from tests.support.record_values import ENTRIES, ROWS, RUNS
-from trails import iris, vocab
 from trails.errors import IntegrityError
-from trails.integrity.head_signatures import HeadSignature
-from trails.model import Note, Tag
-from trails.records import conversations, entries, run
-from trails.records.annotations import note_of, note_quads, tag_of, tag_quads
-from trails.records.conversations import Alias, Conversation, Move
-from trails.records.documents import ImportedDocument, document_of, document_quads
-from trails.records.entries import Delivery, Event, Exchange
-from trails.records.entry import Words
-from trails.records.policy_entries import Decision
-from trails.records.run import Origin, Run, Said
-from trails.records.scores import Score, score_of, score_quads
-from trails.records.signatures import signature_of, signature_quads
-from trails.records.tree_entries import ArtifactEntry, Brief, Cancellation, Result, Transition
+from trails.integrity.signed_notes import HeadSignature
+from trails.model import iris
+from trails.model.values import Note, Tag
+from trails.rdf import conversation_records, ledger_records, subagent_records, vocab
+from trails.rdf.activity_records import ImportedDocument, document_of, document_quads
+from trails.rdf.annotation_records import note_of, note_quads, signature_of, signature_quads, tag_of, tag_quads
+from trails.rdf.conversation_records import Alias, Conversation, Move
+from trails.rdf.ledger_records import (
+    ArtifactEntry,
+    Brief,
+    Cancellation,
+    Decision,
+    Delivery,
+    EntryTexts,
+    Event,
+    Exchange,
+    Result,
+    Transition,
+)
+from trails.rdf.score_records import Score, score_of, score_quads
+from trails.rdf.subagent_records import Run, RunContent, RunOrigin
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, 600_000, tzinfo=UTC)
 LATER = datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC)
@@ -34,7 +41,7 @@ TURN, NEXT = "urn:trails:session:plan%201/3-aa", "urn:trails:session:plan%201/4-
 AGENT, EVE = "urn:trails:agent:k", "urn:trails:principal:eve"
 PLACE: Any = {"session_id": "plan 1", "number": 4, "leaf_salt": "ee"}
 SAID: Any = {
-    "words": Words(text="Hello", salt="aa", digest="bb"),
+    "words": EntryTexts(text="Hello", salt="aa", digest="bb"),
     "session_id": "plan 1",
     "number": 4,
     "leaf_salt": None,
@@ -137,8 +144,8 @@ EXAMPLES: list[tuple[Any, str]] = [
         Run(
             run_id="r 1", revision=3, child_session_key="agent:k:sub", requester_session_key="agent:k:main",
             requester_display_key="main", cleanup="keep", label="trains", created=TIME, started=TIME, ended=LATER,
-            requester_origin=Origin(channel="telegram", to="5", account_id="a", thread_id=7),
-            said=Said(task="Look", error="late", extra_json='{"a":1}', salt="aa", digest="bb"), outcome="timeout",
+            requester_origin=RunOrigin(channel="telegram", to="5", account_id="a", thread_id=7),
+            said=RunContent(task="Look", error="late", extra_json='{"a":1}', salt="aa", digest="bb"), outcome="timeout",
             archive_at=LATER, cleanup_completed=LATER, cleanup_handled=True, agent="k", child_session="plan 1",
             requester_session="main", model="m", thinking="high", run_timeout_seconds=30,
             announced_as="urn:trails:session:main/ledger/2", announced_how="queued", kept_because="in use",
@@ -156,7 +163,7 @@ EXAMPLES: list[tuple[Any, str]] = [
         :runExtra "{{\\"a\\":1}}"^^rdf:JSON .""",
     ),
     (
-        Run(run_id="r 1", said=Said(digest="bb", withheld=True), requester_origin=Origin(thread_id="7")),
+        Run(run_id="r 1", said=RunContent(digest="bb", withheld=True), requester_origin=RunOrigin(thread_id="7")),
         """<urn:trails:session:unknown/run/r%201> a :Run, prov:Activity ; :runId "r 1" ; :revision 1 ;
         :requesterThread "7" ; :digest "bb" ; :task ""^^:Redacted .""",
     ),
@@ -238,10 +245,10 @@ EXAMPLES: list[tuple[Any, str]] = [
 ]  # fmt: skip
 
 WRITE: dict[type, Callable[[Any], list[Quad]]] = {
-    Run: run.quads,
-    Conversation: conversations.conversation_quads,
-    Alias: conversations.alias_quads,
-    Move: conversations.move_quads,
+    Run: subagent_records.run_quads,
+    Conversation: conversation_records.conversation_quads,
+    Alias: conversation_records.alias_quads,
+    Move: conversation_records.move_quads,
     Tag: tag_quads,
     Note: note_quads,
     Score: score_quads,
@@ -249,10 +256,10 @@ WRITE: dict[type, Callable[[Any], list[Quad]]] = {
     ImportedDocument: lambda said: document_quads(said)[:-1],  # the last one is of who brought it
 }
 READ: dict[type, Callable[[str, list[Quad]], Any]] = {
-    Run: run.decode,
-    Conversation: conversations.conversation_of,
-    Alias: conversations.alias_of,
-    Move: conversations.move_of,
+    Run: subagent_records.decode_runs,
+    Conversation: conversation_records.conversation_of,
+    Alias: conversation_records.alias_of,
+    Move: conversation_records.move_of,
     Tag: tag_of,
     Note: note_of,
     Score: score_of,
@@ -262,14 +269,16 @@ READ: dict[type, Callable[[str, list[Quad]], Any]] = {
 
 
 def write(record: Any) -> list[Quad]:
-    return WRITE.get(type(record), entries.quads)(record)
+    return WRITE.get(type(record), ledger_records.entry_quads)(record)
 
 
 def read(made: type, quads: list[Quad]) -> Any:
     subject: Any = quads[0].subject
     if made in READ:
         return READ[made](subject.value, quads)
-    return entries.decode(iris.session_id(subject.value), subject.value, entries.by_subject(quads)[subject.value])
+    return ledger_records.decode_entries(
+        iris.session_id(subject.value), subject.value, ledger_records.entries_by_subject(quads)[subject.value]
+    )
 
 
 def of_class(made: type) -> Any:

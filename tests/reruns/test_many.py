@@ -13,8 +13,8 @@ import pytest
 
 import trails
 from trails import InvalidInput, Playing, Repository, Session
-from trails.plumbing import acts
-from trails.records.acts import Rerunning
+from trails.history.records import activities
+from trails.rdf.activity_records import Rerunning
 
 
 def fill(store: Repository, turns: int = 4) -> Session:
@@ -189,7 +189,12 @@ def test_the_options_are_those_of_every_fork(memory: Repository) -> None:
     plan = fill(memory)
     done = trails.rerun_many(plan, agent, 2, principal="bob", meta={"arm": "b"}, by="carol")
     assert [(each.session.principal, each.session.meta) for each in done] == [("bob", {"arm": "b"})] * 2
-    by = [act.by_iri for each in done for act in acts.read(memory.store, each.id) if isinstance(act, Rerunning)]
+    by = [
+        act.by_iri
+        for each in done
+        for act in activities.read_activities(memory.store, each.id)
+        if isinstance(act, Rerunning)
+    ]
     assert by == ["urn:trails:principal:carol"] * 2
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests.support.machines import Size
 from trails import InvalidInput, Repository, TrailsError
-from trails.reruns.programs import Program
-from trails.reruns.rerun import attempt
+from trails.replay.programs import Program
+from trails.replay.rerun import attempt
 
 LINES: Final[tuple[dict[str, Any], ...]] = (
     {"ask": "input"},

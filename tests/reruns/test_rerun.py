@@ -16,19 +16,10 @@ from pyoxigraph import NamedNode, Quad
 import trails
 from tests.support.machines import Size
 from tests.support.rerun_records import recorded
-from trails import (
-    ForkDepthExceeded,
-    InvalidInput,
-    Playing,
-    RecordMiss,
-    Repository,
-    Session,
-    ToolAnswer,
-    ToolCall,
-    vocab,
-)
-from trails.plumbing import acts
-from trails.records.acts import Copying, Rerunning
+from trails import ForkDepthExceeded, InvalidInput, Playing, RecordMiss, Repository, Session, ToolAnswer, ToolCall
+from trails.history.records import activities
+from trails.rdf import vocab
+from trails.rdf.activity_records import Copying, Rerunning
 from trails.store.contract import Change
 
 CALLS = [
@@ -129,7 +120,7 @@ def test_played_answers_behind_the_difference_are_quotations_and_cost_nothing(st
     inputs = trails.rerun(plan, agent, id="inputs", model=lambda _: "Hm", tools=lambda _: "")
     quoted = [turn for turn in store.load("inputs") if turn.quoted_from is not None]
     assert [(turn.content, turn.quoted_from and turn.quoted_from.index) for turn in quoted] == [("Thanks", 6)]
-    copying = next(act for act in acts.read(store.store, inputs.id) if isinstance(act, Copying))
+    copying = next(act for act in activities.read_activities(store.store, inputs.id) if isinstance(act, Copying))
     assert (copying.action, copying.used) == ("rerun", ("plan",))
     spent = store.select("token-usage-by-model").to_dicts()
     assert [(row["calls"], row["input"]) for row in spent if row["model"] == "m-1"] == [(3, 15)]
@@ -139,7 +130,7 @@ def test_played_answers_behind_the_difference_are_quotations_and_cost_nothing(st
 def test_a_rerun_is_on_record_as_what_it_was(memory: Repository) -> None:
     plan = fill(memory)
     trails.rerun(plan, agent, id="other", model=lambda _: "Hm", tools=lambda _: "", by="carol")
-    [act] = [each for each in acts.read(memory.store, "other") if isinstance(each, Rerunning)]
+    [act] = [each for each in activities.read_activities(memory.store, "other") if isinstance(each, Rerunning)]
     assert (act.used, act.outcome, act.agreed, act.left_at) == (("plan",), "finished", 1, 1)
     assert (act.played, act.live, act.by_iri) == (0, 2, "urn:trails:principal:carol")
     assert act.started <= act.time
@@ -247,7 +238,7 @@ def test_an_agent_that_fails_keeps_what_it_said_and_its_error_goes_on(store: Rep
         trails.rerun(plan, failing, id="failed")
     assert "stored as session 'failed'" in raised.value.__notes__[0]
     assert own(store.load("failed"), store) == ["I begin"]
-    [act] = [each for each in acts.read(store.store, "failed") if isinstance(each, Rerunning)]
+    [act] = [each for each in activities.read_activities(store.store, "failed") if isinstance(each, Rerunning)]
     assert (act.outcome, act.left_at) == ("failed", 1)
 
 
@@ -548,7 +539,7 @@ def test_a_rerun_goes_with_its_fork_to_another_store(place: Path, tmp_path: Path
         with trails.open(tmp_path / "there", create=True) as there:
             trails.push(store, ["other"], there)
             assert there.verify().ok
-            found = [act for act in acts.read(there.store, "other") if isinstance(act, Rerunning)]
+            found = [act for act in activities.read_activities(there.store, "other") if isinstance(act, Rerunning)]
             assert [act.left_at for act in found] == [1]
 
 

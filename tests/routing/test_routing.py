@@ -25,12 +25,11 @@ from trails import (
     RequestRefused,
     Router,
     SharedSessionWarning,
-    iris,
-    policy,
-    vocab,
 )
-from trails.policy import ModelHost, ModelRef
-from trails.records import overrides
+from trails.model import iris
+from trails.rdf import conversation_records, vocab
+from trails.runtime import policy
+from trails.runtime.policy import ModelHost, ModelRef
 
 pytestmark = pytest.mark.any_store
 
@@ -538,10 +537,10 @@ def test_fields_are_typed_facts_that_a_query_finds_and_unknown_ones_come_back_as
     assert row == {"level": "high", "size": 200000, "sent": True, "type": vocab.DATE_TIME.value}
     session = router.session("main").id
     node = NamedNode("urn:trails:entry:myField")
-    [quad] = store.store.quads((None, node, None, overrides.graph_of(session)))
+    [quad] = store.store.quads((None, node, None, conversation_records.overrides_graph(session)))
     assert quad.object == Literal('{"b":[1,2.5],"a":null}', datatype=vocab.JSON)
     router.patch("main", {"thinkingLevel": None})
-    assert store.store.quads((None, node, None, overrides.graph_of(session))) == [quad]
+    assert store.store.quads((None, node, None, conversation_records.overrides_graph(session))) == [quad]
 
 
 def test_every_field_that_policies_know_has_a_term() -> None:
@@ -558,8 +557,8 @@ names = st.sampled_from(sorted(vocab.ENTRY_FIELDS)) | st.text(min_size=1, max_si
 @given(st.dictionaries(names, values, max_size=6))
 def test_any_entry_comes_back_from_its_facts_as_it_went_in(fields: dict[str, Any]) -> None:
     texts = {name: json.dumps(value, ensure_ascii=True) for name, value in fields.items()}
-    entry = overrides.SessionEntry(session_id="s", fields=texts, salt="ab")
-    back = overrides.decode("s", overrides.quads(entry))
+    entry = conversation_records.SessionEntry(session_id="s", fields=texts, salt="ab")
+    back = conversation_records.decode_overrides("s", conversation_records.override_quads(entry))
     assert {name: json.loads(text) for name, text in back.fields.items()} == fields
     unknown = {name for name in fields if name not in vocab.ENTRY_FIELDS}
     assert all(back.fields[name] == texts[name] for name in unknown)

@@ -10,11 +10,12 @@ import pyoxigraph as ox
 import pytest
 
 import trails
-from trails import HasChildren, Inbound, InvalidInput, Ledger, Repository, RequestRefused, Router, iris, queries, vocab
-from trails.records import overrides
+from trails import HasChildren, Inbound, InvalidInput, Ledger, Repository, RequestRefused, Router
+from trails.exchange import rdf_files
+from trails.model import iris
+from trails.rdf import conversation_records, query_files, vocab
 from trails.session import restore
 from trails.store.contract import Change, Committed
-from trails.transcripts import rdf
 
 pytestmark = pytest.mark.any_store
 
@@ -270,7 +271,7 @@ def test_a_session_sees_itself_and_what_it_spawned_whole(family: Router, store: 
 def test_every_query_of_the_catalogue_runs_over_a_view(family: Router) -> None:
     view = family.view("agent:main:subagent:one")
     stranger = family.session("slack:group:strange").id
-    for name, query in queries.catalogue().items():
+    for name, query in query_files.catalogue().items():
         wanted = [each for each in query.parameters if not each.optional and each.kind == "session"]
         needed: dict[str, Any] = dict.fromkeys((each.name for each in wanted), stranger)
         if any(not each.optional and each.kind != "session" for each in query.parameters):
@@ -419,21 +420,21 @@ def test_what_is_said_of_a_key_goes_with_an_export_and_comes_back(store: Reposit
     router.merge(first.key, {"mine": {"a": [1, None]}})
     done = router.promote(first.key, "agent:main:dm:alice")
     file = io.BytesIO()
-    rdf.export_session(store, first.session_id, "nquads", file)
+    rdf_files.export_session(store, first.session_id, "nquads", file)
     with trails.open(":memory:") as other:
-        report = rdf.import_rdf(other, file.getvalue(), "nquads")
+        report = rdf_files.import_rdf(other, file.getvalue(), "nquads")
         assert (report.problems, report.sessions_created) == ([], [first.session_id])
         there = Router(other, config={"session": {"dmScope": "per-peer"}})
         assert there.entry("agent:main:dm:555") == router.entry("agent:main:dm:alice")
         assert there.resolve(label="desk") == "agent:main:dm:alice"
         assert [(event.channel, event.peer) for event in Ledger(other).inbox(first.session_id)] == [("telegram", "555")]
         again = io.BytesIO()
-        rdf.export_session(other, first.session_id, "nquads", again)
+        rdf_files.export_session(other, first.session_id, "nquads", again)
         assert again.getvalue() == file.getvalue()
         assert other.verify().findings == ()
         there.undo(done.operation)
         assert there.session("agent:main:dm:555").id == first.session_id
-        assert rdf.import_rdf(other, file.getvalue(), "nquads").unchanged == [first.session_id]
+        assert rdf_files.import_rdf(other, file.getvalue(), "nquads").unchanged == [first.session_id]
 
 
 def test_a_key_that_has_a_session_here_keeps_it_when_another_one_is_imported(memory: Repository) -> None:
@@ -443,11 +444,11 @@ def test_a_key_that_has_a_session_here_keeps_it_when_another_one_is_imported(mem
         away.patch("main", {"label": "desk"})
         away.alias("boss", "main")
         file = io.BytesIO()
-        rdf.export_session(other, arriving, "nquads", file)
+        rdf_files.export_session(other, arriving, "nquads", file)
     router = Router(memory)
     here = router.session("main").id
     memory.create(id="plain", label="desk").persist()
-    report = rdf.import_rdf(memory, file.getvalue(), "nquads")
+    report = rdf_files.import_rdf(memory, file.getvalue(), "nquads")
     assert len(report.problems) == 1 or len(report.problems) == 2
     assert "as an earlier session of the key 'agent:main:main'" in report.problems[0].reason
     assert router.session("main").id == here
@@ -463,12 +464,12 @@ def test_a_redacted_text_does_not_come_back_with_an_imported_entry(memory: Repos
     session.persist()
     router.merge("main", {"lastHeartbeatText": "My PIN is 4711", "subject": "Chat"})
     file = io.BytesIO()
-    rdf.export_session(memory, session.id, "nquads", file)
+    rdf_files.export_session(memory, session.id, "nquads", file)
     memory.redact(session.id, 0)
     copy = memory.flatten(session.id, id="copy")
     assert copy.turns[0].redacted
     router.delete(id=session.id, force=True)
-    rdf.import_rdf(memory, file.getvalue(), "nquads", restore=True)
+    rdf_files.import_rdf(memory, file.getvalue(), "nquads", restore=True)
     assert "PIN" not in str(memory.store.quads((None, None, None, None)))
     assert router.entry("main")["subject"] == "Chat"
     assert memory.verify().findings == ()
@@ -482,7 +483,7 @@ def test_keys_and_entries_are_in_a_dump(tmp_path: Path) -> None:
         router.alias("boss", "main")
         entry = router.entry("main")
         store.maintenance.dump(tmp_path / "all.nq.gz")
-    assert restore.load(tmp_path / "all.nq.gz", tmp_path / "b.trails").ok
+    assert restore.load_dump(tmp_path / "all.nq.gz", tmp_path / "b.trails").ok
     with trails.open(tmp_path / "b.trails") as store:
         assert Router(store).entry("boss") == entry
 
@@ -492,7 +493,7 @@ def test_an_altered_entry_alias_or_key_is_found(memory: Repository) -> None:
     session = router.session("main").id
     router.patch("main", {"sendPolicy": "deny", "label": "desk"})
     router.alias("boss", "main")
-    graph = overrides.graph_of(session)
+    graph = conversation_records.overrides_graph(session)
     policy = vocab.ENTRY_FIELDS["sendPolicy"]
     node = ox.NamedNode(iris.session(session))
     conversation = ox.NamedNode(iris.conversation("agent:main:main"))

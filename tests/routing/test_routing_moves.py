@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from trails import Inbound, InvalidInput, Ledger, Repository, RequestRefused, Router, SharedSessionWarning, iris, vocab
+from trails import Inbound, InvalidInput, Ledger, Repository, RequestRefused, Router, SharedSessionWarning
+from trails.model import iris
+from trails.rdf import vocab
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PER_PEER = {"session": {"dmScope": "per-peer"}}

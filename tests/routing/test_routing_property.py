@@ -25,9 +25,8 @@ from trails import (
     Router,
     SessionNotFound,
     TrailsError,
-    vocab,
 )
-from trails.records import conversations
+from trails.rdf import conversation_records, vocab
 
 PEERS = ("1", "2", "3")
 KEYS = ("main", "agent:main:dm:1", "agent:main:telegram:dm:2", "agent:main:dm:alice", "boss", "telegram:group:9")
@@ -120,7 +119,7 @@ class _World:
         for record in self.store.list(limit=1000):
             node = ox.NamedNode(record.iri)
             assert record.key is not None
-            bound = set(conversations.belongs(record.id, record.key))
+            bound = set(conversation_records.belongs_quad(record.id, record.key))
             assert bound <= set(raw.quads((node, None, None, vocab.CATALOG)))
             assert len(raw.quads((node, vocab.SPECIALIZATION_OF, None, vocab.CATALOG))) == 1
         named = {held.key for held in self.router._keyring.every()}

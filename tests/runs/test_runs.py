@@ -14,12 +14,12 @@ import trails
 from tests.support.clocks import START, Clock
 from tests.support.runs import MAIN, counter
 from trails import InvalidInput, Repository, RequestRefused, Runs, SessionNotFound, Step
-from trails.ledger import Ledger
-from trails.ledger.exchange import Running
-from trails.policy.patches import ModelHost, ModelRef
-from trails.records.entries import Event
-from trails.runs import Announcement
-from trails.runs.registry import Registry
+from trails.rdf.ledger_records import Event
+from trails.runtime.ledger import Ledger
+from trails.runtime.ledger.exchanges import Running
+from trails.runtime.policy.entry_patches import ModelHost, ModelRef
+from trails.runtime.runs import Announcement
+from trails.runtime.runs.run_registry import Registry
 from trails.store.contract import Solutions
 
 pytestmark = pytest.mark.any_store
@@ -957,7 +957,7 @@ def test_what_belongs_to_the_requester_stays_in_a_run_until_its_own_session_goes
 def test_a_run_of_a_deleted_session_that_lost_its_label_otherwise_is_found(memory: Repository, desk: Desk) -> None:
     import pyoxigraph as ox
 
-    from trails import vocab
+    from trails.rdf import vocab
     from trails.store.contract import Change
 
     runs, run_id, requester = a_run_for_ada(memory, desk)
@@ -993,7 +993,7 @@ def test_a_dump_brings_runs_back_with_a_log_of_their_own(tmp_path: Path, clock: 
         runs.work(2)
         kept = runs.export_file()
         store.maintenance.dump(tmp_path / "a.nq.gz")
-    restore.load(tmp_path / "a.nq.gz", tmp_path / "b")
+    restore.load_dump(tmp_path / "a.nq.gz", tmp_path / "b")
     with trails.open(tmp_path / "b") as store:
         report = store.verify()
         assert report.ok, report.findings
@@ -1007,7 +1007,7 @@ def test_a_dump_brings_runs_back_with_a_log_of_their_own(tmp_path: Path, clock: 
 def test_a_run_that_was_altered_or_vanished_is_found(memory: Repository, clock: Clock) -> None:
     import pyoxigraph as ox
 
-    from trails import vocab
+    from trails.rdf import vocab
     from trails.store.contract import Change
 
     runs = Runs(memory, clock=clock, new_id=counter())

@@ -24,11 +24,11 @@ from hypothesis.stateful import (
 import trails
 from tests.support.machines import Size, walk
 from trails import Ledger, Runs, SessionRecord, Step
-from trails.policy.run import Cleanup
-from trails.runs import Announcement
-from trails.runs.announcing import SOURCE
-from trails.runs.engine import TASK_SOURCE
-from trails.runs.lanes import LANES, Lane, Ticket
+from trails.runtime.policy.run_records import Cleanup
+from trails.runtime.runs import Announcement
+from trails.runtime.runs.lanes import LANES, Lane, Ticket
+from trails.runtime.runs.run_announcements import ANNOUNCE_SOURCE
+from trails.runtime.runs.run_engine import TASK_SOURCE
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DEATHS = st.none() | st.tuples(st.integers(0, 9), st.booleans())
@@ -269,7 +269,7 @@ class RunsMachine(RuleBasedStateMachine):
         for record in self._sessions():
             if record.key in REQUESTERS:
                 for event in Ledger(self.store).events(record.id, direction="inbound"):
-                    if event.source == SOURCE:
+                    if event.source == ANNOUNCE_SOURCE:
                         found[(event.event_id or "").rpartition(":")[2]] += 1
         return found
 
@@ -310,5 +310,5 @@ class RunsMachine(RuleBasedStateMachine):
 
 @pytest.mark.filterwarnings("ignore::trails.PendingTurnsWarning")
 def test_whatever_breaks_in_between_each_run_is_announced_once(size: Size, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logging.getLogger("trails.runs"), "disabled", True)  # what fails outward is told there
+    monkeypatch.setattr(logging.getLogger("trails.runtime.runs"), "disabled", True)  # what fails outward is told there
     walk(RunsMachine, size, quick=(4, 20), all=(15, 20), long=(200, 50))

@@ -12,9 +12,9 @@ import trails
 from tests.support.clocks import Clock
 from tests.support.runs import MAIN, counter
 from trails import InvalidInput, Ledger, Repository, Runs, SessionNotFound, Step
-from trails.ledger.exchange import Running
-from trails.runs import Outgoing, tools
-from trails.runs.sending import ANNOUNCE_STEP
+from trails.runtime.ledger.exchanges import Running
+from trails.runtime.runs import Outgoing, subagent_spawns
+from trails.runtime.runs.agent_messages import ANNOUNCE_STEP
 
 pytestmark = pytest.mark.any_store
 
@@ -129,10 +129,10 @@ def test_parameters_that_cannot_be_read_are_refused_and_nothing_is_written(
 
 
 def test_the_schemas_name_the_parameters_that_are_read() -> None:
-    assert list(tools.SPAWN["parameters"]["properties"]) == [
+    assert list(subagent_spawns.SPAWN_TOOL["parameters"]["properties"]) == [
         *("task", "label", "agentId", "model", "thinking", "runTimeoutSeconds", "cleanup")
     ]
-    assert list(tools.SEND["parameters"]["properties"]) == [
+    assert list(subagent_spawns.SEND_TOOL["parameters"]["properties"]) == [
         *("sessionKey", "label", "agentId", "message", "timeoutSeconds")
     ]
 

@@ -11,7 +11,7 @@ import pytest
 import trails
 from tests.support.made_keys import MADE
 from trails import InvalidInput, Repository, SecretFound
-from trails.transcripts.formats import import_path
+from trails.exchange.file_import import import_path
 
 _KEY = MADE["github-token"](3)
 _MARK = "[redacted: github-token]"

@@ -13,13 +13,13 @@ import trails
 from tests.support.commands import Run
 from tests.support.made_keys import MADE
 from trails import InvalidInput, Ledger, Repository
-from trails.model import Compaction
-from trails.plumbing import scan
-from trails.prov import import_document
-from trails.secrets import detect, extra
-from trails.transcripts.formats import export_session, import_path
-from trails.transcripts.merge import merge
-from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
+from trails.exchange.file_import import export_session, import_path
+from trails.exchange.merge import merge
+from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript
+from trails.history.lookup import session_quads
+from trails.model.values import Compaction
+from trails.provenance import import_document
+from trails.secrets import detection
 
 _OPENAI = MADE["openai-key, of a project"](1)
 _GITHUB = MADE["github-token"](2)
@@ -115,7 +115,7 @@ def test_with_redaction_no_secret_gets_into_the_store(store: Repository, file: P
     assert turns[1].tool_calls[0].input == {"command": "export GH=[redacted: github-token]\nls"}
     assert turns[2].content[0]["content"] == "aws [redacted: aws-access-key] ok"
     assert store.verify().ok
-    assert scan.scan_all(store.workspace).found == ()
+    assert session_quads.scan_sessions(store.workspace).found == ()
 
 
 @pytest.mark.parametrize("first", [False, True])
@@ -249,7 +249,10 @@ def test_a_state_folder_loses_the_secrets_of_its_transcripts_entries_and_runs(tm
         assert not any(secret in held for secret in _EVERY)
     with trails.open(":memory:") as store:
         import_path(store, tmp_path, final=True)
-        found = {(each.kind, each.session_id, each.index, each.where) for each in scan.scan_all(store.workspace).found}
+        found = {
+            (each.kind, each.session_id, each.index, each.where)
+            for each in session_quads.scan_sessions(store.workspace).found
+        }
         assert found == {
             ("npm-token", "openclaw-main:s1", 0, "content"),
             ("slack-token", "openclaw-main:s1", None, "entry subject"),
@@ -293,9 +296,9 @@ _PLANTED = [
 
 def test_a_scan_finds_secrets_wherever_they_stand(store: Repository) -> None:
     _plant(store)
-    report = scan.scan(store.workspace, "s")
+    report = session_quads.scan_session(store.workspace, "s")
     assert sorted(_where(report.found), key=str) == sorted(_PLANTED, key=str)
-    whole = scan.scan_all(store.workspace)
+    whole = session_quads.scan_sessions(store.workspace)
     assert whole.sessions == 2
     assert sorted(_where(whole.found), key=str) == sorted([*_PLANTED, ("npm-token", "f", 1, "content")], key=str)
     shown = json.dumps(whole.to_dict())
@@ -304,7 +307,7 @@ def test_a_scan_finds_secrets_wherever_they_stand(store: Repository) -> None:
 
 def test_a_fork_is_scanned_with_the_turns_that_it_shares_and_no_others(memory: Repository) -> None:
     _plant(memory)
-    assert sorted(_where(scan.scan(memory.workspace, "f").found)) == [
+    assert sorted(_where(session_quads.scan_session(memory.workspace, "f").found)) == [
         ("npm-token", "f", 1, "content"),
         ("openai-key", "s", 0, "content"),
     ]
@@ -313,7 +316,7 @@ def test_a_fork_is_scanned_with_the_turns_that_it_shares_and_no_others(memory: R
 def test_a_turn_that_was_redacted_has_no_secrets(memory: Repository) -> None:
     _plant(memory)
     memory.redact("s", 1)
-    assert not [each for each in scan.scan(memory.workspace, "s").found if each.index == 1]
+    assert not [each for each in session_quads.scan_session(memory.workspace, "s").found if each.index == 1]
 
 
 def test_the_command_line_imports_scans_and_redacts(run: Run, file: Path) -> None:
@@ -401,7 +404,7 @@ def test_the_extra_s_detectors_add_to_the_built_in_ones() -> None:
     pytest.importorskip("detect_secrets")
     key = "AKCp8aB3xY7qLm9Z"
     text = f"artifactory {key} and {_OPENAI}"
-    assert [(each.kind, text[each.start : each.end]) for each in extra.detector()(text)] == [
+    assert [(each.kind, text[each.start : each.end]) for each in detection.detector()(text)] == [
         ("artifactory-credentials", f" {key} "),
         ("openai-key", _OPENAI),
     ]
@@ -422,20 +425,20 @@ def test_the_extra_s_detectors_add_to_the_built_in_ones() -> None:
 )
 def test_a_key_is_found_by_its_pattern_whatever_is_looked_for_before_it_is_tried(said: str) -> None:
     pytest.importorskip("detect_secrets")
-    slowly, low = [form._replace(signs=()) for form in extra._forms()], detect.folded(said)
-    found = [(each.start, each.end) for each in extra._found(said, low, slowly)]
+    slowly, low = [form._replace(signs=()) for form in detection._extra_forms()], detection.fold_text(said)
+    found = [(each.start, each.end) for each in detection._extra_found(said, low, slowly)]
     assert found
-    assert [(each.start, each.end) for each in extra._found(said, low, extra._forms())] == found
+    assert [(each.start, each.end) for each in detection._extra_found(said, low, detection._extra_forms())] == found
 
 
 def test_of_each_pattern_of_the_extra_it_is_known_what_its_matches_hold() -> None:
     pytest.importorskip("detect_secrets")
-    assert [form.pattern.pattern for form in extra._forms() if not form.signs] == []
+    assert [form.pattern.pattern for form in detection._extra_forms() if not form.signs] == []
 
 
 def test_without_the_extra_the_built_in_formats_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extra, "_forms", list)
-    assert extra.detector.__wrapped__() is trails.secrets.builtin
+    monkeypatch.setattr(detection, "_extra_forms", list)
+    assert detection.detector.__wrapped__() is trails.secrets.builtin
 
 
 def test_a_store_is_looked_through_in_which_notes_and_tags_were_removed(memory: Repository) -> None:
@@ -446,11 +449,11 @@ def test_a_store_is_looked_through_in_which_notes_and_tags_were_removed(memory: 
     note = memory.notes.add("s", 0, "Is that so?")
     memory.notes.remove(note.id)
     memory.tags.remove("v1")
-    assert scan.scan_all(memory.workspace).found == ()
+    assert session_quads.scan_sessions(memory.workspace).found == ()
 
 
 def test_a_secret_in_a_prov_document_is_named_once_with_the_document(memory: Repository) -> None:
     text = f'document prefix ex <http://example.org/> entity(ex:e, [ex:key="my key is {_GITHUB}"]) endDocument'
     made = import_document(memory, text.encode(), format="provn")
-    (found,) = scan.scan_all(memory.workspace).found
+    (found,) = session_quads.scan_sessions(memory.workspace).found
     assert (found.session_id, found.where) == (None, f"PROV document {made.sha256[:16]}")

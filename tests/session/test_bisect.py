@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import trails
 from tests.support.commands import Run, invoke
 from trails import InvalidInput, Repository, Session, Turn
-from trails.session.bisect import narrowed
+from trails.session.blame import narrowed
 
 
 def filled(store: Repository, count: int, bad: int) -> Session:

@@ -13,10 +13,12 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from tests.support.commands import invoke
-from trails import Compaction, HeadConflict, InvalidInput, Repository, Session, SessionNotFound, iris, vocab
-from trails.model import Quote
-from trails.plumbing import draft
-from trails.session.cherry_pick import whole
+from trails import Compaction, HeadConflict, InvalidInput, Repository, Session, SessionNotFound
+from trails.history import turn_builder
+from trails.model import iris
+from trails.model.values import Quote
+from trails.rdf import vocab
+from trails.session.cherry_pick import whole_transcript
 from trails.store.contract import Change
 
 pytestmark = pytest.mark.any_store
@@ -83,7 +85,7 @@ def test_what_was_recorded_with_a_turn_is_repeated_but_not_where_it_was_imported
     ]
     assert [result.is_error for result in snow.tool_results] == [True]
     imported = store.create(id="imported")
-    imported.worktree.append(draft.make("user", "from elsewhere", source_ids=["x-1"]))
+    imported.worktree.append(turn_builder.make_draft("user", "from elsewhere", source_ids=["x-1"]))
     imported.persist()
     [copy] = target.cherry_pick("imported", 0)
     target.persist()
@@ -290,7 +292,7 @@ def test_a_picked_turn_keeps_its_digest_and_its_source_through_detach_flatten_an
 def test_turns_without_a_quotation_have_the_digests_that_they_always_had() -> None:
     """What a quotation adds to the facts is there only for picked turns."""
     from trails.integrity import digests
-    from trails.model import Facts, ModelCall
+    from trails.model.values import Facts, ModelCall
 
     plain = Facts(model_call=ModelCall(model="m-1"))
     assert digests.facts_json(plain, "00") == '{"model":["m-1",null,null]}'
@@ -342,7 +344,7 @@ def test_whole_calls_close_under_what_load_links(kinds: list[str], data: st.Data
             (iris.turn_index(quad.object.value), iris.turn_index(quad.subject.value))  # type: ignore[union-attr] # IRIs
             for quad in store.store.quads((None, vocab.TOOL_RESULT_OF, None, NamedNode(iris.session("s"))))
         }
-        closed = set(whole(session.turns, picked))
+        closed = set(whole_transcript(session.turns, picked))
         assert picked <= closed
         assert all((asked in closed) == (answered in closed) for asked, answered in links)
         touched = {index for link in links for index in link} | picked

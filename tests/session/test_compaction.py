@@ -14,14 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
-from trails import Compaction, ContextOverflow, HeadConflict, InvalidInput, Repository, Session, vocab
+from trails import Compaction, ContextOverflow, HeadConflict, InvalidInput, Repository, Session
 from trails.aio import AsyncSession
 from trails.aio.workers import Workers
 from trails.context import CompactionPolicy, Context, Summary, SummaryRequest, needs_compaction
 from trails.errors import NothingToSummarise, TrailsError
+from trails.history import turn_builder
 from trails.integrity import digests
-from trails.model import Facts
-from trails.plumbing import draft
+from trails.model.values import Facts
+from trails.rdf import vocab
 
 pytestmark = pytest.mark.any_store
 
@@ -815,7 +816,7 @@ def test_an_altered_request_is_found(store: Repository) -> None:
 def test_a_compaction_survives_detach_export_and_import(store: Repository, opener: Callable[[str], Repository]) -> None:
     from io import BytesIO
 
-    from trails.transcripts.rdf import export_session, import_rdf
+    from trails.exchange.rdf_files import export_session, import_rdf
 
     session = conversation(store)
     session.compact(Summariser("S1"), keep_turns=3)
@@ -837,12 +838,12 @@ def test_a_compaction_survives_detach_export_and_import(store: Repository, opene
 def test_a_compaction_survives_pi_files_with_all_that_pi_has_no_place_for(
     store: Repository, memory: Repository
 ) -> None:
-    from trails.transcripts.merge import merge
-    from trails.transcripts.pi import session_file
-    from trails.transcripts.pi.export import export_session
+    from trails.exchange.merge import merge
+    from trails.exchange.openclaw import pi_session_file
+    from trails.exchange.openclaw.pi_export import export_session
 
     turn = conversation(store).compact(Summariser("S1"), keep_turns=3, request="Please.", max_summary_tokens=99)
-    merge(memory, session_file.parse([("s.jsonl", export_session(store, "s"))]))
+    merge(memory, pi_session_file.parse([("s.jsonl", export_session(store, "s"))]))
     assert memory.load("pi:s").turns[-1].compaction == turn.compaction
 
 
@@ -858,7 +859,9 @@ def test_the_digests_of_summaries_from_before_stay_what_they_were() -> None:
 def test_a_summary_without_an_activity_is_written_as_before(memory: Repository) -> None:
     session = memory.create(id="s")
     session.append("user", "a")
-    session.worktree.append(draft.make("summary", "A", compaction=Compaction(summarised_through=0, trigger="manual")))
+    session.worktree.append(
+        turn_builder.make_draft("summary", "A", compaction=Compaction(summarised_through=0, trigger="manual"))
+    )
     session.persist()
     assert memory.store.quads((None, vocab.TYPE, vocab.COMPACTION, None)) == []
     assert memory.verify().ok

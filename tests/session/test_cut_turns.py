@@ -11,7 +11,7 @@ import pytest
 import trails
 from tests.support.commands import Run
 from trails import InvalidInput, Repository
-from trails.transcripts.formats import export_session
+from trails.exchange.file_import import export_session
 
 MARK = "[cut off here: the turn broke off while it was written]"
 

@@ -25,13 +25,14 @@ from trails import (
     Repository,
     Session,
     SessionNotFound,
-    iris,
-    vocab,
 )
-from trails.diff import Diff, diff, patch
-from trails.lineage import Segment
-from trails.plumbing import refs, tails
-from trails.records.turns import FACT_PREDICATES
+from trails.compare import Diff, diff, patch
+from trails.history.lookup import names
+from trails.model import iris
+from trails.model.lineage import Segment
+from trails.plumbing import tails
+from trails.rdf import vocab
+from trails.rdf.turn_quads import FACT_PREDICATES
 from trails.store import Change
 
 pytestmark = pytest.mark.any_store
@@ -314,7 +315,7 @@ def test_a_tail_has_the_very_turns_that_loading_gives(store: Repository) -> None
     every_fact(plan)
     plan.persist()
     chain = store.reader.lineage("plan")
-    runs = trails.lineage.segments(chain)
+    runs = trails.model.lineage.segments(chain)
     for start in (0, 1, 40, 99, 100, 103, 107):
         assert tails.read(store.reader, runs, start, "plan") == list(store.load("plan").turns[start:])
     assert store.reader.turns_at("plan", [101, 5, 900]) == [plan.turns[5], plan.turns[101]]
@@ -337,7 +338,7 @@ def test_a_tail_far_behind_a_long_beginning_is_whole(store: Repository) -> None:
     plan = say(store.create(id="plan"), *(str(n) for n in range(900)))
     plan.append("assistant", "", tool_calls=[{"id": "c", "name": "look", "arguments": {"at": 1}}], model="m-1")
     plan.persist()
-    runs = trails.lineage.segments(store.reader.lineage("plan"))
+    runs = trails.model.lineage.segments(store.reader.lineage("plan"))
     found = tails.read(store.reader, runs, 500, "plan")
     assert [turn.content for turn in found[:-1]] == [str(n) for n in range(500, 900)]
     assert (found[-1].model, found[-1].tool_calls[0].name) == ("m-1", "look")
@@ -427,7 +428,7 @@ def test_a_reference_is_an_id_a_label_an_iri_a_tag_or_one_of_these_at_an_index(s
         ("v1", 2),
         ("v1@1", 1),
     ):
-        assert refs.place(store.workspace, ref) == refs.Revision(ref, "plan", end)
+        assert names.parse_revision(store.workspace, ref) == names.Revision(ref, "plan", end)
     assert sides(store.diff("v1", "plan")) == ([], ["c"])
     assert sides(store.diff("plan@1", "plan@3")) == ([], ["b", "c"])
 
@@ -436,10 +437,12 @@ def test_an_id_with_an_at_sign_is_that_id_before_anything_else(store: Repository
     say(store.create(id="plan"), "a", "b")
     say(store.create(id="plan@1"), "c")
     say(store.create(id="me@example.org"), "d")
-    assert refs.place(store.workspace, "plan@1") == refs.Revision("plan@1", "plan@1", None)
-    assert refs.place(store.workspace, "plan@2") == refs.Revision("plan@2", "plan", 2)
-    assert refs.place(store.workspace, "plan@1@1") == refs.Revision("plan@1@1", "plan@1", 1)
-    assert refs.place(store.workspace, "me@example.org@0") == refs.Revision("me@example.org@0", "me@example.org", 0)
+    assert names.parse_revision(store.workspace, "plan@1") == names.Revision("plan@1", "plan@1", None)
+    assert names.parse_revision(store.workspace, "plan@2") == names.Revision("plan@2", "plan", 2)
+    assert names.parse_revision(store.workspace, "plan@1@1") == names.Revision("plan@1@1", "plan@1", 1)
+    assert names.parse_revision(store.workspace, "me@example.org@0") == names.Revision(
+        "me@example.org@0", "me@example.org", 0
+    )
 
 
 @pytest.mark.parametrize("ref", ["plan@3", "plan@99", "trip@3", "v1@2", "fork@3"])
@@ -534,7 +537,7 @@ def test_on_any_tree_of_forks_a_patched_session_is_the_other_one(root: Any, bran
 
 def test_mapping_and_narrow_reads_leave_out_the_same_facts() -> None:
     """`facts_of` names what is no fact; `facts` names what is one."""
-    text = trails.queries.find("facts_of").text
+    text = trails.rdf.query_files.find("facts_of").text
     columns = {
         vocab.VALUE,
         vocab.INDEX,

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 import trails
 from tests.support.machines import examples
 from tests.support.sessions import contents, say
-from trails import HasChildren, InvalidInput, Repository, Session, SessionNotFound, iris, vocab
+from trails import HasChildren, InvalidInput, Repository, Session, SessionNotFound
+from trails.model import iris
+from trails.rdf import vocab
 
 
 def test_a_fork_stores_at_most_12_quads_however_long_its_parent(store: Repository) -> None:
@@ -181,7 +183,7 @@ def test_a_detach_that_was_cut_short_shows_nowhere_and_can_be_repeated(
         raise InvalidInput("cut short")
 
     with monkeypatch.context() as patch:
-        patch.setattr("trails.plumbing.detach._batch_leaf", cut)
+        patch.setattr("trails.history.removal.detach._batch_leaf", cut)
         with pytest.raises(InvalidInput, match="cut short"):
             store.load("child").detach()
     assert {name: contents(store, name) for name in expected} == expected
@@ -301,10 +303,10 @@ def test_an_interrupted_sweep_goes_on_when_the_store_is_opened_again(opener: Any
     store = opener("sweep")
     if store.store.location == ":memory:":
         pytest.skip("a store in memory is never opened again")
-    from trails.plumbing import deletion
+    from trails.history.removal import deletion
 
     say(store.create(id="s"), "a")
-    deletion.delete(store.store, store.reader, "s", deed=store.workspace.deed("alice"), cascade=False)
+    deletion.delete_session(store.store, store.reader, "s", deed=store.workspace.deed("alice"), cascade=False)
     assert store.store.quads((None, None, None, vocab.TYPE)) == []
     assert store.verify().ok
     store.close()

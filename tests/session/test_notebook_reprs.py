@@ -11,8 +11,9 @@ import pyarrow as pa  # it ships no types
 import pytest
 
 import trails
-from trails import Repository, StoreFailed, html
-from trails.tables import PlainTable, Tabular
+from trails import Repository, StoreFailed
+from trails.display import html
+from trails.display.tables import PlainTable, Tabular
 
 HOSTILE = '</div><script>alert(1)</script><img src=x onerror="alert(2)"> & \u202eabc\x1b[31m \' "'
 Shown = Callable[[Repository], Any]

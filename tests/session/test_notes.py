@@ -13,7 +13,9 @@ from pyoxigraph import Literal, NamedNode, Quad
 import trails
 from tests.support.commands import invoke, ok
 from tests.support.killed import left_by_a_kill
-from trails import InvalidInput, Repository, SessionNotFound, iris, vocab
+from trails import InvalidInput, Repository, SessionNotFound
+from trails.model import iris
+from trails.rdf import vocab
 from trails.store.contract import Change
 
 pytestmark = pytest.mark.any_store

@@ -10,8 +10,8 @@ import pytest
 
 import trails
 from trails import InvalidInput, Repository, StoreFailed, StoreReadOnly
-from trails.integrity.note import new_key
-from trails.plumbing import deletion
+from trails.history.removal import deletion
+from trails.integrity.signed_notes import new_key
 from trails.session import proofs
 from trails.store import embedded
 from trails.store.commitlog import RecordFiles

@@ -18,11 +18,13 @@ from pyoxigraph import Literal, NamedNode, Quad
 import trails
 from tests.support.commands import Run, ok, ok_json
 from tests.support.made_keys import MADE
-from trails import InvalidInput, Repository, Score, SessionNotFound, iris, vocab
-from trails.prov import export, validate
-from trails.records.scores import score_quads, sealed
+from trails import InvalidInput, Repository, Score, SessionNotFound
+from trails.exchange.rdf_files import export_session, import_rdf
+from trails.model import iris
+from trails.provenance import export, validate
+from trails.rdf import vocab
+from trails.rdf.score_records import score_quads, seal_score
 from trails.store.contract import Change
-from trails.transcripts.rdf import export_session, import_rdf
 
 pytestmark = pytest.mark.any_store
 
@@ -327,7 +329,7 @@ def test_a_score_of_turns_that_are_not_there_is_found(store: Repository) -> None
 def test_a_score_with_a_digest_of_its_own_that_names_another_turn_is_found(store: Repository) -> None:
     fill(store)
     made = store.score("plan#1", "x", 1)
-    moved = sealed(made.model_copy(update={"start": 0, "end": 1}))
+    moved = seal_score(made.model_copy(update={"start": 0, "end": 1}))
     alter(store, score_quads(made), score_quads(moved))
     assert "bad-score" in {finding.code for finding in store.verify().findings}
 
@@ -377,11 +379,11 @@ def test_a_scorer_a_version_and_a_name_are_taken_out_too(store: Repository) -> N
 
 
 def test_a_secret_in_a_score_is_found(memory: Repository) -> None:
-    from trails.plumbing.scan import scan
+    from trails.history.lookup.session_quads import scan_session
 
     fill(memory)
     memory.score("plan#1", "leak", True, reason=f"it says {MADE['aws-access-key'](3)} aloud")
-    assert [(each.where, each.index) for each in scan(memory.workspace, "plan").found] == [("score", 1)]
+    assert [(each.where, each.index) for each in scan_session(memory.workspace, "plan").found] == [("score", 1)]
 
 
 # --- travelling

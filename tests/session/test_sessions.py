@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import trails
 from trails import HeadConflict, InvalidInput, Repository, SessionNotFound, ToolCall
-from trails.parts import holds_anything
+from trails.model.content_parts import holds_anything
 from trails.store import commitlog, marker
 
 
@@ -149,10 +149,10 @@ def test_the_principal_can_be_assigned_until_the_first_persist_and_then_not(stor
 
 
 def test_an_imported_line_without_a_time_has_none(store: Repository) -> None:
-    from trails.plumbing import draft
+    from trails.history import turn_builder
 
     session = store.create(id="s")
-    session.worktree.append(draft.make("user", "old", timed=False))
+    session.worktree.append(turn_builder.make_draft("user", "old", timed=False))
     session.append("user", "new")
     session.persist()
     first, second = store.load("s").turns
@@ -270,7 +270,7 @@ QUICK = ("by an exception", "opened when all else was closed")
 def test_a_store_that_is_open_at_exit_ends_in_order(tmp_path: Path, exit_: str) -> None:
     ending, warned = EXITS[exit_]
     code = (
-        "import os, sys, warnings, trails, multiprocessing as m, trails.plumbing.workspace as w\n"
+        "import os, sys, warnings, trails, multiprocessing as m, trails.history.workspace as w\n"
         "store = trails.open(sys.argv[1], create=True); s = store.create(id='s')\n"
         "s.append('user', 'kept'); s.persist(); s.append('user', 'pending')\n" + ending
     )

@@ -13,14 +13,15 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from tests.support.commands import Run, ok
-from trails import Repository, Session, vocab
+from trails import Repository, Session
 from trails.errors import HeadConflict, InvalidInput, TrailsError
-from trails.integrity.head_signatures import HeadSignature, new_principal_key, sign_head
-from trails.plumbing import leaves
-from trails.plumbing.transaction import Proposal
-from trails.records.signatures import signature_quads
+from trails.exchange.rdf_files import export_session, import_rdf
+from trails.history import log_leaves
+from trails.history.transaction import Proposal
+from trails.integrity.signed_notes import HeadSignature, new_principal_key, sign_head
+from trails.rdf import vocab
+from trails.rdf.annotation_records import signature_quads
 from trails.store.contract import Change
-from trails.transcripts.rdf import export_session, import_rdf
 
 ALICE, ALICE_KEY = new_principal_key("alice")
 BOB, BOB_KEY = new_principal_key("bob")
@@ -146,7 +147,7 @@ def test_what_an_exchange_will_store_is_not_signed_before(memory: Repository) ->
 def put(store: Repository, said: HeadSignature, instead_of: HeadSignature | None = None) -> None:
     """Store a signature as whoever owns the disk can who writes the log too."""
     old = [] if instead_of is None else signature_quads(instead_of)[:-1]
-    Proposal(add=signature_quads(said), remove=old, makers=[leaves.rows("change", [said.session_id])]).commit(
+    Proposal(add=signature_quads(said), remove=old, makers=[log_leaves.row_states("change", [said.session_id])]).commit(
         store.store
     )
 

@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from trails import Repository
-from trails.cli import render
+from trails.cli import drawing
+from trails.exchange.file_import import export_session
 from trails.session import Session
-from trails.transcripts.formats import export_session
 
 
 @pytest.fixture
@@ -35,14 +35,14 @@ def test_a_model_is_told_the_answer_and_that_its_call_is_not_there(session: Sess
 
 def test_the_terminal_names_the_answer_without_a_call_alone(session: Session) -> None:
     out = io.StringIO()
-    render.transcript(Console(file=out, width=100), "chat", session.turns, full=False)
+    drawing.transcript(Console(file=out, width=100), "chat", session.turns, full=False)
     assert out.getvalue().count("which no turn calls") == 1
     assert "(answers c9, which no turn calls)" in out.getvalue()
 
 
 def test_the_terminal_says_nothing_of_calls_before_what_it_shows(session: Session) -> None:
     out = io.StringIO()
-    render.transcript(Console(file=out, width=100), "chat", session.turns[2:], full=False)
+    drawing.transcript(Console(file=out, width=100), "chat", session.turns[2:], full=False)
     assert "which no turn calls" not in out.getvalue()
 
 

@@ -13,13 +13,15 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from tests.support.commands import invoke, ok
-from trails import HasChildren, InvalidInput, Repository, SessionNotFound, iris, vocab
+from trails import HasChildren, InvalidInput, Repository, SessionNotFound
+from trails.exchange.file_import import export_session
+from trails.exchange.rdf_files import import_rdf
+from trails.history.lookup import names
 from trails.integrity.digests import GENESIS
-from trails.plumbing import refs
+from trails.model import iris
+from trails.rdf import vocab
 from trails.session import restore
 from trails.store.contract import Change
-from trails.transcripts.formats import export_session
-from trails.transcripts.rdf import import_rdf
 
 pytestmark = pytest.mark.any_store
 
@@ -283,12 +285,15 @@ def test_a_tag_stands_where_a_reference_can(store: Repository) -> None:
     fill(store)
     store.tags.add("v1", "plan@1")
     store.tags.add("v2", "plan@3")
-    assert (refs.place(store.workspace, "v1").session_id, refs.place(store.workspace, "v1").end) == ("plan", 1)
-    assert refs.place(store.workspace, "v2@2").end == 2
-    assert refs.place(store.workspace, iris.tag("v1")).end == 1
+    assert (
+        names.parse_revision(store.workspace, "v1").session_id,
+        names.parse_revision(store.workspace, "v1").end,
+    ) == ("plan", 1)
+    assert names.parse_revision(store.workspace, "v2@2").end == 2
+    assert names.parse_revision(store.workspace, iris.tag("v1")).end == 1
     assert store.diff("v1", "v2").kinds["right"] == 2
     with pytest.raises(InvalidInput, match="'v1' has 1 turn, so there is no v1@2"):
-        refs.place(store.workspace, "v1@2")
+        names.parse_revision(store.workspace, "v1@2")
 
 
 def test_a_name_of_both_a_session_and_a_tag_is_not_guessed_at(store: Repository) -> None:
@@ -297,8 +302,8 @@ def test_a_name_of_both_a_session_and_a_tag_is_not_guessed_at(store: Repository)
     label = Quad(NamedNode(iris.session("fork")), vocab.LABEL, Literal("v1"), vocab.CATALOG)
     store.store.commit(Change(add=[label]))  # as an older version let it come about
     with pytest.raises(InvalidInput, match="the name of session 'fork' and of a tag; write urn:trails:session:fork or"):
-        refs.place(store.workspace, "v1")
-    assert refs.place(store.workspace, "urn:trails:tag:v1").end == 1
+        names.parse_revision(store.workspace, "v1")
+    assert names.parse_revision(store.workspace, "urn:trails:tag:v1").end == 1
 
 
 # --- elsewhere
@@ -310,7 +315,7 @@ def test_tags_and_notes_are_in_a_dump_and_come_back(tmp_path: Path) -> None:
         store.tags.add("v1", "plan@2")
         store.notes.add("plan", 0, "Which one?")
         store.maintenance.dump(tmp_path / "dump.nq.gz")
-    assert restore.load(tmp_path / "dump.nq.gz", tmp_path / "b").ok
+    assert restore.load_dump(tmp_path / "dump.nq.gz", tmp_path / "b").ok
     with trails.open(tmp_path / "b") as store:
         assert store.tags.get("v1").length == 2
         assert [note.text for note in store.notes.list("fork")] == ["Which one?"]
@@ -419,7 +424,7 @@ def test_no_session_gets_the_name_of_a_tag_for_its_id_or_label(store: Repository
             make()
     with pytest.raises(InvalidInput, match=taken):
         store.flatten("plan", id="v1")
-    assert refs.place(store.workspace, "v1").session_id == "plan"
+    assert names.parse_revision(store.workspace, "v1").session_id == "plan"
     store.tags.remove("v1")
     store.set_label("fork", "v1")
     with pytest.raises(InvalidInput, match="'v1' is the label of session 'fork'"):

@@ -14,7 +14,7 @@ import trails
 from tests.support.commands import Run, ok
 from trails import HeadConflict, InvalidInput, Repository, Session, Turn, aio
 from trails.integrity import digests, verify_export
-from trails.model import Derivation, Facts
+from trails.model.values import Derivation, Facts
 
 pytestmark = pytest.mark.any_store
 
@@ -200,7 +200,7 @@ def test_a_function_that_fails_leaves_nothing(plan: Session, store: Repository) 
 def test_redaction_deletion_and_exports_leave_a_taken_outcome_verifiable(
     plan: Session, store: Repository, tmp_path: Path
 ) -> None:
-    from trails.transcripts.formats import export_session, import_path
+    from trails.exchange.file_import import export_session, import_path
 
     turn = plan.take("try", "The secret is five")
     file = tmp_path / "plan.nq"

@@ -11,16 +11,16 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from trails import Call, ContextUsed, InvalidInput, Repository, Session, ToolResult, vocab
+from trails import Call, ContextUsed, InvalidInput, Repository, Session, ToolResult
+from trails.exchange.file_import import export_session, import_path
+from trails.exchange.rdf_files import import_rdf
+from trails.history.records import subagent_runs
 from trails.integrity import verify_export
-from trails.ontology import shapes
-from trails.plumbing import run_rows
-from trails.prov import Statement, validate
-from trails.prov.export import Wanted, parts
-from trails.records.run import Run, Said
+from trails.provenance import Statement, ontology, validate
+from trails.provenance.session_export import ExportScope, export_parts
+from trails.rdf import vocab
+from trails.rdf.subagent_records import Run, RunContent
 from trails.store import Change
-from trails.transcripts.formats import export_session, import_path
-from trails.transcripts.rdf import import_rdf
 
 pytestmark = pytest.mark.any_store
 
@@ -426,7 +426,7 @@ def test_the_last_mention_of_a_tool_takes_its_row_along(store: Repository) -> No
 
 def statements(store: Repository) -> set[tuple[str, tuple[str | None, ...], str]]:
     """What follows in PROV of a store, with the role, where there is one."""
-    found: list[Statement] = [each for part in parts(store.workspace, Wanted()) for each in part.statements]
+    found: list[Statement] = [each for part in export_parts(store.workspace, ExportScope()) for each in part.statements]
     derived = [each for each in found if any(value.text == "derived" for _, value in each.attributes)]
     return {
         (each.kind, each.arguments, next((v.text for name, v in each.attributes if name == f"{vocab.PROV}role"), ""))
@@ -482,10 +482,10 @@ def test_a_turn_written_while_a_run_goes_on_is_in_that_run(store: Repository) ->
     other = store.create(id="other")
     other.append("user", "elsewhere", time=at(5))
     other.persist()
-    run: dict[str, Any] = {"said": Said.of("task"), "child_session": "child"}
-    run_rows.registered(Run(run_id="r1", started=at(4), ended=at(6), **run)).commit(store.store)
-    run_rows.registered(Run(run_id="r2", started=at(5), **run)).commit(store.store)
-    run_rows.registered(Run(run_id="r3", **run)).commit(store.store)
+    run: dict[str, Any] = {"said": RunContent.of("task"), "child_session": "child"}
+    subagent_runs.register_run(Run(run_id="r1", started=at(4), ended=at(6), **run)).commit(store.store)
+    subagent_runs.register_run(Run(run_id="r2", started=at(5), **run)).commit(store.store)
+    subagent_runs.register_run(Run(run_id="r3", **run)).commit(store.store)
     _, middle, last = session.turns
     found = {each[1] for each in statements(store) if each[0] == "wasInfluencedBy"}
     assert {(turn, str(where).rpartition("/")[2]) for turn, where in found} == {
@@ -523,9 +523,9 @@ def test_it_is_valid_prov_and_keeps_to_the_shapes(store: Repository) -> None:
     assert list(validate(store).findings) == []
     for format_ in ("provn", "json", "trig"):
         out = io.BytesIO()
-        trails.prov.export(store, out, format=format_)
+        trails.provenance.export(store, out, format=format_)
         assert list(validate(out.getvalue(), format=format_).findings) == []
-    assert shapes.violations(store.store.quads((None, None, None, None))) == ()
+    assert ontology.violations(store.store.quads((None, None, None, None))) == ()
 
 
 def test_a_difference_in_how_a_tool_call_came_out_is_a_difference(memory: Repository) -> None:

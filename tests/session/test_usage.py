@@ -10,9 +10,11 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from trails import InvalidInput, Repository, iris, queries, vocab
-from trails.diff import diff
-from trails.plumbing import draft
+from trails import InvalidInput, Repository
+from trails.compare import diff
+from trails.history import turn_builder
+from trails.model import iris
+from trails.rdf import query_files, vocab
 from trails.store.contract import Change
 
 ABSURD: tuple[dict[str, Any], ...] = (
@@ -75,7 +77,7 @@ def imported(store: Repository, *usages: dict[str, Any]) -> None:
     session = store.create(id="s")
     session.append("user", "a")
     for usage in usages:
-        session.worktree.append(draft.make("assistant", "b", model="m", usage=usage))
+        session.worktree.append(turn_builder.make_draft("assistant", "b", model="m", usage=usage))
     session.persist()
 
 
@@ -142,7 +144,7 @@ def test_costs_are_added_up_exactly_whatever_a_program_has_set_for_its_own_sums(
                 chat.append("assistant", "Hi", model="m", usage={"cost": cost})
         store.summaries()  # has figures made, which answer the query
         (named,) = store.select("token-usage-by-model").to_dicts()
-        (plain,) = store.select(queries.find("token-usage-by-model").bind()).to_dicts()
+        (plain,) = store.select(query_files.find("token-usage-by-model").bind()).to_dicts()
         found = diff([], store.load("s").turns)
     assert named == plain
     assert (named["cost"], found.right.counts.cost) == (Decimal("1000000000123.757"),) * 2

@@ -14,9 +14,10 @@ import pyoxigraph as ox
 import pytest
 
 import trails
-from trails import InvalidInput, Repository, StoreFailed, validate
+from trails import InvalidInput, Repository, StoreFailed
 from trails.integrity import leaves
 from trails.integrity.leaves import Leaf
+from trails.model import validation
 from trails.store import frames, manifest
 from trails.store.commitlog import Leaves, RecordFiles
 from trails.store.frames import CommitRecord
@@ -412,7 +413,7 @@ def test_a_text_that_could_not_be_read_back_is_refused_and_the_store_goes_on(
         session = store.create(id="s")
         session.append("user", "x" * 3_000)
         monkeypatch.setattr(frames, "LONGEST_LINE", 2_000)
-        monkeypatch.setattr(validate, "MAX_TEXT", 2_000)
+        monkeypatch.setattr(validation, "MAX_TEXT", 2_000)
         with pytest.raises(InvalidInput, match=r"too long to be read again: at most 2,000 bytes"):
             session.persist()
         session.discard_pending()
@@ -559,7 +560,7 @@ def test_whole_lines_after_the_last_record_stay_unless_records_were_not_synced(t
     log.close()
     torn = b"change urn:trails:session:a 0 - "
     (tmp_path / "log").write_bytes((tmp_path / "log").read_bytes() + torn)
-    first = Leaves(1, len(lines[0]) + 1, leaves.link(lines[0]))
+    first = Leaves(1, len(lines[0]) + 1, leaves.link_leaf(lines[0]))
     opened = LeafLog(tmp_path / "log", first, believe=believe)
     kept = lines if believe else lines[:1]
     assert (opened.lines(), opened.went_on) == (kept, believe)

@@ -54,7 +54,7 @@ def test_a_store_whose_lock_file_goes_away_stays_its_owner_s_and_nothing_of_it_i
         )
         assert "StoreLocked" in other.stderr
         assert (place / "quads.new").is_dir()
-        for attempt in (lambda: trails.open(place), lambda: restore.restore(place, tmp_path / "copy")):
+        for attempt in (lambda: trails.open(place), lambda: restore.restore_store(place, tmp_path / "copy")):
             with pytest.raises(StoreLocked, match="is in use by another process"):
                 attempt()
         [lock] = [check for check in doctor.doctor(place) if check.name == "lock"]
@@ -104,7 +104,7 @@ def test_where_a_folder_cannot_be_locked_the_file_s_lock_is_all_there_is(
 
 def test_a_backup_is_read_without_a_lock_file_and_none_is_made(place: Path, tmp_path: Path) -> None:
     (place / "lock").unlink()
-    restore.restore(place, tmp_path / "copy")
+    restore.restore_store(place, tmp_path / "copy")
     assert not (place / "lock").exists()
 
 

@@ -22,7 +22,7 @@ from tests.support.machines import Size
 from tests.support.places import ROOT
 from tests.support.sessions import say
 from trails import InvalidInput, QueryEnded, QueryTimeout, QueryTooLarge, Repository, TrailsError, workers
-from trails.routing import Router
+from trails.runtime.routing import Router
 from trails.store import querypool, tsv
 
 TURNS = 40

@@ -10,7 +10,7 @@ import pytest
 
 import trails
 from trails import Repository, StoreFailed
-from trails.integrity.note import new_key
+from trails.integrity.signed_notes import new_key
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ import pyarrow  # it has no types
 import pyoxigraph as ox
 import pytest
 
-from trails import Repository, queries, vocab
-from trails.session import forms
+from trails import Repository
+from trails.rdf import query_files, vocab
+from trails.session import presentation
 from trails.store.contract import Solutions
 
 ROWS = """SELECT ?n ?x ?b ?t ?local ?j ?s ?mixed ?iri ?none { VALUES (?n ?x ?b ?t ?local ?j ?s ?mixed ?iri ?none) {
@@ -185,4 +186,4 @@ class TwoLongTexts:
 
 def test_texts_that_no_parser_of_the_engine_takes_are_asked_for_as_rows() -> None:
     store: Any = TwoLongTexts()
-    assert list(cast("Solutions", forms.of_catalogue(store, queries.find("transcript"), ""))) == []
+    assert list(cast("Solutions", presentation.catalogue_answer(store, query_files.find("transcript"), ""))) == []

@@ -80,7 +80,7 @@ def test_what_a_killed_process_has_left_is_named_and_goes_with_the_next_command_
     [left] = list(out.iterdir())
     assert staging.abandoned(out) == [left]
     assert left.exists()  # it was only looked at
-    restore.restore(tmp_path / "backup", out / "two")
+    restore.restore_store(tmp_path / "backup", out / "two")
     assert [entry.name for entry in out.iterdir()] == ["two"]
     assert staging.abandoned(out) == []
 
@@ -138,7 +138,7 @@ def test_a_user_s_own_files_and_links_are_never_cleared(place: Path, tmp_path: P
         folder.mkdir(parents=True)
         (folder / "file").write_text("mine")
     (out / f".link{staging.SUFFIX}").symlink_to(elsewhere)
-    restore.restore(tmp_path / "backup", out / "new")
+    restore.restore_store(tmp_path / "backup", out / "new")
     assert {entry.name for entry in out.iterdir()} == {".mine.part", f".link{staging.SUFFIX}", "new"}
     assert (elsewhere / "file").read_text() == "mine"
 
@@ -166,13 +166,13 @@ def test_a_load_into_an_empty_store_is_done_or_not_begun_wherever_it_is_killed(
 
     for name in ("sync_tree", "exchange", "sync_folder"):
         monkeypatch.setattr(maintenance, name, cutting(getattr(maintenance, name)))
-    restore.load(tmp_path / "dump.gz", empty)
+    restore.load_dump(tmp_path / "dump.gz", empty)
     monkeypatch.undo()
     found = [turns(cut / "empty") for cut in cuts]
     assert sorted(found) == found
     assert (found[0], found[-1]) == ([], [TEXT])
     for cut in cuts:
-        restore.restore(tmp_path / "backup", cut / "new")
+        restore.restore_store(tmp_path / "backup", cut / "new")
         assert sorted(entry.name for entry in cut.iterdir()) == ["empty", "new"]
 
 
@@ -182,7 +182,7 @@ def test_where_folders_cannot_change_places_in_one_step_a_load_into_an_empty_sto
 ) -> None:
     trails.open(tmp_path / "out" / "empty", create=True).close()
     monkeypatch.setattr(maintenance, "exchange", lambda *_: False)
-    restore.load(tmp_path / "dump.gz", tmp_path / "out" / "empty")
+    restore.load_dump(tmp_path / "dump.gz", tmp_path / "out" / "empty")
     assert turns(tmp_path / "out" / "empty") == [TEXT]
     assert [entry.name for entry in (tmp_path / "out").iterdir()] == ["empty"]
 
@@ -199,7 +199,7 @@ def test_a_store_that_is_not_empty_any_more_is_not_replaced(place: Path, tmp_pat
                 session.persist()
 
     with pytest.raises(InvalidInput, match="is not empty any more"):
-        restore.load(tmp_path / "dump.gz", empty, write_meanwhile)
+        restore.load_dump(tmp_path / "dump.gz", empty, write_meanwhile)
     assert turns(empty) == ["mine"]
     assert staging.abandoned(tmp_path) == []
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["backup", "dump.gz", "empty", "in"]
@@ -211,7 +211,7 @@ def test_a_load_that_is_refused_leaves_the_empty_store_as_it_was(place: Path, tm
     trails.open(empty, create=True).close()
     bad.write_text(what)
     with pytest.raises(InvalidInput, match="no whole dump"):
-        restore.load(bad, empty)
+        restore.load_dump(bad, empty)
     assert [entry.name for entry in empty.parent.iterdir()] == ["empty"]
     assert turns(empty) == []
     EmbeddedStore(empty).close()

@@ -28,9 +28,10 @@ import trails
 from tests.support.commands import Run, ok
 from tests.support.machines import Size
 from tests.support.places import FORMATS, ROOT
-from trails import IntegrityError, InvalidInput, Repository, StoreFailed, StoreLocked, vocab
-from trails.plumbing.migrations import MIGRATIONS, upgrade
-from trails.session.restore import load, restore
+from trails import IntegrityError, InvalidInput, Repository, StoreFailed, StoreLocked
+from trails.history.migrations import MIGRATIONS, upgrade
+from trails.rdf import vocab
+from trails.session.restore import load_dump, restore_store
 from trails.store import doctor as doctor_module
 from trails.store import maintenance, marker
 from trails.store.contract import QuadStore
@@ -149,7 +150,7 @@ def test_a_vacuum_in_memory_has_nothing_to_do(memory: Repository) -> None:
 
 
 def test_a_vacuum_sweeps_what_a_cut_short_deletion_left(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from trails.plumbing import deletion
+    from trails.history.removal import deletion
 
     with trails.open(place) as store:
         with monkeypatch.context() as patched:
@@ -417,7 +418,7 @@ def test_a_backup_is_restored_with_everything_and_stays_as_it_was(place: Path, t
         session.append("user", "after the backup")
         session.persist()
     before = tree(tmp_path / "backup")
-    report = restore(tmp_path / "backup", tmp_path / "restored")
+    report = restore_store(tmp_path / "backup", tmp_path / "restored")
     assert (report.ok, report.sessions, report.turns) == (True, 2, 4)
     assert tree(tmp_path / "backup") == before
     with trails.open(tmp_path / "restored") as store:
@@ -460,7 +461,7 @@ def test_backups_under_load_are_whole(tmp_path: Path) -> None:
         writer.join()
     found = []
     for number in range(6):
-        assert restore(tmp_path / f"backup-{number}", tmp_path / f"restored-{number}").findings == ()
+        assert restore_store(tmp_path / f"backup-{number}", tmp_path / f"restored-{number}").findings == ()
         with trails.open(tmp_path / f"restored-{number}") as restored:
             found.append(len(restored.load("s")))
     assert all(length % 3 == 0 for length in found)
@@ -474,7 +475,7 @@ def test_a_backup_to_another_device_is_copied(place: Path, tmp_path: Path, monke
     with trails.open(place) as store:
         store.maintenance.backup(tmp_path / "backup")
         assert not (place / maintenance.STAGE).exists()
-    assert restore(tmp_path / "backup", tmp_path / "restored").ok
+    assert restore_store(tmp_path / "backup", tmp_path / "restored").ok
     assert all(file.stat().st_nlink == 1 for file in (tmp_path / "backup").rglob("*") if file.is_file())
 
 
@@ -492,7 +493,7 @@ def test_a_backup_or_restore_never_goes_over_something(place: Path, tmp_path: Pa
         store.maintenance.backup(tmp_path / "empty")
     for taken in ("taken", "file", "store.trails"):
         with pytest.raises(InvalidInput, match="is there already"):
-            restore(tmp_path / "empty", tmp_path / taken)
+            restore_store(tmp_path / "empty", tmp_path / taken)
     assert {entry.name for entry in tmp_path.iterdir()} == {"taken", "file", "empty", "store.trails"}
     assert (tmp_path / "taken" / "notes.txt").read_text() == "mine"
 
@@ -504,19 +505,19 @@ def test_a_store_in_memory_cannot_be_backed_up_and_says_what_can(memory: Reposit
 
 def test_a_store_that_is_open_is_no_backup_to_restore(place: Path, tmp_path: Path) -> None:
     with trails.open(place), pytest.raises(StoreLocked, match="in use by process"):
-        restore(place, tmp_path / "restored")
-    assert restore(place, tmp_path / "restored").ok  # closed, it is as good as a backup
+        restore_store(place, tmp_path / "restored")
+    assert restore_store(place, tmp_path / "restored").ok  # closed, it is as good as a backup
 
 
 def test_what_is_no_backup_is_refused_and_leaves_nothing(place: Path, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(InvalidInput, match="no store and no backup"):
-        restore(tmp_path / "folder", tmp_path / "restored")
+        restore_store(tmp_path / "folder", tmp_path / "restored")
     with trails.open(place) as store:
         store.maintenance.backup(tmp_path / "backup")
     (tmp_path / "backup" / "quads" / "CURRENT").write_text("nonsense\n")
     with pytest.raises(StoreFailed, match="cannot be opened"):
-        restore(tmp_path / "backup", tmp_path / "restored")
+        restore_store(tmp_path / "backup", tmp_path / "restored")
     assert {entry.name for entry in tmp_path.iterdir()} == {"folder", "backup", "store.trails"}
 
 
@@ -525,7 +526,7 @@ def test_a_restore_of_altered_data_reports_it(place: Path, tmp_path: Path) -> No
         store.maintenance.backup(tmp_path / "backup")
     log = tmp_path / "backup" / "log"
     log.write_text("".join(log.read_text().splitlines(keepends=True)[1:]))
-    assert "bad-log" in {finding.code for finding in restore(tmp_path / "backup", tmp_path / "restored").findings}
+    assert "bad-log" in {finding.code for finding in restore_store(tmp_path / "backup", tmp_path / "restored").findings}
 
 
 # --- dump and load
@@ -554,7 +555,7 @@ def test_a_dump_is_loaded_into_an_equal_store(opener: Callable[[str], Repository
         hostile.persist()
         expected, turns = quads(store), [turn.content for turn in hostile.turns]
         store.maintenance.dump(tmp_path / "dump.nq.gz")
-    report = load(tmp_path / "dump.nq.gz", tmp_path / "loaded")
+    report = load_dump(tmp_path / "dump.nq.gz", tmp_path / "loaded")
     assert (report.findings, report.sessions, report.turns) == ((), 3, 9)
     with trails.open(tmp_path / "loaded") as store:
         assert quads(store) == expected
@@ -597,7 +598,7 @@ def test_dumps_under_load_are_whole(tmp_path: Path) -> None:
         stop.set()
         writer.join()
     for number in range(5):
-        report = load(tmp_path / f"{number}.nq.gz", tmp_path / f"loaded-{number}")
+        report = load_dump(tmp_path / f"{number}.nq.gz", tmp_path / f"loaded-{number}")
         assert report.findings == ()
         assert report.turns % 3 == 0
 
@@ -619,7 +620,7 @@ def test_a_dump_may_be_loaded_unpacked_and_into_an_empty_store_or_folder(place: 
     trails.open(tmp_path / "empty store", create=True).close()
     (tmp_path / "empty folder").mkdir()
     for name in ("empty store", "empty folder", "new"):
-        assert load(tmp_path / "dump.nq", tmp_path / name).ok
+        assert load_dump(tmp_path / "dump.nq", tmp_path / name).ok
         with trails.open(tmp_path / name) as store:
             assert store.load("kept").turns[0].content == KEPT
     names = {"store.trails", "dump.nq", "dump.nq.gz", "empty store", "empty folder", "new"}
@@ -630,13 +631,13 @@ def test_a_dump_is_not_loaded_over_anything(place: Path, tmp_path: Path) -> None
     with trails.open(place) as store:
         store.maintenance.dump(tmp_path / "dump.nq.gz")
     with pytest.raises(InvalidInput, match="is not empty; load into a new one"):
-        load(tmp_path / "dump.nq.gz", place)
+        load_dump(tmp_path / "dump.nq.gz", place)
     with trails.open(place), pytest.raises(StoreLocked):
-        load(tmp_path / "dump.nq.gz", place)
+        load_dump(tmp_path / "dump.nq.gz", place)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "notes.txt").write_text("mine")
     with pytest.raises(InvalidInput, match="is there already"):
-        load(tmp_path / "dump.nq.gz", tmp_path / "folder")
+        load_dump(tmp_path / "dump.nq.gz", tmp_path / "folder")
     with trails.open(place) as store:
         assert store.load("kept").turns[0].content == KEPT
     assert (tmp_path / "folder" / "notes.txt").read_text() == "mine"
@@ -684,7 +685,7 @@ def test_a_dump_that_is_spoilt_leaves_nothing(
     trails.open(tmp_path / "empty", create=True).close()
     for name in ("new", "empty"):
         with pytest.raises(error, match="nothing was loaded"):
-            load(spoilt, tmp_path / name)
+            load_dump(spoilt, tmp_path / name)
     names = {"store.trails", "dump.nq.gz", "spoilt.nq.gz", "empty"}
     assert {entry.name for entry in tmp_path.iterdir()} == names
 
@@ -819,7 +820,7 @@ def test_a_store_of_format_1_that_was_killed_is_taken_as_it_is_found_which_the_u
 def test_an_upgrade_from_format_1_that_is_killed_anywhere_leaves_the_store_as_it_was_or_brought_up(
     tmp_path: Path, size: Size
 ) -> None:
-    code = "import sys; from pathlib import Path; from trails.plumbing.migrations import upgrade; upgrade(Path(sys.argv[1]))"
+    code = "import sys; from pathlib import Path; from trails.history.migrations import upgrade; upgrade(Path(sys.argv[1]))"
     for name in ("format-1", "format-1-killed"):
         counted = unpacked(tmp_path / "counted", name)
         calls = "trace=rename,renameat,renameat2,fsync,fdatasync,pwrite64"
@@ -978,7 +979,7 @@ def test_a_store_that_is_open_cannot_be_upgraded(place: Path) -> None:
 
 def test_a_backup_of_an_older_format_is_restored_and_says_what_it_needs(place: Path, tmp_path: Path) -> None:
     older(place, 1)
-    report = restore(place, tmp_path / "restored")
+    report = restore_store(place, tmp_path / "restored")
     assert [finding.code for finding in report.findings] == ["old-format"]
     upgrade(tmp_path / "restored", migrations={1: NOTHING, 2: NOTHING})
     trails.open(tmp_path / "restored").close()
@@ -1212,7 +1213,7 @@ def test_prune_refuses_limits_that_are_none(run: Run, options: list[str], messag
     ("text", "expected"), [("5", 5), ("5B", 5), ("2kB", 2000), ("3MB", 3_000_000), ("1GiB", 2**30), ("1tb", 10**12)]
 )
 def test_sizes_are_read_as_people_write_them(text: str, expected: int) -> None:
-    from trails.cli.delete import _parse_size
+    from trails.cli.commands.sessions import _parse_size
 
     assert _parse_size(None, None, text) == expected  # type: ignore[arg-type] # used only to complain
 

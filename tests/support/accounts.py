@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from trails import Repository
-from trails.transcripts.report import ImportReport
+from trails.exchange.source_transcript import ImportReport
 
 _LONG = 20
 

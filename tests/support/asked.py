@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trails.plumbing.reader import Reader
+from trails.history.reader import Reader
 from trails.store.contract import Solutions
 
 

@@ -6,7 +6,7 @@ import re
 import sys
 
 from tests.support.places import ROOT
-from trails import queries
+from trails.rdf import query_files
 
 PAGE = ROOT / "trails" / "guide" / "audit.md"
 _FIRST = "## The queries\n"
@@ -18,8 +18,8 @@ _INTRODUCTION = (
 def section() -> str:
     """Return the last section of the page, from its heading on: a table of the queries of each theme."""
     parts = [_FIRST, _INTRODUCTION]
-    for theme, about in queries.THEMES.items():
-        found = queries.by_theme(theme).values()
+    for theme, about in query_files.THEMES.items():
+        found = query_files.by_theme(theme).values()
         if found:
             parts.append(
                 f"\n### {theme.capitalize()}: {about}\n\n| query | parameters | what it answers |\n|---|---|---|\n"

@@ -11,7 +11,7 @@ import pytest
 
 import trails
 from trails import Compaction, InvalidInput, Repository, Session
-from trails.policy.patches import ModelHost, ModelRef
+from trails.runtime.policy.entry_patches import ModelHost, ModelRef
 
 START: Final = datetime(2026, 1, 5, 8, tzinfo=UTC)
 PEOPLE: Final = ("alice", "bob", "carol")

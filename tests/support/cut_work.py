@@ -15,8 +15,8 @@ from typing import Any
 
 import trails
 from tests.support.writer import RandomWork, on_output
-from trails.plumbing.migrations import upgrade
-from trails.session.restore import load, restore
+from trails.history.migrations import upgrade
+from trails.session.restore import load_dump, restore_store
 from trails.store import flushing
 
 KINDS = {
@@ -81,8 +81,8 @@ def copies(job: dict[str, Any]) -> None:
     _tell(folder, "backup", store.maintenance.backup)
     _tell(folder, "dump", store.maintenance.dump)
     store.close()
-    for name, make in (("restored", restore), ("loaded", load), ("filled", load)):
-        source = folder / ("backup" if make is restore else "dump")
+    for name, make in (("restored", restore_store), ("loaded", load_dump), ("filled", load_dump)):
+        source = folder / ("backup" if make is restore_store else "dump")
         _tell(folder, name, lambda place, make=make, source=source: make(source, place))
     with trails.open(folder / "store") as store:
         session = store.load("fork")

@@ -10,7 +10,9 @@ import pyoxigraph as ox
 import pytest
 import rdflib
 
-from trails import Repository, iris, queries, vocab
+from trails import Repository
+from trails.model import iris
+from trails.rdf import query_files, vocab
 from trails.store.plain import to_python
 
 ENGINES = ("pyoxigraph", pytest.param("rdflib", marks=pytest.mark.slow), "view")
@@ -33,7 +35,7 @@ class Engines:
             found: Any = self.store.query(name, **parameters)
             return [tuple(short(value(term)) for term in row) for row in found]
         dataset = self.store.graph() if engine == "view" else self.dataset
-        result = dataset.query(queries.find(name).bind(**parameters))
+        result = dataset.query(query_files.find(name).bind(**parameters))
         return [tuple(short(None if term is None else term.toPython()) for term in row) for row in result]  # type: ignore[union-attr] # rows
 
 
@@ -65,7 +67,7 @@ def answered(engines: Engines, engine: str, answer: Answer) -> tuple[Rows, Rows]
     """Return the rows that were found and those that were expected, of a graph (which has no order) in the same order."""
     name, parameters, columns, expected = answer
     rows = engines.rows(engine, name, **parameters)
-    declared = [column.name for column in queries.find(name).columns]
+    declared = [column.name for column in query_files.find(name).columns]
     places = [(declared or ["0", "1", "2"]).index(column) for column in columns.split()]
     found = [tuple(row[place] for place in places) for row in rows]
     return (found, expected) if declared else (sorted(found, key=repr), sorted(expected, key=repr))

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from trails.context.shown import ShownTurn
-from trails.model import Facts, ToolCall, ToolResult
+from trails.context.messages import ShownTurn
+from trails.model.values import Facts, ToolCall, ToolResult
 
 
 def said(index: int, role: str, text: str) -> ShownTurn:

@@ -13,11 +13,11 @@ import pytest
 import trails
 from tests.support.nine_sessions import fill
 from trails import Compaction, Repository
-from trails.integrity.head_signatures import new_principal_key
-from trails.plumbing import run_rows
-from trails.prov import delete_document, import_document
-from trails.records.run import Origin, Run, Said
-from trails.transcripts.formats import export_session, import_path
+from trails.exchange.file_import import export_session, import_path
+from trails.history.records import subagent_runs
+from trails.integrity.signed_notes import new_principal_key
+from trails.provenance import delete_document, import_document
+from trails.rdf.subagent_records import Run, RunContent, RunOrigin
 
 
 def everything(store: Repository) -> None:
@@ -53,14 +53,14 @@ def everything(store: Repository) -> None:
     _copied_and_altered(store)
     store.load("asked").sign(new_principal_key("dave")[0])
     _told_of_calls(store)
-    run_rows.registered(Run(run_id="r9", agent="clerk", said=Said.of("task"))).commit(store.store)
+    subagent_runs.register_run(Run(run_id="r9", agent="clerk", said=RunContent.of("task"))).commit(store.store)
     _scored(store)
     _brought_in(store)
     _pulled(store)
     _rerun(store)
-    stored = run_rows.read_one(store.store, "r9")
+    stored = subagent_runs.read_run(store.store, "r9")
     assert stored is not None
-    run_rows.removed(stored, store.workspace.deed("dave")).commit(store.store)
+    subagent_runs.remove_run(stored, store.workspace.deed("dave")).commit(store.store)
 
 
 def _scored(store: Repository) -> None:
@@ -163,12 +163,16 @@ def _every_field(store: Repository) -> None:
     done = Compaction(summarised_through=0, max_summary_rule="fixed", duration_ms=5, **how)  # type: ignore[arg-type] # as named
     full.append("summary", "x was said", compaction=done)
     full.persist()
-    origin = Origin(channel="chat", to="kim", account_id="a", thread_id=7)
-    run = Run(run_id="r3", child_session="full", said=Said.of("task", "error", '{"x":1}'), requester_origin=origin)
+    origin = RunOrigin(channel="chat", to="kim", account_id="a", thread_id=7)
+    run = Run(
+        run_id="r3", child_session="full", said=RunContent.of("task", "error", '{"x":1}'), requester_origin=origin
+    )
     more = {"requester_display_key": "main", "model": "m", "thinking": "high", "run_timeout_seconds": 5}
     when = datetime(2026, 3, 29, tzinfo=UTC)
     told = {"archive_at": when, "announced_as": "urn:trails:session:desk/ledger/1", "announced_how": "direct"}
-    run_rows.registered(run.model_copy(update={**more, **told, "kept_because": "a fork needs it"})).commit(store.store)
+    subagent_runs.register_run(run.model_copy(update={**more, **told, "kept_because": "a fork needs it"})).commit(
+        store.store
+    )
     ledger = trails.Ledger(store)
     ledger.receive("full", "Hello", account="a")
     with pytest.raises(RuntimeError):

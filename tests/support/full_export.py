@@ -6,7 +6,7 @@ import io
 
 from tests.support.nine_sessions import fill
 from trails import Compaction, Repository
-from trails.transcripts.formats import export_session
+from trails.exchange.file_import import export_session
 
 SESSIONS = ("tail", "picks", "scan", "pi:01~b", "worn", "alone", "flat", "desk")
 """The sessions whose exports, with their ancestors, hold all of it."""

@@ -6,7 +6,7 @@ import random
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from trails.prov import Statement
+from trails.provenance import Statement
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 EX: Final = "http://example.org/"

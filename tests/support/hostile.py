@@ -20,8 +20,9 @@ from typing import Any, Final
 import pyoxigraph as ox
 
 import trails
-from trails import Repository, TrailsError, query_guard
-from trails.routing import Router
+from trails import Repository, TrailsError
+from trails.rdf import query_guard
+from trails.runtime.routing import Router
 
 HIDDEN: Final = "what a stranger said"
 

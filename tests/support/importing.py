@@ -9,9 +9,8 @@ from contextlib import suppress
 import pytest
 
 from trails import Repository
-from trails.transcripts.merge import _Merge, merge
-from trails.transcripts.report import ImportReport
-from trails.transcripts.source import Transcript
+from trails.exchange.merge import _Merge, merge
+from trails.exchange.source_transcript import ImportReport, Transcript
 
 
 def merged_at_once(

@@ -145,15 +145,15 @@ def _backup(work: Work) -> None:
 
 
 def _dump(work: Work) -> None:
-    _copied(work, work.store.maintenance.dump, lambda file: restore.load(file, file.with_suffix(".loaded")))
+    _copied(work, work.store.maintenance.dump, lambda file: restore.load_dump(file, file.with_suffix(".loaded")))
 
 
 def _restore(work: Work) -> None:
-    _copied(work, lambda place: restore.restore(work.folder / "backup", place), _verified)
+    _copied(work, lambda place: restore.restore_store(work.folder / "backup", place), _verified)
 
 
 def _load(work: Work) -> None:
-    _copied(work, lambda place: restore.load(work.folder / "dump", place), _verified)
+    _copied(work, lambda place: restore.load_dump(work.folder / "dump", place), _verified)
 
 
 def _verified(place: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import trails
 from trails import Compaction, Repository
-from trails.plumbing import draft
+from trails.history import turn_builder
 
 
 def day(number: int) -> datetime:
@@ -80,11 +80,11 @@ def fill(store: Repository) -> None:
     store.create(id="helper", spawned_by="scout", agent="scout", created=day(7)).persist()
 
     imported = store.create(id="pi:01", source_session="pi:01", created=day(8))
-    imported.worktree.append(draft.make("user", "hello", source_ids=["aa", "ab"], timed=False))
-    imported.worktree.append(draft.make("assistant", "hi", source_ids=["ac"], timed=False))
+    imported.worktree.append(turn_builder.make_draft("user", "hello", source_ids=["aa", "ab"], timed=False))
+    imported.worktree.append(turn_builder.make_draft("assistant", "hi", source_ids=["ac"], timed=False))
     imported.persist()
     branch = imported.fork(at=1, id="pi:01~b", source_session="pi:01", created=day(9))
-    branch.worktree.append(draft.make("assistant", "good day", source_ids=["ad"], timed=False))
+    branch.worktree.append(turn_builder.make_draft("assistant", "good day", source_ids=["ad"], timed=False))
     branch.persist()
 
     store.create(id="gone", principal="alice", created=day(10)).persist()

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from trails import Repository, TrailsError, vocab
+from trails import Repository, TrailsError
 from trails.plumbing.asof import moments
 from trails.plumbing.index.figures import SORTS
+from trails.rdf import vocab
 
 
 def mark_of(store: Repository) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import trails
-from trails import Repository, vocab
+from trails import Repository
+from trails.rdf import vocab
 
 TRAILS, PROV = vocab.TRAILS, vocab.PROV
 SESSION = "urn:trails:session:"

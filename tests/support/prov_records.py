@@ -10,10 +10,10 @@ from prov.constants import PROV_N_MAP
 from prov.identifier import Identifier, QualifiedName
 from prov.model import Literal, ProvBundle, ProvDocument, ProvRecord
 
-from trails import vocab
-from trails.prov import Statement, Value
-from trails.prov.statements import INTERNATIONALIZED, KINDS, QUALIFIED_NAME
-from trails.prov.unification import moment
+from trails.provenance import Statement, Value
+from trails.provenance.statements import INTERNATIONALIZED, KINDS, QUALIFIED_NAME
+from trails.provenance.uniqueness import moment
+from trails.rdf import vocab
 
 Said = tuple[str | None, str, str | None, tuple[Any, ...], frozenset[Any]]
 

@@ -14,10 +14,10 @@ from rdflib.plugins.sparql.parser import parseQuery
 from rdflib.plugins.sparql.parserutils import CompValue
 from rdflib.plugins.sparql.sparql import Query
 
-from trails import queries
+from trails.rdf import query_files
 
 
-def lint(query: queries.QueryFile) -> list[str]:
+def lint(query: query_files.QueryFile) -> list[str]:
     """Return what is wrong with a query file by the rules of CONTRIBUTING.md; nothing for a good one."""
     try:
         return list(read(query)[0])
@@ -26,14 +26,14 @@ def lint(query: queries.QueryFile) -> list[str]:
 
 
 @cache
-def read(query: queries.QueryFile) -> tuple[tuple[str, ...], Query]:
+def read(query: query_files.QueryFile) -> tuple[tuple[str, ...], Query]:
     """Return what is wrong with a query, and the query as rdflib runs it; its tree of a long one takes rdflib seconds."""
     tree = parseQuery(query.text)
     found = tuple(_lint_tree(query, tree[1]))
     return found, translateQuery(tree)  # which makes another one of the tree
 
 
-def _lint_tree(query: queries.QueryFile, parsed: CompValue) -> list[str]:
+def _lint_tree(query: query_files.QueryFile, parsed: CompValue) -> list[str]:
     found = _lint_header(query, parsed)
     nodes = list(_walk(parsed))
     for node in nodes:
@@ -64,7 +64,7 @@ def _walk(node: Any) -> Iterator[Any]:
             yield from _walk(value)
 
 
-def _lint_header(query: queries.QueryFile, parsed: CompValue) -> list[str]:
+def _lint_header(query: query_files.QueryFile, parsed: CompValue) -> list[str]:
     found = []
     if not query.purpose:
         found.append("has no purpose")
@@ -86,7 +86,7 @@ def _lint_header(query: queries.QueryFile, parsed: CompValue) -> list[str]:
     return found
 
 
-def _lint_scope(query: queries.QueryFile, sub_select: CompValue) -> list[str]:
+def _lint_scope(query: query_files.QueryFile, sub_select: CompValue) -> list[str]:
     """A variable that a marked VALUES line binds must be bound in each sub-SELECT that uses it too."""
     marked = set(re.findall(r"^\s*VALUES \?(\w+) \{.*#: \w+$", query.text, re.MULTILINE))
     used = {str(node) for node in _walk(sub_select) if isinstance(node, rdflib.Variable)}

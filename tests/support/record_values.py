@@ -7,17 +7,25 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from trails import iris
-from trails.integrity.head_signatures import HeadSignature
-from trails.model import Note, Tag
-from trails.records.conversations import Alias, Conversation, Move
-from trails.records.documents import ImportedDocument
-from trails.records.entries import Delivery, Event, Exchange
-from trails.records.entry import Words
-from trails.records.policy_entries import Decision
-from trails.records.run import Origin, Run, Said
-from trails.records.scores import Score
-from trails.records.tree_entries import ArtifactEntry, Brief, Cancellation, Result, Transition
+from trails.integrity.signed_notes import HeadSignature
+from trails.model import iris
+from trails.model.values import Note, Tag
+from trails.rdf.activity_records import ImportedDocument
+from trails.rdf.conversation_records import Alias, Conversation, Move
+from trails.rdf.ledger_records import (
+    ArtifactEntry,
+    Brief,
+    Cancellation,
+    Decision,
+    Delivery,
+    EntryTexts,
+    Event,
+    Exchange,
+    Result,
+    Transition,
+)
+from trails.rdf.score_records import Score
+from trails.rdf.subagent_records import Run, RunContent, RunOrigin
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 texts = st.one_of(st.sampled_from(["a", "7", "true", "two words"]), st.text(st.characters(codec="utf-8"), max_size=8))
@@ -40,10 +48,10 @@ def maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 words = maybe(
     st.one_of(
-        texts.map(Words.of),
-        st.just(Words.of('[{"type":"text","text":"x"}]', structured=True)),
-        texts.map(lambda text: Words.of(text).gone(withheld=False)),
-        texts.map(lambda text: Words.of(text).gone(withheld=True)),
+        texts.map(EntryTexts.of),
+        st.just(EntryTexts.of('[{"type":"text","text":"x"}]', structured=True)),
+        texts.map(lambda text: EntryTexts.of(text).gone(withheld=False)),
+        texts.map(lambda text: EntryTexts.of(text).gone(withheld=True)),
     )
 )
 
@@ -93,11 +101,11 @@ RUNS = st.builds(
     Run, run_id=names, revision=numbers, child_session_key=maybe(names), requester_session_key=maybe(texts),
     requester_display_key=maybe(texts), cleanup=maybe(st.sampled_from(["delete", "keep"])), label=maybe(texts),
     requester_origin=st.builds(
-        Origin, channel=maybe(texts), to=maybe(texts), account_id=maybe(texts), thread_id=maybe(st.one_of(numbers, texts))
+        RunOrigin, channel=maybe(texts), to=maybe(texts), account_id=maybe(texts), thread_id=maybe(st.one_of(numbers, texts))
     ),
     said=st.one_of(
-        st.builds(Said.of, maybe(texts), maybe(texts), maybe(st.just('{"a":1}'))),
-        texts.map(lambda text: Said.of(text).gone()),
+        st.builds(RunContent.of, maybe(texts), maybe(texts), maybe(st.just('{"a":1}'))),
+        texts.map(lambda text: RunContent.of(text).gone()),
     ),
     created=maybe(times), started=maybe(times), ended=maybe(times), archive_at=maybe(times),
     outcome=maybe(st.sampled_from(["ok", "error", "timeout", "unknown"])), cleanup_completed=maybe(times),

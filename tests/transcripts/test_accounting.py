@@ -16,9 +16,9 @@ import trails
 from tests.support.commands import Run
 from tests.support.machines import Size, examples
 from trails import Repository
-from trails.transcripts.accounting import REFUSED
-from trails.transcripts.formats import import_bytes, import_path
-from trails.transcripts.report import ImportReport
+from trails.exchange.file_import import import_bytes, import_path
+from trails.exchange.source_transcript import ImportReport
+from trails.exchange.text_coverage import REFUSED_REASON
 
 LONG = 20
 CLAUDE = {
@@ -183,7 +183,7 @@ def test_what_stands_on_a_refused_line_is_counted_as_refused(memory: Repository)
     data = b"\n".join(json.dumps(line).encode() for line in (CLAUDE, broken))
     report = import_bytes(memory, data, format="claude-code", final=True)
     assert [problem.line for problem in report.problems] == [2]
-    assert {row.reason for row in report.left_out} <= {REFUSED}
+    assert {row.reason for row in report.left_out} <= {REFUSED_REASON}
 
 
 def test_each_member_of_a_zip_is_accounted_for(memory: Repository, shared: Path) -> None:

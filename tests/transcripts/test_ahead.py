@@ -12,8 +12,8 @@ import pytest
 
 import trails
 from trails import workers
-from trails.transcripts import ahead
-from trails.transcripts.formats import import_path
+from trails.exchange import formats
+from trails.exchange.file_import import import_path
 
 LEAKED = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
 
@@ -61,7 +61,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(len(pieces))
         return each(begin, given, pieces, processes, **more)
 
-    monkeypatch.setattr(ahead, "MANY", 0)
+    monkeypatch.setattr(formats, "PARALLEL_BYTES", 0)
     monkeypatch.setattr(workers, "count", lambda: 2)
     monkeypatch.setattr(workers, "each", counted)
     return found
@@ -92,7 +92,7 @@ def test_the_report_and_what_is_stored_are_the_same(
     assert sorted(stored.values()) == [["a", "b"], ["c"], ["d"], [f"use {LEAKED}", "plain"]]
     assert len(report["secrets"]) == 1
     assert len(report["problems"]) == 1
-    monkeypatch.setattr(ahead, "MANY", 1 << 60)
+    monkeypatch.setattr(formats, "PARALLEL_BYTES", 1 << 60)
     assert imported() == (report, stored)
     assert asked == [4]
 

@@ -14,9 +14,9 @@ import trails
 from tests.support.machines import examples
 from tests.support.malformed import replaced
 from trails import Repository
-from trails.transcripts import atif
-from trails.transcripts.formats import import_bytes, import_path
-from trails.transcripts.source import SourceSession, Transcript
+from trails.exchange.coding_agents import atif
+from trails.exchange.file_import import import_bytes, import_path
+from trails.exchange.source_transcript import SourceSession, Transcript
 
 FILES = (
     "embedded_v17.json",

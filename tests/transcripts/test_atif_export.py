@@ -13,8 +13,8 @@ import pytest
 import trails
 from tests.support.pages import grown
 from trails import InvalidInput, Repository
-from trails.transcripts.exporting.report import SessionExport
-from trails.transcripts.formats import export_session, import_bytes, import_path
+from trails.exchange.exporters.session_family import SessionExport
+from trails.exchange.file_import import export_session, import_bytes, import_path
 
 CALL = {"id": "c1", "name": "ls", "arguments": '{"at": "/"}'}
 

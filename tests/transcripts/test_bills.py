@@ -15,7 +15,7 @@ import pytest
 
 import trails
 from tests.support import inspect_logs
-from trails.transcripts.formats import import_path
+from trails.exchange.file_import import import_path
 
 MILLION = 1_000_000
 PRICES = {"m": {"input": 3, "output": 15, "cache_read": 0.3, "cache_write": 3.75, "cache_write_1h": 6}}

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 import trails
 from tests.support.machines import examples
 from trails import InvalidInput, Repository
-from trails.parts import plain_text
-from trails.transcripts import chatgpt
-from trails.transcripts.formats import import_path
-from trails.transcripts.merge import merge
-from trails.transcripts.source import SourceTurn, Transcript
+from trails.exchange.chats import chatgpt
+from trails.exchange.file_import import import_path
+from trails.exchange.merge import merge
+from trails.exchange.source_transcript import SourceTurn, Transcript
+from trails.model.content_parts import plain_text
 
 
 def node(node_id: str, parent: str | None, text: Any = None, *, role: str = "user", **message: Any) -> dict[str, Any]:

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 import trails
 from trails.errors import InvalidInput
-from trails.parts import calls_in, results_in
-from trails.transcripts.claude_code.projects import find_files, parse, sniff
-from trails.transcripts.merge import merge
-from trails.transcripts.source import SourceSession, SourceTurn, Transcript
+from trails.exchange.coding_agents.claude_code import find_files, parse, sniff
+from trails.exchange.merge import merge
+from trails.exchange.source_transcript import SourceSession, SourceTurn, Transcript
+from trails.model.content_parts import calls_in, results_in
 
 Record = dict[str, Any]
 

@@ -12,9 +12,9 @@ import trails
 from tests.support.accounts import unaccounted
 from trails import Repository
 from trails.errors import InvalidInput
-from trails.parts import plain_text
-from trails.transcripts import cline
-from trails.transcripts.formats import import_bytes, import_path
+from trails.exchange.coding_agents import cline
+from trails.exchange.file_import import import_bytes, import_path
+from trails.model.content_parts import plain_text
 from trails.usage import cost_of, counts_of
 
 pytestmark = pytest.mark.any_store

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import trails
 from tests.support.machines import examples
 from trails import Compaction, Repository
-from trails.parts import calls_in, plain_text, results_in
-from trails.transcripts.codex import rollout
-from trails.transcripts.formats import import_path
-from trails.transcripts.merge import merge
-from trails.transcripts.source import SourceSession, SourceTurn, Transcript
+from trails.exchange.coding_agents import codex
+from trails.exchange.file_import import import_path
+from trails.exchange.merge import merge
+from trails.exchange.source_transcript import SourceSession, SourceTurn, Transcript
+from trails.model.content_parts import calls_in, plain_text, results_in
 
 Line = dict[str, Any]
 
@@ -70,7 +70,7 @@ def data_of(*lines: Line) -> bytes:
 
 
 def parsed(*lines: Line, name: str = "rollout.jsonl") -> Transcript:
-    return rollout.parse([(name, data_of(*lines))])
+    return codex.parse([(name, data_of(*lines))])
 
 
 def only(*lines: Line) -> SourceSession:
@@ -262,7 +262,7 @@ def test_a_fork_whose_parent_is_not_here_is_a_root_and_the_report_says_so(store:
 def test_a_spawned_thread_knows_who_spawned_it(store: Repository) -> None:
     spawn = {"subagent": {"thread_spawn": {"parent_thread_id": "P", "depth": 1, "agent_role": "explorer"}}}
     files = [("c", data_of(header("C", source=spawn), *asked("task"))), ("p", data_of(header("P"), *asked("q")))]
-    merge(store, rollout.parse(files))
+    merge(store, codex.parse(files))
     record = store.record("codex:C")
     assert (record.spawned_by, record.agent, record.parent_session_id) == ("codex:P", "explorer", None)
 
@@ -310,7 +310,7 @@ def test_bare_lines_of_older_files_are_read(store: Repository) -> None:
         {"type": "function_call", "name": "ls", "arguments": "{}", "call_id": "c"},
         {"type": "function_call_output", "call_id": "c", "output": "f"},
     )
-    assert rollout.sniff(data_of(*lines))
+    assert codex.sniff(data_of(*lines))
     transcript = parsed(*lines)
     assert transcript.problems == ()
     assert transcript.sessions[0].id == "T"
@@ -353,7 +353,7 @@ def test_what_is_wrong_in_a_file_of_the_first_versions_is_a_problem() -> None:
         (whole().replace(b"items", b"things"), "it has no session, or no items"),
         (whole().replace(b"[]", b"[7]"), "has an item that is no object"),
     ):
-        transcript = rollout.parse([("rollout.json", data)])
+        transcript = codex.parse([("rollout.json", data)])
         assert reason in transcript.problems[0].reason
         assert transcript.sessions == ()
 
@@ -452,7 +452,7 @@ def _contents(store: Repository) -> list[list[Any]]:
 def test_a_file_that_is_cut_or_garbled_anywhere_raises_nothing(cut: int, byte: int, at: int) -> None:
     data = bytearray(data_of(*FILE))
     data[at % len(data)] = byte
-    transcript = rollout.parse([("c", bytes(data[: cut % len(data)]))])
+    transcript = codex.parse([("c", bytes(data[: cut % len(data)]))])
     with trails.open(":memory:") as store:
         merge(store, transcript)
         assert store.verify().ok

@@ -28,10 +28,10 @@ from tests.transcripts.test_codex import (
     tokens,
 )
 from trails import InvalidInput, Repository
-from trails.transcripts import zstd
-from trails.transcripts.codex import rollout
-from trails.transcripts.formats import import_bytes, import_path
-from trails.transcripts.merge import merge
+from trails.exchange import containers
+from trails.exchange.coding_agents import codex
+from trails.exchange.file_import import import_bytes, import_path
+from trails.exchange.merge import merge
 
 SPAWN: dict[str, Any] = {"subagent": {"thread_spawn": {"parent_thread_id": "P", "depth": 1, "agent_role": "explorer"}}}
 
@@ -69,7 +69,7 @@ def owned(store: Repository, session_id: str) -> list[str]:
 def test_a_spawned_thread_that_repeats_its_parents_history_shares_it_and_counts_only_its_own_calls(
     store: Repository,
 ) -> None:
-    transcript = rollout.parse([("c", data_of(*CHILD)), ("p", data_of(*PARENT))])
+    transcript = codex.parse([("c", data_of(*CHILD)), ("p", data_of(*PARENT))])
     merge(store, transcript)
     record = store.record("codex:C")
     assert (record.parent_session_id, record.forked_at_index, record.spawned_by) == ("codex:P", 4, "codex:P")
@@ -345,7 +345,7 @@ def test_packed_rollouts_are_read_alone_and_in_folders_and_what_is_broken_is_a_p
     (tmp_path / "rollout-a.jsonl.zst").write_bytes(packed(data_of(header("A"), *asked("q"))))
     (tmp_path / "rollout-b.jsonl").write_bytes(data_of(header("B"), *asked("q")))
     assert import_path(store, tmp_path / "rollout-a.jsonl.zst").sessions_created == ["codex:A"]
-    (tmp_path / "c.jsonl.zst").write_bytes(zstd.SIGNATURE + b"no frame")
+    (tmp_path / "c.jsonl.zst").write_bytes(containers.ZSTD_SIGNATURE + b"no frame")
     report = import_path(store, tmp_path)
     assert (report.sessions_created, report.unchanged) == (["codex:B"], ["codex:A"])
     [problem] = report.problems

@@ -13,10 +13,10 @@ import trails
 from tests.support.accounts import unaccounted
 from trails import Repository
 from trails.errors import InvalidInput
-from trails.model import Compaction
-from trails.parts import plain_text
-from trails.transcripts.copilot import events
-from trails.transcripts.formats import import_bytes, import_path
+from trails.exchange.coding_agents import copilot
+from trails.exchange.file_import import import_bytes, import_path
+from trails.model.content_parts import plain_text
+from trails.model.values import Compaction
 from trails.usage import counts_of
 
 pytestmark = pytest.mark.any_store
@@ -402,7 +402,7 @@ def test_odd_values_cost_themselves_and_nothing_else(odd: Any) -> None:
 
 
 def test_a_log_is_told_from_what_only_looks_like_one() -> None:
-    assert events.sniff(log(*TALK))
-    assert events.sniff(log(*TALK[4:]))
-    assert not events.sniff(b'{"type": "user", "message": {}, "uuid": "u"}\n')
-    assert not events.sniff(b'{"type": "session_meta", "payload": {}}\n')
+    assert copilot.sniff(log(*TALK))
+    assert copilot.sniff(log(*TALK[4:]))
+    assert not copilot.sniff(b'{"type": "user", "message": {}, "uuid": "u"}\n')
+    assert not copilot.sniff(b'{"type": "session_meta", "payload": {}}\n')

@@ -14,8 +14,8 @@ import trails
 from tests.support.machines import Size
 from trails import Repository
 from trails.errors import InvalidInput
-from trails.transcripts.formats import export_session, import_path
-from trails.transcripts.known import TRANSCRIPTS
+from trails.exchange.file_import import export_session, import_path
+from trails.exchange.formats import TRANSCRIPTS
 
 REAL = {
     "claude-code-jsonl": "claude-code",

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import trails
 from tests.support.machines import examples
 from trails import Repository
-from trails.parts import plain_text
-from trails.transcripts import gemini
-from trails.transcripts.formats import import_path
-from trails.transcripts.merge import merge
-from trails.transcripts.source import SourceTurn, Transcript
+from trails.exchange.coding_agents import gemini
+from trails.exchange.file_import import import_path
+from trails.exchange.merge import merge
+from trails.exchange.source_transcript import SourceTurn, Transcript
+from trails.model.content_parts import plain_text
 
 Message = dict[str, Any]
 HEAD = {"sessionId": "S", "projectHash": "p", "startTime": "2026-01-10T02:08:00.000Z"}

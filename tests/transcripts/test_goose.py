@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from trails import InvalidInput, Repository
-from trails.transcripts.formats import import_bytes, import_path
+from trails.exchange.file_import import import_bytes, import_path
 
 SCHEMA = """
 CREATE TABLE sessions (

@@ -15,7 +15,7 @@ import pytest
 import trails
 from tests.support.commands import invoke, ok
 from trails import Repository
-from trails.transcripts.formats import RESTED, import_path
+from trails.exchange.file_import import RESTED, import_path
 
 Record = dict[str, Any]
 BEGUN = [datetime.now(UTC)]

@@ -12,7 +12,7 @@ import pytest
 import trails
 from tests.support.machines import Size
 from trails import TrailsError
-from trails.transcripts.formats import import_bytes
+from trails.exchange.file_import import import_bytes
 
 AT = "2026-08-01T10:00:00.000Z"
 HOSTILE: list[Any] = [

@@ -14,12 +14,13 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from tests.support.commands import invoke, ok
-from trails import InvalidInput, Repository, vocab
-from trails.plumbing import imports
-from trails.prov import exporting, validate
+from trails import InvalidInput, Repository
+from trails.exchange.file_import import export_session, import_bytes, import_path
+from trails.exchange.merge import begin_import
+from trails.history import import_records
+from trails.provenance import export, validate
+from trails.rdf import vocab
 from trails.store import Change
-from trails.transcripts.formats import export_session, import_bytes, import_path
-from trails.transcripts.merge import importing
 
 pytestmark = pytest.mark.any_store
 
@@ -102,9 +103,9 @@ def test_the_same_bytes_under_another_name_are_one_file_and_the_import_says_what
         if number == 0:
             session = store.create(id="s", source_session="pi:s")
             session.persist()
-        began = importing(store, "pi", "eve")
-        file = imports.source_file(data, name)
-        imports.record(store.store, "s", began, [file], refused_lines=0, is_new=False).commit(store.store)
+        began = begin_import(store, "pi", "eve")
+        file = import_records.source_file(data, name)
+        import_records.record_import(store.store, "s", began, [file], refused_lines=0, is_new=False).commit(store.store)
     assert shown(store, "name") == [("first.jsonl",), ("second.jsonl",), ("first.jsonl",)]
     assert len(store.store.quads((None, vocab.TYPE, vocab.SOURCE_FILE, vocab.CATALOG))) == 1
     assert store.verify().ok
@@ -221,7 +222,7 @@ def test_its_prov_is_valid_also_by_its_times_and_names_the_file(memory: Reposito
     assert verdict.timing is not None
     assert verdict.timing.findings == []
     out = io.BytesIO()
-    exporting.export(memory, out, format="provn", session="pi:s")
+    export(memory, out, format="provn", session="pi:s")
     turn = next(
         line for line in out.getvalue().decode().splitlines() if line.strip().startswith("entity") and "/0-" in line
     )

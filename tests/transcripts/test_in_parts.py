@@ -12,10 +12,10 @@ import pytest
 
 import trails
 from trails import Repository
+from trails.exchange.file_import import import_path
+from trails.exchange.source_transcript import ImportReport
 from trails.plumbing.packs import keeper
 from trails.store import applying
-from trails.transcripts.formats import import_path
-from trails.transcripts.report import ImportReport
 
 _SESSIONS = 50
 """More than are read together."""

@@ -22,10 +22,10 @@ from tests.support.machines import examples
 from tests.support.malformed import replaced
 from trails import Repository
 from trails.errors import InvalidInput
-from trails.transcripts import zstd
-from trails.transcripts.formats import import_bytes, import_path
-from trails.transcripts.inspect_ai import log
-from trails.transcripts.source import SourceSession, Transcript
+from trails.exchange import containers
+from trails.exchange.file_import import import_bytes, import_path
+from trails.exchange.source_transcript import SourceSession, Transcript
+from trails.exchange.traces import inspect_log
 
 LOGS = (
     "branches.json",
@@ -49,7 +49,7 @@ def need_zstd() -> None:
 
 
 def parsed(data: bytes, name: str = "log") -> Transcript:
-    return log.parse([(name, data)])
+    return inspect_log.parse([(name, data)])
 
 
 def only(data: bytes) -> SourceSession:
@@ -474,9 +474,9 @@ def test_a_zstd_bomb_is_refused_and_frames_follow_each_other(
     need_zstd()
     zstandard = pytest.importorskip("zstandard")
     packed = zstandard.ZstdCompressor().compress(b"a" * 1000) + zstandard.ZstdCompressor().compress(b"b")
-    assert zstd.unpack(packed, 2000) == b"a" * 1000 + b"b"
+    assert containers.unpack_zstd(packed, 2000) == b"a" * 1000 + b"b"
     with pytest.raises(InvalidInput, match="unpacks to more than"):
-        zstd.unpack(zstandard.ZstdCompressor().compress(b"a" * 100_000), 50_000)
+        containers.unpack_zstd(zstandard.ZstdCompressor().compress(b"a" * 100_000), 50_000)
 
 
 def test_without_the_package_for_zstd_the_log_is_refused_with_the_extra_that_brings_it(
@@ -492,7 +492,7 @@ def test_samples_are_read_one_at_a_time() -> None:
         data = as_eval(*({**sample([said("user", "x" * 100_000, "m1")]), "id": n} for n in range(samples)))
         tracemalloc.start()
         try:
-            count = sum(len(part.sessions) for part in log.stream([("log", io.BytesIO(data))]))
+            count = sum(len(part.sessions) for part in inspect_log.stream([("log", io.BytesIO(data))]))
             return tracemalloc.get_traced_memory()[1] * (count == samples)
         finally:
             tracemalloc.stop()

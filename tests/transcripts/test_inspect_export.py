@@ -13,8 +13,8 @@ import trails
 from tests.support.inspect_logs import as_json, said, sample
 from tests.support.pages import grown
 from trails import Repository
-from trails.transcripts.exporting.report import SessionExport
-from trails.transcripts.formats import export_session, import_bytes, import_path
+from trails.exchange.exporters.session_family import SessionExport
+from trails.exchange.file_import import export_session, import_bytes, import_path
 
 LOGS = (
     "branches.json",

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trails.transcripts import jsonl
-from trails.transcripts.jsonl import MAX_DEPTH, read_lines, read_object, read_values, shared_lines
+from trails.exchange import json_files
+from trails.exchange.json_files import MAX_DEPTH, read_lines, read_object, read_values, shared_line_notes
 
 
 def reasons(data: bytes) -> list[tuple[int, str]]:
@@ -176,7 +176,7 @@ def test_of_several_records_on_one_line_each_is_read_and_what_is_none_is_a_probl
     assert objects == [(1, {"before": 1}), *((2, each) for each in found), (3, {"after": 2})]
     assert [(problem.line, problem.text) for problem in problems] == [(2, text) for text in wrong]
     several = [f"line 2 holds {len(found)} records; each was read"] if len(found) > 1 else []
-    assert shared_lines(objects) == several
+    assert shared_line_notes(objects) == several
 
 
 _PIECES = (
@@ -199,7 +199,7 @@ class _Slowly(BytesIO):
 
 @given(st.lists(st.sampled_from(_PIECES), max_size=12).map(b"".join), st.integers(1, 9))
 def test_a_file_says_the_same_however_little_of_it_is_read_at_once(data: bytes, step: int) -> None:
-    whole, slowly = list(jsonl.values_in(BytesIO(data))), list(jsonl.values_in(_Slowly(data, step)))
+    whole, slowly = list(json_files.iter_values(BytesIO(data))), list(json_files.iter_values(_Slowly(data, step)))
     assert slowly == whole
 
 
@@ -209,7 +209,7 @@ def test_of_a_long_file_only_what_is_read_just_now_is_in_memory() -> None:
     for count in (2_000, 10_000):
         source = BytesIO(data * count)
         tracemalloc.start()
-        assert sum(1 for _ in jsonl.values_in(source)) == count
+        assert sum(1 for _ in json_files.iter_values(source)) == count
         sizes.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert sizes[1] < sizes[0] + 1_000_000  # of 8 MB that are more in the file
@@ -221,7 +221,7 @@ TWICE = "has an object in which a name stands more than once ('a', 'b'); the las
 def test_a_name_that_stands_twice_in_an_object_is_told_and_the_last_one_is_read() -> None:
     data = b'{"c": 0}\n{"x": [{"b": 1, "b": 2}], "a": 1, "a": 2}\n{"a": 1}{"a": 3, "b": 4}\n'
     read = [{"c": 0}, {"x": [{"b": 2}], "a": 2}, {"a": 1}, {"a": 3, "b": 4}]
-    for reader in (jsonl.read_lines, jsonl.read_values):
+    for reader in (json_files.read_lines, json_files.read_values):
         objects, problems = reader(data)
         assert [each for _, each in objects] == read
         [told] = problems
@@ -231,7 +231,7 @@ def test_a_name_that_stands_twice_in_an_object_is_told_and_the_last_one_is_read(
 
 
 def test_of_an_object_that_is_no_json_in_the_end_no_name_is_told_with_the_next_one() -> None:
-    for reader in (jsonl.read_lines, jsonl.read_values):
+    for reader in (json_files.read_lines, json_files.read_values):
         objects, problems = reader(b'{"a": 1, "b": {"a": 1, "a": 2}, broken\n{"a": 3}\n')
         assert [each for _, each in objects] == [{"a": 3}]
         assert [told.line for told in problems] == [1]
@@ -240,6 +240,6 @@ def test_of_an_object_that_is_no_json_in_the_end_no_name_is_told_with_the_next_o
 
 def test_a_file_that_is_one_object_tells_of_names_that_stand_twice_in_a_note() -> None:
     notes: list[str] = []
-    assert jsonl.read_object(b'{"a": 1, "a": 2, "c": 1}', notes=notes) == {"a": 2, "c": 1}
-    assert jsonl.read_list(b'[{"b": 1}, {"b": 1, "b": 2}]', notes=notes) == [{"b": 1}, {"b": 2}]
+    assert json_files.read_object(b'{"a": 1, "a": 2, "c": 1}', notes=notes) == {"a": 2, "c": 1}
+    assert json_files.read_list(b'[{"b": 1}, {"b": 1, "b": 2}]', notes=notes) == [{"b": 1}, {"b": 2}]
     assert notes == [TWICE.replace("'a', 'b'", each) for each in ("'a'", "'b'")]

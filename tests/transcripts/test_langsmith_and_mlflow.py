@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.support.machines import examples
 from tests.support.malformed import replaced
 from trails import Repository
-from trails.transcripts import langsmith, mlflow
-from trails.transcripts.formats import import_bytes
+from trails.exchange.file_import import import_bytes
+from trails.exchange.traces import langsmith, mlflow
 
 Json = dict[str, Any]
 

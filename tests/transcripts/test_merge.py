@@ -18,14 +18,15 @@ import trails
 from tests.support.importing import merged_at_once
 from tests.support.machines import examples
 from tests.support.sessions import contents
-from trails import InvalidInput, Repository, StoreFailed, iris, validate
-from trails.model import Compaction
+from trails import InvalidInput, Repository, StoreFailed
+from trails.exchange.coding_agents import claude_code_records
+from trails.exchange.file_import import import_path
+from trails.exchange.merge import imported_id, merge
+from trails.exchange.source_transcript import Piece, SourceScore, SourceSession, SourceTurn, Transcript
+from trails.model import iris, validation
+from trails.model.values import Compaction
 from trails.store import EmbeddedStore
 from trails.store.contract import Change, Committed
-from trails.transcripts.claude_code import attachments
-from trails.transcripts.formats import import_path
-from trails.transcripts.merge import imported_id, merge
-from trails.transcripts.source import Piece, SourceScore, SourceSession, SourceTurn, Transcript
 
 pytestmark = pytest.mark.any_store
 
@@ -304,7 +305,7 @@ def test_ids_of_any_kind_make_session_ids_that_are_accepted_and_distinct() -> No
     made = [imported_id("t", each) for each in odd]
     assert len(set(made)) == len(odd)
     for each in made:
-        assert validate.session_id(each) == each
+        assert validation.session_id(each) == each
 
 
 @st.composite
@@ -507,7 +508,7 @@ def test_a_file_that_is_read_otherwise_than_before_makes_no_fork(
     ]
     file.write_text("".join(json.dumps(line | common) + "\n" for line in lines))
     with monkeypatch.context() as earlier:
-        earlier.setattr(attachments, "shown", lambda raw, attachment: [])  # as an earlier version read it
+        earlier.setattr(claude_code_records, "shown_parts", lambda raw, attachment: [])  # as an earlier version read it
         import_path(memory, file, final=True)
     report = import_path(memory, file, final=True)
     assert (report.unchanged, report.changed, report.turns_added) == (["claude-code:s1"], [], 0)

@@ -15,15 +15,15 @@ import trails
 from tests.support.machines import examples
 from tests.support.malformed import replaced
 from trails import Repository
-from trails.transcripts import messages
-from trails.transcripts.formats import import_bytes, import_path
-from trails.transcripts.source import SourceSession, Transcript
+from trails.exchange.chats import message_lists
+from trails.exchange.file_import import import_bytes, import_path
+from trails.exchange.source_transcript import SourceSession, Transcript
 
 FILES = ("openai_tools.jsonl", "reason_tool_use.jsonl", "sharegpt_tools.json", "toy_chat_fine_tuning.jsonl")
 
 
 def parsed(*records: Any) -> Transcript:
-    return messages.parse([("file", "\n".join(json.dumps(record) for record in records).encode())])
+    return message_lists.parse([("file", "\n".join(json.dumps(record) for record in records).encode())])
 
 
 def only(record: Any) -> SourceSession:
@@ -35,8 +35,8 @@ def only(record: Any) -> SourceSession:
 def test_a_real_file_has_the_conversations_messages_and_calls_that_were_counted(shared: Path, name: str) -> None:
     counted = json.loads((shared / "data/research/data_research_expectations.json").read_text())[f"messages/{name}"]
     data = (shared / "data/research/messages" / name).read_bytes()
-    assert messages.sniff(data[: 1 << 16])
-    found = messages.parse([(name, data)])
+    assert message_lists.sniff(data[: 1 << 16])
+    found = message_lists.parse([(name, data)])
     assert not found.problems
     assert [len(session.paths[0]) for session in found.sessions] == counted["lengths"]
     assert found.records == {"record": counted["conversations"], **counted["roles"]}
@@ -168,7 +168,7 @@ def test_a_malformed_record_raises_nothing_and_is_not_lost_in_silence(data: st.D
 def test_a_file_cut_anywhere_loses_no_whole_record(data: st.DataObject) -> None:
     whole = "\n".join(json.dumps({"messages": [{"role": "user", "content": str(n)}]}) for n in range(5)).encode()
     cut = whole[: data.draw(st.integers(0, len(whole)))]
-    found = messages.parse([("file", cut)])
+    found = message_lists.parse([("file", cut)])
     assert len(found.sessions) >= cut.count(b"\n")
     assert len(found.sessions) + len(found.problems) == max(1, cut.count(b"\n") + bool(cut.rpartition(b"\n")[2]))
 
@@ -414,7 +414,7 @@ UNREAD: tuple[tuple[str, Any, str], ...] = (
 def test_a_file_of_which_nothing_can_be_read_stores_no_session(
     memory: Repository, what: str, data: Any, reason: str
 ) -> None:
-    assert not messages.sniff(json.dumps(data).encode()), what
+    assert not message_lists.sniff(json.dumps(data).encode()), what
     report = import_bytes(memory, json.dumps(data).encode(), format="messages")
     assert not list(memory.list())
     assert any(reason in problem.reason for problem in report.problems)

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.pages import grown
 from trails import Repository
-from trails.transcripts.exporting.report import SessionExport
-from trails.transcripts.formats import export_session, import_bytes, import_path
+from trails.exchange.exporters.session_family import SessionExport
+from trails.exchange.file_import import export_session, import_bytes, import_path
 
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.support.machines import examples
 from tests.support.malformed import replaced
 from trails import Repository
-from trails.transcripts import mini_swe_agent
-from trails.transcripts.formats import import_bytes, import_path
+from trails.exchange.coding_agents import mini_swe_agent
+from trails.exchange.file_import import import_bytes, import_path
 
 CALL = {"index": 0, "id": "call_0", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
 ANSWER = {"role": "assistant", "content": "Look first", "tool_calls": [CALL]}

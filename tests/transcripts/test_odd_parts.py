@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import trails
-from trails.transcripts.formats import export_session, import_bytes
+from trails.exchange.file_import import export_session, import_bytes
 
 ODD: list[Any] = [
     "a text among parts",

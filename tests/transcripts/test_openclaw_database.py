@@ -14,9 +14,9 @@ import trails
 from tests.support.accounts import unaccounted
 from trails import Repository
 from trails.errors import InvalidInput
-from trails.parts import plain_text
-from trails.transcripts.formats import import_path
-from trails.transcripts.openclaw import files
+from trails.exchange.file_import import import_path
+from trails.exchange.openclaw import openclaw_files
+from trails.model.content_parts import plain_text
 
 pytestmark = pytest.mark.any_store
 
@@ -182,7 +182,7 @@ def test_what_a_database_holds_beside_is_not_read_and_one_without_transcripts_sa
     assert "nobody may ever read" not in dump
     with closing(sqlite3.connect(file)) as db:
         db.executescript("DROP TABLE transcript_events; DROP TABLE session_nodes; DROP TABLE session_windows;")
-    assert files.find(file) is None
+    assert openclaw_files.find_layout(file) is None
     report = import_path(store, tmp_path)
     assert (report.problems, report.turns_added) == ([], 0)
 

@@ -19,12 +19,12 @@ import trails
 from tests.support.commands import invoke
 from tests.support.machines import examples
 from trails import InvalidInput, Repository, Router, TrailsError
-from trails.policy import from_ms
-from trails.runs.registry import Registry
-from trails.transcripts.formats import import_path
-from trails.transcripts.openclaw.export import export_folder
-from trails.transcripts.openclaw.folder import import_folder
-from trails.transcripts.report import ImportReport
+from trails.exchange.file_import import import_path
+from trails.exchange.openclaw.openclaw_export import export_folder
+from trails.exchange.openclaw.openclaw_folder import import_folder
+from trails.exchange.source_transcript import ImportReport
+from trails.runtime.policy import from_ms
+from trails.runtime.runs.run_registry import Registry
 
 pytestmark = pytest.mark.any_store
 

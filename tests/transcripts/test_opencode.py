@@ -16,11 +16,11 @@ import trails
 from tests.support.accounts import unaccounted
 from trails import Repository, Turn
 from trails.errors import InvalidInput
-from trails.model import Compaction
-from trails.parts import plain_text
-from trails.transcripts.formats import import_bytes, import_path
-from trails.transcripts.opencode import storage
-from trails.transcripts.report import ImportReport
+from trails.exchange.coding_agents import opencode
+from trails.exchange.file_import import import_bytes, import_path
+from trails.exchange.source_transcript import ImportReport
+from trails.model.content_parts import plain_text
+from trails.model.values import Compaction
 from trails.usage import cost_of, counts_of
 
 pytestmark = pytest.mark.any_store
@@ -510,10 +510,10 @@ def test_messages_of_the_newest_versions_follow_those_of_the_older_ones(store: R
 
 
 def test_exports_are_told_from_what_only_looks_like_them() -> None:
-    assert storage.sniff(json.dumps(TALK).encode())
-    assert storage.sniff(json.dumps(TALK["messages"]).encode())
-    assert not storage.sniff(b'{"info": {"instance": "ses_1"}, "messages": [{"role": "user", "content": "x"}]}')
-    assert not storage.sniff(b'{"messages": [{"role": "user", "content": "info"}]}')
+    assert opencode.sniff(json.dumps(TALK).encode())
+    assert opencode.sniff(json.dumps(TALK["messages"]).encode())
+    assert not opencode.sniff(b'{"info": {"instance": "ses_1"}, "messages": [{"role": "user", "content": "x"}]}')
+    assert not opencode.sniff(b'{"messages": [{"role": "user", "content": "info"}]}')
 
 
 def test_a_session_file_of_the_folder_brings_its_messages_and_a_message_alone_says_what_it_lacks(

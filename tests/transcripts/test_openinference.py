@@ -14,9 +14,9 @@ import trails
 from tests.support.machines import examples
 from tests.support.malformed import replaced
 from trails import Repository
-from trails.transcripts.formats import import_bytes, import_path
-from trails.transcripts.otel import otlp
-from trails.transcripts.source import Transcript
+from trails.exchange.file_import import import_bytes, import_path
+from trails.exchange.source_transcript import Transcript
+from trails.exchange.traces import otlp
 
 ENCODINGS = ("otlp.json", "otlp.jsonl", "sdk_spans.jsonl")
 

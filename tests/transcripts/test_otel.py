@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 import trails
 from tests.support.machines import examples
 from trails import Call, Repository
-from trails.parts import plain_text
-from trails.transcripts.formats import import_path
-from trails.transcripts.merge import merge
-from trails.transcripts.otel import otlp
-from trails.transcripts.source import SourceTurn, Transcript
+from trails.exchange.file_import import import_path
+from trails.exchange.merge import merge
+from trails.exchange.source_transcript import SourceTurn, Transcript
+from trails.exchange.traces import otlp
+from trails.model.content_parts import plain_text
 
 Json = dict[str, Any]
 START = 1_767_322_800  # 2026-01-02T03:00:00Z

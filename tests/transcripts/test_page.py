@@ -20,10 +20,11 @@ from pyoxigraph import NamedNode, Quad
 import trails
 from tests.support.commands import Run, ok, ok_json
 from tests.support.pages import HOSTILE, grown
-from trails import IndexGap, InvalidInput, Repository, vocab
+from trails import IndexGap, InvalidInput, Repository
+from trails.exchange.exporters.session_family import SessionExport
+from trails.exchange.file_import import export_session, import_path
+from trails.rdf import vocab
 from trails.store.contract import Change
-from trails.transcripts.exporting.report import SessionExport
-from trails.transcripts.formats import export_session, import_path
 
 
 class Read(HTMLParser):

@@ -10,7 +10,7 @@ import pytest
 from tests.support.browser import Browser, browsing
 from tests.support.pages import HOSTILE, grown
 from trails import Repository
-from trails.transcripts.formats import export_session
+from trails.exchange.file_import import export_session
 
 SHOWN = "[...document.querySelectorAll('main li[id]')].filter(a => a.checkVisibility()).map(a => a.id)"
 

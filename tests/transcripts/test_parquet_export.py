@@ -11,9 +11,10 @@ import pytest
 import trails
 from tests.support.commands import Run, ok_json
 from tests.support.pages import grown
-from trails import IndexGap, InvalidInput, Repository, TrailsError, tables
+from trails import IndexGap, InvalidInput, Repository, TrailsError
+from trails.display import tables
+from trails.exchange.exporters.parquet_export import export_tables
 from trails.store.contract import Change
-from trails.transcripts.exporting.parquet import export_tables
 
 pytest.importorskip("pyarrow", reason="pip install 'trails[arrow]'")
 

@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 import trails
 from tests.support.machines import examples
 from trails import Compaction, InvalidInput, Repository
-from trails.parts import holds_anything
-from trails.plumbing import draft
-from trails.transcripts.merge import merge
-from trails.transcripts.pi import entry as pi_entries
-from trails.transcripts.pi import session_file
-from trails.transcripts.pi.export import export_session
-from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
+from trails.exchange.merge import merge
+from trails.exchange.openclaw import pi_entries, pi_session_file
+from trails.exchange.openclaw.pi_export import export_session
+from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript
+from trails.history import turn_builder
+from trails.model.content_parts import holds_anything
 
 HEADER = {"type": "session", "version": 3, "id": "S", "timestamp": "2025-01-01T00:00:00.000Z", "cwd": "/tmp"}
 PI_ROLES = {"tool": "toolResult", "bash": "bashExecution", "branch_summary": "branchSummary"}
@@ -40,7 +39,7 @@ def user(entry_id: str, parent: str | None, text: str = "hi", **more: Any) -> di
 
 
 def read(*entries: Mapping[str, Any], header: Mapping[str, Any] = HEADER) -> Transcript:
-    return session_file.parse([("one.jsonl", file_of(*entries, header=header))])
+    return pi_session_file.parse([("one.jsonl", file_of(*entries, header=header))])
 
 
 def ids(path: Sequence[SourceTurn]) -> list[str]:
@@ -80,7 +79,7 @@ def test_every_real_file_reads_as_upstream_reads_it(shared: Path) -> None:
     found = files(shared)
     assert found.keys() == expected.keys()
     for name, facts in expected.items():
-        transcript = session_file.parse([(name, found[name])])
+        transcript = pi_session_file.parse([(name, found[name])])
         (session,) = transcript.sessions
         assert transcript.problems == (), name
         assert session.id == facts["sessionId"]
@@ -97,7 +96,7 @@ def test_every_real_file_reads_as_upstream_reads_it(shared: Path) -> None:
 
 def test_a_file_loads_or_not_as_upstream_has_it(shared: Path) -> None:
     for case in cases(shared, "pi_file_load.json"):
-        transcript = session_file.parse([("f.jsonl", (case["text"] or "").encode())])
+        transcript = pi_session_file.parse([("f.jsonl", (case["text"] or "").encode())])
         assert transcript.records == Counter(case["expectedEntryTypes"]), case["name"]
         loads = bool(case["expectedEntryTypes"])
         assert len(transcript.sessions) == loads
@@ -106,10 +105,10 @@ def test_a_file_loads_or_not_as_upstream_has_it(shared: Path) -> None:
 
 def test_a_line_cut_off_is_a_problem_and_a_second_header_a_note(shared: Path) -> None:
     texts = {case["name"]: case["text"] for case in cases(shared, "pi_file_load.json")}
-    cut = session_file.parse([("f", texts["truncated last line"].encode())])
+    cut = pi_session_file.parse([("f", texts["truncated last line"].encode())])
     assert [problem.line for problem in cut.problems] == [3]
     assert cut.problems[0].text == '{"type":"message","id":"1","pa'
-    twice = session_file.parse([("f", texts["duplicate header"].encode())])
+    twice = pi_session_file.parse([("f", texts["duplicate header"].encode())])
     assert twice.problems == ()
     assert twice.notes == ("line 2 is a second header; the first one counts",)
 
@@ -117,7 +116,7 @@ def test_a_line_cut_off_is_a_problem_and_a_second_header_a_note(shared: Path) ->
 def test_migration_gives_what_upstream_gives(shared: Path) -> None:
     by_name = {case["name"]: case for case in cases(shared, "pi_migration.json")}
     before = json.dumps(by_name["v1 -> v3"]["input"])
-    header, *entries = session_file.migrate(by_name["v1 -> v3"]["input"])
+    header, *entries = pi_session_file.migrate(by_name["v1 -> v3"]["input"])
     assert json.dumps(by_name["v1 -> v3"]["input"]) == before
     expected = by_name["v1 -> v3"]["expected"]
     made = [entry["id"] for entry in entries]
@@ -128,15 +127,15 @@ def test_migration_gives_what_upstream_gives(shared: Path) -> None:
     assert "firstKeptEntryIndex" not in entries[2]
     assert entries[3]["message"]["role"] == expected["lastRole"]
     for name in ("v2 -> v3", "v3 unchanged"):
-        assert session_file.migrate(by_name[name]["input"]) == by_name[name]["expected"]
-    at_header = session_file.migrate(by_name["v1 compaction pointing at header -> no firstKeptEntryId"]["input"])
+        assert pi_session_file.migrate(by_name[name]["input"]) == by_name[name]["expected"]
+    at_header = pi_session_file.migrate(by_name["v1 compaction pointing at header -> no firstKeptEntryId"]["input"])
     assert "firstKeptEntryId" not in at_header[1]
 
 
 def test_a_version_1_file_that_has_grown_gives_the_same_ids_again(shared: Path) -> None:
     lines = files(shared)["specstory-v1_legacy.jsonl"].splitlines(keepends=True)
-    short = session_file.parse([("f", b"".join(lines[:3]))]).sessions[0].paths[0]
-    long = session_file.parse([("f", b"".join(lines))]).sessions[0].paths[0]
+    short = pi_session_file.parse([("f", b"".join(lines[:3]))]).sessions[0].paths[0]
+    long = pi_session_file.parse([("f", b"".join(lines))]).sessions[0].paths[0]
     assert (len(short), len(long)) == (2, 5)
     assert long[:2] == short
 
@@ -270,35 +269,35 @@ def test_a_time_without_a_zone_is_no_time() -> None:
 def test_the_session_that_a_file_was_copied_from_is_found_by_file_or_by_name(parent: str, expected: str) -> None:
     first = file_of(user("a", None), header={**HEADER, "id": "P"})
     second = file_of(user("a", None), user("b", "a"), header={**HEADER, "parentSession": parent})
-    found = session_file.parse([("/here/one.jsonl", first), ("/here/two.jsonl", second)])
+    found = pi_session_file.parse([("/here/one.jsonl", first), ("/here/two.jsonl", second)])
     assert [session.copied_from for session in found.sessions] == [None, expected]
 
 
 def test_a_fork_made_by_copying_shares_its_turns_with_its_parent_in_the_store(memory: Repository) -> None:
     first = file_of(user("a", None), user("b", "a"), header={**HEADER, "id": "P"})
     second = file_of(user("a", None), user("c", "a"), header={**HEADER, "parentSession": "one.jsonl"})
-    report = merge(memory, session_file.parse([("two.jsonl", second), ("one.jsonl", first)]))
+    report = merge(memory, pi_session_file.parse([("two.jsonl", second), ("one.jsonl", first)]))
     assert (report.sessions_created, report.forks_created, report.turns_added) == (["pi:P"], ["pi:S"], 3)
     assert (memory.record("pi:S").parent_session_id, memory.record("pi:S").forked_at_index) == ("pi:P", 1)
 
 
 def test_a_pi_file_is_told_by_its_first_object() -> None:
-    assert session_file.sniff(b"not json\n" + file_of(user("a", None))[:200])
-    assert session_file.sniff(
+    assert pi_session_file.sniff(b"not json\n" + file_of(user("a", None))[:200])
+    assert pi_session_file.sniff(
         file_of(header={**HEADER, "version": 4})
     )  # so that reading it can say what is wrong with it
     no_header_first = b'{"type": "user", "id": "x"}\n' + file_of()
     for data in (b"", b'{"type": "session_meta", "id": "x"}', b'{"type": "session"}', no_header_first):
-        assert not session_file.sniff(data)
+        assert not pi_session_file.sniff(data)
 
 
 def test_pi_files_are_found_below_a_folder_and_others_are_not(tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "s.jsonl").write_bytes(file_of())
     (tmp_path / "other.jsonl").write_text('{"type": "user", "sessionId": "x"}\n')
-    assert session_file.find_files(tmp_path) == [tmp_path / "agents" / "s.jsonl"]
+    assert pi_session_file.find_files(tmp_path) == [tmp_path / "agents" / "s.jsonl"]
     with pytest.raises(InvalidInput, match="no file or folder"):
-        session_file.find_files(tmp_path / "missing")
+        pi_session_file.find_files(tmp_path / "missing")
 
 
 JSON = st.recursive(
@@ -329,7 +328,7 @@ def test_no_bytes_make_reading_raise(entries: list[dict[str, Any]], cuts: list[t
     data = file_of(*entries)
     for place, junk in cuts:
         data = data[:place] + junk + data[place + len(junk) :]
-    transcript = session_file.parse([("f", data)])
+    transcript = pi_session_file.parse([("f", data)])
     assert transcript.sessions or transcript.problems
     with trails.open(":memory:") as store:
         assert [problem for problem in merge(store, transcript).problems if problem.reason.startswith("session")] == []
@@ -339,7 +338,7 @@ def test_no_bytes_make_reading_raise(entries: list[dict[str, Any]], cuts: list[t
 
 
 def reread(store: Repository, session_id: str) -> tuple[SourceSession, Transcript]:
-    transcript = session_file.parse([("exported.jsonl", export_session(store, session_id))])
+    transcript = pi_session_file.parse([("exported.jsonl", export_session(store, session_id))])
     assert transcript.problems == ()
     assert len(transcript.sessions[0].paths) == 1
     return transcript.sessions[0], transcript
@@ -347,7 +346,7 @@ def reread(store: Repository, session_id: str) -> tuple[SourceSession, Transcrip
 
 def test_a_session_from_pi_is_written_as_it_was_read(shared: Path, memory: Repository) -> None:
     for name, data in files(shared).items():
-        original = session_file.parse([(name, data)])
+        original = pi_session_file.parse([(name, data)])
         merge(memory, original)
         (session,) = original.sessions
         again, _ = reread(memory, f"pi:{session.id}")
@@ -358,7 +357,7 @@ def test_a_session_from_pi_is_written_as_it_was_read(shared: Path, memory: Repos
 
 def test_the_entries_of_a_version_3_file_come_back_value_for_value(shared: Path, memory: Repository) -> None:
     data = files(shared)["specstory-fields.jsonl"]
-    merge(memory, session_file.parse([("f", data)]))
+    merge(memory, pi_session_file.parse([("f", data)]))
     written = export_session(memory, "pi:fields-uuid")
     assert [json.loads(line) for line in written.splitlines()] == [json.loads(line) for line in data.splitlines()]
 
@@ -423,7 +422,7 @@ def test_calls_given_beside_the_content_come_back_beside_it(
         back = other.load("pi:s").turns[0]
         assert back.content == content
         assert [call.id for call in back.tool_calls] == [call["id"] for call in calls]
-        twice = session_file.parse([("again.jsonl", export_session(other, "pi:s"))])
+        twice = pi_session_file.parse([("again.jsonl", export_session(other, "pi:s"))])
         assert [turn.content for turn in twice.sessions[0].paths[0]] == [content, "bin"]
 
 
@@ -500,7 +499,7 @@ def test_a_fork_and_its_parent_share_their_turns_again_after_both_were_written_a
     fork.persist()
     both = [(f"{name}.jsonl", export_session(memory, name)) for name in ("child", "root")]
     with trails.open(":memory:") as other:
-        report = merge(other, session_file.parse(both))
+        report = merge(other, pi_session_file.parse(both))
         assert (report.turns_added, report.forks_created) == (4, ["pi:child"])
         assert (other.record("pi:child").parent_session_id, other.record("pi:child").forked_at_index) == ("pi:root", 2)
         assert [turn.content for turn in other.load("pi:child").turns] == ["one", "two", "other"]
@@ -510,7 +509,7 @@ def test_a_fork_and_its_parent_share_their_turns_again_after_both_were_written_a
 def test_a_line_nested_too_deeply_is_a_problem_and_nothing_worse(depth: int) -> None:
     nested = b"[" * depth + b"]" * depth
     entry = b'{"type":"custom","id":"x","parentId":"a","data":' + nested + b"}\n"
-    found = session_file.parse([("f", file_of(user("a", None)) + entry + file_of(user("b", "a")))])
+    found = pi_session_file.parse([("f", file_of(user("a", None)) + entry + file_of(user("b", "a")))])
     assert paths(found)[0] == ["a", "b"]
     assert [problem.line for problem in found.problems] == [3]
 
@@ -568,7 +567,9 @@ def test_any_session_comes_back_equal_after_a_journey_through_pi(turns: list[dic
             id="s", principal="alice", created=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(microseconds=7)
         )
         for turn in turns:
-            s.worktree.append(draft.make(**turn))  # as importers do: any usage that a transcript tells is kept
+            s.worktree.append(
+                turn_builder.make_draft(**turn)
+            )  # as importers do: any usage that a transcript tells is kept
         s.persist()
         _, transcript = reread(store, "s")
         merge(other, transcript)

@@ -15,10 +15,11 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from tests.support.machines import examples
-from trails import Compaction, InvalidInput, ParentMissing, Repository, Session, SessionNotFound, vocab
+from trails import Compaction, InvalidInput, ParentMissing, Repository, Session, SessionNotFound
+from trails.exchange.rdf_files import export_session, import_rdf
+from trails.rdf import vocab
 from trails.store.contract import Change
 from trails.store.nearby import drop_graph
-from trails.transcripts.rdf import export_session, import_rdf
 
 pytestmark = pytest.mark.any_store
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import trails
 from tests.support.machines import examples
 from trails import Repository
-from trails.transcripts import swe_agent
-from trails.transcripts.formats import import_path
-from trails.transcripts.merge import merge
-from trails.transcripts.pi import export
-from trails.transcripts.source import SourceSession, Transcript
+from trails.exchange.coding_agents import swe_agent
+from trails.exchange.file_import import import_path
+from trails.exchange.merge import merge
+from trails.exchange.openclaw import pi_export
+from trails.exchange.source_transcript import SourceSession, Transcript
 
 Message = dict[str, Any]
 
@@ -101,7 +101,7 @@ def test_what_a_run_submitted_is_found_by_its_key_and_stands_with_the_turn_that_
     [record] = store.list()
     assert record.meta["submission"] == patch
     assert [turn.meta.get("submission") for turn in store.load(record.id).turns] == [None, None, None, patch]
-    assert json.dumps(patch)[1:-1].encode() in export.export_session(store, record.id)
+    assert json.dumps(patch)[1:-1].encode() in pi_export.export_session(store, record.id)
 
 
 def test_a_run_that_is_imported_before_it_submits_has_the_submission_with_its_last_turn(store: Repository) -> None:

@@ -11,10 +11,11 @@ from pyoxigraph import Literal
 
 import trails
 from tests.support.everything import everything
-from trails import Repository, vocab
-from trails.transcripts.formats import import_path
-from trails.transcripts.pi.export import export_session as export_pi
-from trails.transcripts.rdf import export_session, import_rdf
+from trails import Repository
+from trails.exchange.file_import import import_path
+from trails.exchange.openclaw.pi_export import export_session as export_pi
+from trails.exchange.rdf_files import export_session, import_rdf
+from trails.rdf import vocab
 
 
 @pytest.fixture(scope="module")

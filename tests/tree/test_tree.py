@@ -26,15 +26,15 @@ from trails import (
     Repository,
     SessionNotFound,
     Tree,
-    iris,
-    vocab,
 )
-from trails.records.tree_entries import Transition
+from trails.exchange.rdf_files import export_session, import_rdf
+from trails.model import iris
+from trails.rdf import vocab
+from trails.rdf.ledger_records import Transition
+from trails.runtime.tree import Artifact, Node
+from trails.runtime.tree.lifecycle import Lifecycle
+from trails.runtime.tree.tree_index import runtime_of
 from trails.store.contract import Change, Committed, Solutions
-from trails.transcripts.rdf import export_session, import_rdf
-from trails.tree import Artifact, Node
-from trails.tree.index import runtime_of
-from trails.tree.lifecycle import Lifecycle
 
 pytestmark = pytest.mark.any_store
 
@@ -1058,7 +1058,7 @@ def test_a_restart_of_many_tells_each_parent_once(folder: Path, clock: Clock) ->
 def test_a_restart_that_is_cut_short_goes_on_with_the_next(
     folder: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trails.tree.recovery._BATCH", 2)
+    monkeypatch.setattr("trails.runtime.tree.tree._BATCH", 2)
     store, tree = reopened(folder, clock)
     with store:
         main = tree.main("planner", "chat", id="main")
@@ -1259,7 +1259,7 @@ def test_a_handle_says_what_it_is(tree: Tree, main: Node) -> None:
 
 
 def test_the_tree_is_seen_from_outside(store: Repository, tree: Tree, main: Node, clock: Clock) -> None:
-    from trails.tree.overview import overview
+    from trails.runtime.tree.overview import overview
 
     made = branch(main, "b")
     below = branch(made, "below")
@@ -1283,7 +1283,7 @@ def test_the_tree_is_seen_from_outside(store: Repository, tree: Tree, main: Node
 
 
 def test_an_empty_store_has_no_tree(store: Repository) -> None:
-    from trails.tree.overview import overview
+    from trails.runtime.tree.overview import overview
 
     assert overview(store) == []
     assert Tree(store).mains() == []

@@ -25,9 +25,10 @@ from tests.support.commands import invoke, ok
 from tests.support.machines import Size
 from tests.support.places import IMPORTED, ROOT
 from tests.support.query_rules import lint
-from trails import errors, queries, vocab
-from trails.cli.guide import PAGES, error_pages, read_page
-from trails.transcripts.known import TRANSCRIPTS
+from trails import errors
+from trails.cli.help import PAGES, error_pages, read_page
+from trails.exchange.formats import TRANSCRIPTS
+from trails.rdf import query_files, vocab
 
 README = (ROOT / "README.md").read_text("utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
@@ -283,7 +284,7 @@ def test_the_page_on_the_graph_lists_the_catalogue() -> None:
     rows = re.findall(r"^\| `([a-z-]+)` \| (.*?) \| (.+) \|$", table, re.MULTILINE)
     assert len(rows) == len(table.splitlines())
     expected = []
-    for query in (each for each in queries.catalogue().values() if each.folder == "catalogue"):
+    for query in (each for each in query_files.catalogue().values() if each.folder == "catalogue"):
         names = [f"[{p.name}]" if p.optional else p.name for p in query.parameters]
         expected.append((query.name, ", ".join(names), query.purpose))
     assert rows == expected
@@ -293,7 +294,7 @@ def test_the_page_for_auditors_lists_their_queries_by_theme() -> None:
     """Else: `python -m tests.support.audit_page`."""
     assert GUIDE["audit"] == audit_page.with_section(GUIDE["audit"])
     listed = re.findall(r"^\| `([a-z-]+)` \|", GUIDE["audit"], re.MULTILINE)
-    assert sorted(listed) == sorted(path.stem for path in (queries.folder() / "audit").iterdir())
+    assert sorted(listed) == sorted(path.stem for path in (query_files.folder() / "audit").iterdir())
 
 
 def test_the_page_on_transcripts_lists_the_formats_that_can_be_imported() -> None:
@@ -405,7 +406,7 @@ def test_every_layer_of_the_contract_is_there() -> None:
 
 def test_the_example_of_a_query_file_keeps_the_rules_and_answers() -> None:
     (text,) = blocks(CONTRIBUTING, "sparql")
-    query = queries.parse("example", "catalogue", text)
+    query = query_files.parse("example", "catalogue", text)
     assert lint(query) == []
     with trails.open(":memory:") as store:
         for name in ("one", "two", "three"):
@@ -436,7 +437,7 @@ def linked(document: str, target: str) -> Path:
         return (package / "guide" / document).parent / target
     if target.startswith("trails/"):
         return package.parent / target
-    return queries.folder().parent / target if target.startswith("ontology/") else ROOT / target
+    return query_files.folder().parent / target if target.startswith("ontology/") else ROOT / target
 
 
 def anchors(text: str) -> set[str]:
@@ -463,11 +464,14 @@ def test_the_package_says_that_it_is_typed() -> None:
     assert (Path(trails.__file__).parent / "py.typed").is_file()
 
 
-@pytest.mark.parametrize("module", ["diff", "keys", "policy"])
-def test_a_module_that_the_guide_names_is_there_after_import_trails(module: str) -> None:
-    code = f"import sys, trails; assert 'trails.{module}' not in sys.modules; print(trails.{module}.__name__)"
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [("diff", "trails.compare"), ("keys", "trails.runtime.keys"), ("policy", "trails.runtime.policy")],
+)
+def test_a_module_that_the_guide_names_is_there_after_import_trails(name: str, module: str) -> None:
+    code = f"import sys, trails; assert '{module}' not in sys.modules; print(trails.{name}.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == f"trails.{module}", done.stderr
+    assert done.stdout.strip() == module, done.stderr
 
 
 def public_examples() -> list[doctest.DocTest]:

@@ -22,11 +22,14 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from tests.support.runs import counter
-from trails import Inbound, Ledger, Repository, Router, Runs, Session, Tree, vocab
-from trails.audit import audit, packing
-from trails.integrity.head_signatures import new_principal_key
-from trails.integrity.note import new_key
-from trails.prov import (
+from trails import Inbound, Ledger, Repository, Router, Runs, Session, Tree
+from trails.audit import audit, evidence_pack
+from trails.exchange.file_import import export_session, import_bytes, import_path
+from trails.exchange.openclaw.openclaw_export import export_folder
+from trails.exchange.openclaw.openclaw_folder import import_folder
+from trails.exchange.rdf_files import import_rdf
+from trails.integrity.signed_notes import new_key, new_principal_key
+from trails.provenance import (
     delete_document,
     document_bytes,
     documents,
@@ -36,24 +39,19 @@ from trails.prov import (
     read_document,
     validate,
 )
-from trails.reruns.many import rerun_many
-from trails.reruns.rerun import rerun
-from trails.routing.visibility import View
+from trails.rdf import vocab
+from trails.replay.rerun import rerun, rerun_many
+from trails.runtime.routing.access_rules import View
+from trails.runtime.tree.tree_node import Node
+from trails.session.annotations import Notes, Tags
 from trails.session.maintenance import Maintenance
-from trails.session.notes import Notes
 from trails.session.proofs import Proofs
-from trails.session.tags import Tags
-from trails.transcripts.formats import export_session, import_bytes, import_path
-from trails.transcripts.openclaw.export import export_folder
-from trails.transcripts.openclaw.folder import import_folder
-from trails.transcripts.rdf import import_rdf
-from trails.tree.node import Node
 
 CLASSES = (Repository, Session, Tags, Notes, Proofs, Maintenance, Ledger, Router, View, Runs, Tree, Node)
 FUNCTIONS: tuple[Callable[..., Any], ...] = (
     *(import_path, import_bytes, import_folder, import_rdf, export_session, export_folder),
     *(export, draw, validate, import_document, read_document, document_bytes, documents, delete_document),
-    *(audit, packing.pack, rerun, rerun_many),
+    *(audit, evidence_pack.make_pack, rerun, rerun_many),
 )
 WITNESS = "urn:trails:agent:witness"
 """Who the process says it is: nobody else is named in any of these."""
@@ -559,7 +557,7 @@ OPERATIONS |= {
     "rerun": Changes(lambda w: rerun(w.plan, lambda run: run.input())),
     "rerun_many": Changes(lambda w: rerun_many(w.plan, lambda run: run.input(), 2)),
     "audit": Reads(lambda w: audit(w.store)),
-    "pack": Reads(lambda w: packing.pack(w.store, audit(w.store))),
+    "make_pack": Reads(lambda w: evidence_pack.make_pack(w.store, audit(w.store))),
     # --- what is stored by `persist`, and begun by what only reads
     "Repository.create, persisted": Changes(lambda w: w.store.create(id="new").persist(), by=None, why=FOR),
     "Session.fork, persisted": Changes(lambda w: w.plan.fork(at=1, id="other").persist()),

@@ -158,8 +158,8 @@ def test_an_interrupt_at_any_moment_of_any_operation_leaves_it_done_or_not_begun
 
 _NUMBERS = """
 import signal, sys
-from trails import vocab
-from trails.records.terms import meta_literal
+from trails.rdf import vocab
+from trails.rdf.codec import meta_literal
 
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 interrupted = 0

@@ -14,15 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
-from trails import InvalidInput, Repository, Session, ToolCall, vocab
-from trails.plumbing import draft
+from trails import InvalidInput, Repository, Session, ToolCall
+from trails.exchange.file_import import export_session, import_path
+from trails.exchange.merge import merge
+from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript
+from trails.history import turn_builder
+from trails.model.validation import MAX_TEXT, is_nested_too_deep, is_surely_short, written_size
+from trails.rdf import vocab
 from trails.session import restore
 from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
-from trails.transcripts.formats import export_session, import_path
-from trails.transcripts.merge import merge
-from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
-from trails.validate import MAX_TEXT, is_nested_too_deep, is_surely_short, written_size
 
 _LIMIT = 16_000_000
 _ENGINE = 16 * 1024 * 1024
@@ -77,7 +78,7 @@ def test_the_largest_text_comes_back_from_a_dump(tmp_path: Path, largest: str) -
         session.append("user", largest)
         session.persist()
         store.maintenance.dump(tmp_path / "dump.nq")
-    restore.load(tmp_path / "dump.nq", tmp_path / "b")
+    restore.load_dump(tmp_path / "dump.nq", tmp_path / "b")
     with trails.open(tmp_path / "b") as store:
         assert store.load("s").turns[0].content == largest
 
@@ -164,7 +165,7 @@ def test_notes_messages_and_the_ids_of_records_have_the_limit_too(memory: Reposi
         lambda: trails.Ledger(memory).receive("s", too_long, source="mail"),
         lambda: memory.create(id="t", meta={"k": too_long}),
         lambda: memory.create(id="t", system=too_long),
-        lambda: draft.make("user", "x", source_ids=["a" * 9_000_000, "b" * 9_000_000]),
+        lambda: turn_builder.make_draft("user", "x", source_ids=["a" * 9_000_000, "b" * 9_000_000]),
     ):
         with pytest.raises(InvalidInput, match="16,000,000"):
             refused()
@@ -252,7 +253,7 @@ def test_a_line_that_the_engine_cannot_read_is_an_error_and_no_traceback(tmp_pat
             import_path(memory, tmp_path / name)
     (tmp_path / "dump.nq.gz").write_bytes(gzip.compress(line, 1))
     with pytest.raises(InvalidInput, match="16777216; nothing was loaded"):
-        restore.load(tmp_path / "dump.nq.gz", tmp_path / "store")
+        restore.load_dump(tmp_path / "dump.nq.gz", tmp_path / "store")
     assert not (tmp_path / "store").exists()
     assert len(memory.store) == 0
 

@@ -18,14 +18,15 @@ import pytest
 
 import trails
 from tests.support.machines import Size
-from trails import InvalidInput, Repository, TrailsError, queries
-from trails.transcripts import chatgpt, gemini, rdf, swe_agent
-from trails.transcripts.claude_code import projects as claude_code
-from trails.transcripts.codex import rollout as codex
-from trails.transcripts.merge import merge
-from trails.transcripts.otel import otlp as otel
-from trails.transcripts.pi import session_file as pi
-from trails.transcripts.source import Transcript
+from trails import InvalidInput, Repository, TrailsError
+from trails.exchange import rdf_files
+from trails.exchange.chats import chatgpt
+from trails.exchange.coding_agents import claude_code, codex, gemini, swe_agent
+from trails.exchange.merge import merge
+from trails.exchange.openclaw import pi_session_file as pi
+from trails.exchange.source_transcript import Transcript
+from trails.exchange.traces import otlp as otel
+from trails.rdf import query_files
 
 _TEXTS = (
     "", " ", "a", "plan", "main", "urn:trails:session:s", "urn:trails:session:", "urn:trails:turn:1", "urn:trails:", "\0", "\ud800", "a\udfffb",
@@ -271,7 +272,7 @@ class Attempts:
         self._session = store.create(id="s")
         self._session.append("user", "start")
         self._session.persist()
-        self._catalogue = sorted(queries.load_all())
+        self._catalogue = sorted(query_files.load_all())
 
     def append(self) -> None:
         junk = self._junk
@@ -327,7 +328,9 @@ class Attempts:
         if self._chance.random() < 0.3:
             name = self._chance.choice(self._catalogue)
             parameters = (
-                [p.name for p in getattr(queries.find(name), "parameters", ())] if self._chance.random() < 0.8 else []
+                [p.name for p in getattr(query_files.find(name), "parameters", ())]
+                if self._chance.random() < 0.8
+                else []
             )
             given: dict[str, Any] = {
                 p: self._chance.choice((junk.text(), junk.value(), junk.time(), ["s"]))
@@ -371,7 +374,7 @@ class Attempts:
     def rdf(self) -> None:
         lines = _NQUADS.splitlines(keepends=True)
         data = b"".join(self._chance.choice(lines) for _ in range(self._chance.randrange(8)))
-        rdf.import_rdf(self._store, self._junk.garbled(data), self._chance.choice(("nquads", "trig")))
+        rdf_files.import_rdf(self._store, self._junk.garbled(data), self._chance.choice(("nquads", "trig")))
 
 
 _KINDS = (

@@ -12,7 +12,7 @@ import pytest
 from nbclient import NotebookClient
 
 from tests.support.places import IMPORTED
-from trails.cli.guide import FOLDER
+from trails.cli.help import FOLDER
 
 NOTEBOOKS = sorted((FOLDER / "notebooks").glob("*.ipynb"))
 # What a cell shows, by the notebook: texts that must be in its HTML, or in its plain text.

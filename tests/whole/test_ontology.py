@@ -13,8 +13,8 @@ from rdflib.term import Node
 
 import trails
 from tests.support.everything import everything
-from trails import queries, vocab
-from trails.ontology import terms
+from trails.provenance import ontology as terms
+from trails.rdf import query_files, vocab
 
 # Classes and properties of PROV-O, from the tables of section 3 of https://www.w3.org/TR/2013/REC-prov-o-20130430/
 PROV_O = frozenset(
@@ -34,12 +34,12 @@ PROV_O = frozenset(
 )
 
 
-ONTOLOGY = terms.load()
+ONTOLOGY = terms.load_ontology()
 PROPERTIES = {term.iri: term for term in ONTOLOGY.terms if term.kind.endswith("property")}
 
 
 def ontology_file() -> Path:
-    return queries.folder().parent / "ontology" / "trails.ttl"
+    return query_files.folder().parent / "ontology" / "trails.ttl"
 
 
 @cache

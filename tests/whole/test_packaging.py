@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.places import ROOT
-from trails import queries
-from trails.cli.guide import PAGES, error_pages
+from trails.cli.help import PAGES, error_pages
+from trails.rdf import query_files
 
 NEEDED = {
     *("pyproject.toml", "Makefile", "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "PKG-INFO"),
@@ -24,7 +24,7 @@ NEEDED = {
     *("trails/_samples/release-plan.jsonl", "ontology/trails.ttl", "queries/catalogue/forest.rq"),
     *("queries/audit/incomplete-turns.rq", "trails/guide/audit.md"),
     *("trails/guide/graph.md", "trails/guide/python.md"),
-    *("trails/transcripts/exporting/page.css", "trails/transcripts/exporting/page.js"),
+    *("trails/exchange/exporters/page.css", "trails/exchange/exporters/page.js"),
     *("queries/core/lineage.rq", "tests/__init__.py", "tests/conftest.py", "tests/cli/test_cli.py"),
     *("tests/support/writer.py", "tests/support/session_cases.py", "tests/support/formats/make.py"),
     *("tests/support/formats/format-1.tar.gz", "tests/whole/test_packaging.py"),
@@ -71,11 +71,11 @@ def test_the_wheel_has_every_page_of_the_guide_and_every_query(tmp_path: Path) -
         names = archive.namelist()
     pages = {f"trails/guide/{page}.md" for page in (*PAGES, *error_pages())}
     assert {name for name in names if name.endswith(".md")} == {*pages, "trails/_data/ontology/README.md"}
-    asked = {f"trails/_data/queries/{each.folder}/{each.name}.rq" for each in queries.load_all().values()}
+    asked = {f"trails/_data/queries/{each.folder}/{each.name}.rq" for each in query_files.load_all().values()}
     assert {name for name in names if name.endswith(".rq")} == asked
     deploy = {f"trails/guide/deploy/{each}" for each in ("Dockerfile", "compose.yaml", "trails-mirror.service")}
     assert {name for name in names if "/deploy/" in name} == deploy
-    page = {f"trails/transcripts/exporting/page.{kind}" for kind in ("css", "js")}
+    page = {f"trails/exchange/exporters/page.{kind}" for kind in ("css", "js")}
     assert {name for name in names if name.endswith((".css", ".js"))} == page
 
 

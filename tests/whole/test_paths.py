@@ -14,13 +14,13 @@ import pytest
 import trails
 from tests.support.sessions import say
 from trails import InvalidInput, Repository, TrailsError
-from trails.plumbing.migrations import upgrade
-from trails.prov.reading import read_file
-from trails.session.restore import load, restore
+from trails.exchange.file_import import import_path
+from trails.exchange.openclaw.openclaw_export import export_folder
+from trails.exchange.openclaw.openclaw_folder import import_folder
+from trails.history.migrations import upgrade
+from trails.provenance.serializations import read_prov_file
+from trails.session.restore import load_dump, restore_store
 from trails.store.doctor import doctor
-from trails.transcripts.formats import import_path
-from trails.transcripts.openclaw.export import export_folder
-from trails.transcripts.openclaw.folder import import_folder
 
 Ask = Callable[[Repository, Any], object]
 
@@ -29,18 +29,18 @@ NEW_PLACES: dict[str, Ask] = {
     "backup": lambda store, path: store.maintenance.backup(path),
     "plot": lambda store, path: store.compare("plan").plot(f"{path}.svg"),
     "export a folder": export_folder,
-    "restore to": lambda store, path: restore(_kept(store), path),
-    "load to": lambda store, path: load(_dumped(store), path),
+    "restore to": lambda store, path: restore_store(_kept(store), path),
+    "load to": lambda store, path: load_dump(_dumped(store), path),
     "export a tree": lambda store, path: trails.Tree(store, export_to=path).tick(),
     "open": lambda _, path: trails.open(path, create=True).close(),
 }
 OLD_PLACES: dict[str, Ask] = {
     "import": import_path,
     "import a folder": import_folder,
-    "restore from": lambda store, path: restore(path, f"{store.store.location}.new"),
-    "load from": lambda store, path: load(path, f"{store.store.location}.new"),
+    "restore from": lambda store, path: restore_store(path, f"{store.store.location}.new"),
+    "load from": lambda store, path: load_dump(path, f"{store.store.location}.new"),
     "upgrade": lambda _, path: upgrade(path),
-    "validate PROV": lambda _, path: read_file(path, "provn"),
+    "validate PROV": lambda _, path: read_prov_file(path, "provn"),
     "open": lambda _, path: trails.open(path),
 }
 
@@ -105,9 +105,9 @@ def test_a_dump_goes_over_no_folder_and_a_load_reads_none(store: Repository, tmp
     with pytest.raises(InvalidInput, match="is a folder; name a file"):
         store.maintenance.dump(tmp_path / "folder", replace=True)
     with pytest.raises(InvalidInput, match=r"folder cannot be read: Is a directory; check the path"):
-        load(tmp_path / "folder", tmp_path / "new")
+        load_dump(tmp_path / "folder", tmp_path / "new")
     with pytest.raises(InvalidInput, match=r"missing\.gz cannot be read: No such file or directory; check the path"):
-        load(tmp_path / "missing.gz", tmp_path / "new")
+        load_dump(tmp_path / "missing.gz", tmp_path / "new")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["folder", "here"]
 
 

@@ -30,7 +30,7 @@ from tests.support.machines import Size
 from tests.support.places import FORMATS
 from tests.support.writer import Known, Writer, difference, possible
 from trails import Repository
-from trails.plumbing.migrations import upgrade
+from trails.history.migrations import upgrade
 from trails.store import marker
 
 _AGAIN = 3

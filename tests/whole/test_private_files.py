@@ -11,7 +11,7 @@ import pytest
 
 import trails
 from tests.support.commands import Run
-from trails.session.restore import load, restore
+from trails.session.restore import load_dump, restore_store
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=["umask 000", "umask 022", "umask 077"])
@@ -94,11 +94,11 @@ def test_the_files_of_a_backup_and_what_is_made_of_it_are_for_their_owner_alone(
         assert exposed_in(backup) == []
         for file in files_of(backup):
             file.chmod(0o644)  # as one that an older version made
-        restore(backup, again)
+        restore_store(backup, again)
         assert exposed_in(again) == []
         store.maintenance.vacuum()
         store.maintenance.dump(tmp_path / "dump.gz")
-        load(tmp_path / "dump.gz", tmp_path / "loaded")
+        load_dump(tmp_path / "dump.gz", tmp_path / "loaded")
         assert exposed_in(tmp_path / "loaded") == []
         store.maintenance.backup(tmp_path / "second")
         assert exposed_in(tmp_path / "second") == []

@@ -17,10 +17,11 @@ import pytest
 import trails
 from tests.support.machines import Size
 from tests.support.sessions import contents, say
-from trails import HasChildren, HeadConflict, IndexGap, InvalidInput, Repository, Session, SessionNotFound, vocab
-from trails.plumbing import deletion, detach
+from trails import HasChildren, HeadConflict, IndexGap, InvalidInput, Repository, Session, SessionNotFound
+from trails.exchange import rdf_files
+from trails.history.removal import deletion, detach
+from trails.rdf import vocab
 from trails.store import Change, Committed
-from trails.transcripts import rdf
 
 PRIVATE = "swordfish-4711"
 HOLDS_IT = f'ASK {{ GRAPH ?g {{ ?s ?p ?o FILTER(CONTAINS(STR(?o), "{PRIVATE}")) }} }}'
@@ -484,14 +485,14 @@ class Rounds:
     def bring(self, base: str, mine: str) -> Callable[[], object]:
         """Import a fork that was made in another store."""
         data, theirs = BytesIO(), BytesIO()
-        rdf.export_session(self._store, f"{base}-fork", "nquads", theirs)
+        rdf_files.export_session(self._store, f"{base}-fork", "nquads", theirs)
         with trails.open(":memory:") as other:
-            rdf.import_rdf(other, theirs.getvalue(), "nquads")
+            rdf_files.import_rdf(other, theirs.getvalue(), "nquads")
             made = say(other.load(f"{base}-fork").fork(id=f"{mine}-brought"), f"{mine}-brought")
-            rdf.export_session(other, made.id, "nquads", data)
+            rdf_files.export_session(other, made.id, "nquads", data)
 
         def work() -> None:
-            report = rdf.import_rdf(self._store, data.getvalue(), "nquads")
+            report = rdf_files.import_rdf(self._store, data.getvalue(), "nquads")
             if report.forks_created:
                 self.known[made.id] = [f"{base}-0", f"{base}-1", f"{base}-own", f"{mine}-brought"]
 

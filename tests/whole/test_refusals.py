@@ -24,11 +24,11 @@ from trails import (
     SessionNotFound,
     StoreFailed,
     TrailsError,
-    iris,
-    vocab,
 )
+from trails.exchange.file_import import import_path
+from trails.model import iris
+from trails.rdf import vocab
 from trails.store import Change
-from trails.transcripts.formats import import_path
 
 pytestmark = pytest.mark.any_store
 

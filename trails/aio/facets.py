@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from trails.aio.workers import Twin, in_thread
+from trails.session.annotations import Notes, Tags
 from trails.session.maintenance import Maintenance
-from trails.session.notes import Notes
 from trails.session.proofs import Proofs
-from trails.session.tags import Tags
 
 
 class AsyncTags(Twin[Tags]):

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from trails import validate
 from trails.aio.session import AsyncSession, session_of
 from trails.aio.workers import Settle, Twin, here, in_thread
-from trails.ledger import Ledger
-from trails.ledger.exchange import Running
-from trails.ledger.ledger import Unfinished
-from trails.records.entries import Event, Exchange
+from trails.model import validation
+from trails.rdf.ledger_records import Event, Exchange
+from trails.runtime.ledger import Ledger
+from trails.runtime.ledger.exchanges import Running
+from trails.runtime.ledger.ledger import Unfinished
 
 Answer = str | Sequence[Any] | None
 
 
 class AsyncRunning(Twin[Running]):
-    """An exchange that is being worked on: what a handler gets. See `trails.ledger.exchange.Running`."""
+    """An exchange that is being worked on: what a handler gets. See `trails.runtime.ledger.exchanges.Running`."""
 
     @property
     def exchange(self) -> Exchange:
@@ -83,7 +83,7 @@ class AsyncLedger(Twin[Ledger]):
         A coroutine runs in this event loop, a plain function on a worker thread. When this is cancelled, so is the
         coroutine: its exchange fails, no other begins, and all is over when this returns.
         """
-        left = None if limit is None else validate.index(limit, "limit")
+        left = None if limit is None else validation.index(limit, "limit")
 
         def one(settle: Settle) -> list[Exchange]:
             def handle(running: Running) -> Answer:

@@ -16,16 +16,16 @@ from trails.aio.session import AsyncSession, session_of, sync_session
 from trails.aio.tree import AsyncTree
 from trails.aio.workers import Twin, here, in_thread
 from trails.errors import QueryEnded
-from trails.ledger import Ledger
-from trails.routing import Router
-from trails.runs import Runs
+from trails.runtime.ledger import Ledger
+from trails.runtime.routing import Router
+from trails.runtime.runs import Runs
+from trails.runtime.tree import Tree
 from trails.session.repository import Repository
 from trails.session.session import Session
 from trails.store import querypool
-from trails.tree import Tree
 
 if TYPE_CHECKING:
-    from trails.diff import Diff
+    from trails.compare import Diff
     from trails.plumbing.asof.making import AsOf
 
 

@@ -11,21 +11,19 @@ from anyio import CancelScope, create_task_group
 
 from trails.aio.session import AsyncSession
 from trails.aio.workers import Twin, in_thread
-from trails.calls import checked
 from trails.errors import InvalidInput, RecordMiss
-from trails.model import ToolCall, Turn
-from trails.reruns.many import planned
-from trails.reruns.playing import OnMiss, Playing, Ways, refuse_yields
-from trails.reruns.rerun import Rerun, begun, store, unless_failed
-from trails.session.player import named_call
-from trails.session.recorded import Difference, ToolAnswer
+from trails.model.values import ToolCall, Turn
+from trails.replay.playback import OnMiss, Playing, ReplayOptions, refuse_yields
+from trails.replay.rerun import Rerun, begin_rerun, plan_reruns, store_rerun, unless_failed
+from trails.session.recorded_calls import Difference, ToolAnswer, named_call
+from trails.suggestions import checked
 
 _Result = TypeVar("_Result")
 
 AsyncModel = Callable[["AsyncPlaying"], Any]
-"""As `trails.reruns.playing.Model`, with the twin of the run; what it returns may be awaitable."""
+"""As `trails.replay.playback.Model`, with the twin of the run; what it returns may be awaitable."""
 AsyncTools = Callable[[ToolCall], Any]
-"""As `trails.reruns.playing.Tools`; what it returns may be awaitable."""
+"""As `trails.replay.playback.Tools`; what it returns may be awaitable."""
 
 
 class AsyncPlaying(Twin[Playing]):
@@ -126,9 +124,9 @@ async def rerun(
     """
     if not isinstance(session, AsyncSession):
         raise InvalidInput(f"a rerun is of a session, as `await store.load(id)` gives it, not of {session!r:.80}")
-    ways = Ways(model, tools, on_miss)  # type: ignore[arg-type] # a model gets the twin
+    ways = ReplayOptions(model, tools, on_miss)  # type: ignore[arg-type] # a model gets the twin
     options = {"id": id, "label": label, "principal": principal, "meta": meta, "by": by}
-    playing = await session.call(lambda: begun(session.sync, agent, ways, upto, options))
+    playing = await session.call(lambda: begin_rerun(session.sync, agent, ways, upto, options))
     return unless_failed(await _run(AsyncPlaying(playing, session.workers), agent, by))
 
 
@@ -143,7 +141,7 @@ async def _run(twin: AsyncPlaying, agent: Callable[[AsyncPlaying], Any], by: str
         twin.sync.give_up()
         raise
     with CancelScope(shield=True):
-        done = await twin.call(lambda: store(twin.sync, result, error, started, by))
+        done = await twin.call(lambda: store_rerun(twin.sync, result, error, started, by))
     return done  # noqa: RET504 - a scope may swallow a cancellation, as type checkers see it
 
 
@@ -170,10 +168,10 @@ async def rerun_many(
     """
     if not isinstance(session, AsyncSession):
         raise InvalidInput(f"a rerun is of a session, as `await store.load(id)` gives it, not of {session!r:.80}")
-    ways = Ways(model, tools, on_miss)  # type: ignore[arg-type] # a model gets the twin
+    ways = ReplayOptions(model, tools, on_miss)  # type: ignore[arg-type] # a model gets the twin
     options = {"principal": principal, "meta": meta, "by": by}
     pool, places = await session.call(
-        lambda: planned(session.sync, count, workers, name=name, ways=ways, upto=upto, options=options)
+        lambda: plan_reruns(session.sync, count, workers, name=name, ways=ways, upto=upto, options=options)
     )
     found = {each.number: each.done for each in places if each.done is not None}
     failures: list[Exception] = []

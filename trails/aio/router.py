@@ -6,8 +6,8 @@ from typing import Any
 
 from trails.aio.session import session_of
 from trails.aio.workers import Twin, here, in_thread
-from trails.routing import Router
-from trails.routing.visibility import View
+from trails.runtime.routing import Router
+from trails.runtime.routing.access_rules import View
 
 
 class AsyncView(Twin[View]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trails.aio.workers import Settle, Twin, in_thread
-from trails.runs import Runs
+from trails.runtime.runs import Runs
 
 
 class AsyncRuns(Twin[Runs]):

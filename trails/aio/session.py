@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 from anyio import CancelScope
 
 from trails.aio.workers import Twin, here, in_thread
-from trails.model import SessionRecord, SystemPrompt, Turn
+from trails.model.values import SessionRecord, SystemPrompt, Turn
 from trails.plumbing.packed import Turns
-from trails.session import compaction
+from trails.session import model_context
 from trails.session.session import Session
 
 if TYPE_CHECKING:
+    from trails.compare import Diff
     from trails.context import CompactionPolicy, Context, TokenWindow
-    from trails.diff import Diff
-    from trails.session.compaction import IsOverflow, Steps, Summarise
+    from trails.session.cherry_pick import OutcomeSummary
+    from trails.session.model_context import CompactionSteps, IsOverflow, Summarise
     from trails.session.streaming import Streaming
-    from trails.session.take import Summary
 
 _Answer = TypeVar("_Answer")
 _Result = TypeVar("_Result")
@@ -232,7 +232,7 @@ class AsyncSession(Twin[Session]):
     async def take(
         self,
         fork: AsyncSession | Session | str,
-        summary: Summary | None = None,
+        summary: OutcomeSummary | None = None,
         *,
         role: str = "user",
         dry_run: bool = False,
@@ -249,7 +249,9 @@ class AsyncSession(Twin[Session]):
 
         Other calls on the session go on while it is at work. A plain function is called on a worker thread.
         """
-        return await self._steps(compaction.compact(self.sync.worktree, summarise, compaction.Options(**options)))
+        return await self._steps(
+            model_context.compact_session(self.sync.worktree, summarise, model_context.CompactionOptions(**options))
+        )
 
     @overload
     async def run_with_compaction(
@@ -287,12 +289,12 @@ class AsyncSession(Twin[Session]):
         **options: Any,
     ) -> Any:
         """Call a model as `Session.run_with_compaction` does; the call and the summariser may be coroutine functions."""
-        steps = compaction.call_model(
+        steps = model_context.call_with_compaction(
             self.sync.worktree, call, summarise, query, max_tokens, policy=policy, overflow=overflow, **options
         )
         return await self._steps(steps)
 
-    async def _steps(self, steps: Steps[_Result]) -> _Result:
+    async def _steps(self, steps: CompactionSteps[_Result]) -> _Result:
         """Run steps to their end: each on a worker thread, and what they call too, awaited here where it has to be."""
         advance: Callable[[], Callable[[], Any]] = partial(next, steps)
         while True:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from trails.aio.session import AsyncSession
 from trails.aio.workers import Twin, in_thread
-from trails.records.entries import Event
-from trails.tree import Tree
-from trails.tree.node import Node
+from trails.rdf.ledger_records import Event
+from trails.runtime.tree import Tree
+from trails.runtime.tree.tree_node import Node
 
 if TYPE_CHECKING:
-    from trails.records.tree_entries import Cancellation, Transition, TreeState
-    from trails.tree import SessionResult
-    from trails.tree.limits import Kind
+    from trails.rdf.ledger_records import Cancellation, Transition, TreeState
+    from trails.runtime.tree import SessionResult
+    from trails.runtime.tree.tree_index import Kind
 
 
 def node_of(twin: Twin[Any], made: Node) -> AsyncNode:

@@ -23,9 +23,9 @@ from anyio import (
 from anyio.from_thread import BlockingPortal
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from trails import query_guard
 from trails.errors import StoreFailed
 from trails.handles import Handle
+from trails.rdf import query_guard
 
 _Params = ParamSpec("_Params")
 _Result = TypeVar("_Result")

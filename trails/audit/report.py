@@ -1,13 +1,25 @@
-"""What an audit says: verdicts apart, each with what was found, and a digest over all of it. Pure."""
+"""The report of an audit, as JSON, Markdown and HTML.
+
+What an audit says: verdicts apart, each with what was found, and a digest over all of it. Pure.
+
+A report as Markdown and as one HTML page: no script, nothing from elsewhere, and nothing recorded is taken for markup.
+
+A log vouches for a report: a checkpoint that is signed with the report's digest in it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator, Sequence
+from html import escape
 from typing import Any, Final, Literal
 
+from trails.display.tables import PlainTable, to_markdown
 from trails.errors import IntegrityError, InvalidInput
-from trails.model import Value
+from trails.integrity.signed_notes import Checkpoint, open_checkpoint, to_base64
+from trails.integrity.witnesses import cosignatures
+from trails.model.values import Value
 
 FORMAT: Final = "trails-audit-report/1"
 EXTENSION: Final = "audit-report-sha256"
@@ -81,14 +93,14 @@ class Report(Value):
     @property
     def digest(self) -> str:
         """SHA-256 over the report's canonical JSON: sorted keys, no spaces, UTF-8."""
-        return digest_of(self._said())
+        return report_digest(self._said())
 
     def fails(self, names: tuple[str, ...]) -> bool:
         """Tell whether one of the named verdicts does not hold."""
         return any(not each.holds for each in self.verdicts if each.name in names)
 
 
-def digest_of(said: dict[str, Any]) -> str:
+def report_digest(said: dict[str, Any]) -> str:
     """Return SHA-256, as hex digits, over a report's canonical JSON without its own digest.
 
     >>> digest_of({"b": 1, "a": "ü", "digest": "x"}) == hashlib.sha256('{"a":"ü","b":1}'.encode()).hexdigest()
@@ -99,19 +111,19 @@ def digest_of(said: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def read(text: str) -> dict[str, Any]:
+def read_report(text: str) -> dict[str, Any]:
     """Return a report that was written as JSON.
 
     InvalidInput where it is none, IntegrityError where its digest does not fit it.
     """
     try:
-        said = json.loads(text, object_pairs_hook=_once)
+        said = json.loads(text, object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as wrong:
         raise InvalidInput(f"this is no audit report: {wrong}") from None
     if not isinstance(said, dict) or said.get("format") != FORMAT:
         raise InvalidInput(f"this is no audit report: it does not name the format {FORMAT!r}")
     try:
-        fits = digest_of(said) == said.get("digest")
+        fits = report_digest(said) == said.get("digest")
     except UnicodeEncodeError:  # half a character, which Trails writes in no report
         fits = False
     if not fits:
@@ -119,7 +131,7 @@ def read(text: str) -> dict[str, Any]:
     return said
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object; a reader could take the first of two values of a name, and the digest is over the last."""
     made = dict(pairs)
     if len(made) < len(pairs):
@@ -127,6 +139,151 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def extension(digest: str) -> str:
+def report_extension(digest: str) -> str:
     """Return the line of a checkpoint that vouches for a report."""
     return f"{EXTENSION} {digest}"
+
+
+_GOOD: Final = {"validity": "valid", "completeness": "complete", "integrity": "holds", "findings": "none"}
+_BAD: Final = {"validity": "NOT VALID", "completeness": "INCOMPLETE", "integrity": "DOES NOT HOLD", "findings": "SOME"}
+_STYLE: Final = """
+:root { color-scheme: light dark; }
+body { margin: 0 auto; max-width: 1200px; padding: 24px 16px; font: 15px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+table { border-collapse: collapse; margin: 8px 0 24px; }
+th, td { padding: 3px 16px 3px 0; border-bottom: 1px solid #8886; text-align: left; vertical-align: top; }
+"""
+
+
+def verdict_word(verdict: Verdict) -> str:
+    """Return a verdict in a word or two.
+
+    >>> word(Verdict(name="validity", holds=True, said="")), word(Verdict(name="integrity", holds=False, said=""))
+    ('valid', 'DOES NOT HOLD')
+    """
+    return (_GOOD if verdict.holds else _BAD)[verdict.name]
+
+
+def report_title(report: Report) -> str:
+    """Return what was audited, on one line."""
+    return (
+        "Audit of the whole store" if report.subject is None else f"Audit of the session {shown_cell(report.subject)}"
+    )
+
+
+def report_facts(report: Report) -> list[str]:
+    """Return when it was audited, by what, in which state of the log, and the report's digest."""
+    return [
+        f"made {report.time} with Trails {report.version}",
+        f"the log had {report.lines} lines, with the Merkle root {report.root}",
+        f"digest of this report (SHA-256): {report.digest}",
+    ]
+
+
+def shown_cell(value: Any) -> str:
+    """Return a cell as text on one line; what cannot be printed is escaped, and nothing is an empty cell.
+
+    >>> shown(None), shown("a\\x1b"), shown(["a", 1])
+    ('', 'a\\\\u001b', '["a", 1]')
+    """
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in text)
+
+
+# --- Markdown
+
+
+def report_markdown(report: Report) -> str:
+    """Return the report as Markdown."""
+    return "\n".join(_verdict_markdown(report)) + "\n"
+
+
+def _verdict_markdown(report: Report) -> Iterator[str]:
+    yield from (
+        f"# {_literal(report_title(report))}",
+        "",
+        *(f"- {_literal(each)}" for each in report_facts(report)),
+        "",
+    )
+    yield _markdown_table(("session", "turns", "head"), report.sessions)
+    for verdict in report.verdicts:
+        yield from (f"## {verdict.name.capitalize()}: {verdict_word(verdict)}", "", f"{_literal(verdict.said)}.", "")
+        for found in verdict.found:
+            yield from (
+                f"### `{found.query}`: {_literal(found.purpose)}",
+                "",
+                _markdown_table(found.columns, found.rows),
+            )
+    yield from ("## What this cannot show", "", *(f"- {_literal(each)}" for each in report.cannot_show))
+
+
+def _markdown_table(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...]) -> str:
+    cells = [dict(zip(columns, map(shown_cell, row), strict=True)) for row in rows]
+    return to_markdown(PlainTable(dict.fromkeys(columns, "text"), cells))
+
+
+def _literal(text: str) -> str:
+    """Return text that Markdown shows as it is."""
+    return to_markdown(PlainTable({text: "text"}, [])).splitlines()[0][2:-2]
+
+
+# --- HTML
+
+
+def report_html(report: Report) -> str:
+    """Return the report as one page."""
+    return "\n".join(_verdict_html(report)) + "\n"
+
+
+def _verdict_html(report: Report) -> Iterator[str]:
+    name = escape(report_title(report))
+    yield from ("<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">', f"<title>{name}</title>")
+    yield from (f"<style>{_STYLE}</style>", "</head>", "<body>", f"<h1>{name}</h1>")
+    yield from _html_list(report_facts(report))
+    yield from _html_table(Found(query="", purpose="", columns=("session", "turns", "head"), rows=report.sessions))
+    for verdict in report.verdicts:
+        yield from (
+            f"<h2>{verdict.name.capitalize()}: {verdict_word(verdict)}</h2>",
+            f"<p>{escape(shown_cell(verdict.said))}.</p>",
+        )
+        for found in verdict.found:
+            yield f"<h3><code>{escape(found.query)}</code>: {escape(found.purpose)}</h3>"
+            yield from _html_table(found)
+    yield "<h2>What this cannot show</h2>"
+    yield from _html_list(report.cannot_show)
+    yield from ("</body>", "</html>")
+
+
+def _html_list(items: list[str] | tuple[str, ...]) -> Iterator[str]:
+    yield from ("<ul>", *(f"<li>{escape(shown_cell(each))}</li>" for each in items), "</ul>")
+
+
+def _html_table(found: Found) -> Iterator[str]:
+    yield from ("<table>", f"<tr>{''.join(f'<th>{escape(each)}</th>' for each in found.columns)}</tr>")
+    for row in found.rows:
+        yield f"<tr>{''.join(f'<td>{escape(shown_cell(each))}</td>' for each in row)}</tr>"
+    yield "</table>"
+
+
+def check_signed_report(
+    text: str,
+    checkpoint: str,
+    verifiers: Sequence[str],
+    *,
+    witnesses: Sequence[str] = (),
+    quorum: int | None = None,
+) -> Checkpoint:
+    """Return the checkpoint that vouches for a report, given as JSON, if the log signed it with one of the given keys.
+
+    Raises `InvalidInput` for a text that is no report, `IntegrityError` where the report was altered, where the signature
+    does not hold, where too few witnesses cosigned it, or where the checkpoint is not of this report and its state of the log.
+    """
+    said, state = read_report(text), open_checkpoint(checkpoint, verifiers)
+    if witnesses:
+        cosignatures(checkpoint, witnesses, quorum=quorum)
+    if report_extension(said["digest"]) not in state.extensions:
+        raise IntegrityError(f"the checkpoint of {state.origin!r} does not vouch for this report: it is of another one")
+    if (said["lines"], said["root"]) != (state.size, to_base64(state.root)):
+        raise IntegrityError(f"the report was made at another state of the log {state.origin!r} than the checkpoint")
+    return state

@@ -16,7 +16,7 @@ from typing import Final
 import click
 from click import shell_completion as shells
 
-from trails.cli.base import DEFAULT_STORE, STORE, refuse
+from trails.cli.options import DEFAULT_STORE, STORE, refuse
 
 _BASH: Final = r"""%(complete_func)s() {
     local IFS=$'\n' line="${COMP_LINE:0:COMP_POINT}" word before="" each open="" i sign
@@ -148,9 +148,9 @@ def offered(context: click.Context, kind: str, incomplete: str) -> list[shells.C
         before, comma, last = incomplete.rpartition(",")  # the last of several columns
         return _items(f"{before}{comma}{name}" for name in _FIXED[kind] if name.startswith(last))
     if kind == "query":
-        from trails import queries
+        from trails.rdf import query_files
 
-        return _items(name for name in queries.names() if name.startswith(incomplete))
+        return _items(name for name in query_files.names() if name.startswith(incomplete))
     with suppress(Exception):  # a line that is being typed is no place for an error
         return _items(_stored(Path(context.meta.get(STORE, DEFAULT_STORE)), kind, incomplete))
     return []

@@ -16,7 +16,7 @@ import click
 from trails.cli import examples
 from trails.cli.terminal import is_utf8, one_line
 from trails.errors import InvalidInput, PendingTurnsWarning, SessionNotFound, TrailsError
-from trails.nearest import did_you_mean
+from trails.suggestions import did_you_mean
 
 _COMPLETING: Final = "_TRAILS_COMPLETE"
 INTERRUPTED: Final = 130

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from math import frexp, fsum, isfinite, ldexp
 from typing import Any, Final
 
-from trails import html, tables
+from trails.display import html, tables
 from trails.errors import InvalidInput
-from trails.records.scores import Score, ScoreValue
+from trails.rdf.score_records import Score, ScoreValue
 
 _FEWEST: Final = 2
 Pair = tuple[ScoreValue, ScoreValue]

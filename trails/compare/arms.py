@@ -8,8 +8,8 @@ from math import comb, sqrt
 from statistics import fmean, median, stdev
 from typing import Any, Final, Literal
 
-from trails import html, tables
 from trails.compare.statistics import Aggregate
+from trails.display import html, tables
 from trails.errors import InvalidInput
 
 Method = Literal["welch", "mann-whitney", "paired"]
@@ -115,7 +115,7 @@ def _p(value: float) -> str:
     return "< 0.0001" if value < 0.0001 else tables.significant(value, 3)
 
 
-def between(
+def compare_arms(
     column: str,
     grouped_by: Sequence[str],
     left: tuple[str, Aggregate | None],
@@ -135,7 +135,7 @@ def between(
     return ArmTest(column, tuple(grouped_by), method, *sides, **found)
 
 
-def paired(
+def compare_paired_arms(
     column: str,
     grouped_by: Sequence[str],
     left: tuple[str, Mapping[str, Sequence[float]]],

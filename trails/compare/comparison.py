@@ -1,43 +1,95 @@
-"""A comparison of branches: a row each, any column to group and sort by, and all the forms that researchers take it in."""
+"""A comparison of sessions as a table.
+
+Columns of scores in a comparison: one for each name, or for each name and scorer where several scored it. Pure.
+
+A comparison of branches: a row each, any column to group and sort by, and all the forms that researchers take it in.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
-from trails import html, tables
-from trails.compare.arms import ArmTest, Method, between, paired
+from trails.compare.arms import ArmTest, Method, compare_arms, compare_paired_arms
 from trails.compare.forest_layout import Stem
-from trails.compare.groups import (
+from trails.compare.statistics import (
     ARM,
+    FIGURES,
     OUTCOME,
     ROOT,
+    Aggregate,
     Group,
     arm_of,
-    grouped,
+    differing_names,
+    group_rows,
     is_identifier,
-    named_by_what_differs,
     patterns,
     rank,
 )
-from trails.compare.scored import SCORE, Scored, cells
-from trails.compare.scored import columns as scored_columns
-from trails.compare.statistics import FIGURES, Aggregate
+from trails.display import html, tables
+from trails.display.tables import NUMERIC, Kind, PlainTable
+from trails.display.terminal_text import count
 from trails.errors import InvalidInput
 from trails.files import as_path, in_words, write_whole
-from trails.legible import count
-from trails.model import SessionRecord
-from trails.nearest import did_you_mean
-from trails.records.scores import ScoreValue
-from trails.tables import NUMERIC, Kind, PlainTable
+from trails.model import iris
+from trails.model.values import SessionRecord
+from trails.rdf.score_records import ScoreValue
+from trails.suggestions import did_you_mean
 from trails.usage import total
 
 if TYPE_CHECKING:
-    from trails.compare.plot import Drawing
+    from trails.compare.plots import Drawing
+
+SCORE: Final = "score."
+"""What stands before a score's name in a column's name."""
+
+
+class Scored(NamedTuple):
+    """By what a session was scored: the score's name, the scorer's IRI and version."""
+
+    name: str
+    by_iri: str
+    version: str | None
+
+
+def score_columns(every: Iterable[Scored]) -> dict[Scored, str]:
+    """Return the name of the column of each: `score.NAME`, with `@SCORER/VERSION` behind it where several gave the name.
+
+    What several scorers gave is never put into one column: neither of two is taken for the right one.
+
+    >>> grader, bob = Scored("ok", "urn:trails:agent:grader", "2"), Scored("ok", "urn:trails:principal:bob", None)
+    >>> list(columns([grader]).values()), list(columns([grader, bob]).values())
+    (['score.ok'], ['score.ok@agent:grader/2', 'score.ok@bob'])
+    """
+    by_name: dict[str, set[Scored]] = defaultdict(set)
+    for each in every:
+        by_name[each.name].add(each)
+    found: dict[Scored, str] = {}
+    for name, scorers in sorted(by_name.items()):
+        for each in sorted(scorers, key=lambda each: (_scorer(each), each.by_iri)):
+            column = SCORE + name if len(scorers) == 1 else f"{SCORE}{name}@{_scorer(each)}"
+            found[each] = column if column not in found.values() else f"{column} ({each.by_iri} {each.version!r})"
+    return found
+
+
+def _scorer(each: Scored) -> str:
+    name = iris.author_name(each.by_iri)
+    return (f"agent:{name}" if iris.is_agent(each.by_iri) else name) + (f"/{each.version}" if each.version else "")
+
+
+def score_cells(scores: Mapping[Scored, ScoreValue], names: Mapping[Scored, str]) -> dict[str, float | str | None]:
+    """Return a branch's cells in the columns of scores: a truth value as 1 or 0, which has a mean; None where none is."""
+    return {column: _score_cell(scores.get(each)) for each, column in names.items()}
+
+
+def _score_cell(value: ScoreValue | None) -> float | str | None:
+    return int(value) if isinstance(value, bool) else value
+
 
 META: Final = "meta."
 """What stands before a metadata key in a column's name."""
@@ -163,8 +215,8 @@ class Comparison:
         `trunk` are sessions that are drawn with them and have no row; `as_of` is the mark of the log that was read.
         """
         keys = sorted({key for branch in branches for key in branch.record.meta})
-        scored = scored_columns(each for branch in branches for each in branch.scores)
-        rows = tuple(_row(branch, keys) | cells(branch.scores, scored) for branch in branches)
+        scored = score_columns(each for branch in branches for each in branch.scores)
+        rows = tuple(_row(branch, keys) | score_cells(branch.scores, scored) for branch in branches)
         kinds = {name: column.kind for name, column in COLUMNS.items()}
         kinds |= {META + key: _meta_kind(key, [row[META + key] for row in rows]) for key in keys}
         kinds |= {name: tables.kind_of(row[name] for row in rows) for name in scored.values()}
@@ -239,7 +291,7 @@ class Comparison:
         wanted = ARM if arms is not None and group_by is None else group_by
         by = () if wanted is None else known.known(wanted)
         rows = known._sorted(() if sort_by is None else known.known(sort_by), descending)
-        groups = grouped(rows, by, known.kinds, self.roots) if by else ()
+        groups = group_rows(rows, by, known.kinds, self.roots) if by else ()
         ordered = tuple(row for group in groups for row in group.rows) if by else rows
         return replace(shown, groups=groups, _all_rows=ordered)
 
@@ -267,7 +319,7 @@ class Comparison:
         answer is the same text. `table(groups=True)` then has a row for each outcome, `count` says how many had it.
         """
         found = self.arranged(group_by=OUTCOME)
-        named = named_by_what_differs(found.groups, self.kinds)
+        named = differing_names(found.groups, self.kinds)
         largest = tuple(sorted(named, key=lambda group: (group.name != ROOT, -len(group))))
         return replace(found, groups=largest, _all_rows=tuple(row for group in largest for row in group.rows))
 
@@ -311,9 +363,9 @@ class Comparison:
             raise InvalidInput(f"the branches are grouped by {name!r}; test another column")
         if method == "paired":
             one, other = ((group.name, self._by_root(group, name)) for group in sides)
-            return paired(name, tuple(sides[0].key), one, other)
+            return compare_paired_arms(name, tuple(sides[0].key), one, other)
         reckoned = [(group.name, Aggregate.of([row[name] for row in group.rows])) for group in sides]
-        return between(name, tuple(sides[0].key), reckoned[0], reckoned[1], method)
+        return compare_arms(name, tuple(sides[0].key), reckoned[0], reckoned[1], method)
 
     def _by_root(self, group: Group, column: str) -> dict[str, list[float]]:
         """Return a group's numbers in a column by which of the sessions compared they are a branch of."""
@@ -476,7 +528,7 @@ class Comparison:
             raise InvalidInput(f"{str(path)!r} names no format to draw in; let it end in .svg or .png")
         drawn = self._drawn(form, color_by, collapse=len(self) > _MOST_LANES if collapse is None else collapse)
         if place is None:
-            from trails.compare.plot import Drawing  # noqa: PLC0415 - matplotlib is optional
+            from trails.compare.plots import Drawing  # noqa: PLC0415 - matplotlib is optional
 
             return Drawing(drawn.decode("utf-8"))
         with in_words(place, "written"):
@@ -486,7 +538,11 @@ class Comparison:
     def _drawn(self, form: str, color_by: str | None, *, collapse: bool) -> bytes:
         column = None if color_by is None else self.known(color_by)[0]
         tables.optional("matplotlib", "plot", "a plot")
-        from trails.compare.plot import Metric, draw, put_together  # noqa: PLC0415 - optional, and takes a second
+        from trails.compare.plots import (  # noqa: PLC0415
+            Metric,
+            draw_plot,
+            put_together,
+        )
 
         cells = {row["session"]: row for row in self._all_rows}
         names = {session_id: row["label"] or session_id for session_id, row in cells.items()}
@@ -495,10 +551,10 @@ class Comparison:
             values = {session_id: row[column] for session_id, row in cells.items()}
             metric = Metric(column, self.kinds[column], values)
         if not collapse:
-            return draw(self._stems, names, metric, form)
+            return draw_plot(self._stems, names, metric, form)
         groups = {row["session"]: group.name for group in self.groups for row in group.rows}
         stems, called, painted, bundles = put_together(self._stems, names, groups, metric, _MOST_LANES)
-        return draw(stems, called, painted, form, bundles)
+        return draw_plot(stems, called, painted, form, bundles)
 
 
 def _top(session_id: str, parents: Mapping[str, str | None]) -> str:

@@ -82,7 +82,7 @@ class Layout:
     axis: Axis
 
 
-def lay_out(stems: Iterable[Stem]) -> Layout:
+def lay_out_forest(stems: Iterable[Stem]) -> Layout:
     """Return the place of each session; those without a parent among them are tops, in the order given.
 
     Below its origin, a fork that leaves later stands higher, and forks of one point keep the order given: so an edge that
@@ -111,7 +111,7 @@ def lay_out(stems: Iterable[Stem]) -> Layout:
     return Layout(tuple(lanes), axis_of([lane.stem for lane in lanes]))
 
 
-def bundled(stems: Sequence[Stem], kind_of: Mapping[str, str], most: int) -> tuple[list[Stem], dict[str, Bundle]]:
+def bundle_lanes(stems: Sequence[Stem], kind_of: Mapping[str, str], most: int) -> tuple[list[Stem], dict[str, Bundle]]:
     """Return stems with forks put together until there are at most `most`, as far as that goes, and the bundles.
 
     Forks of one point that have no forks themselves and are of one kind (`kind_of`, by id) are put together, at first where

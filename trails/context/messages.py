@@ -1,4 +1,10 @@
-"""What a model is shown of a turn, in one shape for all sources: messages of text, images, tool calls and their answers.
+"""Messages of a transcript and their tokens.
+
+How many tokens a text has, without a tokenizer: an estimate that errs on the long side for most text.
+
+What a context is made of: turns, or as much of a turn as a model is shown.
+
+What a model is shown of a turn, in one shape for all sources: messages of text, images, tool calls and their answers.
 
 A turn becomes one message, or several where it holds the answers to tool calls. Roles that model APIs do not have
 become the user's: summaries and what a person ran are told to the model, not said by it.
@@ -7,16 +13,132 @@ become the user's: summaries and what a person ran are told to the model, not sa
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Protocol, overload
 
-from trails import parts
-from trails.context.shown import Spoken
-from trails.context.tokens import IMAGE_TOKENS, MESSAGE_TOKENS, Counter, counted
-from trails.model import ToolCall
-from trails.replies import API
+from trails.errors import InvalidInput
+from trails.model import content_parts
+from trails.model.sdk_messages import API
+from trails.model.values import NO_FACTS, Facts, ToolCall
+
+Counter = Callable[[str], float]
+"""Returns the number of tokens of a text, 0 or more; a fraction (`lambda text: len(text) / 4`) counts as the next whole number.
+Give your model's own (`lambda text: len(encoding.encode(text))`) for exact figures."""
+
+MESSAGE_TOKENS: Final = 4
+"""What every message costs beside its text: its role, and what separates it from the next one."""
+IMAGE_TOKENS: Final = 1200
+"""What an image counts as, whatever its size."""
+
+
+def estimate(text: str) -> int:
+    """Return how many tokens a text has, roughly: a token for 4 bytes of ASCII, and for 3 bytes of UTF-8 of all else.
+
+    So English and code count a token for four characters, Chinese, Japanese and Korean one for each, Cyrillic and Greek
+    two for three. The common tokenizers give fewer for most text; dense code, digits and rare scripts may take up to
+    half as many again, so leave a reserve.
+
+    >>> from trails.context import estimate
+    >>> estimate("Plan a trip to the Alps"), estimate("計画"), estimate("")
+    (6, 2, 0)
+    """
+    if text.isascii():
+        return -(-len(text) // 4)
+    plain = len(text.encode("ascii", "ignore"))
+    other = len(text.encode("utf-8", "surrogatepass")) - plain
+    return -(-(3 * plain + 4 * other) // 12)
+
+
+def count_tokens(counter: Counter, text: str) -> int:
+    """Return how many tokens a text has by a counter, as a whole number; raise `InvalidInput` for what is no count.
+
+    >>> counted(lambda text: len(text) / 4, "Plan a trip"), counted(estimate, "Plan a trip")
+    (3, 3)
+    """
+    found = counter(text)
+    if type(found) is int and found >= 0:  # nearly always
+        return found
+    if isinstance(found, Real) and not isinstance(found, bool) and math.isfinite(found) and found >= 0:
+        return math.ceil(found)
+    raise InvalidInput(f"a counter returns how many tokens a text has, a number from 0 on, not {found!r}")
+
+
+class TurnView(Protocol):
+    """A turn, as far as a model is shown it: `trails.Turn` is one."""
+
+    @property
+    def index(self) -> int:
+        """Its place in the transcript."""
+        ...
+
+    @property
+    def role(self) -> str:
+        """Who speaks."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """Plain text, or the JSON text of structured parts."""
+        ...
+
+    @property
+    def structured(self) -> bool:
+        """Whether the text is JSON."""
+        ...
+
+    @property
+    def redacted(self) -> bool:
+        """Whether the content was taken out."""
+        ...
+
+    @property
+    def facts(self) -> Facts:
+        """Its tool calls and results, and what else is recorded."""
+        ...
+
+
+class WithoutCut(Sequence[TurnView]):
+    """A transcript in which no model is shown the turns that broke off; the others are read only when they are asked for."""
+
+    def __init__(self, turns: Sequence[TurnView]) -> None:
+        self._turns = turns
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    @overload
+    def __getitem__(self, at: int) -> TurnView: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[TurnView]: ...
+    def __getitem__(self, at: int | slice) -> TurnView | Sequence[TurnView]:
+        if isinstance(at, slice):
+            return [_unless_cut(turn) for turn in self._turns[at]]
+        return _unless_cut(self._turns[at])
+
+
+def _unless_cut(turn: TurnView) -> TurnView:
+    return ShownTurn(turn.index, "event", "") if turn.facts.is_cut else turn
+
+
+class ShownTurn(NamedTuple):
+    """A turn without what no model is shown: author, time, digest. Reading only this of many turns takes half the time."""
+
+    index: int  # type: ignore[assignment] # the tuple's own method of this name is not needed
+    role: str
+    text: str
+    structured: bool = False
+    redacted: bool = False
+    facts: Facts = NO_FACTS
+
+    @property
+    def content(self) -> Any:
+        """The text, or the list of parts (a fresh copy each time)."""
+        return json.loads(self.text) if self.structured else self.text
+
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -134,24 +256,26 @@ class Message(NamedTuple):
             else:
                 texts.append(_thought_text(piece) if isinstance(piece, Thought) else text_of(piece))
         texts += [f"{call.name} {call.arguments or '{}'}" for call in self.calls]
-        return MESSAGE_TOKENS + counted(counter, "\n".join(texts)) + IMAGE_TOKENS * pictures
+        return MESSAGE_TOKENS + count_tokens(counter, "\n".join(texts)) + IMAGE_TOKENS * pictures
 
 
-def cost(turn: Spoken, counter: Counter) -> int:
+def message_tokens(turn: TurnView, counter: Counter) -> int:
     """Return how many tokens a turn takes as a model is shown it."""
     if _is_plain(turn):
-        return MESSAGE_TOKENS + counted(counter, turn.text) if turn.text else 0  # as below, without making the message
+        return (
+            MESSAGE_TOKENS + count_tokens(counter, turn.text) if turn.text else 0
+        )  # as below, without making the message
     return sum(message.tokens(counter) for message in messages_of(turn))
 
 
-def _is_plain(turn: Spoken) -> bool:
+def _is_plain(turn: TurnView) -> bool:
     return turn.role in _AS_IS and not turn.structured and not turn.redacted and turn.facts.is_empty()
 
 
-def messages_of(turn: Spoken) -> list[Message]:
+def messages_of(turn: TurnView) -> list[Message]:
     """Return what a model is shown of a turn: none for one that has nothing to show.
 
-    >>> from trails.context.shown import ShownTurn
+    >>> from trails.context.messages import ShownTurn
     >>> [(m.role, m.text) for m in messages_of(ShownTurn(4, "summary", "A trip was planned."))]
     [('user', 'Summary of the conversation before this point:\\n\\nA trip was planned.')]
     """
@@ -168,7 +292,7 @@ def messages_of(turn: Spoken) -> list[Message]:
     return messages
 
 
-def _messages_of(turn: Spoken) -> list[Message]:
+def _messages_of(turn: TurnView) -> list[Message]:
     facts = turn.facts
     if turn.redacted:
         calls = [call for call in facts.tool_calls if call.id]
@@ -180,12 +304,12 @@ def _messages_of(turn: Spoken) -> list[Message]:
         extra = facts.tool_results
         if extra or _ROLES.get(turn.role) == "tool":
             return [_plain_answer(turn, (turn.text,) if turn.text else ())._replace(is_text=True)]
-        made = _shown(turn, [turn.text] if turn.text else [], list(facts.tool_calls))
+        made = _shown_message(turn, [turn.text] if turn.text else [], list(facts.tool_calls))
         return [_with_fields(turn, each)._replace(is_text=not each.calls) for each in made]
     return [_with_fields(turn, each) for each in _structured(turn)]
 
 
-def _with_fields(turn: Spoken, message: Message) -> Message:
+def _with_fields(turn: TurnView, message: Message) -> Message:
     """Return a message with what the one that its turn was made from held beside."""
     if turn.facts.meta_json is None or f'"{API}"' not in turn.facts.meta_json or message.role == "tool":
         return message
@@ -193,11 +317,11 @@ def _with_fields(turn: Spoken, message: Message) -> Message:
     return message._replace(fields=fields) if isinstance(fields, dict) else message
 
 
-def _structured(turn: Spoken) -> list[Message]:
+def _structured(turn: TurnView) -> list[Message]:
     content: list[Any] = json.loads(turn.text)
-    given_calls = turn.facts.tool_calls[len(parts.calls_in(content)) :]
-    given_results = turn.facts.tool_results[len(parts.results_in(content)) :]
-    if given_results or (_ROLES.get(turn.role) == "tool" and not parts.results_in(content)):
+    given_calls = turn.facts.tool_calls[len(content_parts.calls_in(content)) :]
+    given_results = turn.facts.tool_results[len(content_parts.results_in(content)) :]
+    if given_results or (_ROLES.get(turn.role) == "tool" and not content_parts.results_in(content)):
         return [_plain_answer(turn, tuple(_pieces(content)))]
     answers: list[Message] = []
     said: list[Piece] = []
@@ -206,23 +330,23 @@ def _structured(turn: Spoken) -> list[Message]:
     raw: dict[str, Mapping[str, Any]] = {}
     served = _served(content)
     for part in content:
-        if isinstance(part, Mapping) and part.get("type") in parts.SERVED:
-            said.append(Block(part, parts.plain_text([part])))
-        elif isinstance(part, Mapping) and (found := parts.calls_in([part])):
+        if isinstance(part, Mapping) and part.get("type") in content_parts.SERVED:
+            said.append(Block(part, content_parts.plain_text([part])))
+        elif isinstance(part, Mapping) and (found := content_parts.calls_in([part])):
             if part.get("type") == _SERVER_SIDE:
                 said += [Block(part)] if _names(part, "id", served) else []
                 continue
             calls += found
             placed += [len(said)] * len(found)
             raw |= {call.id: part for call in found}
-        elif isinstance(part, Mapping) and (results := parts.results_in([part])):
+        elif isinstance(part, Mapping) and (results := content_parts.results_in([part])):
             body = _pieces(_body(part))
             answers += [_answer(turn, each.call_id, tuple(body), is_error=each.is_error, raw=part) for each in results]
         elif isinstance(part, Mapping) and _names(part, "tool_use_id", served):
             said.append(Block(part))
         else:
             said += _pieces([part])
-    spoken = _shown(turn, said, [*calls, *given_calls])
+    spoken = _shown_message(turn, said, [*calls, *given_calls])
     placed += [len(said)] * len(given_calls)
     if calls and spoken and placed[0] < len(said):
         spoken = [spoken[0]._replace(placed=tuple(placed))]
@@ -248,7 +372,7 @@ def is_served_result(part: Mapping[str, Any]) -> bool:
     return isinstance(kind, str) and kind.endswith("_tool_result")
 
 
-def _shown(turn: Spoken, pieces: list[Piece], calls: list[ToolCall]) -> list[Message]:
+def _shown_message(turn: TurnView, pieces: list[Piece], calls: list[ToolCall]) -> list[Message]:
     if turn.role == "bash":
         return _ran(turn, pieces)
     heading = HEADINGS.get(turn.role)
@@ -263,7 +387,7 @@ def _not_text(pieces: Iterable[Piece]) -> list[Piece]:
     return [piece for piece in pieces if not isinstance(piece, str)]
 
 
-def _ran(turn: Spoken, pieces: list[Piece]) -> list[Message]:
+def _ran(turn: TurnView, pieces: list[Piece]) -> list[Message]:
     """Return what a person ran beside the conversation, unless it was marked to be kept from the model (pi)."""
     noted = json.loads(turn.facts.meta_json or "{}").get("pi")
     message = noted.get("message") if isinstance(noted, dict) else None
@@ -280,14 +404,14 @@ def _ran(turn: Spoken, pieces: list[Piece]) -> list[Message]:
     return [Message("user", ("\n".join(lines),), turn_index=turn.index)]
 
 
-def _said(turn: Spoken, pieces: Iterable[Piece], calls: Iterable[ToolCall]) -> Message:
+def _said(turn: TurnView, pieces: Iterable[Piece], calls: Iterable[ToolCall]) -> Message:
     asked = tuple(calls)
     role: Role = "assistant" if asked else _ROLES.get(turn.role, "user")
     return Message(role, tuple(pieces), asked, turn_index=turn.index)
 
 
 def _answer(
-    turn: Spoken,
+    turn: TurnView,
     call_id: str | None,
     pieces: tuple[Piece, ...],
     *,
@@ -301,7 +425,7 @@ def _answer(
     )
 
 
-def _plain_answer(turn: Spoken, pieces: tuple[Piece, ...]) -> Message:
+def _plain_answer(turn: TurnView, pieces: tuple[Piece, ...]) -> Message:
     result = turn.facts.tool_results[-1] if turn.facts.tool_results else None
     return _answer(turn, result.call_id if result else None, pieces, is_error=result.is_error if result else False)
 
@@ -339,8 +463,8 @@ def _piece(part: Any) -> Piece:
 
 def _own_or_shown(part: Mapping[str, Any]) -> Piece:
     if _names(part, "type", _BLOCKS):
-        return Block(dict(part), parts.plain_text([part]))
-    return _shown_picture(part) or parts.plain_text([part])
+        return Block(dict(part), content_parts.plain_text([part]))
+    return _shown_picture(part) or content_parts.plain_text([part])
 
 
 def _shown_picture(part: Mapping[str, Any]) -> Piece | None:

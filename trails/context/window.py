@@ -1,17 +1,182 @@
-"""How much of a transcript may be shown (`Window`), and the turns that fit as it grows (`TokenWindow`)."""
+"""Fit the newest turns into a token window.
+
+Which of the newest turns fit a budget, and where a transcript may be cut: never between a call and its answer.
+
+Whether a model's API refused a request because it was too long for the model.
+
+How much of a transcript may be shown (`Window`), and the turns that fit as it grows (`TokenWindow`).
+"""
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal
+from typing import Final, Generic, Literal, TypeVar
 
-from trails import validate
-from trails.context.fitting import Turnlike, continues, newest_that_fit, opening_end, unit_end
-from trails.context.messages import cost
-from trails.context.tokens import Counter, estimate
-from trails.errors import InvalidInput
+from trails.context.messages import Counter, TurnView, estimate, message_tokens
+from trails.errors import ContextOverflow, InvalidInput
+from trails.model import validation
+
+Turnlike = TypeVar("Turnlike", bound=TurnView)
+_HUMAN_ROLES = frozenset({"user", "human"})
+
+
+def answered_ids(turn: TurnView) -> set[str]:
+    """Return the ids of the calls that a turn answers."""
+    return {result.call_id for result in turn.facts.tool_results}
+
+
+def asked_ids(turn: TurnView) -> set[str]:
+    """Return the ids of the calls that a turn asks for."""
+    return {call.id for call in turn.facts.tool_calls}
+
+
+def is_assistant(turn: TurnView) -> bool:
+    """Tell whether the assistant speaks."""
+    return turn.role == "assistant" or bool(turn.facts.tool_calls)
+
+
+def is_person(turn: TurnView) -> bool:
+    """Tell whether a person speaks, and does not just hand in a tool's answer."""
+    return turn.role in _HUMAN_ROLES and not turn.facts.tool_results
+
+
+@dataclass(frozen=True, slots=True)
+class Fit(Generic[Turnlike]):
+    """The newest turns that fit."""
+
+    turns: tuple[Turnlike, ...]
+    """In order, oldest first."""
+    tokens: int
+    over: bool
+    """Whether they are more than the budget: the newest turn, with the calls and answers that belong to it, always stays."""
+
+
+def newest_that_fit(
+    newest_first: Iterable[Turnlike], budget: int, cost: Callable[[Turnlike], int], *, keep_newest: bool = True
+) -> Fit[Turnlike]:
+    """Return the longest run of newest turns that fits a budget and does not begin between a call and its answer.
+
+    Turns are taken one by one, newest first, and none is looked at once the budget is full. An answer whose call does
+    not come up in the same exchange (before the assistant's last word to a person's message) has none to be kept with.
+    """
+    kept: list[Turnlike] = []
+    open_ids: set[str] = set()
+    tokens = whole = whole_tokens = 0
+    person_spoke = False
+    for turn in newest_first:
+        price = cost(turn)
+        if tokens + price > budget and (whole or not keep_newest):
+            break
+        kept.append(turn)
+        tokens += price
+        open_ids |= answered_ids(turn)
+        if is_person(turn):
+            person_spoke = True
+        elif is_assistant(turn):
+            open_ids -= asked_ids(turn)
+            if person_spoke:
+                open_ids.clear()
+            person_spoke = False
+        if not open_ids:
+            whole, whole_tokens = len(kept), tokens
+            if tokens > budget:
+                break
+    else:
+        whole, whole_tokens = len(kept), tokens  # the whole transcript: nothing is cut
+    return Fit(tuple(reversed(kept[:whole])), whole_tokens, whole_tokens > budget)
+
+
+def unit_end(turns: Sequence[TurnView], start: int = 0) -> int:
+    """Return the index after the unit that begins at `start`: a turn, with the answers to its calls and all between.
+
+    A call that may still be answered holds on to all that follows.
+    """
+    end, position = start + 1, start
+    while position < end:
+        for call_id in asked_ids(turns[position]):
+            after = _after_answer(turns, position, call_id)
+            end = len(turns) if after is None else max(end, after)
+        position += 1
+    return end
+
+
+def is_open(turns: Sequence[TurnView], start: int = 0) -> bool:
+    """Tell whether a call among the turns from `start` on may still get its answer after the last of them."""
+    return any(
+        _after_answer(turns, position, call_id) is None
+        for position in range(start, len(turns))
+        for call_id in asked_ids(turns[position])
+    )
+
+
+def _after_answer(turns: Sequence[TurnView], asked_at: int, call_id: str) -> int | None:
+    """Return the index after the answer to a call; right after the call itself where none can come; None while one may.
+
+    None can come once the assistant has spoken to a person's later message, or asked for a call with the same id.
+    """
+    person_spoke = False
+    for position in range(asked_at + 1, len(turns)):
+        turn = turns[position]
+        if call_id in answered_ids(turn):
+            return position + 1
+        if call_id in asked_ids(turn):
+            return asked_at + 1
+        if is_person(turn):
+            person_spoke = True
+        elif person_spoke and is_assistant(turn):
+            return asked_at + 1
+    return None
+
+
+def cut_points(turns: Sequence[TurnView]) -> list[int]:
+    """Return where turns may be cut in two, from 0 to their number: between units, never inside one."""
+    places = [0]
+    while places[-1] < len(turns):
+        places.append(unit_end(turns, places[-1]))
+    return places
+
+
+def opening_end(turns: Sequence[TurnView], count: int) -> int:
+    """Return where the first `count` turns end, with the answers to calls among them; no more is looked at than needed."""
+    first: list[TurnView] = []
+    while len(first) < len(turns) and (len(first) < count or any(map(asked_ids, first))):
+        turn = turns[len(first)]
+        if len(first) >= count and not continues(first, turn):
+            break
+        first.append(turn)
+    return len(first)
+
+
+def continues(turns: Sequence[TurnView], turn: TurnView) -> bool:
+    """Tell whether a turn that comes next is part of what the last of the turns before it began."""
+    return bool(turns) and cut_points([*turns, turn])[-2] < len(turns)
+
+
+_OVERFLOW_CODE: Final = "context_length_exceeded"
+_OVERFLOW_STATUSES: Final = frozenset({400, 413, 422})
+_OVERFLOW_WORDS: Final = re.compile(
+    r"context_length_exceeded|maximum context length|prompt is too long|request_too_large"
+    r"|exceeds? (the |this model's )?(maximum )?context (limit|window|length)",
+    re.IGNORECASE,
+)
+"""What OpenAI, Anthropic and servers that speak like them say of it."""
+
+
+def is_overflow(error: BaseException) -> bool:
+    """Tell whether an error says that a request was too long: `ContextOverflow`, or one of a model SDK's errors, by its shape.
+
+    An error of OpenAI's SDK has the code `context_length_exceeded`; others have an HTTP status of 400, 413 or 422 and say so
+    in words.
+
+    >>> is_overflow(ContextOverflow("too long")), is_overflow(ValueError("prompt is too long"))
+    (True, False)
+    """
+    if isinstance(error, ContextOverflow) or getattr(error, "code", None) == _OVERFLOW_CODE:
+        return True
+    return getattr(error, "status_code", None) in _OVERFLOW_STATUSES and _OVERFLOW_WORDS.search(str(error)) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +194,9 @@ class Window:
     """Whether turns that broke off are shown with a mark, or not at all."""
 
     def __post_init__(self) -> None:
-        if self.max_tokens is not None and validate.index(self.max_tokens, "max_tokens") < 1:
+        if self.max_tokens is not None and validation.index(self.max_tokens, "max_tokens") < 1:
             raise InvalidInput("max_tokens must be 1 or more, not 0")
-        validate.index(self.pinned_count, "pinned_count")
+        validation.index(self.pinned_count, "pinned_count")
         if self.cut not in ("mark", "leave out"):
             raise InvalidInput(f"cut is 'mark' or 'leave out', not {self.cut!r:.80}")
         if not callable(self.counter):
@@ -62,7 +227,7 @@ class TokenWindow(Generic[Turnlike]):
     counts the tokens of a text.
 
     >>> import trails
-    >>> from trails.context.shown import ShownTurn
+    >>> from trails.context.messages import ShownTurn
     >>> window = trails.TokenWindow(35)
     >>> texts = ("Plan a trip", "Where to?", "To the Alps, by train", "When?", "In May, for a week")
     >>> for index, text in enumerate(texts):
@@ -72,7 +237,7 @@ class TokenWindow(Generic[Turnlike]):
     """
 
     def __init__(self, max_tokens: int, pinned_count: int = 1, *, counter: Counter = estimate) -> None:
-        validate.index(max_tokens, "max_tokens")  # None is no limit for a context, and no window
+        validation.index(max_tokens, "max_tokens")  # None is no limit for a context, and no window
         self.limits = Window(max_tokens, pinned_count, counter)
         """What it was made with, in one value."""
         self.max_tokens = max_tokens
@@ -89,7 +254,7 @@ class TokenWindow(Generic[Turnlike]):
 
     def cost(self, turn: Turnlike) -> int:
         """Return how many tokens a turn takes as a model is shown it."""
-        return cost(turn, self.counter)
+        return message_tokens(turn, self.counter)
 
     # --- what is in it
 

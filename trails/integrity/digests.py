@@ -1,8 +1,12 @@
-"""The digest chain: each turn's digest commits to its own content and facts and to every turn before it.
+"""Compute the digests of turns and check their chain.
+
+The digest chain: each turn's digest commits to its own content and facts and to every turn before it.
 
 The encoding is our own and never the store's lexical forms, which the engine rewrites: a sequence of fields, each an
 8-byte big-endian length and its bytes, after a tag that names what is hashed. No session id and no IRI is hashed, so a
 copied turn (detach, flatten) keeps its digest.
+
+Checking a session's own turns against their digests: pure functions over rows as they are stored.
 """
 
 from __future__ import annotations
@@ -11,14 +15,25 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from trails import iris
-from trails.model import Call, Compaction, Derivation, Facts, ToolResult
+from trails.model import iris
+from trails.model.values import (
+    NO_FACTS,
+    Call,
+    Compaction,
+    Derivation,
+    Facts,
+    Finding,
+    SealedTurn,
+    SessionRecord,
+    ToolResult,
+    Turn,
+)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -57,10 +72,10 @@ def epoch_microseconds(time: datetime) -> int:
 
 
 def _hash(tag: bytes, *fields: bytes) -> str:
-    return hashlib.sha256(tag + b"".join(map(framed, fields))).hexdigest()
+    return hashlib.sha256(tag + b"".join(map(frame, fields))).hexdigest()
 
 
-def framed(field: bytes) -> bytes:
+def frame(field: bytes) -> bytes:
     """Return a field with its length before it, as it stands in what is hashed or signed."""
     return _LENGTH(len(field)) + field
 
@@ -68,10 +83,10 @@ def framed(field: bytes) -> bytes:
 @lru_cache(maxsize=4096)
 def _name(text: str) -> bytes:
     """Return a framed field that many turns share: a role, a branch, an author."""
-    return framed(text.encode())
+    return frame(text.encode())
 
 
-def salted(kind: str, salt: str, text: str) -> str:
+def salted_digest(kind: str, salt: str, text: str) -> str:
     """Return the digest of a salted text: what stays behind when the text itself is redacted.
 
     `kind` says what the text is (`text`, `json`, `arguments`, `meta`, `request`, `prompt`), so that one can't stand for another.
@@ -91,7 +106,7 @@ def score_digest(said: Iterable[tuple[str, str, str]]) -> str:
 
 def content_digest(text: str, salt: str, *, structured: bool) -> str:
     """Return the digest of a turn's content and salt. After a redaction the salt's place holds this digest."""
-    return salted("json" if structured else "text", salt, text)
+    return salted_digest("json" if structured else "text", salt, text)
 
 
 def facts_digest(facts: Facts, salt: str) -> str:
@@ -119,12 +134,12 @@ def facts_json(facts: Facts, salt: str) -> str:
     plain = _common(
         None if made_by is None else [made_by.model, made_by.usage_json, made_by.stop_reason],
         [
-            [call.id, call.name, call.withheld or salted("arguments", salt, call.arguments or "")]
+            [call.id, call.name, call.withheld or salted_digest("arguments", salt, call.arguments or "")]
             for call in facts.tool_calls
         ],
         [_result(result) for result in facts.tool_results],
         facts.source_ids,
-        facts.meta_withheld or ("" if facts.meta_json is None else salted("meta", salt, facts.meta_json)),
+        facts.meta_withheld or ("" if facts.meta_json is None else salted_digest("meta", salt, facts.meta_json)),
     )
     if made_by is not None and made_by.call is not None and (told := _called(made_by.call)):
         plain["called"] = told
@@ -208,7 +223,7 @@ def _compaction(compaction: Compaction, salt: str) -> dict[str, Any]:
     plain = {name: value for name, value in plain.items() if name in _COMPACTION_1 or value is not None}
     request, withheld = plain.pop("request", None), plain.pop("request_withheld", None)
     if withheld or request is not None:
-        plain["request"] = withheld or salted("request", salt, request)
+        plain["request"] = withheld or salted_digest("request", salt, request)
     if compaction.previous_summary is not None:  # its index and digest, and no IRI: copies have other IRIs
         plain["previous_summary"] = compaction.previous_summary.rpartition("/")[2]
     return plain
@@ -236,15 +251,15 @@ def turn_digest(
     'f6546603'
     """
     when = None if time is None else epoch_microseconds(time)
-    return chained(previous, f"{index}", names(branch, role, author), when, content, facts=facts)
+    return chain_digests(previous, f"{index}", digest_names(branch, role, author), when, content, facts=facts)
 
 
-def names(branch: str, role: str, author: str) -> bytes:
+def digest_names(branch: str, role: str, author: str) -> bytes:
     """Return what `chained` takes of the names that many turns share; the arguments are those of `turn_digest`."""
     return _name(branch) + _name(role) + _name(author)
 
 
-def chained(previous: str, index: str, named: bytes, time: int | None, content: str, *, facts: str = "") -> str:
+def chain_digests(previous: str, index: str, named: bytes, time: int | None, content: str, *, facts: str = "") -> str:
     """Return `turn_digest` of parts as they are read: the index in digits, the `names`, the time in microseconds since 1970."""
     before, at, said = previous.encode(), index.encode(), content.encode()
     when = b"" if time is None else b"%d" % time
@@ -255,12 +270,12 @@ def chained(previous: str, index: str, named: bytes, time: int | None, content: 
         named,
         *(_LENGTH(len(when)), when),
         *(_LENGTH(len(said)), said),
-        framed(facts.encode()) if facts else _NOTHING,
+        frame(facts.encode()) if facts else _NOTHING,
     )
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
-_NOTHING: Final = framed(b"")
+_NOTHING: Final = frame(b"")
 
 
 def standing_digest(
@@ -295,5 +310,133 @@ def standing_digest(
 
 def prompt_digest(text: str, salt: str, *, version: int, effective_from: int, redacted: bool = False) -> str:
     """Return the digest of one version of a system prompt; of a redacted one, `salt` is the digest of salt and text."""
-    said = salt if redacted else salted("prompt", salt, text)
+    said = salt if redacted else salted_digest("prompt", salt, text)
     return _hash(b"trails/prompt/1", str(version).encode(), str(effective_from).encode(), said.encode())
+
+
+class StoredTurn(NamedTuple):
+    """One turn's row: exactly what the store says, not yet believed."""
+
+    iri: str
+    index: int  # type: ignore[assignment] # hides tuple.index, which nobody calls here
+    role: str
+    text: str
+    structured: bool
+    redacted: bool
+    author_iri: str
+    digest: str
+    salt: str
+    branch: str
+    time: datetime | None
+    facts: Facts = NO_FACTS
+
+    def sealed(self, session_id: str) -> SealedTurn:
+        """Return the row as a turn with its salt."""
+        turn = Turn(
+            session_id=session_id,
+            index=self.index,
+            role=self.role,
+            branch=self.branch,
+            author_iri=self.author_iri,
+            time=self.time,
+            text=self.text,
+            structured=self.structured,
+            redacted=self.redacted,
+            digest=self.digest,
+            facts=self.facts,
+        )
+        return SealedTurn(turn=turn, salt=self.salt)
+
+
+def recompute_digest(row: StoredTurn, previous: str) -> str:
+    """Return the digest that a row should have after the turn with the digest `previous`.
+
+    A redacted turn has its content's digest in the place of the salt.
+    """
+    return turn_digest(
+        previous=previous,
+        index=row.index,
+        branch=row.branch,
+        role=row.role,
+        author=iris.author_key(row.author_iri),
+        time=row.time,
+        content=row.salt if row.redacted else content_digest(row.text, row.salt, structured=row.structured),
+        facts=facts_digest(row.facts, row.salt),
+    )
+
+
+def check_standing(row: StoredTurn, previous: str) -> str:
+    """Return the digest of a row as it stands, whatever was taken out of it: see `digests.standing_digest`."""
+    content = row.salt if row.redacted else content_digest(row.text, row.salt, structured=row.structured)
+    return standing_digest(
+        previous=previous,
+        index=row.index,
+        branch=row.branch,
+        role=row.role,
+        author=iris.author_key(row.author_iri),
+        time=row.time,
+        content=content,
+        facts=facts_digest(row.facts, row.salt),
+        left=facts_digest(row.facts.model_copy(update={"withheld": None}), row.salt),
+    )
+
+
+def is_digest_true(row: StoredTurn, previous: str, stands_as: str | None) -> bool:
+    """Tell whether a row fits its digest, after the turn with the digest `previous`.
+
+    `stands_as` is what a logged redaction says that the row is since then; without one, nothing but content, call
+    arguments, metadata and request may be gone. Only the names of author and role may keep a row with one from fitting
+    its own digest: that covers them as they were.
+    """
+    fits = recompute_digest(row, previous) == row.digest
+    if stands_as is None:
+        return fits and row.facts.withheld is None
+    unnamed = iris.is_unnamed(row.author_iri) or row.role == iris.UNNAMED
+    return check_standing(row, previous) == stands_as and (fits or unnamed)
+
+
+def check_run(
+    record: SessionRecord, rows: Sequence[StoredTurn], previous: str, stands_as: Mapping[str, str] | None = None
+) -> list[Finding]:
+    """Check the turns that a session owns, in order of index, from the digest before its first one.
+
+    `stands_as` is by the digest of a turn what the newest logged redaction of more than its texts says that it is now.
+
+    Every turn is held against the digest stored for the turn before it, so that one altered turn gives one finding (its
+    own) and not one for each turn after it.
+    """
+    findings = []
+    wanted, session_iri, is_fork = record.starts_at, record.iri, record.parent_session_id is not None
+    for row in rows:
+        index = row.index
+        if index != wanted:
+            kind = "duplicate-index" if index < wanted else "index-gap"
+            what = f"a second turn at index {index}" if index < wanted else f"no turn {wanted}"
+            findings.append(_chain_finding(kind, record, min(index, wanted), f"has {what}"))
+        if not is_digest_true(row, previous, (stands_as or {}).get(row.digest)):
+            findings.append(
+                _chain_finding(
+                    "digest-mismatch", record, index, f"turn {index} was altered: its digest does not fit it"
+                )
+            )
+        if row.iri != iris.turn(session_iri, index, row.digest):
+            findings.append(
+                _chain_finding("wrong-iri", record, index, f"turn {index} has the IRI of another turn: {row.iri}")
+            )
+        if not iris.is_of_author(row.author_iri):
+            what = f"turn {index} names its author by an IRI that is not the one of the name: {row.author_iri}"
+            findings.append(_chain_finding("wrong-iri", record, index, what))
+        if is_fork and row.branch != record.branch and index >= record.starts_at:
+            what = f"turn {index} is of branch {row.branch!r}, not {record.branch!r}"
+            findings.append(_chain_finding("wrong-branch", record, index, what))
+        previous, wanted = row.digest, index + 1
+    return findings
+
+
+def _chain_finding(code: str, record: SessionRecord, index: int | None, what: str) -> Finding:
+    return Finding(code=code, session_id=record.id, index=index, message=f"session {record.id!r}: {what}")
+
+
+def first_by_index(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings with the first bad turn of each session first."""
+    return sorted(findings, key=lambda f: (f.session_id or "", f.index if f.index is not None else -1, f.code))

@@ -97,7 +97,7 @@ class Leaf:
         return f"{fields} {_made_link(previous, fields)}"
 
 
-def link(line: str) -> str:
+def link_leaf(line: str) -> str:
     """Return a line's link, on which the next line builds."""
     return line.rpartition(" ")[2]
 
@@ -114,10 +114,10 @@ def follows(line: str, before: str | None) -> bool:
     (True, False, True)
     """
     fields, _, made = line.rpartition(" ")
-    return made == _made_link(START if before is None else link(before), fields)
+    return made == _made_link(START if before is None else link_leaf(before), fields)
 
 
-def parse(line: str) -> tuple[Leaf, str]:
+def parse_leaf(line: str) -> tuple[Leaf, str]:
     """Return (leaf, link) or raise `IntegrityError` for a line that Trails never writes."""
     found = _LINE.fullmatch(line)
     if found is None:
@@ -133,7 +133,7 @@ def check_links(lines: Sequence[str]) -> list[tuple[int, str]]:
     before = None
     for number, line in enumerate(lines, 1):
         try:
-            parse(line)
+            parse_leaf(line)
         except IntegrityError as error:
             wrong.append((number, f"{error}"))
         else:

@@ -16,12 +16,19 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AwareDatetime, BeforeValidator, PlainSerializer, ValidationError, ValidationInfo
 
-from trails import iris
 from trails.errors import IntegrityError, InvalidInput
 from trails.integrity import digests, leaves
 from trails.integrity.merkle import leaf_hash, verify_consistency, verify_inclusion
-from trails.integrity.note import DECIMAL, Checkpoint, claimed_checkpoint, from_base64, open_checkpoint, to_base64
-from trails.model import Value
+from trails.integrity.signed_notes import (
+    DECIMAL,
+    Checkpoint,
+    claimed_checkpoint,
+    from_base64,
+    open_checkpoint,
+    to_base64,
+)
+from trails.model import iris
+from trails.model.values import Value
 
 _TLOG_PROOF: Final = "c2sp.org/tlog-proof@v1"
 
@@ -271,7 +278,7 @@ class TurnProof(_Proof):
 def _turns_leaf(line: str) -> leaves.Leaf:
     """Return the leaf of a batch of turns that a line of a log is; IntegrityError for any other line."""
     try:
-        leaf, _ = leaves.parse(line)
+        leaf, _ = leaves.parse_leaf(line)
     except ValueError as wrong:  # more digits than Python turns into a number
         raise IntegrityError(f"the proof's leaf counts no turns: {line[:100]!r}") from wrong
     if leaf.kind != "turns" or not iris.is_session(leaf.session_iri):

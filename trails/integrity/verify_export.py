@@ -1,6 +1,6 @@
 """Check an export of Trails by itself: `python verify_export.py plan.nq` (Python 3.9 or newer, no dependencies).
 
-This file ships with Trails. `trails.integrity.standalone` makes of it the one that goes out beside an export, which imports
+This file ships with Trails. `trails.audit.evidence_pack` makes of it the one that goes out beside an export, which imports
 nothing of Trails. It reads N-Quads, recomputes every
 turn's digest, follows the chain from its start through all forks, and holds every statement about a turn against what
 the digest covers. Exit code: 0 all holds; 1 something does not; 2 the file cannot be read as an export.
@@ -22,8 +22,7 @@ from decimal import Decimal
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import quote, unquote
 
-from trails.older_usage import older_figures_of
-from trails.usage import figures_of
+from trails.usage import figures_of, older_figures_of
 
 FORMAT = "trails-export-verification/1"
 _TRAILS = "https://w3id.org/trails#"

@@ -1,1 +1,1 @@
-"""Rules over a store of quads, without handles: reading, writing, deleting, redacting, verifying. Git's word."""
+"""Readers and indexes that are being replaced."""

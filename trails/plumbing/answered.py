@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from trails.history.workspace import Workspace
 from trails.plumbing import backwards, branched, called, failing, figured, narrowing, tooled, uses, worded
 from trails.plumbing.figured import Question
 from trails.plumbing.index.untrue import as_damaged
-from trails.plumbing.workspace import Workspace
-from trails.queries import QueryFile
+from trails.rdf.query_files import QueryFile
 from trails.store.contract import Result, Solutions
 
 _QUESTIONS: Final[Mapping[str, Question]] = {

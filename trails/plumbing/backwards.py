@@ -9,12 +9,13 @@ from typing import Any, Final, NamedTuple
 
 import pyoxigraph as ox
 
-from trails import iris, vocab
+from trails.history.workspace import Workspace
+from trails.model import iris
 from trails.plumbing import called
 from trails.plumbing.index.sidefile import SideFile
-from trails.plumbing.workspace import Workspace
-from trails.queries import QueryFile
-from trails.records.terms import parse_time
+from trails.rdf import vocab
+from trails.rdf.codec import parse_time
+from trails.rdf.query_files import QueryFile
 from trails.store.contract import Matching, Solutions
 
 _NAME: Final = "times-backwards"

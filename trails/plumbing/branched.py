@@ -10,13 +10,14 @@ from typing import Any, Final, NamedTuple, cast
 
 import pyoxigraph as ox
 
-from trails import iris, vocab
+from trails.history.workspace import Workspace
+from trails.model import iris
 from trails.plumbing import figured
 from trails.plumbing.figured import Row, Terms
 from trails.plumbing.index.moments import FAR_PAST, micros
 from trails.plumbing.index.sidefile import SideFile
-from trails.plumbing.workspace import Workspace
-from trails.records.terms import parse_time
+from trails.rdf import vocab
+from trails.rdf.codec import parse_time
 from trails.store.contract import Matching
 
 # --- turns that forks share

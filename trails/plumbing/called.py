@@ -11,12 +11,13 @@ from typing import Any, Final, NamedTuple
 
 import pyoxigraph as ox
 
-from trails import iris, validate, vocab
+from trails.history.workspace import Workspace
+from trails.model import iris, validation
 from trails.plumbing.index.figures import MOST_TOKENS
 from trails.plumbing.index.keeper import FIGURES, Part
 from trails.plumbing.index.sidefile import SideFile
-from trails.plumbing.workspace import Workspace
-from trails.queries import QueryFile
+from trails.rdf import vocab
+from trails.rdf.query_files import QueryFile
 from trails.store.contract import Solutions
 from trails.usage import EXACT, total
 
@@ -79,13 +80,13 @@ class _Sum:
         """Return the sum of the costs as the engine gives it; None where none was reported."""
         if self.cost is None:
             return None
-        return ox.Literal(validate.decimal(self.cost), datatype=vocab.DECIMAL)
+        return ox.Literal(validation.decimal(self.cost), datatype=vocab.DECIMAL)
 
     def seconds(self) -> ox.Literal:
         """Return how long the calls took as the engine gives it: a whole number where that was told of none."""
         if not self.timed:
             return vocab.integer(0)
-        return ox.Literal(validate.decimal(EXACT.scaleb(Decimal(self.took), -6)), datatype=vocab.DECIMAL)
+        return ox.Literal(validation.decimal(EXACT.scaleb(Decimal(self.took), -6)), datatype=vocab.DECIMAL)
 
 
 def _count(tokens: int | None) -> ox.Literal | None:

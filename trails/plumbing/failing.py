@@ -8,12 +8,13 @@ from typing import Any, Final, NamedTuple
 
 import pyoxigraph as ox
 
-from trails import iris, vocab
+from trails.history.workspace import Workspace
+from trails.model import iris
 from trails.plumbing import figured
 from trails.plumbing.figured import Row, Terms
 from trails.plumbing.index import brevity, figures
 from trails.plumbing.index.sidefile import SideFile
-from trails.plumbing.workspace import Workspace
+from trails.rdf import vocab
 from trails.store.contract import Matching
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from trails import vocab
+from trails.history.workspace import Workspace
 from trails.plumbing import called
 from trails.plumbing.index.sidefile import SideFile
-from trails.plumbing.workspace import Workspace
-from trails.queries import QueryFile
+from trails.rdf import vocab
+from trails.rdf.query_files import QueryFile
 from trails.store.contract import Matching, Solutions
 
 Terms = Mapping[str, Sequence[Any] | None]

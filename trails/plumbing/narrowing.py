@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from trails import iris, queries
+from trails.history.workspace import Workspace
+from trails.model import iris
 from trails.plumbing import called
 from trails.plumbing.index.sidefile import SideFile
-from trails.plumbing.workspace import Workspace
-from trails.queries import QueryFile
+from trails.rdf import query_files
+from trails.rdf.query_files import QueryFile
 from trails.store.contract import Result, Solutions
 
 _SESSION: Final = "session"
@@ -30,7 +31,7 @@ def narrowed(
     if found is None:
         return None
     parts = []
-    for batch in queries.batches(sorted(found, key=iris.session)):
+    for batch in query_files.batches(sorted(found, key=iris.session)):
         part = ask(query.bind(**{**values, _SESSION: batch}))
         assert isinstance(part, Solutions)  # noqa: S101 - a SELECT
         parts.append(part)

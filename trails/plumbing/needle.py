@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import unquote
 
-from trails import iris, validate
 from trails.errors import InvalidInput
+from trails.model import iris, validation
 
 SHORTEST: Final = 2
 """Characters below which a text would be found nearly everywhere."""
@@ -27,7 +27,7 @@ class Needle:
 
     def __init__(self, text: str) -> None:
         """Look for a text; raise `InvalidInput` for one that is too short to be looked for."""
-        self.text = validate.text(text, "the text to look for")
+        self.text = validation.text(text, "the text to look for")
         if len(self.text.strip()) < SHORTEST:
             raise InvalidInput(
                 f"the text to look for must have {SHORTEST} characters or more beside spaces, not {self.text!r}: "

@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from trails import lineage
 from trails.errors import TrailsError
-from trails.model import Finding
+from trails.history.reader import Reader
+from trails.model import lineage
+from trails.model.values import Finding
 from trails.plumbing.index import checks
 from trails.plumbing.packs import files
 from trails.plumbing.packs.block import Damaged
 from trails.plumbing.packs.keeper import FOLDER, Packs
-from trails.plumbing.reader import Reader
 from trails.store import maintenance
 from trails.store.doctor import Check
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, MutableSequence, Seque
 from itertools import chain, islice
 from typing import Any, NamedTuple, overload
 
-from trails.garbage import seldom_collected
 from trails.integrity import digests
-from trails.model import Facts, Turn
+from trails.model.values import Facts, Turn
 from trails.plumbing.packs.block import Block, Damaged
+from trails.workers import collect_seldom
 
 
 class Part(NamedTuple):
@@ -90,7 +90,7 @@ class Prefix:
     def made(self, start: int, end: int) -> list[Turn]:
         """Return the turns from an index to another, exclusive."""
         if self._left:
-            with seldom_collected():
+            with collect_seldom():
                 for part in self._parts[bisect_right(self._ends, start) :]:
                     if part.start >= end:
                         break

@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 
 from pyoxigraph import NamedNode
 
-from trails.lineage import Owner
-from trails.model import Turn
+from trails.model.lineage import Owner
+from trails.model.values import Turn
 from trails.plumbing.packed import Part
 from trails.plumbing.packs.keeper import Moment, Packs, weight
-from trails.records.turns import decode_new
+from trails.rdf.turn_quads import decode_new
 from trails.store import nearby
 from trails.store.contract import QuadStore
 

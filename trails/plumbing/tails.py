@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from trails import lineage
-from trails.lineage import Segment
-from trails.model import Turn
-from trails.plumbing.reader import Reader
+from trails.history.reader import Reader
+from trails.model import lineage
+from trails.model.lineage import Segment
+from trails.model.values import Turn
 
 _FIRST_BLOCK: Final = 32
 _FEW: Final = 256

@@ -11,12 +11,13 @@ from typing import Any, Final, NamedTuple
 
 import pyoxigraph as ox
 
-from trails import iris, validate, vocab
+from trails.history.workspace import Workspace
+from trails.model import iris, validation
 from trails.plumbing import figured
 from trails.plumbing.figured import Row, Terms
 from trails.plumbing.index import figures
 from trails.plumbing.index.sidefile import SideFile
-from trails.plumbing.workspace import Workspace
+from trails.rdf import vocab
 from trails.usage import EXACT
 
 
@@ -230,7 +231,7 @@ class _Sum:
         """Return how long they took as the engine gives it: a whole number where that was told of none."""
         if not self.timed:
             return vocab.integer(0)
-        return ox.Literal(validate.decimal(EXACT.scaleb(Decimal(self.took), -6)), datatype=vocab.DECIMAL)
+        return ox.Literal(validation.decimal(EXACT.scaleb(Decimal(self.took), -6)), datatype=vocab.DECIMAL)
 
 
 def _least(one: int | None, other: int | None) -> int | None:

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 import pyoxigraph as ox
 
-from trails import iris, vocab
+from trails.model import iris
 from trails.plumbing import figured
 from trails.plumbing.figured import Row, Terms
 from trails.plumbing.index.moments import moment
 from trails.plumbing.index.sidefile import SideFile
-from trails.records.terms import time_literal
+from trails.rdf import vocab
+from trails.rdf.codec import time_literal
 
 _GAP: Final = 1800
 """Seconds after which a sitting has ended, where the query is not told."""

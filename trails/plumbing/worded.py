@@ -9,14 +9,15 @@ from typing import Any, Final
 
 import pyoxigraph as ox
 
-from trails import iris, vocab
+from trails.history.workspace import Workspace
+from trails.model import iris
 from trails.plumbing import called, figured
 from trails.plumbing.figured import Row
 from trails.plumbing.index import texts
 from trails.plumbing.index.keeper import TEXTS
 from trails.plumbing.index.said import folded
-from trails.plumbing.workspace import Workspace
-from trails.queries import QueryFile
+from trails.rdf import vocab
+from trails.rdf.query_files import QueryFile
 from trails.store.contract import Matching, Solutions
 
 _NAME: Final = "search-text"

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from trails.secrets.prefixes import AFTER, BEFORE
-from trails.secrets.randomness import is_drawn, is_no_placeholder, is_random
+from trails.secrets.prefixes import AFTER, BEFORE, is_drawn, is_no_placeholder, is_random
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,37 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from trails import diff, lineage
-from trails.diff.align import Tail, of_tails
-from trails.diff.values import Ancestor
+from trails import compare
+from trails.compare.session_diff import Tail, diff_tails
+from trails.compare.value_diff import Ancestor
 from trails.errors import IntegrityError, InvalidInput
+from trails.history.lookup import names
+from trails.history.workspace import Workspace
+from trails.history.worktree import Worktree
 from trails.integrity import digests
-from trails.lineage import Segment
-from trails.model import SessionRecord, Turn
-from trails.plumbing import refs, tails
-from trails.plumbing.workspace import Workspace
-from trails.plumbing.worktree import Worktree
+from trails.model import lineage
+from trails.model.lineage import Segment
+from trails.model.values import SessionRecord, Turn
+from trails.plumbing import tails
 
 
-def diff_of(workspace: Workspace, left: Worktree | str, right: Worktree | str) -> diff.Diff:
+def diff_of(workspace: Workspace, left: Worktree | str, right: Worktree | str) -> compare.Diff:
     """Return what differs between two sessions, each a reference into a store or an open handle (with pending turns)."""
-    return between(_side(workspace, left), _side(workspace, right))
+    return diff_between(_side(workspace, left), _side(workspace, right))
 
 
-def between(left: Side, right: Side) -> diff.Diff:
+def diff_between(left: DiffSide, right: DiffSide) -> compare.Diff:
     """Return what differs between two sides: the shared prefix is found, and only the tails after it are read."""
     ancestor = _ancestor(left, right)
     common = ancestor.turns if ancestor else 0
-    return of_tails(_tail(left, common, ancestor), _tail(right, common, ancestor), ancestor)
+    return diff_tails(_tail(left, common, ancestor), _tail(right, common, ancestor), ancestor)
 
 
-def _tail(side: Side, start: int, ancestor: Ancestor | None) -> Tail:
+def _tail(side: DiffSide, start: int, ancestor: Ancestor | None) -> Tail:
     turns = side.tail(start)
     last = turns[-1].digest if turns else ancestor.digest if ancestor else digests.GENESIS
     return Tail(side.name, side.session_id, start, turns, last)
 
 
-class Side(Protocol):
+class DiffSide(Protocol):
     """One side of a diff: a transcript that can be asked for digests, and for its turns from an index on."""
 
     @property
@@ -71,18 +73,18 @@ class Side(Protocol):
         ...
 
 
-def _side(workspace: Workspace, given: Worktree | str) -> Side:
+def _side(workspace: Workspace, given: Worktree | str) -> DiffSide:
     if isinstance(given, Worktree):
-        return Held(given)
+        return OpenSide(given)
     if isinstance(given, str):
-        return Stored(workspace, refs.place(workspace, given))
+        return StoredSide(workspace, names.parse_revision(workspace, given))
     raise InvalidInput(f"a diff is of sessions: give a Session or a reference, not {type(given).__name__}")
 
 
-class Stored:
+class StoredSide:
     """A side that stands in the store."""
 
-    def __init__(self, workspace: Workspace, place: refs.Revision) -> None:
+    def __init__(self, workspace: Workspace, place: names.Revision) -> None:
         """Look its lineage up; nothing of its turns is read."""
         self.name, self.session_id, self.workspace = place.ref, place.session_id, workspace
         self._reader = workspace.reader
@@ -101,7 +103,7 @@ class Stored:
         return tails.read(self._reader, self.runs, start, self.session_id)
 
 
-class Held:
+class OpenSide:
     """A side that a handle holds, with what is pending."""
 
     def __init__(self, tree: Worktree) -> None:
@@ -127,7 +129,7 @@ class Held:
 # --- the common ancestor
 
 
-def _ancestor(left: Side, right: Side) -> Ancestor | None:
+def _ancestor(left: DiffSide, right: DiffSide) -> Ancestor | None:
     """Return where two sides last agree: as far as lineage says, then as far as digests do."""
     by_lineage = _shared_by_lineage(left, right) if left.workspace is right.workspace else 0
     if by_lineage:
@@ -147,7 +149,7 @@ def _ancestor(left: Side, right: Side) -> Ancestor | None:
     )
 
 
-def _shared_by_lineage(left: Side, right: Side) -> int:
+def _shared_by_lineage(left: DiffSide, right: DiffSide) -> int:
     """Return how many turns the same sessions own on both sides from the beginning on: told from the records alone."""
     shared = 0
     for mine, other in zip(left.runs, right.runs, strict=False):
@@ -161,7 +163,7 @@ def _shared_by_lineage(left: Side, right: Side) -> int:
     return shared
 
 
-def _refuse_missing(left: Side, right: Side, index: int) -> None:
+def _refuse_missing(left: DiffSide, right: DiffSide, index: int) -> None:
     """Raise `IndexGap` where the last turn that two lineages share by their records is not there; it may lack its digest."""
     for side in (left, right):
         owner = tails.owner_at(side.runs, index)
@@ -169,7 +171,7 @@ def _refuse_missing(left: Side, right: Side, index: int) -> None:
             raise lineage.gap(side.session_id, index, side.runs)
 
 
-def _check_fork_heads(left: Side, right: Side, shared: int, digest: str) -> None:
+def _check_fork_heads(left: DiffSide, right: DiffSide, shared: int, digest: str) -> None:
     """Accept a common ancestor if each fork made there noted the digest that stands there; else `IntegrityError`."""
     forks = [run.record for side in (left, right) for run in side.runs if run.record.forked_at_index == shared]
     for record in forks:
@@ -181,7 +183,7 @@ def _check_fork_heads(left: Side, right: Side, shared: int, digest: str) -> None
             )
 
 
-def _shared_by_digests(left: Side, right: Side, start: int) -> int:
+def _shared_by_digests(left: DiffSide, right: DiffSide, start: int) -> int:
     """Return how many turns both sides begin with, of which `start` are known: a digest covers all turns before it."""
 
     def same(index: int) -> bool:

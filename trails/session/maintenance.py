@@ -1,21 +1,78 @@
-"""Upkeep: the files of a store rebuilt, copied while it is used, and dumped."""
+"""Delete sessions, and maintain the files of a store.
+
+Deleting a session with what depends on it: refused, taken along, or cut loose first.
+
+Upkeep: the files of a store rebuilt, copied while it is used, and dumped.
+
+Whether a stored session is what a caller who asks for it by its id says that it is.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Literal
 
-from trails.errors import InvalidInput
+from trails.display.progress import Progress, moving
+from trails.errors import HasChildren, InvalidInput, SessionNotFound
 from trails.files import as_path
 from trails.handles import Handle
-from trails.plumbing import deletion, pack_upkeep, recounting, sweep
-from trails.plumbing.workspace import Workspace
-from trails.progress import Progress, moving
+from trails.history import migrations, transaction
+from trails.history.removal import deletion, detach
+from trails.history.workspace import Workspace
+from trails.history.worktree import Worktree
+from trails.model import validation
+from trails.model.values import SessionRecord
+from trails.plumbing import pack_upkeep
+from trails.rdf.activity_records import Deed
 from trails.store import dumping
 from trails.store.contract import QuadStore, read_only
 from trails.store.embedded import EmbeddedStore
 from trails.store.maintenance import Vacuumed
 from trails.store.reading import EngineReader
 from trails.store.view import is_read_only
+
+ChildPolicy = Literal["refuse", "cascade", "detach"]
+
+
+def delete_session(
+    workspace: Workspace,
+    session_id: str,
+    *,
+    children: ChildPolicy,
+    by: str | None,
+    reason: str | None,
+    rule: str | None = None,
+) -> list[str]:
+    """Delete a session by its id; return the ids of all that were deleted. See `Repository.delete`."""
+    if children not in ("refuse", "cascade", "detach"):
+        raise InvalidInput(f'children is "refuse", "cascade" or "detach", not {children!r}')
+    record = workspace.reader.record(session_id)
+    deed = workspace.deed(by, reason, None if rule is None else validation.text(rule, "rule"))
+    with workspace.erasing():
+        return _delete(workspace, record, children, by, deed)
+
+
+def _delete(
+    workspace: Workspace, record: SessionRecord, children: ChildPolicy, by: str | None, deed: Deed
+) -> list[str]:
+    store, reader = workspace.store, workspace.reader
+    while True:
+        if children == "detach":
+            deletion.refuse_tagged(store, record.id)
+            for branch in reader.branches(record.id):
+                with suppress(SessionNotFound):  # deleted meanwhile
+                    detach.detach_session(store, reader, branch.id, workspace.deed(by))
+        try:
+            deleted = deletion.delete_session(store, reader, record.id, deed=deed, cascade=children == "cascade")
+            break
+        except HasChildren:
+            if children != "detach" or not reader.branches(record.id):
+                raise  # else another fork was made meanwhile
+    deletion.sweep_pending(store)
+    workspace.rewrites += 1
+    return deleted
 
 
 class Maintenance(Handle, public=True):
@@ -37,9 +94,9 @@ class Maintenance(Handle, public=True):
         processes that have not caught up are named in `behind`: they lose the text with their next `sync`.
         """
         deletion.sweep_pending(self._store)
-        sweep.sweep_names(self._store)
-        recounting.count_anew(self._store, self._workspace.reader.ids())
-        done = embedded(self._store, "vacuum").vacuum()
+        transaction.sweep_names(self._store)
+        migrations.recount_usage(self._store, self._workspace.reader.ids())
+        done = embedded_store(self._store, "vacuum").vacuum()
         self._workspace.index.rebuild()
         pack_upkeep.rebuild(self._workspace.packs, self._workspace.reader)
         return done
@@ -50,7 +107,7 @@ class Maintenance(Handle, public=True):
         A backup is a store: `trails.session.restore.restore` copies it back, and it can be opened where it stands.
         Raises `InvalidInput` where something stands at `destination`, or for a store in memory.
         """
-        embedded(self._store, "back up").backup(as_path(destination, "the place of a backup"))
+        embedded_store(self._store, "back up").backup(as_path(destination, "the place of a backup"))
 
     def dump(
         self, file: str | os.PathLike[str], *, replace: bool = False, progress: Progress | bool | None = None
@@ -69,10 +126,43 @@ class Maintenance(Handle, public=True):
             return dumping.dump(self._store, place, move, replace=replace)
 
 
-def embedded(store: QuadStore, what: str) -> EmbeddedStore:
+def embedded_store(store: QuadStore, what: str) -> EmbeddedStore:
     """Return a store that is kept by this process; raise `InvalidInput` for another, which cannot be `what` here."""
     if is_read_only(store):
         raise read_only(store.location)
     if not isinstance(store, EmbeddedStore):
         raise InvalidInput(f"{store.location} is no store of this process: {what} it where it is kept")
     return store
+
+
+def check_existing(tree: Worktree, said: Mapping[str, str | None], meta: Mapping[str, Any] | None) -> None:
+    """Raise `InvalidInput` where a stored session says something else; what is None, or not given, is not compared.
+
+    Of `meta`, each key that is given is compared, and others may stand there too.
+    """
+    for name, wanted in said.items():
+        if wanted is not None:
+            _compare(tree.id, name, tree.system if name == "system" else getattr(tree.record, name), wanted)
+    stored = tree.record.meta
+    for key, value in (meta or {}).items():
+        _compare(tree.id, f"meta[{key!r}]", stored.get(key), value)
+
+
+_REMEDIES = {
+    "system": "give no system prompt, or change it with set_system()",
+    "label": "give no label, or change it with set_label()",
+}
+
+
+def _compare(session_id: str, name: str, stored: object, wanted: object) -> None:
+    if stored != wanted:
+        remedy = _REMEDIES.get(name, f"give no {name}, or take another id")
+        raise InvalidInput(
+            f"session {session_id!r} is stored with {name}={_shown(stored)}, not {_shown(wanted)}: nothing is changed by "
+            f"asking for it; {remedy}"
+        )
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:79]}..."

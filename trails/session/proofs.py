@@ -1,4 +1,9 @@
-"""Proofs: a store held against its digests and against signed checkpoints, and what proves a part of it to others."""
+"""Verify a store, sign heads, and prove turns.
+
+Signing the head of a session, in the commit that stores what is new of it.
+
+Proofs: a store held against its digests and against signed checkpoints, and what proves a part of it to others.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +15,55 @@ from typing import Any, Final, NamedTuple
 
 from pyoxigraph import Quad
 
+from trails.display.progress import Progress, moving
 from trails.errors import InvalidInput, StoreFailed
 from trails.handles import Handle
-from trails.integrity.note import verifier_key
+from trails.history import log_leaves, signatures, transaction
+from trails.history.lookup import names
+from trails.history.reader import Reader
+from trails.history.transaction import Transaction
+from trails.history.verification import checkpoints
+from trails.history.workspace import Workspace
+from trails.history.worktree import Worktree
 from trails.integrity.proofs import ConsistencyProof, TurnProof
-from trails.integrity.timestamps import stamped_if_asked
-from trails.integrity.witnesses import cosignatures
-from trails.model import Finding, VerifyReport
-from trails.plumbing import checkpoints, log_events, names, pack_upkeep, signatures, unfinished
+from trails.integrity.signed_notes import HeadSignature, sign_head, verifier_key, verifier_of
+from trails.integrity.witnesses import check_timestamp, cosignatures
+from trails.model import validation
+from trails.model.values import Finding, VerifyReport
+from trails.plumbing import pack_upkeep
 from trails.plumbing.asof import proven
 from trails.plumbing.index import checks as index_checks
-from trails.plumbing.reader import Reader
 from trails.plumbing.verifying import audit
 from trails.plumbing.verifying.derived import Derived, Told, parts_of
-from trails.plumbing.workspace import Workspace
-from trails.progress import Progress, moving
+from trails.rdf.annotation_records import signature_quads
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.nearby import at_one_moment
 from trails.store.past import PastStore
 from trails.store.view import ViewStore, is_read_only
+
+
+def persist_signed(tree: Worktree, signer: str) -> tuple[int, HeadSignature]:
+    """Store what is new of a session with a signature of its head, in one commit; return how many turns, and that.
+
+    A head that the same key signed before is not signed again. Raises `InvalidInput` for a session without turns and for
+    what is no key, before anything is written.
+    """
+    tree.check_free()
+    if not len(tree.turns):
+        raise InvalidInput(f"session {tree.id!r} has no turns, so there is no head to sign: append one first")
+    key, index = verifier_of(validation.text(signer, "a principal's secret key")), len(tree.turns) - 1
+    if tree.stored and not tree.pending:  # a new head was never signed
+        for known in signatures.read_signatures(tree.workspace.store, tree.id):
+            if (known.key, known.index, known.head) == (key, index, tree.head):
+                return tree.persist(), known
+    made = sign_head(signer, tree.id, index, tree.head)
+    tx = Transaction()
+    tx.new(signature_quads(made))
+    if tree.stored:  # else what is logged of the new row covers it
+        tx.log(log_leaves.row_states("change", [tree.id]))
+    return tree.persist(tx.change()), made
+
 
 _PATIENCE: Final = 10.0
 """Seconds that an owner's unfinished work is waited for,"""
@@ -79,7 +113,7 @@ class Proofs(Handle, public=True):
         many turns are done and how many there are; True draws a bar, in a notebook or on a terminal's stderr.
         """
         store, reader = self._workspace.store, self._workspace.reader
-        wanted = None if session is None else names.record(self._workspace, session).id
+        wanted = None if session is None else names.find_record(self._workspace, session).id
         keys, seen_by = list(verifiers), list(witnesses)
         if since is not None:
             if checkpoint is not None or wanted is not None:
@@ -91,10 +125,10 @@ class Proofs(Handle, public=True):
             raise InvalidInput("verifier keys and witnesses are to check a checkpoint, and none was given")
         if quorum is not None and not seen_by:
             raise InvalidInput("a quorum is of witnesses, and none was given")
-        kept = None if checkpoint is None else checkpoints.opened(checkpoint, keys)
+        kept = None if checkpoint is None else checkpoints.read_checkpoint(checkpoint, keys)
         witnessed = cosignatures(checkpoint, seen_by, quorum=quorum) if checkpoint is not None and seen_by else None
-        stamped = stamped_if_asked(checkpoint, timestamp, list(authorities))
-        rewritten = [] if kept is None else checkpoints.findings(store, kept)
+        stamped = check_timestamp(checkpoint, timestamp, list(authorities))
+        rewritten = [] if kept is None else checkpoints.checkpoint_findings(store, kept)
         asked = _Asked(wanted, None if kept is None else kept.size, only_new=since is not None)
         with moving(progress, "verifying") as move:
             report, beside = _verified(self._workspace, asked, move)
@@ -109,7 +143,7 @@ class Proofs(Handle, public=True):
         if kept is None:
             return report
         only = None if wanted is None else {record.id for record in reader.lineage(wanted)}
-        told = () if rewritten else log_events.since(store, kept.size, only)
+        told = () if rewritten else checkpoints.events_since(store, kept.size, only)
         findings = (*rewritten, *report.findings)
         said: dict[str, Any] = {"history": told, "witnessed": witnessed, "timestamped": stamped}
         said |= {"since": asked.since} if asked.only_new else {}
@@ -125,20 +159,20 @@ class Proofs(Handle, public=True):
         keys = {each.strip() for each in signers}
         for each in keys:
             verifier_key(each)
-        if not keys and not required and not signatures.any_stored(store):
+        if not keys and not required and not signatures.has_signatures(store):
             return report
         within = None if wanted is None else [record.id for record in reader.lineage(wanted)]
-        found = signatures.unsigned(store, reader, within, keys or None)
-        more = signatures.missing(found) if required else []
+        found = signatures.unsigned_sessions(store, reader, within, keys or None)
+        more = signatures.missing_signatures(found) if required else []
         return report.model_copy(update={"unsigned": tuple(found), "findings": (*report.findings, *more)})
 
     def checkpoint(self, signer: str, extensions: Sequence[str] = ()) -> str:
         """Return a signed note of the log as it stands, once all of it is on disk: keep it where others own the disk.
 
-        `signer` is the secret key of `trails.integrity.note.new_key`, whose name is the log's; `extensions` are
+        `signer` is the secret key of `trails.integrity.signed_notes.new_key`, whose name is the log's; `extensions` are
         lines that are signed with it. Needs `cryptography`.
         """
-        return checkpoints.make(self._workspace.store, signer, extensions)
+        return checkpoints.make_checkpoint(self._workspace.store, signer, extensions)
 
     def turn(self, session: names.Name, index: int, checkpoint_note: str, *, reveal: bool = True) -> TurnProof:
         """Return the proof, to be verified without the store, that a turn stood in a transcript at a checkpoint.
@@ -147,7 +181,7 @@ class Proofs(Handle, public=True):
         there is no such turn or it was written after the checkpoint, `IntegrityError` where store and log disagree.
         """
         at = self._workspace
-        session_id = names.record(at, session).id
+        session_id = names.find_record(at, session).id
         return checkpoints.prove_turn(at.store, at.reader, session_id, index, checkpoint_note, reveal=reveal)
 
     def growth(self, old_note: str, new_note: str) -> ConsistencyProof:
@@ -200,10 +234,10 @@ def _judged_beside(store: QuadStore, reader: Reader, asked: _Asked, report: Veri
 
     Raises `StoreFailed` where all depends on marks that stay: no verdict is better than a wrong one.
     """
-    marks = unfinished.marks(store)
+    marks = transaction.work_marks(store)
     if not marks:
         return report
-    with unfinished.believed(store, marks):
+    with transaction.believed_marks(store, marks):
         found, _ = _looked(store, reader, asked, None, None)
     if not found.ok or _have_gone(marks, store):
         return found
@@ -228,6 +262,6 @@ def _left(store: QuadStore) -> tuple[set[Quad], bool]:
     """Return the marks that a store has by now, and whether there may be somebody who takes them away."""
     if isinstance(store, EmbeddedStore):
         store.sync()
-        return unfinished.marks(store), True
+        return transaction.work_marks(store), True
     with closing(ViewStore(Path(store.location))) as later:
-        return unfinished.marks(later), later.is_beside_owner
+        return transaction.work_marks(later), later.is_beside_owner

@@ -14,50 +14,45 @@ from uuid import uuid4
 
 from pyoxigraph import Triple
 
-from trails import iris, queries, query_guard, validate
+from trails.display.progress import Progress
 from trails.errors import InvalidInput
 from trails.handles import Handle
-from trails.model import SessionRecord, VerifyReport
-from trails.plumbing import (
-    answered,
-    detach,
-    forest,
-    labels,
-    names,
-    pages,
-    pruning,
-    redact_matching,
-    redaction,
-    search,
-    statistics,
-    summaries,
-    unfinished,
-)
-from trails.plumbing.forest import Forest
+from trails.history import transaction
+from trails.history.lookup import forest, names, pages, search, summaries, usage_statistics
+from trails.history.lookup.forest import Forest
+from trails.history.lookup.model_prices import prices_of
+from trails.history.lookup.names import Name
+from trails.history.lookup.pages import Page
+from trails.history.lookup.search import Hit
+from trails.history.lookup.summaries import Summaries
+from trails.history.lookup.usage_statistics import Statistics
+from trails.history.removal import deletion, detach, redaction, text_erasure
+from trails.history.removal.deletion import Pruning
+from trails.history.removal.redaction import Redaction
+from trails.history.removal.text_erasure import TextRedaction
+from trails.history.transaction import check_free_names
+from trails.history.workspace import Workspace
+from trails.history.worktree import Worktree, new_prompt
+from trails.model import iris, validation
+from trails.model.values import SessionRecord, VerifyReport
+from trails.plumbing import answered
 from trails.plumbing.index.figures import By, Sort
-from trails.plumbing.names import Name
-from trails.plumbing.pages import Page
-from trails.plumbing.prices import prices_of
-from trails.plumbing.pruning import Pruning
-from trails.plumbing.redact_matching import TextRedaction
-from trails.plumbing.redaction import Redaction
-from trails.plumbing.search import Hit
-from trails.plumbing.statistics import Statistics
-from trails.plumbing.summaries import Summaries
-from trails.plumbing.transaction import check_free_names
-from trails.plumbing.workspace import Workspace
-from trails.plumbing.worktree import Worktree, new_prompt
-from trails.progress import Progress
-from trails.records.scores import Score, ScoreValue
-from trails.records.sessions import DEFAULT_AGENT, DEFAULT_PRINCIPAL
-from trails.session import agreeing, deleting, forms, scores
-from trails.session.deleting import Children
-from trails.session.maintenance import Maintenance
-from trails.session.notes import Notes
+from trails.rdf import query_files, query_guard
+from trails.rdf.score_records import Score, ScoreValue
+from trails.rdf.session_records import DEFAULT_AGENT, DEFAULT_PRINCIPAL
+from trails.session import maintenance, presentation, scoring
+from trails.session.annotations import Notes, Tags
+from trails.session.maintenance import ChildPolicy, Maintenance
 from trails.session.proofs import Proofs
-from trails.session.scores import ScoreRef, Scores
-from trails.session.session import Session, flatten, load, place, replay, window
-from trails.session.tags import Tags
+from trails.session.scoring import ScoreRef, Scores
+from trails.session.session import (
+    Session,
+    context_window_of,
+    flatten_to_session,
+    load_session,
+    parse_place,
+    replay_session,
+)
 from trails.store import outside
 from trails.store.contract import QuadStore, Result, Solutions
 from trails.store.embedded import EmbeddedStore
@@ -68,16 +63,16 @@ from trails.store.querypool import Rows
 from trails.store.view import ViewStore
 
 if TYPE_CHECKING:
+    from trails.compare import Diff
     from trails.compare.agreement import Agreement
     from trails.compare.comparison import Comparison
     from trails.context import Context
-    from trails.context.tokens import Counter
-    from trails.diff import Diff
-    from trails.graph import GraphView, StoreView
-    from trails.integrity.note import Checkpoint
+    from trails.context.messages import Counter
+    from trails.history.watch import Callback, Changes, Feed, Subscription
+    from trails.integrity.signed_notes import Checkpoint
     from trails.plumbing.asof.making import AsOf
-    from trails.plumbing.watch import Callback, Changes, Feed, Subscription
-    from trails.session.player import Player
+    from trails.rdflib_view import GraphView, StoreView
+    from trails.session.recorded_calls import Player
     from trails.session.scoring import Scorer, Scoring
 
 _Ids = list[str]  # inside the class, `list` is the method
@@ -111,7 +106,7 @@ class Repository(Handle, public=True):
         self.limits = limits
         """What a query in SPARQL may take where it does not say so itself."""
         try:
-            unfinished.refuse_half_copied(store)
+            transaction.refuse_half_copied(store)
             if not self.read_only:
                 self.workspace.index.sweep()
                 self.workspace.packs.sweep()
@@ -124,7 +119,7 @@ class Repository(Handle, public=True):
 
     def _sweep(self) -> None:
         """Take out what a process that was killed left half done; what another one is doing just now is waited for."""
-        if unfinished.marks(self.store):
+        if transaction.work_marks(self.store):
             self.workspace.sweep()
 
     def _recover_streams(self) -> None:
@@ -132,7 +127,7 @@ class Repository(Handle, public=True):
         if place != ":memory:" and os.path.isdir(os.path.join(place, "streams")):  # noqa: PTH112, PTH118 - at every opening
             from trails.session import streaming  # noqa: PLC0415 - only where a stream was
 
-            streaming.recover(self.workspace)
+            streaming.recover_streams(self.workspace)
 
     def __repr__(self) -> str:
         return f"<Repository {self.store.location}>"
@@ -288,29 +283,29 @@ class Repository(Handle, public=True):
         writer was quicker to take, at `persist`.
         """
         self.workspace.check_writable()
-        session_id = uuid4().hex if id is None else validate.session_id(id)
+        session_id = uuid4().hex if id is None else validation.session_id(id)
         record = SessionRecord(
             id=session_id,
-            principal=DEFAULT_PRINCIPAL if principal is None else validate.name(principal, "principal"),
-            agent=DEFAULT_AGENT if agent is None else validate.name(agent, "agent"),
-            kind=None if kind is None else validate.name(kind, "kind"),
-            key=None if key is None else validate.name(key, "key"),
-            created=datetime.now(UTC) if created is None else validate.time(created, "created"),
-            label=None if label is None else validate.label(label),
+            principal=DEFAULT_PRINCIPAL if principal is None else validation.name(principal, "principal"),
+            agent=DEFAULT_AGENT if agent is None else validation.name(agent, "agent"),
+            kind=None if kind is None else validation.name(kind, "kind"),
+            key=None if key is None else validation.name(key, "key"),
+            created=datetime.now(UTC) if created is None else validation.time(created, "created"),
+            label=None if label is None else validation.label(label),
             spawned_by=None if spawned_by is None else self.record(spawned_by).id,
-            source_session=None if source_session is None else validate.text(source_session, "source_session"),
-            meta_json=validate.meta(meta),
+            source_session=None if source_session is None else validation.text(source_session, "source_session"),
+            meta_json=validation.meta(meta),
         )
         who = self.workspace.who(None)
         prompt = (
             None
             if system is None
-            else new_prompt(self.workspace, session_id, validate.text(system, "system"), 1, 0, by_iri=who)
+            else new_prompt(self.workspace, session_id, validation.text(system, "system"), 1, 0, by_iri=who)
         )
         if id is not None or label is not None:
             check_free_names(self.store, self.reader, session_id, record.label)
         made = Worktree(self.workspace, record, stored=False, prompt=prompt)
-        made.give_window(window(max_tokens, pinned_count, counter))
+        made.give_window(context_window_of(max_tokens, pinned_count, counter))
         return Session(made)
 
     def session(
@@ -360,8 +355,10 @@ class Repository(Handle, public=True):
             self._refuse_label(session_id)
             made.persist()
         else:
-            made = load(self.workspace, iris.session(session_id), window(max_tokens, pinned_count, counter))
-            agreeing.check(made.worktree, said, meta)
+            made = load_session(
+                self.workspace, iris.session(session_id), context_window_of(max_tokens, pinned_count, counter)
+            )
+            maintenance.check_existing(made.worktree, said, meta)
         made.autopersist = autopersist
         return made
 
@@ -398,9 +395,9 @@ class Repository(Handle, public=True):
         ...     s = store.load("s", last=2); [turn.content for turn in s.tail(2)], len(s), s[0].content
         (['b', 'c'], 3, 'a')
         """
-        bounds = window(max_tokens, pinned_count, counter)
+        bounds = context_window_of(max_tokens, pinned_count, counter)
         self._refresh_where(fresh)
-        return load(self.workspace, session, bounds, last)
+        return load_session(self.workspace, session, bounds, last)
 
     def forest(self, session: Name | None = None) -> Forest:
         """Return the forest of forks and spawned sessions, all of it or a session's own tree; two queries, no transcript.
@@ -415,14 +412,14 @@ class Repository(Handle, public=True):
         ...     [(twig.depth, twig.node.id, twig.node.turns) for twig in store.forest()]
         [(0, 'plan', 1), (1, 'other', 1)]
         """
-        return forest.grow(self.reader, None if session is None else self.resolve(session))
+        return forest.build_forest(self.reader, None if session is None else self.resolve(session))
 
     def replay(self, session: Name, *, up_to_index: int | None = None) -> list[dict[str, Any]]:
         """Return a session's stored transcript as plain dicts with role, content, index and branch; write nothing.
 
         `session` is any name of it, see `resolve`; `up_to_index` is exclusive.
         """
-        return replay(self.workspace, session, up_to_index)
+        return replay_session(self.workspace, session, up_to_index)
 
     def player(self, session: Name, *, upto: int | None = None) -> Player:
         """Return what answers calls of models and tools from a session's stored transcript, below `upto`; write nothing.
@@ -440,11 +437,13 @@ class Repository(Handle, public=True):
         ...     [turn.content for turn in player.input()], player.model().content
         (['Plan a trip'], 'Where to?')
         """
-        from trails.session.player import Player  # noqa: PLC0415 - only those who play need it
-        from trails.session.recorded import Recording  # noqa: PLC0415
+        from trails.session.recorded_calls import (  # noqa: PLC0415
+            Player,
+            Recording,
+        )
 
         source = self.load(session)
-        end = len(source) if upto is None else validate.index(upto, "upto")
+        end = len(source) if upto is None else validation.index(upto, "upto")
         if end > len(source):
             raise InvalidInput(
                 f"session {source.id!r} has {len(source)} turns, so it is played up to {len(source)}, not {end}"
@@ -453,7 +452,7 @@ class Repository(Handle, public=True):
 
     def __contains__(self, session: object) -> bool:
         """Tell whether a session with this id (or IRI) is stored: labels, tags and beginnings of ids do not count."""
-        session_id = self.workspace.session_id(names.text_of(session))
+        session_id = self.workspace.session_id(names.name_text(session))
         return session_id in self.reader.records([session_id])
 
     def __getitem__(self, session: Name) -> Session:
@@ -462,7 +461,7 @@ class Repository(Handle, public=True):
         Raises `SessionNotFound`, which is a `KeyError`.
         """
         if session not in self:
-            raise names.no_id(self.workspace, names.text_of(session))
+            raise names.not_an_id(self.workspace, names.name_text(session))
         return self.load(session)
 
     def __iter__(self) -> Iterator[SessionRecord]:
@@ -485,7 +484,7 @@ class Repository(Handle, public=True):
 
     def record(self, session: Name) -> SessionRecord:
         """Return a session's record without its turns; raise `SessionNotFound` where there is none."""
-        return names.record(self.workspace, session)
+        return names.find_record(self.workspace, session)
 
     def branches(self, session: Name) -> Page[SessionRecord]:
         """Return the records of a session's direct forks, oldest first, all on one page."""
@@ -507,7 +506,7 @@ class Repository(Handle, public=True):
         ...     store.resolve("trip") == store.resolve(plan.id[:8]) == plan.id
         True
         """
-        return names.resolve(self.workspace, name, exact=exact)
+        return names.resolve_name(self.workspace, name, exact=exact)
 
     def list(
         self,
@@ -538,11 +537,11 @@ class Repository(Handle, public=True):
 
         Raises `InvalidInput` for a cursor that no page gave, and what `refresh` does with `fresh`.
         """
-        wanted = summaries.Wanted(
+        wanted = summaries.SummaryFilter(
             principal, agent, label, meta, project, since, until, active_since, active_until, sort
         )
         self._refresh_where(fresh)
-        return summaries.records(self.workspace, wanted, limit, cursor)
+        return summaries.summary_records(self.workspace, wanted, limit, cursor)
 
     def summaries(
         self,
@@ -572,24 +571,24 @@ class Repository(Handle, public=True):
         ...     [(each.id, each.first_prompt, each.turns, each.project) for each in store.summaries()]
         [('plan', 'Plan a trip', 1, 'trips')]
         """
-        wanted = summaries.Wanted(
+        wanted = summaries.SummaryFilter(
             principal, agent, label, meta, project, since, until, active_since, active_until, sort
         )
         self._refresh_where(fresh)
-        return summaries.summaries(self.workspace, wanted, limit, cursor)
+        return summaries.read_summaries(self.workspace, wanted, limit, cursor)
 
     def set_label(self, session: Name, label: str | None, *, by: str | None = None) -> None:
         """Give a session a label that no other session has, or take its label away with None; `by` is as for `delete`.
 
         The old label and the new one stay on record, with who changed it and when.
         """
-        labels.set_label(self.workspace, session, label, by)
+        names.set_label(self.workspace, session, label, by)
 
     def delete(
         self,
         session: Name,
         *,
-        children: Children = "refuse",
+        children: ChildPolicy = "refuse",
         by: str | None = None,
         reason: str | None = None,
         rule: str | None = None,
@@ -605,12 +604,12 @@ class Repository(Handle, public=True):
         backups.
         """
         wanted = self.resolve(session, exact=True)
-        return deleting.delete(self.workspace, wanted, children=children, by=by, reason=reason, rule=rule)
+        return maintenance.delete_session(self.workspace, wanted, children=children, by=by, reason=reason, rule=rule)
 
     def detach(self, session: Name, *, by: str | None = None) -> None:
         """Copy to a fork what it inherits and cut it loose from its parent; a root is left as it is. `by` is as for `delete`."""
         with self.workspace.rewriting():
-            detach.detach(self.store, self.reader, self.record(session).id, self.workspace.deed(by))
+            detach.detach_session(self.store, self.reader, self.record(session).id, self.workspace.deed(by))
 
     def flatten(
         self,
@@ -621,7 +620,7 @@ class Repository(Handle, public=True):
         by: str | None = None,
     ) -> Session:
         """Return a new root session with a copy of a session's whole transcript; `by` is as for `delete`."""
-        return flatten(self.workspace, session, id=id, label=label, by=by)
+        return flatten_to_session(self.workspace, session, id=id, label=label, by=by)
 
     def diff(self, a: Session | SessionRecord | str, b: Session | SessionRecord | str) -> Diff:
         """Return what differs between two sessions: the prefix that they share, and their tails aligned turn by turn.
@@ -641,7 +640,7 @@ class Repository(Handle, public=True):
         """
         from trails.session.diff import diff_of  # noqa: PLC0415 - only those who compare need it
 
-        return diff_of(self.workspace, place(a), place(b))
+        return diff_of(self.workspace, parse_place(a), parse_place(b))
 
     def context(
         self,
@@ -667,11 +666,13 @@ class Repository(Handle, public=True):
         ['Be brief.', 'Plan a trip', 'To the Alps']
         """
         from trails.context import Window, estimate  # noqa: PLC0415 - only those who ask for a context need it
-        from trails.session import assembly  # noqa: PLC0415
+        from trails.session import model_context  # noqa: PLC0415
 
         window = Window(max_tokens, pinned_count, counter or estimate, cut)
-        chain = names.lineage(self.workspace, session)
-        return assembly.of_stored(self.reader, chain, window, query=query, brief=brief, background=background)
+        chain = names.find_lineage(self.workspace, session)
+        return model_context.context_of_stored(
+            self.reader, chain, window, query=query, brief=brief, background=background
+        )
 
     # --- names, notes, finding
 
@@ -719,7 +720,9 @@ class Repository(Handle, public=True):
         ...     [(score.ref, score.name, score.value, score.by) for score in store.scores("plan")]
         [('plan', 'accuracy', 0.5, 'grader'), ('plan#0', 'tone', 'polite', 'bob')]
         """
-        return scores.score(self.workspace, ref, name, value, by=by, version=version, reason=reason, time=time, id=id)
+        return scoring.give_score(
+            self.workspace, ref, name, value, by=by, version=version, reason=reason, time=time, id=id
+        )
 
     def scores(
         self,
@@ -738,7 +741,7 @@ class Repository(Handle, public=True):
 
         Raises as `score` does for what is not stored.
         """
-        return scores.listed(self.workspace, ref, name, by=by, version=version, history=history)
+        return scoring.list_scores(self.workspace, ref, name, by=by, version=version, history=history)
 
     def score_all(
         self,
@@ -778,7 +781,7 @@ class Repository(Handle, public=True):
         """
         from trails.session import scoring  # noqa: PLC0415 - a pool of threads, needed only here
 
-        by_whom = scoring.by_whom(self.workspace, scorer, name, by, version)
+        by_whom = scoring.scored_by(self.workspace, scorer, name, by, version)
         return scoring.score_all(
             self.workspace, sessions, scorer, by_whom, workers=workers, again=again, progress=progress
         )
@@ -819,7 +822,7 @@ class Repository(Handle, public=True):
             )
             for side, version in ((left, left_version), (right, right_version))
         ]
-        return agreement(validate.name(name, "a score's name"), *sides)
+        return agreement(validation.name(name, "a score's name"), *sides)
 
     def remove_score(self, score_id: str, *, by: str | None = None) -> Score:
         """Remove a score and return what it was; a record stays of who removed it when, and nothing of what it said.
@@ -827,7 +830,7 @@ class Repository(Handle, public=True):
         Its texts stay in the store's files until `vacuum`, and in backups. `by` is as for `delete`. Raises `InvalidInput`
         where there is no such score.
         """
-        return scores.remove(self.workspace, score_id, by)
+        return scoring.remove_score(self.workspace, score_id, by)
 
     def search(
         self,
@@ -859,10 +862,10 @@ class Repository(Handle, public=True):
         ...     [(hit.session_id, hit.index, hit.snippet) for hit in store.search("alps")]
         [('plan', 0, 'Plan a trip to the Alps')]
         """
-        within = None if session is None else names.text_of(session)
-        wanted = search.Wanted(text=text, tool=tool, session=within, role=role, author=author)
+        within = None if session is None else names.name_text(session)
+        wanted = search.SearchFilter(text=text, tool=tool, session=within, role=role, author=author)
         self._refresh_where(fresh)
-        return search.search(self.workspace, wanted, limit=limit, cursor=cursor)
+        return search.search_turns(self.workspace, wanted, limit=limit, cursor=cursor)
 
     # --- who follows
 
@@ -872,21 +875,21 @@ class Repository(Handle, public=True):
         """Call a function for new turns, forks and changes of state from now on, in the order of the commits.
 
         It gets a `Notice` once the commit is logged, on a thread of the feed; what it raises is logged and stops nothing.
-        `kinds` (of `trails.plumbing.watch.KINDS`) and `session`, an id or an IRI, say which; all by default.
+        `kinds` (of `trails.history.watch.KINDS`) and `session`, an id or an IRI, say which; all by default.
         """
         session_id = None if session is None else self.workspace.session_id(session)
         return self._following().subscribe(callback, kinds=kinds, session_id=session_id)
 
     def changes(self, *, kinds: Collection[str] | None = None, session: str | None = None) -> Changes:
         """Return an async iterator over the same notices, until the store closes: `async for notice in store.changes():`."""
-        from trails.plumbing.watch import Changes  # noqa: PLC0415 - asyncio takes a while to import
+        from trails.history.watch import Changes  # noqa: PLC0415 - asyncio takes a while to import
 
         return Changes(
             self._following(), kinds=kinds, session_id=None if session is None else self.workspace.session_id(session)
         )
 
     def _following(self) -> Feed:
-        from trails.plumbing.watch import Feed  # noqa: PLC0415 - asyncio takes a while to import
+        from trails.history.watch import Feed  # noqa: PLC0415 - asyncio takes a while to import
 
         feed = self.workspace.feed = self.workspace.feed or Feed(self.store.log)
         if isinstance(self.store, EmbeddedStore):
@@ -937,16 +940,18 @@ class Repository(Handle, public=True):
         ...     [tuple(row.values()) for row in found]
         [(0.2, 1, 'At 0.2'), (0.9, 1, 'At 0.9')]
         """
-        from trails.compare import gather  # noqa: PLC0415 - needed only here, and `import trails` stays quick
+        from trails.compare import session_figures  # noqa: PLC0415 - needed only here, and `import trails` stays quick
         from trails.plumbing.asof import moments  # noqa: PLC0415
 
-        fork_point = None if at is None else validate.index(at, "at")
+        fork_point = None if at is None else validation.index(at, "at")
         roots, as_of = self._compared(root, fork_point), moments.mark_of(self.store.log)
-        found = gather.compare(self.reader, roots, fork_point, as_of=as_of)
+        found = session_figures.compare_sessions(self.reader, roots, fork_point, as_of=as_of)
         if as_of != moments.mark_of(self.store.log):  # another thread wrote meanwhile
             found = at_one_moment(
                 self.store,
-                lambda: gather.compare(self.reader, roots, fork_point, as_of=moments.mark_of(self.store.log)),
+                lambda: session_figures.compare_sessions(
+                    self.reader, roots, fork_point, as_of=moments.mark_of(self.store.log)
+                ),
             )
         return found.arranged(
             columns=columns,
@@ -996,8 +1001,8 @@ class Repository(Handle, public=True):
         ...     [(row.group, row.calls, row.input_tokens, row.unpriced) for row in store.stats(by="model")]
         [('m-1', 1, 3, 1)]
         """
-        wanted = summaries.Wanted(principal, agent, None, meta, project, since, until)
-        return statistics.statistics(self.workspace, by, wanted, model=model)
+        wanted = summaries.SummaryFilter(principal, agent, None, meta, project, since, until)
+        return usage_statistics.usage_statistics(self.workspace, by, wanted, model=model)
 
     def cost(
         self,
@@ -1031,8 +1036,8 @@ class Repository(Handle, public=True):
         ...     found.cost, found.estimated, found.unpriced, found.unpriced_models
         (1.5, 1, 1, ('m-2',))
         """
-        wanted = summaries.Wanted(principal, agent, None, meta, project, since, until)
-        return statistics.statistics(self.workspace, by, wanted, model=model, prices=prices_of(prices))
+        wanted = summaries.SummaryFilter(principal, agent, None, meta, project, since, until)
+        return usage_statistics.usage_statistics(self.workspace, by, wanted, model=model, prices=prices_of(prices))
 
     def query(
         self,
@@ -1070,15 +1075,15 @@ class Repository(Handle, public=True):
         ...     store.query("SELECT (COUNT(?s) AS ?n) { ?s a trails:Session }").to_dicts()
         [{'n': 0}]
         """
-        validate.text(text, "the query")
+        validation.text(text, "the query")
         limits = QueryLimits(timeout, max_rows)
         self._refresh_where(fresh)
-        if text in queries.load_all():
-            return self._of_catalogue(queries.find(text), limits, parameters)
+        if text in query_files.load_all():
+            return self._of_catalogue(query_files.find(text), limits, parameters)
         self._refuse_named(text, parameters)
         return outside.answer(self.store, text, limits.over(self.limits), union=union)
 
-    def _of_catalogue(self, asked: queries.QueryFile, limits: QueryLimits, parameters: dict[str, Any]) -> Result:
+    def _of_catalogue(self, asked: query_files.QueryFile, limits: QueryLimits, parameters: dict[str, Any]) -> Result:
         bound = asked.bind(**parameters)
         if limits.is_set:
             return outside.answer(self.store, bound, limits.over(self.limits), is_ours=True)
@@ -1086,15 +1091,15 @@ class Repository(Handle, public=True):
         told = answered.answer(self.workspace, asked, parameters, ask)
         return ask(bound) if told is None else told
 
-    def _asked(self, query: queries.QueryFile, bound: str) -> Result:
+    def _asked(self, query: query_files.QueryFile, bound: str) -> Result:
         """Return the result of a text of the catalogue, asked on a thread of its own."""
-        return query_guard.on_thread(lambda: forms.of_catalogue(self.store, query, bound), len(bound))
+        return query_guard.on_thread(lambda: presentation.catalogue_answer(self.store, query, bound), len(bound))
 
     @staticmethod
     def _refuse_named(text: str, parameters: dict[str, Any]) -> None:
         """Raise `InvalidInput` for a name that no query has, and for parameters of a text that has none."""
         if text.replace("_", "").replace("-", "").isalnum():
-            queries.find(text)  # raises, naming what there is
+            query_files.find(text)  # raises, naming what there is
         if parameters:
             raise InvalidInput("parameters go with queries of the catalogue; write the values into a text of your own")
 
@@ -1116,7 +1121,7 @@ class Repository(Handle, public=True):
         ...     store.select("SELECT ?s { ?s a trails:Session }").to_dicts(), store.ask("ASK { ?s a trails:Session }")
         ([], False)
         """
-        return forms.solutions(
+        return presentation.solution_rows(
             self.query(text, union=union, fresh=fresh, timeout=timeout, max_rows=max_rows, **parameters)
         )
 
@@ -1124,7 +1129,7 @@ class Repository(Handle, public=True):
         self, text: str, /, *, union: bool = True, fresh: bool = False, timeout: float | None = None, **parameters: Any
     ) -> bool:
         """Return the answer of an ASK, as `query` does; raise `InvalidInput` for any other form, naming its method."""
-        return forms.answer(self.query(text, union=union, fresh=fresh, timeout=timeout, **parameters))
+        return presentation.query_answer(self.query(text, union=union, fresh=fresh, timeout=timeout, **parameters))
 
     def construct(
         self,
@@ -1138,7 +1143,7 @@ class Repository(Handle, public=True):
         **parameters: Any,
     ) -> _Triples:
         """Return the triples of a CONSTRUCT or DESCRIBE, as `query` does; raise `InvalidInput` for any other form."""
-        return forms.triples(
+        return presentation.triple_rows(
             self.query(text, union=union, fresh=fresh, timeout=timeout, max_rows=max_rows, **parameters)
         )
 
@@ -1166,11 +1171,11 @@ class Repository(Handle, public=True):
         ...         [row["text"].value for row in rows]
         ['Hello']
         """
-        validate.text(text, "the query")
+        validation.text(text, "the query")
         limits = QueryLimits(timeout, max_rows).over(self.limits)
         self._refresh_where(fresh)
-        if text in queries.load_all():
-            return outside.rows(self.store, queries.find(text).bind(**parameters), limits, is_ours=True)
+        if text in query_files.load_all():
+            return outside.rows(self.store, query_files.find(text).bind(**parameters), limits, is_ours=True)
         self._refuse_named(text, parameters)
         return outside.rows(self.store, text, limits, union=union)
 
@@ -1194,11 +1199,11 @@ class Repository(Handle, public=True):
         ...     [str(text) for text in view.objects(None, view.namespace_manager.expand_curie("prov:value"))]
         ['Hello']
         """
-        from trails.graph import views  # noqa: PLC0415 - rdflib takes 150 ms to import and is needed only here
+        from trails import rdflib_view  # noqa: PLC0415 - rdflib takes 150 ms to import and is needed only here
 
         if session is None:
-            return views.view_of(self.store)
-        return views.graph_of(self.store, iris.session(self.resolve(session)))
+            return rdflib_view.dataset_view(self.store)
+        return rdflib_view.graph_view(self.store, iris.session(self.resolve(session)))
 
     # --- erasure
 
@@ -1216,11 +1221,11 @@ class Repository(Handle, public=True):
         wanted = self.resolve(session, exact=True)
         try:
             with self.workspace.erasing():
-                return redaction.redact(
+                return redaction.redact_turn(
                     self.store,
                     self.reader,
                     self.reader.lineage(wanted),
-                    validate.index(index, "index"),
+                    validation.index(index, "index"),
                     self.workspace.deed(by, reason),
                 )
         finally:
@@ -1257,7 +1262,7 @@ class Repository(Handle, public=True):
         """
         try:
             with nullcontext() if dry_run else self.workspace.erasing():
-                return redact_matching.redact_matching(
+                return text_erasure.redact_matching(
                     self.store,
                     text,
                     self.workspace.deed(by, reason),
@@ -1294,12 +1299,12 @@ class Repository(Handle, public=True):
         Raises `InvalidInput` where no limit is given.
         """
         with nullcontext() if dry_run else self.workspace.erasing():
-            return pruning.prune(
+            return deletion.prune_sessions(
                 self.store,
                 self.reader,
                 older_than=older_than,
-                keep_count=None if keep_count is None else validate.index(keep_count, "keep_count"),
-                keep_bytes=None if keep_bytes is None else validate.index(keep_bytes, "keep_bytes"),
+                keep_count=None if keep_count is None else validation.index(keep_count, "keep_count"),
+                keep_bytes=None if keep_bytes is None else validation.index(keep_bytes, "keep_bytes"),
                 dry_run=dry_run,
                 deed=self.workspace.deed(by, reason),
             )
@@ -1352,7 +1357,7 @@ class Repository(Handle, public=True):
         `older` is there where some of it was recorded in an older format: which, how many lines the log had when that
         ended, and when. Up to format 2, who did a thing may be the session's principal, who was not asked.
         """
-        counts = self.store.query(queries.find("counts").bind())
+        counts = self.store.query(query_files.find("counts").bind())
         row = counts.to_dicts()[0]  # type: ignore[union-attr] # a SELECT of one row
         older = self.store.older if isinstance(self.store, EmbeddedStore | ViewStore) else None
         told = {} if older is None else {"older": older}

@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import Final
 
+from trails.display.progress import Progress, moving
 from trails.errors import IntegrityError, InvalidInput
 from trails.files import as_path, in_words
-from trails.model import Finding, VerifyReport
-from trails.plumbing import leaves
-from trails.progress import Progress, moving
+from trails.history import log_leaves
+from trails.model.values import Finding, VerifyReport
 from trails.session.repository import Repository
 from trails.store import dumping, maintenance, marker
 from trails.store.embedded import EmbeddedStore
@@ -19,7 +19,7 @@ _SHOWN: Final = 3
 """How many findings an error names."""
 
 
-def restore(backup: str | os.PathLike[str], destination: str | os.PathLike[str]) -> VerifyReport:
+def restore_store(backup: str | os.PathLike[str], destination: str | os.PathLike[str]) -> VerifyReport:
     """Copy a backup to a new store and return what `verify` says of it; the backup is only read.
 
     A backup of an older format is copied as it is, and the report says that it needs `trails store upgrade`. One in which
@@ -44,7 +44,7 @@ def _restore(backup: Path, destination: Path) -> VerifyReport:
         return _verified(part)
 
 
-def load(
+def load_dump(
     file: str | os.PathLike[str], destination: str | os.PathLike[str], progress: Progress | bool | None = None
 ) -> VerifyReport:
     """Make a store from a dump and return what `verify` says of it; `destination` may be a store that is empty.
@@ -84,5 +84,5 @@ def _verified(folder: Path, *, new: bool = False) -> VerifyReport:
     """Return what `verify` says of a store; a `new` one, which came from a dump, begins its log first."""
     with Repository(EmbeddedStore(folder)) as store:
         if new:
-            leaves.begin(store.store)
+            log_leaves.begin_session(store.store)
         return store.verify()

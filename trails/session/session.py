@@ -9,34 +9,45 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast, overload
 from uuid import uuid4
 
-from trails import html, lineage, replies, validate
-from trails.decoding import json_value
+from trails.display import html
+from trails.display.tables import PlainTable, Tabular
 from trails.errors import InvalidInput, NoSuchName
 from trails.handles import Handle
-from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, SystemPrompt, ToolCall, ToolResult, Turn
-from trails.plumbing import detach, draft, labels, names, screening, signatures
+from trails.history import signatures, turn_builder
+from trails.history.lookup import names
+from trails.history.lookup.pages import Page
+from trails.history.removal import detach
+from trails.history.workspace import Workspace
+from trails.history.worktree import Worktree
+from trails.model import lineage, sdk_messages, validation
+from trails.model.validation import stored_json
+from trails.model.values import (
+    MAX_FORK_DEPTH,
+    Call,
+    Compaction,
+    SessionRecord,
+    SystemPrompt,
+    ToolCall,
+    ToolResult,
+    Turn,
+)
 from trails.plumbing.packed import Turns
-from trails.plumbing.pages import Page
-from trails.plumbing.workspace import Workspace
-from trails.plumbing.worktree import Worktree
-from trails.session import bisect, blame, cherry_pick, deleting, sequence, showing, signing, take
-from trails.tables import PlainTable, Tabular
+from trails.session import blame, cherry_pick, maintenance, presentation, proofs
 
 if TYPE_CHECKING:
     from prov.model import ProvDocument
 
+    from trails.compare import Diff
     from trails.context import CompactionPolicy, Context, TokenWindow, Window
-    from trails.context.compacting import Keep, MaxTokens
-    from trails.context.tokens import Counter
-    from trails.diff import Diff
-    from trails.integrity.head_signatures import HeadSignature
-    from trails.plumbing.screening import Screening
-    from trails.replies import Dumped
-    from trails.session.bisect import Bisection, Predicate
-    from trails.session.blame import Blame
-    from trails.session.compaction import IsOverflow, Summarise
+    from trails.context.compaction import Keep, MaxTokens
+    from trails.context.messages import Counter
+    from trails.history.turn_builder import Screening
+    from trails.integrity.signed_notes import HeadSignature
+    from trails.model.sdk_messages import Dumped
+    from trails.session.blame import Bisection, Blame, Predicate
+    from trails.session.cherry_pick import OutcomeSummary
+    from trails.session.model_context import IsOverflow, Summarise
     from trails.session.streaming import Streaming
-    from trails.session.take import Summary
 
 _Answer = TypeVar("_Answer")
 
@@ -142,7 +153,7 @@ class Session(Handle, Tabular, public=True):
                 f"session {self.id!r} is stored with the principal {self.principal!r}, which its turns are attributed to; "
                 "fork it with another principal instead"
             )
-        self.worktree.change_record(principal=validate.name(name, "principal"))
+        self.worktree.change_record(principal=validation.name(name, "principal"))
 
     @property
     def turns(self) -> Turns:
@@ -174,11 +185,11 @@ class Session(Handle, Tabular, public=True):
 
         Raises `TurnNotFound`, an `IndexError`, for an index past an end.
         """
-        return sequence.at(self.worktree.turns, index, self.id)
+        return presentation.turn_at(self.worktree.turns, index, self.id)
 
     def __contains__(self, turn: object) -> bool:
         """Tell whether the transcript has a turn: the same message at the same place, by its digest, copies included."""
-        return isinstance(turn, Turn) and sequence.has(self.worktree.turns, turn)
+        return isinstance(turn, Turn) and presentation.has_turn(self.worktree.turns, turn)
 
     def tail(self, count: int = 10) -> tuple[Turn, ...]:
         """Return the last `count` turns (0 or more; all where there are fewer), and read no others where none was read yet.
@@ -189,7 +200,7 @@ class Session(Handle, Tabular, public=True):
         ...     [turn.content for turn in s.tail(2)], s[-1].content, [turn.content for turn in s[:2]], turns[0] in s
         (['b', 'c'], 'c', ['a', 'b'], True)
         """
-        last = validate.index(count, "count")
+        last = validation.index(count, "count")
         return tuple(self.worktree.turns[max(0, len(self) - last) :])
 
     def __bool__(self) -> bool:
@@ -202,11 +213,11 @@ class Session(Handle, Tabular, public=True):
 
     def table(self) -> PlainTable:
         """Return the transcript as a table, a row a turn: its place, who said what, when, and what it cost."""
-        return showing.table(self.turns)
+        return presentation.turn_table(self.turns)
 
     @html.safe
     def _repr_html_(self) -> str:
-        return showing.transcript(self.worktree)
+        return presentation.transcript_html(self.worktree)
 
     @property
     def pending(self) -> int:
@@ -296,8 +307,8 @@ class Session(Handle, Tabular, public=True):
             "meta": meta,
         }
         if not isinstance(content, str) or tool_calls != () or usage is not None:
-            content, options = replies.taken(role, content, options)
-        return self._append_all([draft.checked(self.id, role, content, options)], scan)[0]
+            content, options = sdk_messages.taken(role, content, options)
+        return self._append_all([turn_builder.check_fields(self.id, role, content, options)], scan)[0]
 
     def append_message(
         self,
@@ -329,15 +340,16 @@ class Session(Handle, Tabular, public=True):
         ...     turn.role, turn.content, turn.tool_calls[0].name
         ('assistant', '', 'weather')
         """
-        given = replies.read(message)
-        if given.role in replies.SYSTEM_ROLES and not len(self):
+        given = sdk_messages.read(message)
+        if given.role in sdk_messages.SYSTEM_ROLES and not len(self):
             raise InvalidInput(
                 f"the system prompt is session {self.id!r}'s own: give it to create() or set_system(), or hand the whole "
                 "history to extend()"
             )
         said = {"author": author, "time": time, "model": model, "call": call, "meta": meta}
         return self._append_all(
-            [draft.checked(self.id, given.role, given.content, replies.merged(given.options, said))], scan
+            [turn_builder.check_fields(self.id, given.role, given.content, sdk_messages.merged(given.options, said))],
+            scan,
         )[0]
 
     def extend(self, messages: Iterable[object], *, scan: Screening | None = None) -> tuple[Turn, ...]:
@@ -356,17 +368,17 @@ class Session(Handle, Tabular, public=True):
         ...     s.system, [turn.content for turn in s.turns]
         ('Be brief.', ['Plan a trip'])
         """
-        given = replies.history(messages)
+        given = sdk_messages.history(messages)
         prompt = None
-        while given and given[0].role in replies.SYSTEM_ROLES:
-            prompt = "\n".join(filter(None, (prompt, replies.prompt_of(given.pop(0)))))
+        while given and given[0].role in sdk_messages.SYSTEM_ROLES:
+            prompt = "\n".join(filter(None, (prompt, sdk_messages.prompt_of(given.pop(0)))))
         in_force = self.system
         if prompt is not None and prompt != in_force and (in_force is not None or len(self)):
             raise InvalidInput(
                 f"the history's system prompt is not that of session {self.id!r}: leave it out, or change the session's with "
                 "set_system() first"
             )
-        made = [draft.checked(self.id, *each) for each in given]
+        made = [turn_builder.check_fields(self.id, *each) for each in given]
         if prompt is not None and in_force is None:
             self.set_system(prompt)
         return self._append_all(made, scan)
@@ -410,10 +422,10 @@ class Session(Handle, Tabular, public=True):
         said = {"author": author, "time": time, "model": model, "call": call, "meta": meta}
         return Streaming(self.worktree, role, {name: value for name, value in said.items() if value is not None}, scan)
 
-    def _append_all(self, made: Iterable[draft.Draft], scan: Screening | None) -> tuple[Turn, ...]:
+    def _append_all(self, made: Iterable[turn_builder.Draft], scan: Screening | None) -> tuple[Turn, ...]:
         """Append turns, all or none, and store them where the session stores at once."""
         turns: list[Turn] = []
-        scan = screening.checked(scan)
+        scan = turn_builder.check_screening(scan)
         try:
             for each in made:
                 turns.append(self.worktree.append(each, scan))  # noqa: PERF401 - those before one that is refused are taken back
@@ -454,17 +466,17 @@ class Session(Handle, Tabular, public=True):
         Raises `HeadConflict` when another writer moved the head: nothing is written, and nothing here is lost.
         Repeating a `persist` whose outcome is unknown is safe.
         """
-        return self.worktree.persist() if sign is None else signing.persist_signed(self.worktree, sign)[0]
+        return self.worktree.persist() if sign is None else proofs.persist_signed(self.worktree, sign)[0]
 
     def sign(self, key: str) -> HeadSignature:
         """Sign the head, and with it all turns of the transcript, as the principal whose secret key is given.
 
-        Pending turns are persisted in the same commit. `key` is of `trails.integrity.head_signatures.new_principal_key`, and
+        Pending turns are persisted in the same commit. `key` is of `trails.integrity.signed_notes.new_principal_key`, and
         bears the principal's name. `verify` checks it; a head that the key signed before is not signed again. Needs
         `cryptography`. Raises `InvalidInput` for a session without turns, `HeadConflict` as `persist` does.
 
         >>> import trails
-        >>> from trails.integrity.head_signatures import new_principal_key
+        >>> from trails.integrity.signed_notes import new_principal_key
         >>> secret, public = new_principal_key("alice")
         >>> with trails.open(":memory:") as store:
         ...     plan = store.create(id="plan", principal="alice"); _ = plan.append("user", "Plan a trip")
@@ -472,11 +484,11 @@ class Session(Handle, Tabular, public=True):
         ...     (signed.principal, signed.index), store.verify(signers=[public]).unsigned[0].first
         (('alice', 0), 1)
         """
-        return signing.persist_signed(self.worktree, key)[1]
+        return proofs.persist_signed(self.worktree, key)[1]
 
     def signatures(self) -> list[HeadSignature]:
         """Return what was signed of this session itself, in order of index and time; `verify` says whether it holds."""
-        return signatures.read(self.worktree.workspace.store, self.id)
+        return signatures.read_signatures(self.worktree.workspace.store, self.id)
 
     def keep_as_fork(self, *, id: str | None = None) -> Session:  # noqa: A002 - the public name
         """Store the pending turns as a fork at the point where this handle last agreed with the store; return the fork.
@@ -493,8 +505,8 @@ class Session(Handle, Tabular, public=True):
         """
         tree = self.worktree
         if tree.stored:
-            labels.set_label(tree.workspace, self.id, label, by)
-        wanted = None if label is None else validate.label(label)
+            names.set_label(tree.workspace, self.id, label, by)
+        wanted = None if label is None else validation.label(label)
         tree.record = tree.record.model_copy(update={"label": wanted})
 
     # --- forks
@@ -533,7 +545,7 @@ class Session(Handle, Tabular, public=True):
         """
         tree, length = self.worktree, len(self)
         tree.workspace.check_open(self.id)
-        index = validate.fork_index(length if at is None else at, length, self.id)
+        index = validation.fork_index(length if at is None else at, length, self.id)
         if tree.depth >= MAX_FORK_DEPTH:
             raise lineage.depth_exceeded(f"a fork of {self.id}")
         made = tree.child(
@@ -576,10 +588,10 @@ class Session(Handle, Tabular, public=True):
         """
         from trails.session.diff import diff_of  # noqa: PLC0415 - only those who compare need it
 
-        return diff_of(self.worktree.workspace, self.worktree, place(other))
+        return diff_of(self.worktree.workspace, self.worktree, parse_place(other))
 
     def delete(
-        self, *, children: deleting.Children = "refuse", by: str | None = None, reason: str | None = None
+        self, *, children: maintenance.ChildPolicy = "refuse", by: str | None = None, reason: str | None = None
     ) -> list[str]:
         """Delete the stored session, as `Repository.delete` does; return the ids of all sessions that were deleted.
 
@@ -588,7 +600,7 @@ class Session(Handle, Tabular, public=True):
         """
         if not self.worktree.stored:
             raise InvalidInput(f"session {self.id!r} was never persisted, so there is nothing to delete: let go of it")
-        gone = deleting.delete(self.worktree.workspace, self.id, children=children, by=by, reason=reason)
+        gone = maintenance.delete_session(self.worktree.workspace, self.id, children=children, by=by, reason=reason)
         self.discard_pending()
         return gone
 
@@ -602,7 +614,7 @@ class Session(Handle, Tabular, public=True):
         self.persist()
         workspace = self.worktree.workspace
         with workspace.rewriting():
-            detach.detach(workspace.store, workspace.reader, self.id, workspace.deed(by))
+            detach.detach_session(workspace.store, workspace.reader, self.id, workspace.deed(by))
         self.worktree.reload()
         return self
 
@@ -618,22 +630,22 @@ class Session(Handle, Tabular, public=True):
         Pending turns are persisted first. Copies are made as by `detach`.
         """
         self.persist()
-        return flatten(self.worktree.workspace, self.id, id=id, label=label, by=by)
+        return flatten_to_session(self.worktree.workspace, self.id, id=id, label=label, by=by)
 
     def prov(self, *, recorded_only: bool = False) -> ProvDocument:
         """Return what is stored of the session in W3C PROV, as a document of the package `prov`.
 
         Its turns and those that it inherits are in bundles, and each statement says what it rests on (`trails:evidence`);
-        with `recorded_only`, what only follows by a rule is left out. It is held in memory: `trails.prov.export` writes a
+        with `recorded_only`, what only follows by a rule is left out. It is held in memory: `trails.provenance.export` writes a
         stream. Pending turns are not in it.
         """
-        from trails.prov import exporting  # noqa: PLC0415 - readers and writers of five formats take long to import
+        from trails.provenance import session_export  # noqa: PLC0415 - readers and writers of five formats take long to import
 
-        return exporting.document(self.worktree, self.iri, recorded_only=recorded_only)
+        return session_export.export_document(self.worktree, self.iri, recorded_only=recorded_only)
 
     def replay(self, up_to_index: int | None = None) -> list[dict[str, Any]]:
         """Return what is stored of this session as plain dicts (role, content, index, branch), below `up_to_index`."""
-        return replay(self.worktree.workspace, self.id, up_to_index)
+        return replay_session(self.worktree.workspace, self.id, up_to_index)
 
     # --- turns of its own and others' transcripts
 
@@ -665,12 +677,12 @@ class Session(Handle, Tabular, public=True):
         [(0, 'By train', 1)]
         1
         """
-        return cherry_pick.pick(self.worktree, place(source), indexes, whole_calls=whole_calls, by=by)
+        return cherry_pick.pick_turns(self.worktree, parse_place(source), indexes, whole_calls=whole_calls, by=by)
 
     def take(
         self,
         fork: Session | SessionRecord | str,
-        summary: Summary | None = None,
+        summary: OutcomeSummary | None = None,
         *,
         role: str = "user",
         dry_run: bool = False,
@@ -696,7 +708,7 @@ class Session(Handle, Tabular, public=True):
         ...     turn.index, turn.content, (turn.derived_from.session_id, turn.derived_from.index)
         (1, 'The train takes five hours.', ('try', 1))
         """
-        return take.take(self.worktree, place(fork), summary, role=role, dry_run=dry_run, by=by)
+        return cherry_pick.take_outcome(self.worktree, parse_place(fork), summary, role=role, dry_run=dry_run, by=by)
 
     def blame(self, start: int = 0, end: int | None = None) -> list[Blame]:
         """Return where the turns from `start` to `end` (exclusive; default all) come from, one entry a turn.
@@ -704,7 +716,7 @@ class Session(Handle, Tabular, public=True):
         Each names the session that owns the turn, its principal, the author, model and time, the session that a copy
         was made from, and the turn that a cherry-picked one repeats. Raises `InvalidInput` for a range that is not there.
         """
-        return blame.of_worktree(self.worktree, start, end)
+        return blame.blame_worktree(self.worktree, start, end)
 
     def bisect(self, predicate: Predicate, *, good: int = 0, bad: int | None = None) -> Bisection:
         """Return with which turn of the transcript an outcome flips, in about log2(n) calls of the predicate.
@@ -722,7 +734,7 @@ class Session(Handle, Tabular, public=True):
         ...     s.persist(), found.turn.index, found.turn.content
         (4, 2, 'oops')
         """
-        return bisect.bisect(self.turns, predicate, good=good, bad=len(self) if bad is None else bad)
+        return blame.bisect(self.turns, predicate, good=good, bad=len(self) if bad is None else bad)
 
     # --- what a model is shown
 
@@ -758,10 +770,10 @@ class Session(Handle, Tabular, public=True):
         ...     [(message["role"], message["content"]) for message in shown.openai()], shown.tokens
         ([('user', 'Plan a trip'), ('assistant', 'Where to?'), ('user', 'To the Alps')], 21)
         """
-        from trails.session import assembly  # noqa: PLC0415 - only those who ask for a context need it
+        from trails.session import model_context  # noqa: PLC0415 - only those who ask for a context need it
 
-        window = assembly.window_of(self.worktree, max_tokens, pinned_count, counter, cut)
-        return assembly.of_worktree(self.worktree, window, query=query, brief=brief, background=background)
+        window = model_context.context_window(self.worktree, max_tokens, pinned_count, counter, cut)
+        return model_context.context_of_worktree(self.worktree, window, query=query, brief=brief, background=background)
 
     def compact(
         self,
@@ -801,12 +813,12 @@ class Session(Handle, Tabular, public=True):
         ...     turn.index, turn.content, turn.compaction.first_kept, [t.index for t in s.context().turns]
         (2, '1 turn: a trip is wanted', 1, [1])
         """
-        from trails.session import compaction  # noqa: PLC0415 - only those who compact need it
+        from trails.session import model_context  # noqa: PLC0415 - only those who compact need it
 
-        options = compaction.Options(
+        options = model_context.CompactionOptions(
             keep_tokens, keep_turns, keep, trigger, request, model, max_summary_tokens, counter, author, clock
         )
-        return compaction.run(compaction.compact(self.worktree, summarise, options))
+        return model_context.run_compaction(model_context.compact_session(self.worktree, summarise, options))
 
     def run_with_compaction(
         self,
@@ -830,22 +842,22 @@ class Session(Handle, Tabular, public=True):
         Raises `ContextOverflow` where the second try overflows too or nothing is left to summarise; any other error of
         `call` or `summarise` as it is.
         """
-        from trails.session import compaction  # noqa: PLC0415 - only those who compact need it
+        from trails.session import model_context  # noqa: PLC0415 - only those who compact need it
 
-        steps = compaction.call_model(
+        steps = model_context.call_with_compaction(
             self.worktree, call, summarise, query, max_tokens, policy=policy, overflow=overflow, **options
         )
-        return cast("_Answer", compaction.run(steps))
+        return cast("_Answer", model_context.run_compaction(steps))
 
 
-def place(given: Session | SessionRecord | str) -> Worktree | str:
+def parse_place(given: Session | SessionRecord | str) -> Worktree | str:
     """Return what the parts below take in the place of a session: what is worked on, or the reference as it is."""
     if isinstance(given, SessionRecord):
         return given.iri
     return given.worktree if isinstance(given, Session) else given
 
 
-def window(max_tokens: int | None, pinned_count: int, counter: Counter | None) -> Window | None:
+def context_window_of(max_tokens: int | None, pinned_count: int, counter: Counter | None) -> Window | None:
     """Return the window that a session is to have, None where no `max_tokens` is given."""
     if max_tokens is None:
         return None
@@ -854,36 +866,41 @@ def window(max_tokens: int | None, pinned_count: int, counter: Counter | None) -
     return Window(max_tokens, pinned_count, counter or estimate)
 
 
-def load(workspace: Workspace, session: names.Name, limits: Window | None = None, last: int | None = None) -> Session:
+def load_session(
+    workspace: Workspace, session: names.Name, limits: Window | None = None, last: int | None = None
+) -> Session:
     """Return a stored session with its transcript, and a window over it where limits are given; see `Repository.load`."""
     reader = workspace.reader
-    own, ancestors = names.ancestry(workspace, session)
+    own, ancestors = names.find_ancestry(workspace, session)
     if limits is None and last is None:
         turns = reader.transcript(own, ancestors)
         return Session(Worktree(workspace, own, ancestors=ancestors, turns=turns, stored=True))
-    from trails.plumbing.transcript import LazyTurns, stored_end  # noqa: PLC0415 - only loads of a part need it
+    from trails.history.transcript import (  # noqa: PLC0415
+        LazyTurns,
+        stored_end,
+    )
 
     chain = (own, *ancestors)
     length, newest = stored_end(reader, chain)
     lazy = LazyTurns(reader, chain, length)
     if last is not None:
-        lazy.read_last(validate.index(last, "last"), newest)
+        lazy.read_last(validation.index(last, "last"), newest)
     made = Worktree(workspace, own, ancestors=ancestors, turns=lazy, stored=True)
     made.give_window(limits)
     return Session(made)
 
 
-def replay(workspace: Workspace, session: names.Name, up_to_index: int | None) -> list[dict[str, Any]]:
+def replay_session(workspace: Workspace, session: names.Name, up_to_index: int | None) -> list[dict[str, Any]]:
     """Return what is stored of a session as plain dicts; see `Repository.replay`."""
-    end = None if up_to_index is None else min(validate.index(up_to_index, "up_to_index"), validate.MAX_WHOLE)
-    own, ancestors = names.ancestry(workspace, session)
+    end = None if up_to_index is None else min(validation.index(up_to_index, "up_to_index"), validation.MAX_WHOLE)
+    own, ancestors = names.find_ancestry(workspace, session)
     return [
-        {"role": role, "content": json_value(text) if structured else text, "index": index, "branch": branch}
+        {"role": role, "content": stored_json(text) if structured else text, "index": index, "branch": branch}
         for index, role, branch, text, structured in workspace.reader.transcript(own, ancestors, end).said()
     ]
 
 
-def flatten(
+def flatten_to_session(
     workspace: Workspace,
     session: names.Name,
     *,
@@ -893,12 +910,12 @@ def flatten(
 ) -> Session:
     """Return a new root session with a copy of a session's whole transcript; see `Repository.flatten`."""
     with workspace.rewriting():
-        made = detach.flatten(
+        made = detach.flatten_session(
             workspace.store,
             workspace.reader,
-            names.lineage(workspace, session),
+            names.find_lineage(workspace, session),
             workspace.deed(by),
-            new_id=uuid4().hex if id is None else validate.session_id(id),
-            label=None if label is None else validate.label(label),
+            new_id=uuid4().hex if id is None else validation.session_id(id),
+            label=None if label is None else validation.label(label),
         )
-    return load(workspace, made)
+    return load_session(workspace, made)

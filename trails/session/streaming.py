@@ -21,22 +21,23 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pyoxigraph import Literal
 
-from trails import replies, roles, validate, vocab
-from trails.calls import calling_line
 from trails.errors import InvalidInput, PendingTurnsWarning, StoreFailed, TrailsError
 from trails.handles import Handle
+from trails.history import turn_builder
+from trails.history.workspace import Workspace
+from trails.history.worktree import Worktree
 from trails.integrity import digests
-from trails.model import CUT, Call, ToolCall, ToolResult, Turn
-from trails.plumbing import draft, screening
-from trails.plumbing.workspace import Workspace
-from trails.plumbing.worktree import Worktree
-from trails.session import chunks
+from trails.model import sdk_messages, validation
+from trails.model.values import CUT, Call, ToolCall, ToolResult, Turn
+from trails.rdf import vocab
+from trails.session import reply_chunks
+from trails.suggestions import calling_line
 
 if TYPE_CHECKING:
-    from trails.plumbing.screening import Screening
-    from trails.replies import Dumped
+    from trails.history.turn_builder import Screening
+    from trails.model.sdk_messages import Dumped
 
-FOLDER: Final = "streams"
+STREAM_FOLDER: Final = "streams"
 """Where in a store's folder the texts stand that are not turns yet."""
 
 
@@ -45,13 +46,15 @@ class Streaming(Handle):
 
     def __init__(self, tree: Worktree, role: str, options: Mapping[str, Any], scan: Screening | None = None) -> None:
         """Not for callers: `Session.streaming` makes it."""
-        self._tree, self._role, self._options = tree, validate.role(roles.checked(role)), dict(options)
+        self._tree, self._role, self._options = tree, validation.role(validation.check_role(role)), dict(options)
         tree.workspace.check_open(tree.id)
-        draft.make(role, "checked", **self._options)  # what cannot be kept is refused before a model is asked
-        self._scan = screening.checked(scan) or tree.workspace.scan
+        turn_builder.make_draft(
+            role, "checked", **self._options
+        )  # what cannot be kept is refused before a model is asked
+        self._scan = turn_builder.check_screening(scan) or tree.workspace.scan
         self._final: object = None
         self._said: dict[str, Any] = {}
-        self._chunks = chunks.Chunks()
+        self._chunks = reply_chunks.ReplyChunks()
         self._begun = self._in_block = self._ended = False
         self._made_at = calling_line()
         self._file: int | None = None
@@ -86,12 +89,12 @@ class Streaming(Handle):
 
         Raises `InvalidInput` for anything else, for chunks of two kinds, and once the turn has ended.
         """
-        given = chunks.plain(chunk)
+        given = reply_chunks.plain_chunk(chunk)
         if given is None:
             return
         if self._ended:
             raise InvalidInput(f"the turn of session {self._tree.id!r} is complete, and takes no more text")
-        validate.text(given if isinstance(given, str) else json.dumps(given, ensure_ascii=False), "a chunk")
+        validation.text(given if isinstance(given, str) else json.dumps(given, ensure_ascii=False), "a chunk")
         self._begin()
         self._chunks.add(given)
         if self._file is not None:
@@ -132,7 +135,7 @@ class Streaming(Handle):
         said |= {"tool_calls": tool_calls, "tool_call_id": tool_call_id, "is_error": is_error or None}
         said |= {"tool_results": tool_results, "call": call, "meta": meta}
         if reply is not None and not isinstance(reply, str | list):
-            reply = replies.read(reply)
+            reply = sdk_messages.read(reply)
             if reply.role != self._role:
                 raise InvalidInput(f"the reply is one of role {reply.role!r}, not {self._role!r}")
         self._final, self._said = reply, {name: value for name, value in said.items() if value not in (None, ())}
@@ -221,19 +224,22 @@ class Streaming(Handle):
             raise
         self._keep(made)
 
-    def _whole(self, named: dict[str, Any]) -> draft.Draft:
-        said = replies.merged(replies.merged(self._options, named), self._said)
-        given = self._final if isinstance(self._final, replies.Given) else self._chunks.whole()
+    def _whole(self, named: dict[str, Any]) -> turn_builder.Draft:
+        said = sdk_messages.merged(sdk_messages.merged(self._options, named), self._said)
+        given = self._final if isinstance(self._final, sdk_messages.Given) else self._chunks.whole()
         content: Any = (
             self._final if isinstance(self._final, str | list) else self.text if given is None else given.content
         )
         options = {"usage": None, "tool_calls": (), "tool_call_id": None, **said}
-        content, options = replies.taken(self._role, content, options)
-        return draft.checked(
-            self._tree.id, self._role, content, options if given is None else replies.merged(given.options, options)
+        content, options = sdk_messages.taken(self._role, content, options)
+        return turn_builder.check_fields(
+            self._tree.id,
+            self._role,
+            content,
+            options if given is None else sdk_messages.merged(given.options, options),
         )
 
-    def _keep(self, made: draft.Draft) -> None:
+    def _keep(self, made: turn_builder.Draft) -> None:
         self.turn = self._tree.append(made._replace(salt=self._salt), self._scan)
         self._tree.store_news()
 
@@ -255,19 +261,19 @@ def _line(value: object) -> bytes:
 
 
 def _place(workspace: Workspace) -> Path:
-    return Path(workspace.store.location) / FOLDER
+    return Path(workspace.store.location) / STREAM_FOLDER
 
 
-def _broken(role: str, came: chunks.Chunks, options: Mapping[str, Any], why: str) -> draft.Draft:
+def _broken(role: str, came: reply_chunks.ReplyChunks, options: Mapping[str, Any], why: str) -> turn_builder.Draft:
     """Return what came of a turn until it broke off; why stands in its metadata, under `failed`."""
     kept: dict[str, Any] = {name: options.get(name) for name in ("author", "model", "time", "meta")}
-    cut = came.cut() or replies.Given(role, came.text, {})
-    said = replies.merged(cut.options, kept)
+    cut = came.cut() or sdk_messages.Given(role, came.text, {})
+    said = sdk_messages.merged(cut.options, kept)
     said |= {"stop_reason": CUT, "meta": {**(said.get("meta") or {}), "failed": why}}
     try:
-        return draft.make(role, cut.content, **said)
+        return turn_builder.make_draft(role, cut.content, **said)
     except TrailsError:  # what was said of it cannot be kept, its text can
-        return draft.make(
+        return turn_builder.make_draft(
             role, came.text, **kept | {"stop_reason": CUT, "meta": {**(kept["meta"] or {}), "failed": why}}
         )
 
@@ -275,7 +281,7 @@ def _broken(role: str, came: chunks.Chunks, options: Mapping[str, Any], why: str
 # --- what a killed process left
 
 
-def recover(workspace: Workspace) -> None:
+def recover_streams(workspace: Workspace) -> None:
     """Store what killed processes have left of turns in the making, and remove their files; warn of what cannot be."""
     folder = _place(workspace)
     for path in sorted(folder.glob("*.jsonl")) if folder.is_dir() else ():
@@ -289,7 +295,7 @@ def recover(workspace: Workspace) -> None:
 
 def _recover(workspace: Workspace, path: Path) -> None:
     header, *written = _lines(path.read_bytes()) or [None]
-    came = chunks.Chunks()
+    came = reply_chunks.ReplyChunks()
     for chunk in written:
         came.add(chunk)
     if not isinstance(header, dict) or not came.has_any:

@@ -13,10 +13,11 @@ from typing import Final
 
 import pyoxigraph as ox
 
-from trails import validate, vocab
 from trails.errors import IntegrityError, InvalidInput
 from trails.integrity import leaves
 from trails.integrity.leaves import Leaf
+from trails.model import validation
+from trails.rdf import vocab
 from trails.store import frames, properties
 from trails.store.commitlog import Leaves
 from trails.store.contract import Change, Committed, PreconditionFailed
@@ -133,9 +134,9 @@ class Batch:
         add, remove = (list(ox.parse(part, format=ox.RdfFormat.N_QUADS)) for part in (record.add, record.remove))
         before = self.settled[-1].after if self.settled else self.log.reached
         size = sum(len(line.encode()) + 1 for line in record.leaves)
-        link = leaves.link(record.leaves[-1]) if record.leaves else before.link
+        link = leaves.link_leaf(record.leaves[-1]) if record.leaves else before.link
         after = Leaves(before.lines + len(record.leaves), before.size + size, link)
-        made = [leaves.parse(line)[0] for line in record.leaves]
+        made = [leaves.parse_leaf(line)[0] for line in record.leaves]
         graphs = [each for each in record.drop if " " not in each]
         if len(graphs) < len(
             record.drop
@@ -184,7 +185,7 @@ class Batch:
             if self.logged
             else CommitRecord(drop=tuple(graphs), flags=flags)
         )
-        if not self.logged or len(record.add) > validate.MAX_TEXT:
+        if not self.logged or len(record.add) > validation.MAX_TEXT:
             refuse_too_long(add, record)
         self._note(change.writer, added, Found(remove), Found(dropped))
         if not self.alone:
@@ -299,7 +300,7 @@ def _lines(log: LeafLog, made: Sequence[Leaf], before: Leaves) -> tuple[list[str
     try:
         lines, reached = log.lines_for(made, before)
         for line in lines:
-            leaves.parse(line)
+            leaves.parse_leaf(line)
     except (IntegrityError, ValueError) as error:  # of text that has no bytes, or a number without end
         raise InvalidInput(
             f"a commit has a leaf that no log may hold ({error!s:.200}): a leaf has a kind, the IRI of a session or document, a "
@@ -311,9 +312,9 @@ def _lines(log: LeafLog, made: Sequence[Leaf], before: Leaves) -> tuple[list[str
 def refuse_too_long(quads: Iterable[ox.Quad], record: CommitRecord) -> None:
     """Raise `InvalidInput` for a text that the engine would take and could never read again from a record or an export."""
     for quad in quads:
-        if isinstance(quad.object, ox.Literal) and not validate.fits(quad.object.value):
+        if isinstance(quad.object, ox.Literal) and not validation.fits(quad.object.value):
             raise InvalidInput(
-                f"a text is too long to be read again ({quad.subject} {quad.predicate}): at most {validate.MAX_TEXT:,} bytes "
+                f"a text is too long to be read again ({quad.subject} {quad.predicate}): at most {validation.MAX_TEXT:,} bytes "
                 "of UTF-8 with escapes; nothing was written"
             )
     if record.longest_line() > frames.LONGEST_LINE:

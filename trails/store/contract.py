@@ -11,15 +11,17 @@ from typing import Any, Final, Literal, Protocol, TypeVar, overload
 
 import pyoxigraph as ox
 
-from trails import html, iris, tables, vocab
+from trails.display import html, tables
+from trails.display.tables import Kind, PlainTable, Tabular
+from trails.display.terminal_text import count
 from trails.errors import StoreReadOnly, TrailsError
 from trails.integrity.leaves import Leaf
-from trails.legible import count
+from trails.model import iris
+from trails.rdf import vocab
 from trails.store import tsv
 from trails.store.leaflog import LeafLog
 from trails.store.pattern import Pattern
 from trails.store.plain import Term, Values, to_python
-from trails.tables import Kind, PlainTable, Tabular
 
 Durability = Literal["disk", "process"]
 """`disk`: a commit returns when it survives a power cut. `process`: when it survives the death of this process."""

@@ -13,9 +13,9 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
+from trails.display.progress import Progress
 from trails.errors import InvalidInput
 from trails.files import in_words
-from trails.progress import Progress
 from trails.store.embedded import EmbeddedStore
 from trails.store.reading import EngineReader
 from trails.store.staging import scratch

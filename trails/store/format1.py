@@ -44,13 +44,13 @@ def whole_lines(log: Path) -> Leaves:
     if not count:
         return NOTHING
     last = lines[count - 1].decode("utf-8", "replace")
-    return Leaves(count, sum(len(line) + 1 for line in lines[:count]), leaves.link(last))
+    return Leaves(count, sum(len(line) + 1 for line in lines[:count]), leaves.link_leaf(last))
 
 
 def _follows(lines: list[bytes], number: int) -> bool:
     try:
         line = lines[number].decode()
-        leaves.parse(line)
+        leaves.parse_leaf(line)
     except (IntegrityError, UnicodeDecodeError):
         return False
     return leaves.follows(line, lines[number - 1].decode("utf-8", "replace") if number else None)

@@ -81,7 +81,9 @@ class LeafLog:
         tail = os.pread(self._descriptor, _TAIL, max(0, self._reached.size - _TAIL))
         before = tail[: min(self._reached.size, _TAIL)]
         last = before[:-1].rpartition(b"\n")[2].decode("utf-8", "replace")
-        if size < self._reached.size or (before and (before[-1:] != b"\n" or leaves.link(last) != self._reached.link)):
+        if size < self._reached.size or (
+            before and (before[-1:] != b"\n" or leaves.link_leaf(last) != self._reached.link)
+        ):
             self._trouble = (
                 f"the log of leaves was cut short or altered before its line {self._reached.lines + 1}: the commit log "
                 "says that it ended otherwise"
@@ -99,7 +101,7 @@ class LeafLog:
         self._reached = Leaves(self._reached.lines + len(told), self._reached.size + len(text), self._end_of(told))
 
     def _end_of(self, more: Sequence[str]) -> str:
-        return leaves.link(more[-1]) if more else self._reached.link
+        return leaves.link_leaf(more[-1]) if more else self._reached.link
 
     @property
     def trouble(self) -> str | None:
@@ -123,7 +125,7 @@ class LeafLog:
         for leaf in made:
             line = leaf.line(link)
             lines.append(line)
-            link = leaves.link(line)
+            link = leaves.link_leaf(line)
             size += len(line.encode()) + 1
         return lines, Leaves(number + len(lines), size, link)
 
@@ -184,10 +186,10 @@ class LeafLog:
             if not 0 < place.lines <= self._reached.lines or not 0 < place.size <= self._reached.size:
                 return False
             if self._path is None:
-                return leaves.link(self._memory[place.lines - 1]) == place.link
+                return leaves.link_leaf(self._memory[place.lines - 1]) == place.link
             before = os.pread(self._descriptor, min(place.size, _TAIL), max(0, place.size - _TAIL))
             last = before[:-1].rpartition(b"\n")[2].decode("utf-8", "replace")
-            return before[-1:] == b"\n" and leaves.link(last) == place.link
+            return before[-1:] == b"\n" and leaves.link_leaf(last) == place.link
 
     def until(self, place: Leaves) -> list[str] | None:
         """Return the lines that somebody wrote since this log was opened to be read, up to a later place of the same log.
@@ -200,7 +202,7 @@ class LeafLog:
             if self._path is None or wanted <= 0 or place.lines <= reached.lines:
                 return None
             lines = os.pread(self._descriptor, wanted, reached.size).decode("utf-8", "replace").split("\n")
-        if lines.pop() or len(lines) != place.lines - reached.lines or leaves.link(lines[-1]) != place.link:
+        if lines.pop() or len(lines) != place.lines - reached.lines or leaves.link_leaf(lines[-1]) != place.link:
             return None
         return lines
 
@@ -286,5 +288,5 @@ def _going_on(rest: bytes, link: str) -> list[str]:
         if not leaves.follows(line, f"- {link}"):
             break
         found.append(line)
-        link = leaves.link(line)
+        link = leaves.link_leaf(line)
     return found

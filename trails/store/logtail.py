@@ -39,7 +39,7 @@ class LogFollower:
         self._position = position
         self._rest = b""
         self._last = shown[-1] if shown else None
-        self._recent = deque(map(leaves.link, shown[-_RECENT:]), maxlen=_RECENT)
+        self._recent = deque(map(leaves.link_leaf, shown[-_RECENT:]), maxlen=_RECENT)
 
     def lines(self) -> Iterator[str]:
         """Give the lines to come, for ever: waits for each. Raises `InvalidInput` once the log is there no more."""
@@ -52,7 +52,7 @@ class LogFollower:
                 found = self._look(file.fileno())
                 for line in found:
                     self._last = line
-                    self._recent.append(leaves.link(line))
+                    self._recent.append(leaves.link_leaf(line))
                     yield line
                 if not found:
                     now = self._log.stat() if self._log.is_file() else None
@@ -78,5 +78,5 @@ class LogFollower:
         lines, self._position = whole_lines(self._log)
         self._rest = b""
         known = set(self._recent)
-        start = next((at for at in range(len(lines), 0, -1) if leaves.link(lines[at - 1]) in known), 0)
+        start = next((at for at in range(len(lines), 0, -1) if leaves.link_leaf(lines[at - 1]) in known), 0)
         return lines[start:]

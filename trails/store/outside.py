@@ -7,8 +7,8 @@ from typing import Any
 
 import pyoxigraph as ox
 
-from trails import query_guard, sparql
 from trails.errors import InvalidInput
+from trails.rdf import query_guard
 from trails.store import querypool
 from trails.store.contract import QuadStore, Result
 from trails.store.frozen import LetGo
@@ -31,7 +31,7 @@ def answer(
     Raises what `query_guard.answer` and `Answer` do.
     """
     if not is_ours:
-        sparql.check(text)
+        query_guard.check_text(text)
     try:
         while True:
             with suppress(LetGo):  # what it was read from; there is another by now
@@ -47,7 +47,7 @@ def answer(
 def rows(store: QuadStore, text: str, limits: QueryLimits, *, union: bool = False, is_ours: bool = False) -> Rows:
     """Return the rows of a SELECT, to be read while they are found; raise as `answer` does, and where there is no process."""
     if not is_ours:
-        sparql.check(text)
+        query_guard.check_text(text)
     asked = _asked(store, text, limits, union=union)
     if isinstance(asked.form, tuple):
         return Rows(asked, asked.form)

@@ -81,7 +81,7 @@ class PastStore(EngineReader):
         self._frozen: Frozen | None = None
         self._log = LeafLog(None)
         size = sum(len(line.encode()) + 1 for line in lines)
-        end = leaves.link(lines[-1]) if lines else NOTHING.link
+        end = leaves.link_leaf(lines[-1]) if lines else NOTHING.link
         self._log.append(lines, NOTHING, Leaves(len(lines), size, end))
         self._seen = now.log.reached
         """How far the log was read for what was taken out."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyoxigraph as ox
 
-from trails import vocab
+from trails.rdf import vocab
 from trails.store import tsv
 
 Term = ox.NamedNode | ox.Literal | ox.BlankNode | ox.Triple

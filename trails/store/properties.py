@@ -12,7 +12,7 @@ from typing import Final
 
 import pyoxigraph as ox
 
-from trails import iris
+from trails.model import iris
 from trails.store.pattern import Pattern
 
 _MARK: Final = "^"

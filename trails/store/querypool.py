@@ -21,8 +21,9 @@ from typing import IO, Any, Final, cast
 
 import pyoxigraph as ox
 
-from trails import query_guard, workers
+from trails import workers
 from trails.errors import QueryEnded, QueryTimeout, QueryTooLarge, TrailsError
+from trails.rdf import query_guard
 from trails.store import queryworker, tsv
 from trails.store.capture import Keeper
 from trails.store.contract import Result, Solutions, Triples

@@ -19,8 +19,8 @@ from typing import IO, Any, Final, TypedDict, cast
 
 import pyoxigraph as ox
 
-from trails import query_guard, vocab
 from trails.errors import InvalidInput, TrailsError
+from trails.rdf import query_guard, vocab
 
 FRAME: Final = struct.Struct("<cI")
 """What goes before each part: its kind, and how many bytes follow."""

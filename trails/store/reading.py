@@ -11,9 +11,9 @@ from typing import IO, TypedDict
 
 import pyoxigraph as ox
 
-from trails import query_guard, vocab
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.handles import Handle
+from trails.rdf import query_guard, vocab
 from trails.store import endless, engines, tsv
 from trails.store.committing import matching
 from trails.store.contract import Result, Solutions, Triples

@@ -26,7 +26,7 @@ from pyoxigraph import (
     parse_query_results,
 )
 
-from trails import vocab
+from trails.rdf import vocab
 
 LONGEST: Final = 512 * 1024
 """Characters of a term up to which `parsed` takes it, beside others of a row."""

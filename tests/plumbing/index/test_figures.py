@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 
 import trails
 from tests.support.machines import examples
-from trails import Call, InvalidInput, Repository, TrailsError, queries, usage
-from trails.plumbing import called, draft
+from trails import Call, InvalidInput, Repository, TrailsError, usage
+from trails.history import turn_builder
+from trails.plumbing import called
 from trails.plumbing.index.keeper import FIGURES
+from trails.rdf import query_files
 from trails.store.contract import Solutions
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -209,7 +211,7 @@ def _steps(random: Random, *, unit: int = 4) -> list[Callable[[Repository], obje
             author = random.choice([None, None, "carol d", "bob", "agent:p", "agent:other one"])
             if random.random() < 0.4:
                 timed = {"time": time} if random.random() < 0.7 else {"timed": False}
-                session.worktree.append(draft.make("user", "a", author=author, **timed))
+                session.worktree.append(turn_builder.make_draft("user", "a", author=author, **timed))
                 continue
             usage = {"input_tokens": random.randint(0, 9), "output_tokens": random.randint(0, 9)}
             cost = {"cost": random.randint(0, 8) / unit} if random.random() < 0.5 else {}
@@ -253,7 +255,7 @@ def _steps(random: Random, *, unit: int = 4) -> list[Callable[[Repository], obje
 
 def _over_turns(store: Repository, name: str, **values: Any) -> Solutions:
     """Return the rows of a query of the catalogue as the engine finds them."""
-    rows = store.store.query(queries.find(name).bind(**values))
+    rows = store.store.query(query_files.find(name).bind(**values))
     assert isinstance(rows, Solutions)
     return rows
 
@@ -276,7 +278,7 @@ def _by_model(store: Repository) -> dict[Any, Any]:
 def _by_session(store: Repository) -> dict[Any, Any]:
     rows = _over_turns(store, "token-usage-by-session").to_dicts()
     return {
-        trails.iris.session_id(row["session"]): (
+        trails.model.iris.session_id(row["session"]): (
             row["calls"],
             row["input"],
             row["output"],
@@ -337,7 +339,7 @@ def test_a_query_that_adds_up_calls_gives_the_same_rows_from_the_figures_as_over
             with suppress(TrailsError, IndexError):  # what cannot be done just then
                 random.choice(steps)(store)
         store.summaries()
-        query = queries.find(name)
+        query = query_files.find(name)
         session_ids = [record.id for record in store.list(limit=100)]
         wanted: dict[str, list[Any]] = {
             "principal": ["alice", ["bob", "alice"], "nobody"],
@@ -355,11 +357,11 @@ def test_a_query_that_adds_up_calls_gives_the_same_rows_from_the_figures_as_over
 @pytest.mark.parametrize("name", ["cost", "token-usage-by-model", "token-usage-by-session", "model-time"])
 def test_a_query_is_asked_of_the_turns_where_there_are_no_figures(memory: Repository, name: str) -> None:
     fill(memory)
-    assert called.answer(memory.workspace, queries.find(name), {}) is None
+    assert called.answer(memory.workspace, query_files.find(name), {}) is None
     before = memory.select(name).to_dicts()
     assert sum(row["calls"] for row in before) == 2
     memory.summaries()
-    assert called.answer(memory.workspace, queries.find(name), {}) is not None
+    assert called.answer(memory.workspace, query_files.find(name), {}) is not None
     assert memory.select(name).to_dicts() == before
 
 
@@ -388,11 +390,11 @@ def test_tokens_that_the_figures_cannot_add_up_are_added_up_over_the_turns(
     great.append("assistant", "much", model="m-1", usage={"input_tokens": 1 << 60, "output_tokens": 1 << 60})
     great.persist()
     memory.summaries()
-    assert called.answer(memory.workspace, queries.find(name), {}) is None
+    assert called.answer(memory.workspace, query_files.find(name), {}) is None
     assert sum(row["calls"] for row in memory.select(name).to_dicts()) == 3
     others = {"cost": {"principal": "alice"}, "token-usage-by-session": {"session": "plan"}}.get(name)
     if others is not None:
-        assert called.answer(memory.workspace, queries.find(name), others) is not None
+        assert called.answer(memory.workspace, query_files.find(name), others) is not None
 
 
 def test_figures_far_behind_are_brought_up_by_who_lists_and_not_by_a_query(place: Path) -> None:
@@ -401,7 +403,7 @@ def test_figures_far_behind_are_brought_up_by_who_lists_and_not_by_a_query(place
         store.summaries()
         for number in range(250):
             store.create(id=f"n{number}").persist()
-        query = queries.find("cost")
+        query = query_files.find("cost")
         assert called.answer(store.workspace, query, {}) is None
         before = store.select("cost").to_dicts()
         assert sum(row["calls"] for row in before) == 2
@@ -415,11 +417,11 @@ def test_a_view_of_a_closed_store_adds_up_from_the_figures_beside_it(place: Path
         fill(store)
         before = store.select("cost").to_dicts()
     with trails.open(place, read_only=True) as view:
-        assert called.answer(view.workspace, queries.find("cost"), {}) is not None
+        assert called.answer(view.workspace, query_files.find("cost"), {}) is not None
         assert view.select("cost").to_dicts() == before
     shutil.rmtree(place / "index")
     with trails.open(place, read_only=True) as view:
-        assert called.answer(view.workspace, queries.find("cost"), {}) is None
+        assert called.answer(view.workspace, query_files.find("cost"), {}) is None
         assert view.select("cost").to_dicts() == before
 
 

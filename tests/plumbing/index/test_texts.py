@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import trails
 from tests.support.machines import examples
 from trails import Repository
-from trails.plumbing import draft
+from trails.history import turn_builder
 from trails.plumbing.index import texts
 from trails.plumbing.index.keeper import Index
 
@@ -58,7 +58,7 @@ def filled(store: Repository, random: Random) -> None:
             when = START + timedelta(microseconds=random.choice([0, 1, 1_000_000]))
             kind = random.random()
             if kind < 0.2:
-                session.worktree.append(draft.make("user", text, timed=False))
+                session.worktree.append(turn_builder.make_draft("user", text, timed=False))
             elif kind < 0.5:
                 session.append("assistant", [{"type": "text", "text": text}, {"type": "data", "n": 3}], time=when)
             elif kind < 0.7:

@@ -16,15 +16,16 @@ from hypothesis import strategies as st
 import trails
 from tests.plumbing.index.test_figures import START, _over_turns, _steps
 from tests.support.machines import examples
-from trails import Repository, TrailsError, queries
+from trails import Repository, TrailsError
 from trails.plumbing import branched, failing, figured, tooled
+from trails.rdf import query_files
 from trails.store import Solutions
 
 QUESTIONS = {**tooled.QUERIES, **branched.QUERIES}
 
 
 def told(store: Repository, name: str, **values: Any) -> Solutions | None:
-    return figured.answer(store.workspace, queries.find(name), values, QUESTIONS)
+    return figured.answer(store.workspace, query_files.find(name), values, QUESTIONS)
 
 
 def _with_tools(random: Random) -> list[Callable[[Repository], object]]:
@@ -74,7 +75,7 @@ def test_the_rows_are_those_of_the_query_over_the_turns(name: str, seed: int) ->
                 random.choice(steps)(store)
         store.summaries()
         assert [finding for finding in store.verify().findings if finding.code.startswith("index")] == []
-        parameters = {each.name for each in queries.find(name).parameters}
+        parameters = {each.name for each in query_files.find(name).parameters}
         ids = [record.id for record in store.list(limit=100)]
         asked: list[dict[str, Any]] = [{}]
         if "principal" in parameters:
@@ -102,7 +103,7 @@ def test_failed_calls_are_those_of_the_query_over_the_turns(seed: int) -> None:
             with suppress(TrailsError, IndexError):
                 random.choice(steps)(store)
         store.summaries()
-        found = figured.answer(store.workspace, queries.find("failed-tool-calls"), {}, failing.QUERIES)
+        found = figured.answer(store.workspace, query_files.find("failed-tool-calls"), {}, failing.QUERIES)
         assert found is not None
         expected = _over_turns(store, "failed-tool-calls")
         assert Counter(tuple(row) for row in found) == Counter(tuple(row) for row in expected)
@@ -211,7 +212,7 @@ def test_a_failed_call_is_told_of_each_copy_too_with_what_is_left_of_it(memory: 
     other.persist()
     memory.redact("chat", 1)
     memory.summaries()
-    found = figured.answer(memory.workspace, queries.find("failed-tool-calls"), {}, failing.QUERIES)
+    found = figured.answer(memory.workspace, query_files.find("failed-tool-calls"), {}, failing.QUERIES)
     assert found is not None
     rows = [
         (row["session"][19:], row["index"], row["name"], row["arguments"], row["answer"]) for row in found.to_dicts()
@@ -231,7 +232,7 @@ def test_a_failed_answer_is_told_once_where_the_call_is_gone_of_which_its_sessio
     fork.detach()
     memory.delete("chat")
     memory.summaries()
-    found = figured.answer(memory.workspace, queries.find("failed-tool-calls"), {}, failing.QUERIES)
+    found = figured.answer(memory.workspace, query_files.find("failed-tool-calls"), {}, failing.QUERIES)
     assert found is not None
     assert [tuple(row) for row in found] == [tuple(row) for row in _over_turns(memory, "failed-tool-calls")]
     assert [(row["session"][19:], row["index"], row["name"]) for row in found.to_dicts()] == [("fork", 1, "bash")]

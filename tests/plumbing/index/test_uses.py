@@ -15,15 +15,16 @@ from hypothesis import strategies as st
 import trails
 from tests.plumbing.index.test_figures import START, _over_turns, _steps
 from tests.support.machines import examples
-from trails import Repository, TrailsError, queries
+from trails import Repository, TrailsError
 from trails.plumbing import backwards, figured, narrowing, uses
+from trails.rdf import query_files
 
 NAMES = ["periods-of-use", "two-principals", "another-model-answered", "incomplete-turns", "undelegated-turns"]
 
 
 def told(store: Repository, name: str, **values: Any) -> Any:
     """What is told without the turns, or without most of them; None where they are asked."""
-    query = queries.find(name)
+    query = query_files.find(name)
     found = figured.answer(store.workspace, query, values, uses.QUERIES)
     if found is not None:
         return found
@@ -41,7 +42,7 @@ def test_times_that_run_backwards_are_those_of_the_query_over_the_turns(seed: in
             with suppress(TrailsError, IndexError):
                 random.choice(steps)(store)
         store.summaries()
-        found = backwards.answer(store.workspace, queries.find("times-backwards"), {})
+        found = backwards.answer(store.workspace, query_files.find("times-backwards"), {})
         assert found is not None
         expected = _over_turns(store, "times-backwards")
         assert Counter(tuple(row) for row in found) == Counter(tuple(row) for row in expected)
@@ -61,7 +62,7 @@ def test_the_rows_are_those_of_the_query_over_the_turns(name: str, seed: int) ->
             with suppress(TrailsError, IndexError):  # what cannot be done just then
                 random.choice(steps)(store)
         store.summaries()
-        parameters = {each.name for each in queries.find(name).parameters}
+        parameters = {each.name for each in query_files.find(name).parameters}
         asked: list[dict[str, Any]] = [{}]
         if "principal" in parameters:
             asked += [
@@ -93,7 +94,7 @@ def test_a_turn_before_the_one_that_it_follows_and_a_fork_before_what_it_inherit
     memory.summaries()
     rows = [(row["what"], row["session"][-4:], row["index"]) for row in memory.select("times-backwards").to_dicts()]
     assert rows == [("turn", "chat", 1), ("fork", "fork", 3)]
-    found = backwards.answer(memory.workspace, queries.find("times-backwards"), {})
+    found = backwards.answer(memory.workspace, query_files.find("times-backwards"), {})
     assert found is not None
     assert len(found) == 2
 

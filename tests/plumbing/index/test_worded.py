@@ -15,12 +15,13 @@ import trails
 from tests.plumbing.index.test_figures import START, _over_turns
 from tests.plumbing.index.test_texts import WORDS, filled
 from tests.support.machines import examples
-from trails import Repository, TrailsError, queries, vocab
+from trails import Repository, TrailsError
 from trails.plumbing import worded
 from trails.plumbing.index import texts
+from trails.rdf import query_files, vocab
 from trails.store import Change, Solutions
 
-QUERY = queries.find("search-text")
+QUERY = query_files.find("search-text")
 ODD = (
     "ı dotless",
     "K kelvin",
@@ -118,6 +119,6 @@ def test_a_key_within_structured_content_is_found_as_are_its_types(memory: Repos
 
 def test_while_copies_are_made_the_store_is_asked(memory: Repository) -> None:
     _with(memory, "until six")
-    begun = Quad(NamedNode(trails.iris.session("s")), vocab.TYPE, vocab.UNFINISHED_COPY, vocab.CATALOG)
+    begun = Quad(NamedNode(trails.model.iris.session("s")), vocab.TYPE, vocab.UNFINISHED_COPY, vocab.CATALOG)
     memory.store.commit(Change(add=[begun]))
     assert told(memory, text="until six") is None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trails.model import (
+from trails.model.values import (
     NO_FACTS,
     Call,
     Compaction,

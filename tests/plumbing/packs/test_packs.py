@@ -17,15 +17,16 @@ from pyoxigraph import NamedNode, Quad
 import trails
 from tests.support.asked import asked_from_now_on
 from tests.support.terminals import environment
-from trails import Repository, Session, Turn, vocab
+from trails import Repository, Session, Turn
 from trails.errors import IndexGap, StoreFailed
+from trails.history.reader import Reader
 from trails.integrity.leaves import Leaf
-from trails.lineage import Segment
-from trails.model import Compaction
+from trails.model.lineage import Segment
+from trails.model.values import Compaction
 from trails.plumbing import pack_upkeep
 from trails.plumbing.packs import block, files, keeper
 from trails.plumbing.packs.erasures import Erasures
-from trails.plumbing.reader import Reader
+from trails.rdf import vocab
 from trails.store import maintenance
 from trails.store.contract import Change, Solutions
 from trails.store.leaflog import LeafLog

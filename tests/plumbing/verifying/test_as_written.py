@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.everything import everything
-from trails import Repository, iris, queries, vocab
-from trails.model import SessionRecord
+from trails import Repository
+from trails.model import iris
+from trails.model.values import SessionRecord
 from trails.plumbing.index.rows import all_turns, session_row, written_turns
 from trails.plumbing.verifying import as_written, checking, derived
 from trails.plumbing.verifying.direct import Direct
-from trails.records import tools
+from trails.rdf import query_files, session_records, vocab
 from trails.store import Solutions, tsv
 from trails.store.embedded import EmbeddedStore
 
@@ -47,7 +48,7 @@ def test_a_term_is_written_as_the_engine_writes_it_and_read_back(term: ox.Litera
 
 
 def test_the_query_counts_properties_and_types_as_they_are_read() -> None:
-    text = queries.find("beyond_turns").text
+    text = query_files.find("beyond_turns").text
     prefixes = dict(re.findall(r"PREFIX (\w+:) <(\S+)>", text))
     numbered = {
         int(number): re.sub(r"^\w+:", lambda each: prefixes[each[0]], name) for name, number in _NUMBERED.findall(text)
@@ -176,7 +177,7 @@ def test_checking_asks_of_a_tool_once(memory: Repository, monkeypatch: pytest.Mo
 
     def noted(iri: str) -> tuple[ox.Quad, ...]:
         asked.append(iri)
-        return tools.tool_quads(iri)
+        return session_records.tool_quads(iri)
 
     monkeypatch.setattr(checking, "tool_quads", noted)
     assert memory.verify().ok

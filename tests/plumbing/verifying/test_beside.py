@@ -13,8 +13,10 @@ import pytest
 
 import trails
 from tests.support.everything import everything
-from trails import iris, vocab, workers
+from trails import workers
+from trails.model import iris
 from trails.plumbing.verifying import beside
+from trails.rdf import vocab
 from trails.store import maintenance
 from trails.store.embedded import EmbeddedStore
 

@@ -10,13 +10,14 @@ import pytest
 
 from tests.support.everything import everything
 from tests.support.machines import Size
-from trails import Repository, vocab
+from trails import Repository
 from trails.errors import TrailsError
 from trails.integrity.digests import GENESIS, content_digest
-from trails.lineage import Segment
-from trails.model import NO_FACTS, Call, Facts, ModelCall, ToolCall, ToolResult
+from trails.model.lineage import Segment
+from trails.model.values import NO_FACTS, Call, Facts, ModelCall, ToolCall, ToolResult
 from trails.plumbing.packs.block import Block, encode
 from trails.plumbing.verifying import checking, direct
+from trails.rdf import vocab
 from trails.store import EmbeddedStore
 from trails.store.commitlog import Leaves
 

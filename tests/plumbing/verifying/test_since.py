@@ -10,9 +10,10 @@ import pytest
 
 import trails
 from tests.support.commands import Run
-from trails import Repository, vocab
+from trails import Repository
 from trails.errors import InvalidInput
-from trails.integrity.note import new_key
+from trails.integrity.signed_notes import new_key
+from trails.rdf import vocab
 from trails.store import EmbeddedStore
 
 SIGNER, VERIFIER = new_key("example.com/trails")

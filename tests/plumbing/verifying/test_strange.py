@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyoxigraph as ox
 import pytest
 
-from trails import Repository, vocab
+from trails import Repository
+from trails.rdf import vocab
 from trails.store.embedded import EmbeddedStore
 
 _SESSION = ox.NamedNode("urn:trails:session:plan")

@@ -15,7 +15,7 @@ import trails
 from tests.support.clusters import Cluster, log_of
 from tests.support.machines import Size
 from trails import StoreFailed
-from trails.plumbing import deletion
+from trails.history.removal import deletion
 from trails.plumbing.index.keeper import Index
 from trails.plumbing.packs import files
 from trails.store import Change

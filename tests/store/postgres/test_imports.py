@@ -11,15 +11,15 @@ import trails
 from tests.support.importing import merged_at_once
 from tests.support.machines import Size
 from trails import StoreFailed
+from trails.exchange.merge import merge
+from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript
 from trails.store.postgres import log as postgres_log
-from trails.transcripts.merge import merge
-from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
 
 _IMPORTING = """
 import sys
 import trails
 from tests.store.postgres.test_imports import transcript
-from trails.transcripts.merge import merge
+from trails.exchange.merge import merge
 with trails.open(sys.argv[1]) as store:
     print("open", flush=True)
     sys.stdin.readline()

@@ -16,10 +16,9 @@ from tests.support.clusters import Cluster
 from tests.support.commands import invoke
 from tests.support.everything import everything
 from trails import InvalidInput, StoreFailed
-from trails.moving import copying
-from trails.moving.copying import copy
-from trails.moving.discarding import discard
-from trails.plumbing import unfinished
+from trails.exchange.remotes import store_copy
+from trails.exchange.remotes.store_copy import copy_store, discard_copy
+from trails.history import transaction
 from trails.store import QuadStore
 from trails.store.postgres.store import open_store
 
@@ -47,29 +46,29 @@ def test_a_store_goes_to_postgresql_to_another_one_to_a_dump_and_back_equal(
 ) -> None:
     places = [url, f"{url}-2", str(tmp_path / "all.nq.gz"), str(tmp_path / "back.trails"), f"{url}-3"]
     for here, there in zip([str(source), *places], places, strict=False):
-        done = copy(here, there)
+        done = copy_store(here, there)
         assert done.written
         assert done.report is None or done.report.ok
     assert held(url) == held(tmp_path / "back.trails") == held(f"{url}-3") == held(source)
-    assert not copy(source, url).written
+    assert not copy_store(source, url).written
 
 
 def test_a_copy_to_postgresql_that_was_cut_short_is_no_store_and_goes_on(
     source: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reconcile = copying._reconcile
+    reconcile = store_copy._reconcile
 
     def cut_short(*given: Any) -> int:
         reconcile(*given)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(copying, "_reconcile", cut_short)
+        patch.setattr(store_copy, "_reconcile", cut_short)
         with pytest.raises(KeyboardInterrupt):
-            copy(source, url)
+            copy_store(source, url)
     with pytest.raises(StoreFailed, match="not finished"):
         trails.open(url)
-    copy(source, url)
+    copy_store(source, url)
     assert held(url) == held(source)
 
 
@@ -84,23 +83,23 @@ def test_a_copy_to_postgresql_that_was_cut_short_is_no_store_and_goes_on(
 def test_of_two_copies_into_one_store_one_ends_and_the_other_is_whole(
     source: Path, url: str, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
-    real, numbers = getattr(copying, at), list[int]()
+    real, numbers = getattr(store_copy, at), list[int]()
 
     def beside(*given: Any) -> Any:
         if not numbers:
             numbers.append(0)
-            copy(source, url)
+            copy_store(source, url)
             with trails.open(url) as store:
                 numbers.append(store.store.number)
         return real(*given)
 
-    monkeypatch.setattr(copying, at, beside)
+    monkeypatch.setattr(store_copy, at, beside)
     with pytest.raises(StoreFailed, match=r"another process writes to .* while it is copied to"):
-        copy(source, url)
+        copy_store(source, url)
     with trails.open(url) as store:
         assert store.store.number == numbers[-1] > 0
     assert held(url) == held(source)
-    assert not copy(source, url).written
+    assert not copy_store(source, url).written
 
 
 def test_a_store_in_postgresql_is_not_copied_into_itself_nor_over_another(source: Path, url: str) -> None:
@@ -108,15 +107,15 @@ def test_a_store_in_postgresql_is_not_copied_into_itself_nor_over_another(source
         store.create(id="mine").persist()
     before = held(url)
     with pytest.raises(InvalidInput, match="the store itself"):
-        copy(url, url)
+        copy_store(url, url)
     with pytest.raises(InvalidInput, match="no copy of"):
-        copy(source, url)
+        copy_store(source, url)
     assert held(url) == before
 
 
 def test_a_source_that_is_not_there_makes_no_store_in_the_database(tmp_path: Path, url: str) -> None:
     with pytest.raises(InvalidInput, match="no Trails store"):
-        copy(tmp_path / "nowhere", url)
+        copy_store(tmp_path / "nowhere", url)
     with pytest.raises(InvalidInput, match="no Trails store"):
         trails.open(url)
 
@@ -138,7 +137,7 @@ def test_sessions_are_pushed_to_postgresql_and_pulled_from_it(tmp_path: Path, ur
 def test_a_store_of_another_process_is_copied_as_it_is_now(tmp_path: Path, url: str, cluster: Cluster) -> None:
     with trails.open(url, create=True) as store:
         store.create(id="first").persist()
-        copy(url, tmp_path / "there")
+        copy_store(url, tmp_path / "there")
         with trails.open(tmp_path / "there") as there:
             assert [each.id for each in there.list()] == ["first"]
 
@@ -148,9 +147,9 @@ def cut_short(source: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(copying, "_checked", interrupt)
+        patch.setattr(store_copy, "_checked", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            copy(source, url)
+            copy_store(source, url)
 
 
 def rows_of(url: str, name: str) -> list[int]:
@@ -186,12 +185,12 @@ def test_a_copy_that_was_cut_short_is_discarded_and_its_name_is_free(
     assert not list((tmp_path / "cache").glob("trails/*/*")), "no index of it is left here"
     with pytest.raises(InvalidInput, match="no Trails store"):
         trails.open(url)
-    copy(source, url)
+    copy_store(source, url)
     assert held(url) == held(source)
 
 
 def test_a_whole_store_is_never_discarded(source: Path, url: str) -> None:
-    copy(source, url)
+    copy_store(source, url)
     before = held(url)
     for _ in range(2):
         done = invoke("store", "discard", url)
@@ -206,7 +205,7 @@ def test_a_store_beside_the_one_that_is_discarded_stays(
         store.create(id="mine").persist()
     before = held(f"{url}-2")
     cut_short(source, url, monkeypatch)
-    discard(url)
+    discard_copy(url)
     assert held(f"{url}-2") == before
 
 
@@ -214,32 +213,32 @@ def test_a_copy_that_goes_on_just_then_is_not_discarded(
     source: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut_short(source, url, monkeypatch)
-    is_half_copied = unfinished.is_half_copied
+    is_half_copied = transaction.is_half_copied
 
     def overtaken(store: QuadStore) -> bool:
         found = is_half_copied(store)
         with monkeypatch.context() as patch:
-            patch.setattr(unfinished, "is_half_copied", is_half_copied)
-            copy(source, url)
+            patch.setattr(transaction, "is_half_copied", is_half_copied)
+            copy_store(source, url)
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(unfinished, "is_half_copied", overtaken)
+        patch.setattr(transaction, "is_half_copied", overtaken)
         with pytest.raises(StoreFailed, match="nothing was removed"):
-            discard(url)
+            discard_copy(url)
     assert held(url) == held(source)
 
 
 def test_a_copy_that_was_cut_short_before_its_first_commit_is_discarded(url: str) -> None:
     open_store(url, create=True).close()
-    assert discard(url).commits == 0
+    assert discard_copy(url).commits == 0
     with pytest.raises(InvalidInput, match="no Trails store"):
         trails.open(url)
 
 
 _COPYING = """
 import sys, time
-from trails.moving.copying import copy
+from trails.exchange.remotes.store_copy import copy_store as copy
 def wait(done, of, what):
     if done and what == "copying":
         print(what, flush=True)
@@ -263,15 +262,15 @@ def test_what_another_process_has_open_is_not_discarded_until_that_has_ended(sou
             assert process.stdout is not None
             assert process.stdout.readline()
             with pytest.raises(StoreFailed, match=r"open in another process.*nothing was removed"):
-                discard(url)
+                discard_copy(url)
         finally:
             process.kill()
-    assert discard(url).commits == (2 if "copy" in what else 0)
+    assert discard_copy(url).commits == (2 if "copy" in what else 0)
     with pytest.raises(InvalidInput, match="no Trails store"):
         trails.open(url)
 
 
 def test_what_is_in_no_database_is_not_discarded(source: Path) -> None:
     with pytest.raises(InvalidInput, match="is in no database"):
-        discard(source)
+        discard_copy(source)
     assert source.is_dir()

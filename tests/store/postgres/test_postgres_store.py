@@ -15,7 +15,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 import trails
 from tests.support.clusters import Cluster, log_of
 from trails import HeadConflict, InvalidInput, StoreFailed
-from trails.moving.copying import copy
+from trails.exchange.remotes.store_copy import copy_store
 from trails.store import Change, PreconditionFailed, QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.postgres.server import Server, Unreachable
@@ -200,7 +200,11 @@ def test_an_address_that_names_no_store_is_refused_without_showing_its_password(
     monkeypatch.chdir(tmp_path)
     source = tmp_path / "source.trails"
     trails.open(source, create=True).close()
-    for attempt in (partial(trails.open, create=True), partial(trails.open, read_only=True), partial(copy, source)):
+    for attempt in (
+        partial(trails.open, create=True),
+        partial(trails.open, read_only=True),
+        partial(copy_store, source),
+    ):
         with pytest.raises(InvalidInput) as refused:
             attempt(given)
         assert "hunter2" not in str(refused.value)

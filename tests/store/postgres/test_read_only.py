@@ -11,7 +11,7 @@ import pytest
 import trails
 from tests.support.clusters import Cluster, log_of
 from trails import InvalidInput, StoreReadOnly
-from trails.plumbing import deletion
+from trails.history.removal import deletion
 from trails.store.postgres import log
 
 _TABLES = "trails_stores, trails_records, trails_snapshots"

@@ -14,7 +14,7 @@ import pytest
 import trails
 from tests.support.places import ROOT
 from trails import Repository
-from trails.plumbing import detach
+from trails.history.removal import detach
 
 _OPERATIONS: dict[str, Callable[[Repository], object]] = {
     "redact": lambda store: store.redact("fork", 2, by="bob"),
@@ -91,7 +91,7 @@ def test_what_another_process_is_just_copying_is_no_finding(
 
 _KILLED = """
 import os, sys, trails
-from trails.plumbing import detach
+from trails.history.removal import detach
 written = detach._write_copies
 def and_die(*args, **named):
     written(*args, **named)

@@ -12,7 +12,7 @@ import pytest
 import trails
 from tests.support.clusters import Cluster
 from trails import StoreFailed
-from trails.cli.guide import read_page
+from trails.cli.help import read_page
 from trails.store.postgres import upkeep
 
 

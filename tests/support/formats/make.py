@@ -13,7 +13,7 @@ from pathlib import Path
 
 import trails
 from trails import Compaction, Repository
-from trails.plumbing import draft
+from trails.history import turn_builder
 from trails.store import marker
 
 HERE = Path(__file__).resolve().parent
@@ -45,7 +45,7 @@ def fill(store: Repository) -> None:
     dinner = plan.fork(at=3, id="dinner", principal="bob", created=START + timedelta(days=1))
     dinner.append("user", "Plan a dinner — für zwei", time=START + timedelta(days=1, microseconds=123456))
     dinner.worktree.append(
-        draft.make("summary", "A trip, a dinner", compaction=Compaction(summarised_through=2), timed=False)
+        turn_builder.make_draft("summary", "A trip, a dinner", compaction=Compaction(summarised_through=2), timed=False)
     )
     dinner.persist()
 

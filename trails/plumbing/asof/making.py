@@ -16,17 +16,19 @@ from typing import Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from trails import iris, vocab
 from trails.errors import IntegrityError
+from trails.history import log_leaves, record_registry
+from trails.history.reader import Reader
+from trails.history.removal import redaction
 from trails.integrity import digests
-from trails.model import Value
-from trails.plumbing import kinds, leaves, redaction_records
+from trails.model import iris
+from trails.model.values import Value
 from trails.plumbing.asof import moments
 from trails.plumbing.asof.moments import Moment
 from trails.plumbing.asof.said import LINKS, Catalog, has, one, text_of, time_of
 from trails.plumbing.asof.then import Then, then
 from trails.plumbing.asof.whole import whole
-from trails.plumbing.reader import Reader
+from trails.rdf import vocab
 from trails.store.contract import Matching, QuadStore
 from trails.store.nearby import at_one_moment
 from trails.store.past import Held, PastStore
@@ -154,7 +156,7 @@ def _redacted(store: QuadStore, told: Then) -> set[tuple[str, int | None]]:
     A copy that was made of a redacted turn has no record of its own: the one with its digest counts for it.
     """
     found = {(each, index) for each, index in told.redacted if told.had(each, index)}
-    for digest, made in redaction_records.by_digest(store).items() if told.redacted else ():
+    for digest, made in redaction.redactions_by_digest(store).items() if told.redacted else ():
         if any((iris.session_id(node.value), iris.turn_index(node.value)) in told.redacted for node, _ in made):
             turns = (text_of(quad.subject) for quad in store.quads((None, vocab.DIGEST, Literal(digest), None)))
             copies = {
@@ -265,7 +267,7 @@ def _label_back(catalog: Catalog, session_id: str, doomed: Sequence[Sequence[Qua
 def _attach(store: QuadStore, reader: Reader, catalog: Catalog, there: set[str], session_id: str) -> None:
     """Make a session the fork again that it was, where its parent is there and the digest of its fork point proves it."""
     iri = iris.session(session_id)
-    row = leaves.row_of(store, session_id)
+    row = log_leaves.row_of(store, session_id)
     wanted = one(catalog.subjects[iri], vocab.FORK_DIGEST)
     for subject, quads in catalog.subjects.items():
         parent, at = one(quads, vocab.WAS_FORK_OF), one(quads, vocab.WAS_FORKED_AT)
@@ -320,7 +322,7 @@ class _Past:
         """Tell whether there was anything in a graph that is there still."""
         if iris.is_session(graph):
             return iris.session_id(graph) in self.there
-        found = kinds.beside(graph)
+        found = record_registry.kinds_beside(graph)
         if found is not None:
             return iris.session_id(found[1]) in self.there
         document = iris.document_of_graph(graph)

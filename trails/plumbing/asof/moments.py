@@ -15,16 +15,17 @@ from typing import Final
 
 from pyoxigraph import NamedNode, Quad
 
-from trails import iris, validate, vocab
 from trails.errors import IntegrityError, InvalidInput
+from trails.history import log_history
+from trails.history.reader import FAR_PAST, Reader
 from trails.integrity import leaves
 from trails.integrity.leaves import LEDGER_KINDS
 from trails.integrity.merkle import leaf_hash, root_of
-from trails.integrity.note import Checkpoint, claimed_checkpoint, open_checkpoint
-from trails.plumbing import logged
+from trails.integrity.signed_notes import Checkpoint, claimed_checkpoint, open_checkpoint
+from trails.model import iris, validation
 from trails.plumbing.asof.said import Catalog, began, one, text_of, time_of
-from trails.plumbing.reader import FAR_PAST, Reader
-from trails.records.terms import parse_time
+from trails.rdf import vocab
+from trails.rdf.codec import parse_time
 from trails.store.contract import QuadStore
 from trails.store.leaflog import LeafLog
 
@@ -42,7 +43,7 @@ class Moment:
     @property
     def mark(self) -> str:
         """What finds the place again, in this log and in no other."""
-        return f"{len(self.lines)}-{leaves.link(self.lines[-1])}"
+        return f"{len(self.lines)}-{leaves.link_leaf(self.lines[-1])}"
 
 
 def mark_of(log: LeafLog) -> str | None:
@@ -61,7 +62,7 @@ def find(store: QuadStore, reader: Reader, at: object, verifiers: Iterable[str] 
     if isinstance(at, datetime):
         if keys:
             raise InvalidInput("verifier keys are to check a checkpoint, and a time was given")
-        return _at_time(store, reader, lines, validate.time(at, "the time of the store"))
+        return _at_time(store, reader, lines, validation.time(at, "the time of the store"))
     if isinstance(at, str) and (found := MARK.fullmatch(at.strip())):
         if keys:
             raise InvalidInput("verifier keys are to check a checkpoint, and a mark was given")
@@ -79,7 +80,7 @@ def find(store: QuadStore, reader: Reader, at: object, verifiers: Iterable[str] 
 
 
 def _at_mark(store: QuadStore, lines: Sequence[str], size: int, link: str) -> Moment:
-    if size > len(lines) or leaves.link(lines[size - 1]) != link:
+    if size > len(lines) or leaves.link_leaf(lines[size - 1]) != link:
         what = f"has {len(lines)} lines" if size > len(lines) else f"has another line {size}"
         raise IntegrityError(
             f"the mark {size}-{link} is of no state of the log of {store.location}, which {what}: it is another store's, "
@@ -130,10 +131,10 @@ def _later(store: QuadStore, reader: Reader, lines: Sequence[str], time: datetim
 
     What was recorded with a time to come is no evidence: a clock was wrong.
     """
-    log = logged.by_session(lines)
+    log = log_history.logs_by_session(lines)
     for row in reader.select("turns_after", after=time, until=now):
         if row["session"] is not None and iris.is_session(row["session"].value):
-            own = log.get(iris.session_id(row["session"].value), logged.SessionLog())
+            own = log.get(iris.session_id(row["session"].value), log_history.SessionLog())
             first = int(row["index"].value)
             yield from (number for count, _, number in own.heads if count > first)
     catalog = Catalog.of(store)

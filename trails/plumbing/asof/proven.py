@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from trails.model import Finding, VerifyReport
-from trails.plumbing import leaves, logged
+from trails.history import log_history, log_leaves
+from trails.model.values import Finding, VerifyReport
 from trails.store.past import PastStore
 
 _ROW: Final = "row-altered"
@@ -16,7 +16,7 @@ def judged(store: PastStore, report: VerifyReport) -> VerifyReport:
 
     The same goes for what is redacted by now. What it was made with is held against the log as for every other.
     """
-    log, held = logged.by_session(store.log.lines()), store.held
+    log, held = log_history.logs_by_session(store.log.lines()), store.held
 
     def is_real(finding: Finding) -> bool:
         session_id = finding.session_id
@@ -30,7 +30,7 @@ def judged(store: PastStore, report: VerifyReport) -> VerifyReport:
             return False  # a message was taken up, or a turn told of it, later
         if session_id not in held.changed or finding.code != _ROW:
             return True
-        row = leaves.row_of(store, session_id)
+        row = log_leaves.row_of(store, session_id)
         return not row.is_tombstone and row.made_with != log[session_id].made_with
 
     return report.model_copy(update={"findings": tuple(each for each in report.findings if is_real(each))})

@@ -10,12 +10,13 @@ from typing import Final, Self
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from trails import iris, vocab
-from trails.plumbing import kinds
-from trails.records.terms import parse_time
+from trails.history import record_registry
+from trails.model import iris
+from trails.rdf import vocab
+from trails.rdf.codec import parse_time
 from trails.store.contract import QuadStore
 
-LINKS: Final = frozenset(link for kind in kinds.KINDS for link in kind.links)
+LINKS: Final = frozenset(link for kind in record_registry.KINDS for link in kind.links)
 """The properties by which a record names its session."""
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from trails import iris
+from trails.history import log_history
 from trails.integrity.leaves import LEDGER_KINDS
-from trails.plumbing import logged
+from trails.model import iris
 
 _CHANGES: Final = frozenset({"change", "detach"})
 _OF_RUNS: Final = frozenset({"run", "task", "remove", "discard", "document"})
@@ -24,7 +24,7 @@ class Then:
     size: int
     is_now: bool
     """Whether nothing was logged since."""
-    sessions: dict[str, logged.SessionLog]
+    sessions: dict[str, log_history.SessionLog]
     """The sessions that were there, by id."""
     known: frozenset[str]
     """The ids of all sessions that the log told of by then, those that were deleted too."""
@@ -89,9 +89,9 @@ class Then:
 
 def then(lines: Sequence[str], size: int) -> Then:
     """Return what a log says that there was when it had its first `size` lines."""
-    before = logged.by_session(lines[:size])
+    before = log_history.logs_by_session(lines[:size])
     there = {each: log for each, log in before.items() if not log.deleted}
-    now = logged.by_session(lines)
+    now = log_history.logs_by_session(lines)
     returned = {each for each in before if any(at >= size and what == "returned" for at, what in now[each].events)}
     otherwise = {each for each in returned & there.keys() if not _came_back_as(there[each], now[each])}
     found = Then(
@@ -112,6 +112,6 @@ def then(lines: Sequence[str], size: int) -> Then:
     return found
 
 
-def _came_back_as(was: logged.SessionLog, now: logged.SessionLog) -> bool:
+def _came_back_as(was: log_history.SessionLog, now: log_history.SessionLog) -> bool:
     """Tell whether a session came back with all turns that it had; it always does with what it was made with at first."""
     return was.first in (None, was.made_with) and (not was.heads or was.heads[-1][:2] in now.known())

@@ -14,8 +14,9 @@ from typing import Protocol
 
 import pyoxigraph as ox
 
-from trails import iris, queries, vocab
 from trails.errors import TrailsError
+from trails.model import iris
+from trails.rdf import query_files, vocab
 from trails.store.contract import Matching, QuadStore
 from trails.store.frozen import Frozen
 from trails.store.nearby import Freezing
@@ -81,7 +82,7 @@ class _Found:
 
 def _cut(frozen: Frozen, past: Past, catalog: Sequence[ox.Quad], graphs: Collection[str], engine: ox.Store) -> bool:
     """Take out of a copy what was not there; return False where it is not worth it, or something is not as it was."""
-    found = _Found.of(frozen.rows(queries.find("subjects").text), past, graphs)
+    found = _Found.of(frozen.rows(query_files.find("subjects").text), past, graphs)
     if sum(map(len, found.late.values())) > found.kept or not past.are_whole(frozen):
         return False
     for each in list(engine.named_graphs()):

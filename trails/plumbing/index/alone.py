@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from trails import iris
 from trails.errors import TrailsError
+from trails.history.lookup import pages
 from trails.integrity import leaves
-from trails.plumbing import pages
+from trails.model import iris
 from trails.plumbing.index import figures, moments, texts
 from trails.plumbing.index.figures import SORTS, Sort
 from trails.plumbing.index.said import Said
@@ -73,7 +73,7 @@ def _ends_at(log: Path, place: Leaves) -> bool:
             return False
         file.seek(max(0, size - _TAIL))
         last = file.read()[:-1].rpartition(b"\n")[2].decode("utf-8", "replace")
-        return leaves.link(last) == place.link
+        return leaves.link_leaf(last) == place.link
 
 
 def asked(file: SideFile, ask: Callable[[SideFile], _Answer | None]) -> _Answer | None:
@@ -94,14 +94,14 @@ def page(
     None where more than the figures is needed: a session that has a key may have its label elsewhere.
     """
     order = SORTS.index(sort)
-    place = None if after is None else pages.of_order(after, order)
+    place = None if after is None else pages.order_clause(after, order)
     rows, end = figures.page(file, figures.asked_for(**asked), sort, place, limit)
     if any(row["key"] is not None for row in rows):
         return None
     for row in rows:
         if row["prompt"] is None:
             row["prompt"] = figures.inherited_prompt(file, row["parent"], row["starts_at"])
-    return rows, None if end is None else pages.cursor_of(*pages.in_order(end, order))
+    return rows, None if end is None else pages.make_cursor(*pages.sort_page(end, order))
 
 
 class Wanted(NamedTuple):
@@ -114,7 +114,7 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A turn that was found, as `trails.plumbing.search.Hit` has it; the time in microseconds since 1970."""
+    """A turn that was found, as `trails.history.lookup.search.Hit` has it; the time in microseconds since 1970."""
 
     session_id: str
     index: int

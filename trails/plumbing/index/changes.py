@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final, Literal
 
-from trails import iris
 from trails.errors import IntegrityError
 from trails.integrity import leaves
+from trails.model import iris
 
 Extent = Literal["grown", "row", "redacted", "anew"]
 """`grown`: there are more turns. `row`: what the catalog says may differ, and there may be more turns. `redacted`: so may single
@@ -32,7 +32,7 @@ def redacted_turns(lines: Iterable[str]) -> dict[str, set[int]]:
     found: dict[str, set[int]] = defaultdict(set)
     for line in lines:
         if line.startswith("redact "):
-            leaf, _ = leaves.parse(line)
+            leaf, _ = leaves.parse_leaf(line)
             if iris.is_session(leaf.session_iri):
                 found[iris.session_id(leaf.session_iri)].add(leaf.count)
     return found
@@ -51,7 +51,7 @@ def of_lines(lines: Iterable[str]) -> dict[str, Extent] | None:
     redacted = 0
     for line in lines:
         try:
-            leaf, _ = leaves.parse(line)
+            leaf, _ = leaves.parse_leaf(line)
         except IntegrityError:
             return None
         if leaf.kind in _NOTHING:

@@ -14,10 +14,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from trails import iris
 from trails.errors import TrailsError
-from trails.model import Finding
-from trails.plumbing import pages
+from trails.history.lookup import pages
+from trails.model import iris
+from trails.model.values import Finding
 from trails.plumbing.index import figures, moments, sidefile, texts
 from trails.plumbing.index.keeper import FIGURES, PARTS, TEXTS, Index, Part
 from trails.plumbing.index.rows import SessionRow, TurnRow, all_turns, session_row, tags
@@ -72,7 +72,7 @@ def _figures(row: SessionRow, turns: Sequence[TurnRow]) -> Iterator[tuple[Any, .
     named = (row.title, row.project, figures.project_name(row.project), None if asked is None else asked[0])
     latest, created = figures.last_time(turns), moments.FAR_PAST if row.created is None else row.created
     reached = (latest, places, row.starts_at + places)
-    by = (pages.tie(row.id), created, created if latest is None else latest, None if asked is None else asked[1])
+    by = (pages.tie_break(row.id), created, created if latest is None else latest, None if asked is None else asked[1])
     yield row.id, "session", row.created, *said, *named, *reached, *by
     for key, value in (json.loads(row.meta) if row.meta else {}).items():
         yield row.id, "meta", key, figures.as_json(value)

@@ -11,11 +11,11 @@ from functools import cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from trails import iris
+from trails.history.lookup.pages import tie_break
+from trails.model import iris
 from trails.plumbing.index.brevity import brief
 from trails.plumbing.index.moments import FAR_PAST, micros
 from trails.plumbing.index.untrue import Untrue
-from trails.plumbing.pages import tie
 
 if TYPE_CHECKING:
     from trails.plumbing.index.rows import CallRow, SessionRow, TurnRow
@@ -117,7 +117,7 @@ class Writer:
         """Write what the catalog says of a session, new or changed; what is here of its turns stays."""
         created = FAR_PAST if row.created is None else row.created
         values = {
-            "id": row.id, "tie": tie(row.id), "created": row.created, "principal": row.principal, "agent": row.agent,
+            "id": row.id, "tie": tie_break(row.id), "created": row.created, "principal": row.principal, "agent": row.agent,
             "branch": row.branch, "state": row.state, "kind": row.kind, "label": row.label, "key": row.key,
             "parent": row.parent, "starts_at": row.starts_at, "title": row.title, "project": row.project,
             "project_name": project_name(row.project), "by_created": created, "by_activity": created, "by_turns": row.starts_at,

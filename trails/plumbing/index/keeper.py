@@ -14,8 +14,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from trails import iris, vocab
+from trails.display.progress import Progress, moving
 from trails.errors import StoreFailed, TrailsError
+from trails.model import iris
 from trails.plumbing.index import ahead, changes, figures, sidefile, texts
 from trails.plumbing.index.rows import (
     SessionRow,
@@ -29,7 +30,7 @@ from trails.plumbing.index.rows import (
 )
 from trails.plumbing.index.sidefile import SideFile
 from trails.plumbing.index.untrue import Untrue, as_damaged
-from trails.progress import Progress, moving
+from trails.rdf import vocab
 from trails.store import maintenance
 from trails.store.commitlog import Leaves
 from trails.store.contract import QuadStore

@@ -12,14 +12,15 @@ from typing import Any, Final, NamedTuple
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from trails import iris, parts, vocab
-from trails.decoding import decodes, json_object
-from trails.integrity.chain import StoredTurn
-from trails.model import Facts, ModelCall, ToolResult
+from trails.integrity.digests import StoredTurn
+from trails.model import content_parts, iris
+from trails.model.validation import decodes, stored_object
+from trails.model.values import Facts, ModelCall, ToolResult
 from trails.plumbing.index.moments import micros
 from trails.plumbing.index.said import Said, strings
-from trails.records.sessions import decode_records
-from trails.records.terms import parse_time
+from trails.rdf import vocab
+from trails.rdf.codec import parse_time
+from trails.rdf.session_records import decode_records
 from trails.store.contract import Matching
 from trails.usage import Counts, cost_of, counts_of
 
@@ -342,7 +343,7 @@ def _made_call(row: SessionRow, turn: TurnRow, call: ModelCall) -> CallRow:
 @lru_cache(maxsize=512)
 def _reported(usage_json: str) -> tuple[Counts, float | None]:
     """Return the tokens and the cost that a model call's usage reports."""
-    usage = json_object(usage_json)
+    usage = stored_object(usage_json)
     cost = cost_of(usage)
     return counts_of(usage), None if cost is None else float(cost)
 
@@ -411,7 +412,7 @@ def _said(text: str, calls: tuple[tuple[str, str], ...], *, structured: bool, re
     if not structured:
         return Said(text, None, calls)
     value = json.loads(text)
-    return Said(parts.plain_text(value), tuple(strings(value)), calls)
+    return Said(content_parts.plain_text(value), tuple(strings(value)), calls)
 
 
 def _text(facts: _Said, predicate: NamedNode) -> str:

@@ -22,8 +22,8 @@ from itertools import accumulate, chain, pairwise
 from random import random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from trails import iris
-from trails.plumbing import pages
+from trails.history.lookup import pages
+from trails.model import iris
 from trails.plumbing.index.moments import FAR_PAST
 from trails.plumbing.index.said import Said, folded
 from trails.plumbing.index.untrue import Untrue, as_damaged
@@ -524,16 +524,16 @@ class Place(NamedTuple):
 
 def place_in(cursor: str | None) -> Place | None:
     """Return where the page before ended; raises `InvalidInput` for a text that is no cursor."""
-    return None if cursor is None else Place(*pages.places_of(cursor, len(Place._fields)))
+    return None if cursor is None else Place(*pages.parse_cursor(cursor, len(Place._fields)))
 
 
 def cursor_at(last: Found) -> str:
     """Return the cursor of the page that ends with a turn."""
-    return pages.cursor_of(*_place_of(last))
+    return pages.make_cursor(*_place_of(last))
 
 
 def _place_of(found: Found) -> Place:
-    return Place(found.time, pages.tie(found.session_id), found.place)
+    return Place(found.time, pages.tie_break(found.session_id), found.place)
 
 
 def after(found: Iterator[Found], place: Place | None) -> Iterator[Found]:

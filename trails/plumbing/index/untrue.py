@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from trails.decoding import STRANGE
 from trails.errors import TrailsError
+from trails.model.validation import DECODING_ERRORS
 
 
 class Untrue(sqlite3.DatabaseError):
@@ -24,5 +24,5 @@ def as_damaged() -> Iterator[None]:
         yield
     except TrailsError:
         raise
-    except STRANGE as error:
+    except DECODING_ERRORS as error:
         raise Untrue(f"it holds what Trails never writes: {type(error).__name__}: {error}") from error

@@ -16,8 +16,8 @@ from datetime import UTC, datetime, tzinfo
 from itertools import accumulate, repeat
 from typing import Any, Final, NamedTuple
 
-from trails.decoding import STRANGE
-from trails.model import NO_FACTS, Facts, Turn
+from trails.model.validation import DECODING_ERRORS
+from trails.model.values import NO_FACTS, Facts, Turn
 from trails.plumbing.packs import facts
 from trails.store.commitlog import Leaves
 
@@ -64,7 +64,7 @@ def _as_damaged() -> Iterator[None]:
     """Let whatever comes of bytes that are no columns of a block be raised as `Damaged`."""
     try:
         yield
-    except STRANGE as error:
+    except DECODING_ERRORS as error:
         raise Damaged(f"a block holds what is never written: {type(error).__name__}: {error}") from error
 
 

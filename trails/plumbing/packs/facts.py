@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from trails.model import NO_FACTS, PLAIN_RESULT, Facts, ModelCall, ToolCall, ToolResult
+from trails.model.values import NO_FACTS, PLAIN_RESULT, Facts, ModelCall, ToolCall, ToolResult
 
 _RARE: Final = {"compaction", "meta_withheld", "quoted_from", "derived_from", "withheld"}
 _NOTHING: Final = 0

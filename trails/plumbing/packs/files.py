@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trails.files import open_only, open_plain
-from trails.model import Turn
+from trails.model.values import Turn
 from trails.plumbing.packs import block
 from trails.plumbing.packs.block import MOST, Block, Damaged
 from trails.store.commitlog import Leaves

@@ -23,15 +23,16 @@ from typing import Final, NamedTuple
 
 from pyoxigraph import NamedNode, Quad
 
-from trails import iris, vocab
 from trails.errors import StoreFailed, TrailsError
 from trails.files import open_plain, read_plain
-from trails.lineage import Owner, Segment
-from trails.model import Turn
+from trails.model import iris
+from trails.model.lineage import Owner, Segment
+from trails.model.values import Turn
 from trails.plumbing.index import changes
 from trails.plumbing.packs import files
 from trails.plumbing.packs.block import Block
 from trails.plumbing.packs.erasures import ERASING, Erasures
+from trails.rdf import vocab
 from trails.store import maintenance, nearby
 from trails.store.commitlog import Leaves
 from trails.store.contract import QuadStore

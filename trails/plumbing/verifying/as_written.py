@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 
 from pyoxigraph import Literal, NamedNode
 
-from trails import iris, vocab
 from trails.errors import TrailsError
-from trails.integrity.chain import StoredTurn
-from trails.model import NO_FACTS, Facts, SessionRecord, Turn
-from trails.records.recounting import COUNTED, recounts
-from trails.records.terms import parse_time
-from trails.records.turns import FACT_PREDICATES, NO_LINKS, Links, MadeBy, fact_triples
+from trails.integrity.digests import StoredTurn
+from trails.model import iris
+from trails.model.values import NO_FACTS, Facts, SessionRecord, Turn
+from trails.rdf import vocab
+from trails.rdf.codec import parse_time
+from trails.rdf.turn_quads import COUNTED_USAGE, FACT_PREDICATES, NO_LINKS, Links, MadeBy, fact_triples, find_recounts
 from trails.store import tsv
 
 Row = list[str]
@@ -34,7 +34,7 @@ else stands in a graph, that is seen by the count."""
 _OF_EVERY_TURN: Final = 9
 """How many quads every turn has, beside its time, which may be unknown."""
 _LINKS: Final = frozenset(map(tsv.text, (vocab.GENERATED_BY, vocab.TOOL_RESULT_OF, vocab.ANSWERS_COPY)))
-_COUNTED: Final = frozenset(map(tsv.text, COUNTED))
+_COUNTED: Final = frozenset(map(tsv.text, COUNTED_USAGE))
 _ANSWERED: Final = tsv.text(vocab.TOOL_RESULT_OF)
 _SHOWN: Final = frozenset(map(tsv.text, (vocab.SUMMARY_SHOWN, vocab.USED_PROMPT, vocab.KEPT_PROMPT)))
 _LEADING: Final = _LINKS | _SHOWN
@@ -159,7 +159,7 @@ def _counted_anew(stored: Iterable[tuple[str, str, str]]) -> set[tuple[str, str,
     """Return what stands in a graph, with the figures of model calls that an earlier version counted as they are counted now."""
     rows = set(stored)
     facts = [(subject, NamedNode(tsv.iri(prop)), tsv.term(value)) for subject, prop, value in rows if prop in _COUNTED]
-    for each in recounts(facts):
+    for each in find_recounts(facts):
         rows -= {(each.call, _known(prop), tsv.text(value)) for prop, value in each.stored}
         rows |= {(each.call, _known(prop), tsv.text(value)) for prop, value in each.right}
     return rows

@@ -11,26 +11,27 @@ from itertools import chain as chain_of
 
 from pyoxigraph import NamedNode, Quad
 
-from trails import iris, vocab
-from trails.decoding import decodes
+from trails.display.progress import Progress
 from trails.errors import TrailsError
-from trails.integrity import chain, digests, leaves
-from trails.lineage import lineage
-from trails.model import SessionRecord, VerifyReport
-from trails.plumbing import former, kinds, redaction_records, slots, unfinished
+from trails.history import record_registry, transaction
+from trails.history.log_leaves import row_of
+from trails.history.reader import Reader
+from trails.history.removal import deletion, redaction
+from trails.integrity import digests, leaves
+from trails.model import iris
+from trails.model.lineage import lineage
+from trails.model.validation import decodes
+from trails.model.values import SessionRecord, VerifyReport
 from trails.plumbing.index import changes
-from trails.plumbing.leaves import row_of
-from trails.plumbing.reader import Reader
 from trails.plumbing.verifying import beside
 from trails.plumbing.verifying.checking import Basis, check, check_rows, faults
 from trails.plumbing.verifying.derived import Derived, Told
 from trails.plumbing.verifying.findings import Findings
 from trails.plumbing.verifying.findings import subject as subject_of
 from trails.plumbing.verifying.known import known
-from trails.progress import Progress
-from trails.records.deeds import author_type
-from trails.records.sessions import decode_records, prompt_quads, session_quads
-from trails.records.tools import tool_quads
+from trails.rdf import vocab
+from trails.rdf.activity_records import author_type
+from trails.rdf.session_records import decode_records, prompt_quads, session_quads, tool_quads
 from trails.store.contract import QuadStore
 from trails.store.plain import Term
 
@@ -63,7 +64,7 @@ def verify(
         turns=audit.turns,
         records=audit.records,
         log_lines=audit.log_lines,
-        findings=tuple(chain.first_by_index(audit.found.all)),
+        findings=tuple(digests.first_by_index(audit.found.all)),
     )
     return report, audit.told
 
@@ -115,11 +116,11 @@ class _Audit:
         changed = self._changed() if only_new else None
         self._check_sessions(changed, counts=changed is not None)
         self._records_of_kinds(every=True)
-        for code, owner, what in slots.findings(self._records.values()):
+        for code, owner, what in transaction.slot_findings(self._records.values()):
             self.found.add(code, owner, what)
         self._graphs(subjects, None if changed is not None else len(catalog))
         self._gone(subjects)
-        for session_id, what in former.untrue(self._store, self._known.lines, self._known.sessions):
+        for session_id, what in deletion.false_tombstone(self._store, self._known.lines, self._known.sessions):
             self.found.add("rolled-back", session_id, what)
         self._unexplained(subjects)
 
@@ -178,7 +179,7 @@ class _Audit:
 
     def _redactions(self) -> None:
         """Hold the redactions that the catalog knows against those that were logged."""
-        rewritten = redaction_records.rewritten(self._store, self._known.numbers)
+        rewritten = redaction.rewritten_records(self._store, self._known.numbers)
         differing = self._known.numbers.keys() ^ self._known.made.keys()
         for leaf in sorted(differing, key=lambda leaf: self._known.numbers.get(leaf, -1)):  # as they were rewritten
             gone = leaf in self._known.numbers
@@ -216,9 +217,9 @@ class _Audit:
             subjects.keys() - self.found.covered - self._named - {record.iri for record in self._records.values()}
         ):
             quads = subjects[subject]
-            if iris.is_author(subject) or all(unfinished.is_known(self._store, quad) for quad in quads):
+            if iris.is_author(subject) or all(transaction.is_known_mark(self._store, quad) for quad in quads):
                 continue
-            if any(kind.own_leaf(quad) for kind in kinds.KINDS for quad in quads):
+            if any(kind.own_leaf(quad) for kind in record_registry.KINDS for quad in quads):
                 continue
             home = subject.partition("/")[0]
             owner = iris.session_id(home) if iris.is_session(home) else None
@@ -246,16 +247,16 @@ class _Audit:
         """Return the quads that a subject of the catalog would have if it were written from what it says."""
         rows = [(subject, quad.predicate.value, quad.object) for quad in quads]
         about = {quad for quad in quads if quad.predicate in _BESIDE_RECORD}
-        begun = {quad for quad in quads if unfinished.is_known(self._store, quad)}
+        begun = {quad for quad in quads if transaction.is_known_mark(self._store, quad)}
         if vocab.SESSION in types:
             record = decode_records(rows)[iris.session_id(subject)]
             self._records[record.id] = record
             return {q for q in session_quads(record) if q.subject == NamedNode(subject)} | about | begun
         if vocab.TOMBSTONE in types:
-            return {q for q in quads if q.predicate in _TOMBSTONE and not unfinished.is_mark(q)} | begun
+            return {q for q in quads if q.predicate in _TOMBSTONE and not transaction.is_work_mark(q)} | begun
         if vocab.SYSTEM_PROMPT in types:
             return self._prompt(subject)
-        if (kind := kinds.of_types(types)) is not None:
+        if (kind := record_registry.kinds_of_types(types)) is not None:
             return set(kind.as_written(subject, quads))
         if vocab.DELETION in types:  # the log says whether what it says is as it was
             return {q for q in quads if q.predicate in _said_of(subject)}
@@ -296,14 +297,14 @@ class _Audit:
                 continue
             quads = len(self._store.quads((None, None, None, graph)))
             known += quads
-            if kinds.owner(graph.value) is not None:
+            if record_registry.owner_of(graph.value) is not None:
                 continue
-            found = kinds.beside(graph.value)
+            found = record_registry.kinds_beside(graph.value)
             place, home = (None, graph.value) if found is None else (found[0].beside, found[1])
             owner = self._records.get(iris.session_id(home)) if iris.is_session(home) else None
             if place is not None and owner is not None and (owner.key is not None or not place.needs_key):
                 continue
-            if quads and not any(unfinished.is_known(self._store, quad) for quad in subjects.get(home, [])):
+            if quads and not any(transaction.is_known_mark(self._store, quad) for quad in subjects.get(home, [])):
                 what = "belongs to no session" if place is None else place.orphan
                 self.found.add("stray-graph", None, f"the graph {graph.value} {what}")
         if in_catalog is None:
@@ -344,12 +345,12 @@ def _author_quads(subject: str, quads: Iterable[Quad]) -> set[Quad]:
 
 def _said_of(deletion: str) -> frozenset[NamedNode]:
     """Return the properties of a deletion: of a turn's content, of a record, or of a session."""
-    removal: frozenset[NamedNode] = frozenset().union(*(kind.removal(deletion) for kind in kinds.KINDS))
+    removal: frozenset[NamedNode] = frozenset().union(*(kind.removal(deletion) for kind in record_registry.KINDS))
     if removal:
         return removal
     if iris.is_redaction(deletion):
-        return redaction_records.RECORD
-    return redaction_records.OF_TURN if iris.is_turn_deletion(deletion) else _DELETION
+        return redaction.RECORD_PREDICATES
+    return redaction.TURN_RECORD_PREDICATES if iris.is_turn_deletion(deletion) else _DELETION
 
 
 _NAMING = frozenset({vocab.ATTRIBUTED_TO, vocab.ASSOCIATED_WITH, vocab.SESSION_AGENT, vocab.FORKED_BY})

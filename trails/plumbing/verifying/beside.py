@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trails import workers
-from trails.model import SessionRecord
+from trails.history.reader import Reader
+from trails.model.values import SessionRecord
 from trails.plumbing.packs.keeper import packs_of
-from trails.plumbing.reader import Reader
 from trails.plumbing.verifying.checking import Basis, Checked, check
 from trails.plumbing.verifying.derived import Derived
 from trails.plumbing.verifying.known import known

@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from pyoxigraph import NamedNode
 
-from trails import iris, vocab
 from trails.integrity import digests
-from trails.model import Turn
+from trails.model import iris
+from trails.model.values import Turn
 from trails.plumbing.verifying.as_written import PROPERTIES, TYPES
-from trails.records.turns import usage_facts
+from trails.rdf import vocab
+from trails.rdf.turn_quads import usage_facts
 from trails.store import tsv
 
 Row = list[str]
@@ -170,7 +171,7 @@ def _kept(kind: str, term: str, salt: str) -> tuple[str | None, str]:
     text, structured, redacted = tsv.content(term)
     if not structured and not (redacted and text):
         raise ValueError(f"{term} is no JSON")
-    return (None, text) if redacted else (text, digests.salted(kind, salt, text))
+    return (None, text) if redacted else (text, digests.salted_digest(kind, salt, text))
 
 
 @lru_cache(maxsize=512)

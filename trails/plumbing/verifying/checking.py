@@ -14,23 +14,23 @@ from typing import NamedTuple
 
 from pyoxigraph import NamedNode, Quad
 
-from trails import iris, vocab
-from trails.decoding import STRANGE, decodes
 from trails.errors import StoreFailed, TrailsError
-from trails.integrity import chain, digests
-from trails.integrity.chain import StoredTurn
-from trails.lineage import answered_calls, lineage, prompt_sent, segments, summary_shown
-from trails.model import Facts, Finding, SessionRecord, Turn
-from trails.plumbing import copies, logged, unfinished
-from trails.plumbing.leaves import Row, row_of
-from trails.plumbing.reader import Reader
+from trails.history import log_history, log_leaves, transaction
+from trails.history.log_leaves import Row, row_of
+from trails.history.reader import Reader
+from trails.integrity import digests
+from trails.integrity.digests import StoredTurn
+from trails.model import iris
+from trails.model.lineage import answered_calls, lineage, prompt_sent, segments, summary_shown
+from trails.model.validation import DECODING_ERRORS, decodes
+from trails.model.values import Facts, Finding, SessionRecord, Turn
 from trails.plumbing.verifying import as_written, direct
 from trails.plumbing.verifying.derived import Derived, Told
 from trails.plumbing.verifying.findings import Findings
 from trails.plumbing.verifying.known import Known
-from trails.records.recounting import recounts
-from trails.records.tools import named_in, tool_quads
-from trails.records.turns import Links, decode_facts, turn_quads
+from trails.rdf import vocab
+from trails.rdf.session_records import tool_quads, tools_named_in
+from trails.rdf.turn_quads import Links, decode_facts, find_recounts, turn_quads
 from trails.store import tsv
 from trails.store.contract import QuadStore
 from trails.store.nearby import holds
@@ -100,7 +100,7 @@ class _Checking:
             return self.session(record)
         except StoreFailed:
             raise
-        except (TrailsError, *STRANGE) as error:
+        except (TrailsError, *DECODING_ERRORS) as error:
             self.found.add("unreadable", record.id, f"something stands there that Trails never writes: {error}")
             return 0, self._count(record)
 
@@ -142,7 +142,7 @@ class _Checking:
         rows, beyond = self._rows(record.id, table, more)
         own = [row for row in rows if row.index >= record.starts_at]
         below = [row for row in rows if row.index < record.starts_at]
-        self.found.all += chain.check_run(record, own, previous, self._known.stands_as)
+        self.found.all += digests.check_run(record, own, previous, self._known.stands_as)
         self._copies(record, below)
         log = self._against_log(record, {row.index: row.digest for row in rows})
         if log is not None:
@@ -175,7 +175,7 @@ class _Checking:
             for code, what in checks.session(record.id, turns):
                 self.found.add(code, record.id, what)
 
-    def row(self, record: SessionRecord) -> logged.SessionLog | None:
+    def row(self, record: SessionRecord) -> log_history.SessionLog | None:
         """Hold a session's row against what the log says of it, and return that."""
         log = self._known.sessions.get(record.id)
         stands = row_of(self._store, record.id)
@@ -186,7 +186,7 @@ class _Checking:
         self._row_against_log(record, log, stands)
         return log
 
-    def _against_log(self, record: SessionRecord, digest_at: Mapping[int, str]) -> logged.SessionLog | None:
+    def _against_log(self, record: SessionRecord, digest_at: Mapping[int, str]) -> log_history.SessionLog | None:
         """Hold a session, given the digests of its turns, against what the log says of it, and return that.
 
         That is its row, and its head after every batch of turns.
@@ -208,14 +208,14 @@ class _Checking:
             self.found.add("unlogged", record.id, f"turn {known} is in the store and not in its log", known)
         return log
 
-    def _redone(self, record: SessionRecord, rows: Sequence[StoredTurn], log: logged.SessionLog) -> None:
+    def _redone(self, record: SessionRecord, rows: Sequence[StoredTurn], log: log_history.SessionLog) -> None:
         """Find turns that a checkpoint covers, and of which more than their texts was taken out after it."""
         covered = max((count for count, _, number in log.heads if number < (self._known.since or 0)), default=0)
         for row in rows:
             if row.digest in self._known.stands_anew and row.index < covered:
                 self.found.unproven(record.id, f"a name or a fact was taken out of turn {row.index}", row.index)
 
-    def _row_against_log(self, record: SessionRecord, log: logged.SessionLog, row: Row) -> None:
+    def _row_against_log(self, record: SessionRecord, log: log_history.SessionLog, row: Row) -> None:
         faults(self.found, self._known, record.id, log)
         if log.is_old:
             if row.whole != log.row:
@@ -266,7 +266,7 @@ class _Checking:
     def _copies(self, record: SessionRecord, below: Sequence[StoredTurn]) -> None:
         """Find what lies below a fork's own indices: only what a detach is copying there just now may."""
         marks = self._store.quads((NamedNode(record.iri), vocab.TYPE, vocab.UNFINISHED_COPY, vocab.CATALOG))
-        if any(unfinished.is_known(self._store, mark) for mark in marks):
+        if any(transaction.is_known_mark(self._store, mark) for mark in marks):
             return
         for row in below:
             what = f"has a turn {row.index} below its fork index {record.starts_at}, which was not logged"
@@ -280,7 +280,7 @@ class _Checking:
         expected: set[Quad] = set()
         found = self._store.quads((None, None, None, NamedNode(record.iri)))
         actual = {_comparable(quad) for quad in found}
-        for call in recounts((quad.subject, quad.predicate, quad.object) for quad in found):
+        for call in find_recounts((quad.subject, quad.predicate, quad.object) for quad in found):
             actual -= {Quad(call.call, prop, value, NamedNode(record.iri)) for prop, value in call.stored}
             actual |= {Quad(call.call, prop, value, NamedNode(record.iri)) for prop, value in call.right}
         copied = _copied(found)
@@ -291,7 +291,7 @@ class _Checking:
                 links = Links(summary_shown(turns, each.turn), prompt_sent([record], each.turn))
                 quads = turn_quads(each, answers, links=links, copied=each.turn.iri in copied, of_copies=again)
                 expected |= (written := {_comparable(quad) for quad in quads})
-                tools = named_in(quads)
+                tools = tools_named_in(quads)
                 expected |= set(tools)
                 actual |= set(compress(tools, holds(self._store, tools)))
                 if again and each.turn.iri not in copied:
@@ -312,7 +312,7 @@ class _Checking:
     def _stands_beside(self, quad: Quad, record: SessionRecord, turns: Collection[str]) -> bool:
         """Tell whether a quad says that a turn of the session is a copy, so that the log has it with the session's row."""
         turn, act = iris.turn_of(_iri(quad.subject)), _iri(quad.object)
-        if not copies.is_beside(quad) or turn not in turns:
+        if not log_leaves.is_beside_copy(quad) or turn not in turns:
             return False
         if quad.predicate != vocab.GENERATED_BY or iris.turn_index(turn) < record.starts_at:  # see `_copies`
             return True
@@ -345,10 +345,10 @@ class _Checking:
             return []  # named by the checks of lineage and indices
 
 
-def faults(found: Findings, known: Known, session_id: str, log: logged.SessionLog) -> None:
+def faults(found: Findings, known: Known, session_id: str, log: log_history.SessionLog) -> None:
     """Note what the log itself says twice of a session."""
     for fault in log.faults:
-        if not (fault.endswith(logged.AGAIN) and known.was_renamed(session_id)):
+        if not (fault.endswith(log_history.REPEATABLE_LEAVES) and known.was_renamed(session_id)):
             found.add("logged-twice", session_id, fault)
         elif known.is_newer(fault, log.began):
             found.unproven(session_id, fault)

@@ -8,9 +8,9 @@ from functools import partial
 from typing import NamedTuple
 
 from trails.errors import TrailsError
-from trails.integrity.chain import StoredTurn
-from trails.lineage import Segment
-from trails.model import SessionRecord, Turn
+from trails.integrity.digests import StoredTurn
+from trails.model.lineage import Segment
+from trails.model.values import SessionRecord, Turn
 from trails.plumbing.index import checks
 from trails.plumbing.index.keeper import PARTS, Index
 from trails.plumbing.index.rows import (
@@ -27,7 +27,7 @@ from trails.plumbing.packs.facts import of_short
 from trails.plumbing.packs.keeper import Packs
 from trails.plumbing.verifying.as_written import ANSWERED, Seen, answered, of_facts, rows_of, stored_turn
 from trails.plumbing.verifying.direct import Direct
-from trails.records.turns import decode_facts
+from trails.rdf.turn_quads import decode_facts
 from trails.store.contract import QuadStore
 
 

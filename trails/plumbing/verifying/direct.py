@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from trails import iris, vocab
 from trails.errors import TrailsError
 from trails.integrity import digests
-from trails.model import SessionRecord, Turn
+from trails.model import iris
+from trails.model.values import SessionRecord, Turn
 from trails.plumbing.index.moments import micros
 from trails.plumbing.packs.block import Block, Damaged
 from trails.plumbing.verifying.beyond import Beyond
-from trails.records.terms import parse_time
+from trails.rdf import vocab
+from trails.rdf.codec import parse_time
 from trails.store import tsv
 
 Row = list[str]
@@ -107,7 +108,7 @@ def _index(row: Row) -> int:
 def _looked(record: SessionRecord, rows: Sequence[Row], previous: str, around: Around) -> Direct | None:
     said: list[Said] = []
     start, known, seconds = f"<{record.iri}/", dict[Who, tuple[Who, bytes] | None](), dict[str, int]()
-    content, chained, noted, table = digests.content_digest, digests.chained, said.append, list[Row]()
+    content, chained, noted, table = digests.content_digest, digests.chain_digests, said.append, list[Row]()
     beyond: Beyond | None = None
     for wanted, (turn, index, role, value, author, digest, salt, branch, time) in enumerate(rows, record.starts_at):
         said_by = role, branch, author
@@ -141,7 +142,7 @@ def _known(record: SessionRecord, row: Who, around: Around) -> tuple[Who, bytes]
     is_strange = not iris.is_of_author(author) or (iris.is_tool(author) and not around.is_said(author))
     if is_strange or (record.parent_session_id is not None and branch != record.branch):
         return None
-    return (role, branch, author), digests.names(branch, role, iris.author_key(author))
+    return (role, branch, author), digests.digest_names(branch, role, iris.author_key(author))
 
 
 def _micros(term: str, seconds: dict[str, int]) -> int:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from pyoxigraph import Quad
 
-from trails import iris
-from trails.model import Finding
+from trails.model import iris
+from trails.model.values import Finding
 
 
 class Findings:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from pyoxigraph import Quad
 
-from trails import iris, vocab
+from trails.history import log_history, record_registry
+from trails.history.log_leaves import redaction_leaves
+from trails.history.records.record_kind import Checks, Evidence
+from trails.history.removal import redaction
 from trails.integrity.leaves import Leaf
-from trails.plumbing import kinds, logged, redaction_records
-from trails.plumbing.kind import Checks, Evidence
-from trails.plumbing.leaves import redactions
+from trails.model import iris
+from trails.rdf import vocab
 from trails.store.contract import QuadStore
 
 _DIGITS = 16
@@ -25,7 +27,7 @@ class Known:
     lines: Sequence[str]
     since: int | None
     """The number of the log's lines that a checkpoint covers."""
-    sessions: Mapping[str, logged.SessionLog]
+    sessions: Mapping[str, log_history.SessionLog]
     numbers: Mapping[Leaf, int]
     """The redactions that were logged, with the numbers of their lines."""
     made: Mapping[Leaf, Sequence[Quad]]
@@ -48,26 +50,26 @@ class Known:
 
     def is_newer(self, fault: str, began: int = -1) -> bool:
         """Tell whether a fault of something that a checkpoint covers came after it."""
-        return self.since is not None and began < self.since <= logged.number_of(fault)
+        return self.since is not None and began < self.since <= log_history.record_number(fault)
 
 
 def known(store: QuadStore, since: int | None) -> Known:
     """Return what the log of a store says; `since` is the number of its lines that a checkpoint covers."""
-    made = dict(redactions(store))  # raises where the store is closed, which its log does not tell
+    made = dict(redaction_leaves(store))  # raises where the store is closed, which its log does not tell
     lines = store.log.lines()
-    numbers = logged.redactions(lines)
+    numbers = log_history.logged_redactions(lines)
     redacted = {_digest_of(quads) for leaf, quads in made.items() if leaf in numbers}
     starts = {digest[:_DIGITS] for digest in redacted if digest}
-    stands_as = redaction_records.standing(store, numbers.keys())
+    stands_as = redaction.current_redactions(store, numbers.keys())
     stands_anew: set[str] = set()
     if since is not None:
-        then = redaction_records.standing(store, [leaf for leaf, number in numbers.items() if number < since])
+        then = redaction.current_redactions(store, [leaf for leaf, number in numbers.items() if number < since])
         stands_anew = {digest for digest, said in stands_as.items() if then.get(digest) != said}
-    taken = redaction_records.taken(store, numbers.keys())
+    taken = redaction.redacted_parts(store, numbers.keys())
     evidence = Evidence(
         store=store,
         lines=lines,
-        old=logged.first_of_this_version(lines),
+        old=log_history.first_record_of_this_version(lines),
         since=since,
         taken=taken,
         is_redacted=lambda turn: turn.rpartition("-")[2] in starts,  # also of a copy: the digest in its IRI is the same
@@ -75,14 +77,14 @@ def known(store: QuadStore, since: int | None) -> Known:
     return Known(
         lines=lines,
         since=since,
-        sessions=logged.by_session(lines),
+        sessions=log_history.logs_by_session(lines),
         numbers=numbers,
         made=made,
         redacted=redacted,
         stands_as=stands_as,
         stands_anew=stands_anew,
         taken=taken,
-        checks=[kind.checks(evidence) for kind in kinds.KINDS],
+        checks=[kind.checks(evidence) for kind in record_registry.KINDS],
     )
 
 

@@ -82,7 +82,7 @@ def _made(index: Path, store_id: str, number: int, rows: Iterable[bytes]) -> Pat
     lines = [line for each in rows for line in lines_of(each)]
     text = "".join(f"{line}\n" for line in lines).encode()
     (index / maintenance.LOG).write_bytes(text)
-    reached = Leaves(len(lines), len(text), leaves.link(lines[-1])) if lines else NOTHING
+    reached = Leaves(len(lines), len(text), leaves.link_leaf(lines[-1])) if lines else NOTHING
     store = bytes.fromhex(store_id)
     RecordFiles.make(index / maintenance.COMMITS, store, reached, number + 1)
     made = datetime.now(UTC).isoformat(timespec="seconds")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import pyoxigraph as ox
 
-from trails import iris
+from trails.model import iris
 from trails.store import frames, properties
 from trails.store.frames import CommitRecord
 from trails.store.pattern import Pattern

@@ -1,0 +1,394 @@
+"""Commands for auditors: audit and validate.
+
+Commands for auditors: audit, with what checks a report.
+
+The command that checks PROV against the W3C's constraints: validate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from trails import files
+from trails.cli.commands.proofs import (
+    authority_option,
+    note_option,
+    quorum_option,
+    refuse_existing,
+    require_signed_option,
+    signers_option,
+    timestamp_option,
+    verifier_option,
+    witness_option,
+)
+from trails.cli.options import (
+    EXISTING_FILE,
+    NEW_FILE,
+    answer,
+    command,
+    decoded,
+    echo_each,
+    end,
+    json_option,
+    note,
+    open_store,
+    refuse,
+    store_option,
+    time_option,
+)
+from trails.cli.terminal import clean, count, one_line
+from trails.errors import InvalidInput
+from trails.files import read_whole
+
+if TYPE_CHECKING:
+    from trails import Repository
+    from trails.audit import Report
+    from trails.provenance import Finding, Validation
+
+_VERDICTS: Final = ("validity", "completeness", "integrity", "findings")
+_FAULTS: Final = _VERDICTS[:3]
+_FORMATS: Final = ("text", "markdown", "html", "json")
+
+
+class _Audits(click.Group):
+    """A group in which what is no command's name is a session to be reported on."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `report` before arguments that name no command."""
+        if args and args[0] not in (*self.commands, "-h", "--help"):
+            args = ["report", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("audit", cls=_Audits)
+def audit() -> None:
+    """Report on a session or a store for an auditor.
+
+    `trails audit SESSION` and `trails audit --all` give the report, see `trails audit report --help`.
+    """
+
+
+@audit.command("report")
+@click.argument("session", metavar="[SESSION]", required=False)
+@click.option("--all", "everything", is_flag=True, help="The whole store.")
+@click.option(
+    "--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="How to write it."
+)
+@click.option("-o", "--output", type=NEW_FILE, help="The file to write, which may not be there yet; default: stdout.")
+@click.option(
+    "--fail-on", "fatal", type=click.Choice(_VERDICTS), multiple=True, help="Which verdicts make the exit code 1."
+)
+@note_option("--checkpoint", "A checkpoint that was kept elsewhere.")
+@verifier_option
+@witness_option
+@quorum_option
+@timestamp_option
+@authority_option
+@signers_option
+@require_signed_option
+@time_option("--time", "When the audit is said to be made; default: now.")
+@click.option("--key", metavar="FILE", type=EXISTING_FILE, help="The log's secret key, to sign the report with.")
+@click.option(
+    "--signed", metavar="FILE", type=NEW_FILE, help="Where to write the checkpoint that vouches for the report."
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@store_option()
+def report(
+    *,
+    session: str | None,
+    everything: bool,
+    form: str,
+    output: Path | None,
+    fatal: tuple[str, ...],
+    key: Path | None,
+    signed: Path | None,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Say whether a session, or a store, is valid, complete and unaltered.
+
+    SESSION is an id, an IRI or a label; its ancestors belong to it. Four verdicts, each apart: validity (PROV-CONSTRAINTS,
+    of the whole store), completeness (gaps, calls without answers, turns that lack a fact), integrity (digests, chain, log,
+    and the checkpoint where one is given), and findings: what is worth a look. What was found stands under the name of its
+    query; texts stay in the store. The exit code is 1 where one of the first three does not hold, or of those that --fail-on
+    names.
+
+    With --key and --signed the log signs a checkpoint that has the report's digest in it: `trails audit check` holds the
+    report, as JSON, against it.
+    """
+    from trails.audit import audit as audited
+
+    _check_scope(session, everything=everything)
+    if (key is None) != (signed is None):
+        refuse("--key and --signed go together: the log's key, and the file for what it signs")
+    refuse_existing(output, signed)
+    with open_store(reading=True, recorded=True) as store:
+        made = audited(store, session, **how)
+        if key is not None and signed is not None:
+            _sign(store, made, key, signed)
+    form = "json" if as_json else form
+    if output is not None:
+        files.write_new(output, _written(made, form).encode())
+        note(f"wrote the report to {output}")
+    elif form == "text":
+        _draw(made)
+    else:
+        text = _written(made, form)
+        answer(made, text, lambda text: click.echo(clean(text), nl=False), as_json=form == "json")
+    if made.fails(fatal or _FAULTS):
+        end(1)
+
+
+def _check_scope(session: str | None, *, everything: bool) -> None:
+    if (session is None) != everything:
+        refuse("name a SESSION, or give --all for the whole store")
+
+
+def _sign(store: Repository, made: Report, key: Path, signed: Path) -> None:
+    from trails.audit.report import report_extension
+
+    vouched = store.proofs.checkpoint(decoded(read_whole(key), str(key)), [report_extension(made.digest)])
+    files.write_new(signed, vouched.encode(), public=True)
+    note(f"wrote the checkpoint that vouches for the report to {signed}")
+
+
+def _written(made: Report, form: str) -> str:
+    from trails.audit import report
+    from trails.cli.terminal import to_json
+
+    match form:
+        case "json":
+            return to_json(made.to_dict()) + "\n"
+        case "html":
+            return report.report_html(made)
+        case _:
+            return report.report_markdown(made)
+
+
+def _draw(made: Report) -> None:
+    from trails.audit import report
+    from trails.cli import drawing
+
+    console = drawing.screen()
+    console.print(report.report_title(made), style="bold")
+    for line in report.report_facts(made):
+        console.print(one_line(line))
+    for verdict in made.verdicts:
+        console.print()
+        console.print(f"{verdict.name}: {report.verdict_word(verdict)}", style="green" if verdict.holds else "bold red")
+        console.print(one_line(verdict.said))
+        for found in verdict.found:
+            console.print(f"{found.query}: {one_line(found.purpose)}", style="bold")
+            drawing.print_table(
+                found.columns, [list(map(report.shown_cell, row)) for row in found.rows], fold=found.columns
+            )
+    console.print("\nThis cannot show:")
+    for line in made.cannot_show:
+        console.print(f"- {line}")
+
+
+@audit.command("check")
+@click.argument("report", metavar="REPORT|PACK", type=click.Path(exists=True, path_type=Path))
+@note_option("--checkpoint", "The checkpoint that vouches for a report; a pack has its own.")
+@verifier_option
+@witness_option
+@quorum_option
+@timestamp_option
+@authority_option
+@json_option
+def check(
+    *,
+    report: Path,
+    checkpoint: str | None,
+    verifiers: Sequence[str],
+    timestamp: bytes | None,
+    authorities: list[str],
+    as_json: bool,
+    **demanded: Any,
+) -> None:
+    """Check that a log vouches for a report or a pack, without any store.
+
+    REPORT is what `trails audit --format json` wrote, PACK the folder or zip of `trails audit pack`, of which each file is
+    held against the signed manifest. The exit code is 1 where anything was altered, or the log does not vouch for it.
+    """
+    from trails.audit import evidence_pack
+    from trails.audit.report import check_signed_report
+    from trails.integrity.witnesses import check_timestamp
+
+    if not verifiers:
+        refuse("without the log's public key no signature can be trusted; give --verifier KEY")
+    if report.is_dir() or report.suffix == ".zip":
+        packed = evidence_pack.read_pack(report)
+        evidence_pack.check_pack(packed, verifiers)
+        text = decoded(packed["report.json"], "report.json")
+        checkpoint = checkpoint or decoded(packed["report.checkpoint"], "report.checkpoint")
+    else:
+        text = decoded(read_whole(report), str(report))
+    if checkpoint is None:
+        refuse("a report is held against the checkpoint that vouches for it; give --checkpoint FILE")
+    state = check_signed_report(text, checkpoint, verifiers, **demanded)
+    stamp = check_timestamp(checkpoint, timestamp, authorities)
+    value = {"valid": True, "log": state.origin, "size": state.size, "timestamped": stamp}
+    by = "" if stamp is None else f", by {stamp.time.isoformat()}, as {one_line(stamp.authority)} says"
+    answer(value, f"valid: the log {one_line(state.origin)} vouches for it{by}", click.echo, as_json=as_json)
+
+
+@audit.command("pack")
+@click.argument("session", metavar="[SESSION]", required=False)
+@click.option("--all", "everything", is_flag=True, help="The whole store.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FOLDER|ZIP",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="What to write; not there yet.",
+)
+@note_option("--checkpoint", "A checkpoint that was kept elsewhere.")
+@verifier_option
+@witness_option
+@quorum_option
+@timestamp_option
+@authority_option
+@signers_option
+@require_signed_option
+@time_option("--time", "When the audit is said to be made; default: now.")
+@click.option("--key", metavar="FILE", type=EXISTING_FILE, help="The log's secret key: it vouches for the report.")
+@json_option
+@store_option()
+def pack_files(
+    *, session: str | None, everything: bool, output: Path, key: Path | None, as_json: bool, **how: Any
+) -> None:
+    """Write all that an outside auditor needs into a folder or a zip.
+
+    The report, the records as N-Quads with the program that checks them, PROV, the checkpoint, the proof of each session's
+    last turn, and a manifest with the SHA-256 of each file (an in-toto statement). A zip is written where the name ends in
+    .zip. The same store, time and key give the same bytes. The texts of the records are in it.
+    """
+    from trails.audit import audit as audited
+    from trails.audit import evidence_pack
+
+    _check_scope(session, everything=everything)
+    refuse_existing(output)
+    signer = None if key is None else decoded(read_whole(key), str(key))
+    with open_store(reading=True, recorded=True) as store:
+        made = audited(store, session, **how)
+        packed = evidence_pack.make_pack(
+            store, made, checkpoint=how["checkpoint"], timestamp=how["timestamp"], signer=signer
+        )
+    evidence_pack.write_pack(packed, output, made.time)
+    value = {"output": str(output), "report": made.digest, "files": sorted(packed)}
+    answer(value, None, click.echo, said=f"wrote {len(packed)} files to {one_line(str(output))}", as_json=as_json)
+
+
+FORMATS = ("provn", "json", "jsonld", "xml", "turtle", "trig", "ntriples", "nquads")
+
+
+@command("validate")
+@click.argument("source", metavar="[FILE|STORE]", required=False, type=click.Path(path_type=Path))
+@click.option("--format", type=click.Choice(FORMATS), help="What FILE is; default: by the end of its name.")
+@click.option("--timed", is_flag=True, help="Compare the times that are stated with the order, too.")
+@click.option("--skew", metavar="SECONDS", type=click.FloatRange(0), help="With --timed: how far clocks may differ.")
+@click.option("--shapes", is_flag=True, help="Check RDF by the ontology's SHACL shapes instead.")
+@json_option
+def validate(
+    *,
+    source: Path | None,
+    format: str | None,  # noqa: A002 - the option's name
+    timed: bool,
+    skew: float | None,
+    shapes: bool,
+    as_json: bool,
+) -> None:
+    """Check PROV, a file's or a store's, by the W3C's constraints.
+
+    Without an argument it is the store that --store names; the rules are those of PROV-CONSTRAINTS. Each finding names
+    the constraint, the nodes and the statements that clash; an order that runs in a circle is shown as its shortest
+    circle. The exit code is 0 where all is valid, 1 where something was found, 2 where FILE cannot be read. --timed also
+    holds the order that the statements imply against their times, which the W3C's constraints never look at: a verdict
+    of its own, open where times are missing. --shapes asks instead whether what Trails wrote is as its ontology says.
+    """
+    from trails.provenance import validate as checked
+
+    if skew is not None and not timed:
+        refuse("--skew goes with --timed")
+    if source is not None and not source.exists():
+        raise InvalidInput(f"there is no {source}; name a PROV file or the folder of a store")
+    if shapes:
+        if timed:
+            refuse("--timed goes with PROV's constraints, not with --shapes")
+        _by_shapes(source, format, as_json=as_json)
+        return
+    if source is not None and not source.is_dir():
+        verdict = checked(source, format=format, timed=timed, skew=skew or 0.0)
+    elif format is not None:
+        refuse("--format goes with a file, and a store is none")
+    else:
+        with _opened(source) as store:
+            verdict = checked(store, timed=timed, skew=skew or 0.0)
+    answer(verdict, list(_shown(verdict)), echo_each, said=_said(verdict), as_json=as_json)
+    if not verdict.ok:
+        end(1)
+
+
+def _by_shapes(source: Path | None, format: str | None, *, as_json: bool) -> None:  # noqa: A002 - the option's name
+    from trails.history import record_registry
+    from trails.provenance.ontology import violations, violations_in
+
+    if source is not None and not source.is_dir():
+        found = violations_in(source, format)
+    elif format is not None:
+        refuse("--format goes with a file, and a store is none")
+    else:
+        with _opened(source) as store:
+            quads = store.store.quads((None, None, None, None))
+            # what documents of others say was not written by Trails
+            found = violations(
+                quad for quad in quads if record_registry.owner_of(str(getattr(quad.graph_name, "value", ""))) is None
+            )
+    lines = [f"{one_line(each.node)}: {one_line(each.message)} ({each.shape})" for each in found]
+    said = f"not as the ontology says, {count(len(found), 'finding')}" if found else "as the ontology says"
+    answer(
+        {"valid": not found, "findings": [each.to_dict() for each in found]},
+        lines,
+        echo_each,
+        said=said,
+        as_json=as_json,
+    )
+    if found:
+        end(1)
+
+
+def _opened(folder: Path | None) -> Repository:
+    from trails.opening import open_to_read
+
+    return open_store(reading=True) if folder is None else open_to_read(folder)
+
+
+def _shown(verdict: Validation) -> Iterator[str]:
+    for finding in verdict.findings:
+        yield from _finding(finding, "")
+    for finding in verdict.timing.findings if verdict.timing else ():
+        yield from _finding(finding, "times: ")
+
+
+def _finding(finding: Finding, kind: str) -> Iterator[str]:
+    number = "" if finding.constraint is None else f" ({finding.constraint})"
+    bundle = "" if finding.bundle is None else f" in the bundle {one_line(finding.bundle)}"
+    yield f"{kind}{finding.name}{number}{bundle}: {one_line(finding.message)}"
+    for statement in finding.statements:
+        yield f"    {one_line(statement.to_provn())}"
+
+
+def _said(verdict: Validation) -> str:
+    bundles = f" and {count(verdict.bundles, 'bundle')}" if verdict.bundles else ""
+    found = f"not valid, {count(len(verdict.findings), 'finding')}" if verdict.findings else "valid"
+    said = f"{found}: {count(verdict.statements, 'statement')}{bundles}"
+    timing = verdict.timing
+    if timing is None:
+        return said
+    return f"{said}; times {timing.verdict}: {timing.kept:,} orders kept, {timing.open:,} open, {len(timing.findings)} broken"

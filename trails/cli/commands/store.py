@@ -1,0 +1,471 @@
+"""Commands for the store itself: upkeep, verification, backups.
+
+Commands about the store itself: init, info, vacuum, upgrade, doctor.
+
+Commands that find out whether what is stored, or proven, was altered: verify, verify-proof.
+
+Commands that copy a store and bring it back: backup, restore, dump, load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trails.cli.commands.moving import verify_mirror
+from trails.cli.commands.proofs import (
+    authority_option,
+    note_option,
+    quorum_option,
+    require_signed_option,
+    signers_option,
+    timestamp_option,
+    verifier_option,
+    witness_option,
+)
+from trails.cli.options import (
+    EXISTING_FILE,
+    IN_OLDER_COPIES,
+    NEW_FILE,
+    answer,
+    as_of_option,
+    command,
+    echo_each,
+    end,
+    is_as_of,
+    json_option,
+    note,
+    open_at,
+    open_store,
+    refuse,
+    refuse_in_store,
+    store_folder,
+    store_location,
+)
+from trails.cli.terminal import count, one_line, shorten
+from trails.errors import IntegrityError, InvalidInput
+from trails.files import read_whole
+
+if TYPE_CHECKING:
+    from trails.integrity.proofs import ConsistencyProof, TurnProof
+    from trails.integrity.signed_notes import Checkpoint
+    from trails.model.values import VerifyReport
+    from trails.store.doctor import Check
+
+
+@command("init")
+@click.argument("place", required=False)
+def init(place: str | None) -> None:
+    """Create an empty store.
+
+    PLACE is a folder, or postgresql://HOST/DATABASE?store=NAME; without it, what --store or TRAILS_STORE names. A store that
+    is there already is left as it is.
+    """
+    with open_store(create=True) if place is None else open_at(place, create=True) as store:
+        sessions, place = store.info()["sessions"], store.store.location
+    note(f"the store {place} is ready and holds {count(sessions, 'session')}")
+
+
+@command("info")
+@json_option
+def info(as_json: bool) -> None:
+    """Say where the store is and what it holds."""
+    with open_store(reading=True) as store:
+        facts = store.info()
+    answer(facts, facts, _draw_facts, as_json=as_json)
+
+
+def _draw_facts(facts: Mapping[str, Any]) -> None:
+    from trails.cli import drawing
+
+    shown = {name: f"{value:,}" if type(value) is int else value for name, value in facts.items()}
+    drawing.screen().print(drawing.grid(shown))
+
+
+@command("vacuum")
+@json_option
+def vacuum(as_json: bool) -> None:
+    """Rebuild the store without what was deleted or redacted.
+
+    Then no file of it holds any of that. It needs as much free space again as the store has. Cut short, it leaves the
+    store as it was or rebuilt.
+    """
+    from trails.cli import drawing
+
+    with open_store() as store, drawing.working("rebuilding"):
+        report = store.maintenance.vacuum()
+    sizes = f"{report.bytes_before:,} bytes before, {report.bytes_after:,} after"
+    answer(report, sizes, click.echo, as_json=as_json)
+    if not report.behind:
+        note(f"what was deleted or redacted is in no file of the store any more; {IN_OLDER_COPIES}")
+        return
+    note(f"what was deleted or redacted is in the store no more; {IN_OLDER_COPIES}")
+    for each in report.behind:
+        note(f"it may still be in the files of {each}")
+    note("`sync` there, or close it and delete that folder in the cache of its machine (`trails guide postgres`)")
+
+
+@command("upgrade")
+@click.option(
+    "--backup",
+    "backup_folder",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Where the backup goes; default: beside.",
+)
+@json_option
+def upgrade_store(backup_folder: Path | None, as_json: bool) -> None:
+    """Bring a store of an older format up to this version's.
+
+    A backup is made first. A store that is there already is left as it is. Cut short, it goes on when it is run again.
+    """
+    from trails.history.migrations import upgrade
+    from trails.store.postgres.address import is_address
+
+    if is_address(place := store_location() or ""):
+        from trails.store.postgres.upkeep import upgrade as upgrade_tables
+
+        report = upgrade_tables(place)
+    else:
+        report = upgrade(store_folder(), backup=backup_folder)
+    said = f"the store has format {report.after} now; as it was, it is at {report.backup}"
+    if report.backup is None and report.steps:
+        said = f"the store has format {report.after}; its sessions are as they were"
+    elif report.backup is None:
+        said = f"the store has format {report.before}, the newest; nothing was to do"
+    answer(report, (*report.steps, *report.notes), echo_each, said=said, as_json=as_json)
+
+
+@command("doctor")
+@json_option
+def check_machine(as_json: bool) -> None:
+    """Say what is wrong with this machine or the store.
+
+    It says what to do about it too. It changes nothing, and may run while the store is open elsewhere, which it then
+    tells as what is wrong: the store cannot be used here. The exit code is 1 where something is wrong.
+    """
+    from trails.history import migrations
+    from trails.plumbing import pack_upkeep as packs
+    from trails.plumbing.index import checks as index_checks
+    from trails.store import marker
+    from trails.store.doctor import doctor
+    from trails.store.postgres.address import is_address
+
+    if is_address(location := store_location() or ""):
+        from trails.store.postgres.upkeep import look as look_at_server
+
+        _tell(look_at_server(location), as_json=as_json)
+        return
+    place = store_folder()
+    checks = doctor(place)
+    if (place / marker.NAME).is_file():
+        checks = [*checks, index_checks.look(place), packs.look(place)]
+        if any(check.ok and check.name == "opens" for check in checks):  # nobody has it open, and the engine can
+            checks.append(migrations.find_miscounted(place))
+    _tell(checks, as_json=as_json)
+
+
+def _tell(checks: Sequence[Check], *, as_json: bool) -> None:
+    well = all(check.ok for check in checks)
+    answer({"ok": well, "checks": checks}, checks, _draw_checks, as_json=as_json)
+    if not well:
+        end(1)
+
+
+def _draw_checks(checks: Iterable[Check]) -> None:
+    for check in checks:
+        click.echo(f"{'ok' if check.ok else 'wrong':<6} {check.name:<12} {one_line(check.message)}")
+        if check.remedy:
+            click.echo(f"{'':<6} {'':<12} -> {one_line(check.remedy)}")
+
+
+@command("verify")
+@click.argument("session", metavar="[SESSION]", required=False)
+@note_option("--checkpoint", "A checkpoint that was kept elsewhere: find what was rewritten since.")
+@note_option(
+    "--since", "A checkpoint of a store that was verified then: read turns only of sessions that changed since."
+)
+@verifier_option
+@witness_option
+@quorum_option
+@timestamp_option
+@authority_option
+@signers_option
+@require_signed_option
+@as_of_option
+@click.option("--mirror", metavar="URL", help="Hold a mirror in a SPARQL server against the store.")
+@json_option
+def verify(
+    *,
+    session: str | None,
+    mirror: str | None,
+    checkpoint: str | None,
+    since: str | None,
+    verifiers: list[str],
+    witnesses: list[str],
+    quorum: int | None,
+    timestamp: bytes | None,
+    authorities: list[str],
+    signers: list[str],
+    require_signed: bool,
+    as_json: bool,
+) -> None:
+    """Check that what is stored is whole and was not altered.
+
+    All sessions, or SESSION (an id, an IRI or a label) with its ancestors. The exit code is 1 where something was
+    found. Whoever owns the disk can rewrite everything so that nothing is found; with --checkpoint (and --verifier, the
+    log's public key) that is found too: what the checkpoint covers is as it was, but for what is then listed as changed,
+    detached, deleted, brought back or redacted since. What may change of a session is its label, key, metadata, state,
+    spawner, system prompts, tags, notes, signatures and entry.
+
+    With --since, which takes a checkpoint as --checkpoint does, turns are read only of sessions of which the log tells later on:
+    what somebody altered past Trails in the turns, or the ledgers, of others is not found so.
+
+    With --witness, that many of the witnesses as --quorum says (all unless given) must have cosigned the checkpoint.
+    With --timestamp and --tsa-cert, a time-stamp authority must have said that the checkpoint was there, and by when is shown.
+
+    With --mirror, every triple that `trails mirror` brought to a SPARQL server is compared with the store instead.
+
+    Signatures of heads (`trails proof sign`) must hold. The turns that none covers are listed, with --signers of those by these
+    keys alone; with --require-signed they are findings.
+    """
+    from trails.cli import drawing
+
+    if mirror is not None:
+        if (
+            session is not None
+            or checkpoint
+            or since
+            or timestamp
+            or require_signed
+            or is_as_of()
+            or [*verifiers, *witnesses, *signers]
+        ):
+            refuse("--mirror compares a whole mirror with the store, and nothing else; leave the others out")
+        with open_store(reading=True) as store:
+            verify_mirror(store, mirror, as_json=as_json)
+        return
+    with open_store(reading=True) as store, drawing.working("verifying"):
+        wanted = None if session is None else store.resolve(session)
+        report = store.verify(
+            wanted,
+            checkpoint=checkpoint,
+            since=since,
+            verifiers=verifiers,
+            witnesses=witnesses,
+            quorum=quorum,
+            timestamp=timestamp,
+            authorities=authorities,
+            signers=signers,
+            require_signed=require_signed,
+        )
+    answer_report(report, as_json=as_json)
+
+
+def answer_report(report: VerifyReport, *, as_json: bool) -> None:
+    """Answer with what was verified; the exit code is 1 where something was found."""
+    from trails.cli import drawing
+
+    answer(report, report, lambda report: drawing.verdict(drawing.screen(), report), as_json=as_json)
+    if not report.ok:
+        end(1)
+
+
+@click.command("check")
+@click.argument("file", metavar="FILE", type=EXISTING_FILE)
+@verifier_option
+@witness_option
+@quorum_option
+@timestamp_option
+@authority_option
+@note_option("--kept", "For a proof of growth: the older checkpoint, as it was kept.")
+@json_option
+def verify_proof(
+    *,
+    file: Path,
+    verifiers: list[str],
+    witnesses: list[str],
+    quorum: int | None,
+    timestamp: bytes | None,
+    authorities: list[str],
+    kept: str | None,
+    as_json: bool,
+) -> None:
+    """Check a proof, without any store.
+
+    FILE is what `trails proof make` wrote. The exit code is 0 where the proof holds, 1 where it does not, 2 for wrong usage.
+    A proof holds if the log's own key signed its checkpoint, and the checkpoint covers what is proven. It says nothing
+    of whether the times and names that were recorded are true.
+    """
+    if not verifiers:
+        refuse("without the log's public key no signature can be trusted; give --verifier KEY")
+    try:
+        data = read_whole(file)
+        shown = _verified(data, verifiers, kept) | _witnessed(data, witnesses, quorum)
+        shown |= _stamped(data, timestamp, authorities)
+    except IntegrityError as wrong:
+        why = str(wrong)
+        answer({"valid": False, "reason": why}, f"not valid: {one_line(why)}", click.echo, as_json=as_json)
+        end(1)
+    answer({"valid": True} | shown, shown, _draw_proven, as_json=as_json)
+
+
+def _witnessed(data: bytes, witnesses: list[str], quorum: int | None) -> dict[str, Any]:
+    """Return who cosigned the checkpoint of a proof, or raise IntegrityError where too few did."""
+    from trails.integrity.proofs import read_proof
+    from trails.integrity.witnesses import cosignatures
+
+    if not witnesses:
+        if quorum is not None:
+            refuse("--quorum says how many of the witnesses must have cosigned; give --witness KEY")
+        return {}
+    found = cosignatures(read_proof(data).checkpoint, witnesses, quorum=quorum)
+    return {"witnessed": [each.to_dict() for each in found]}
+
+
+def _stamped(data: bytes, timestamp: bytes | None, authorities: list[str]) -> dict[str, Any]:
+    """Return by when the checkpoint of a proof was there, or raise IntegrityError where its token does not hold."""
+    from trails.integrity.proofs import read_proof
+    from trails.integrity.witnesses import check_timestamp
+
+    found = check_timestamp(read_proof(data).checkpoint, timestamp, authorities)
+    return {} if found is None else {"timestamped": found.to_dict()}
+
+
+def _draw_proven(shown: Mapping[str, Any]) -> None:
+    from trails.cli import drawing
+
+    click.echo("valid")
+    said = {name.replace("_", " "): _plain(value) for name, value in shown.items() if value is not None}
+    if withheld := shown.get("withheld"):
+        said["withheld"] = (
+            f"{' and '.join(withheld)}: the turn has more than this proof shows, and only its digest is proven"
+        )
+    else:
+        said.pop("withheld", None)
+    drawing.screen().print(drawing.grid(said))
+
+
+def _verified(data: bytes, verifiers: list[str], kept: str | None) -> dict[str, Any]:
+    """Return what a proof proves, or raise IntegrityError where it does not hold."""
+    from trails.integrity.proofs import ConsistencyProof, TurnProof, read_proof
+
+    try:
+        found = read_proof(data)
+    except InvalidInput as wrong:  # a proof with a byte altered may be no JSON any more: it is not valid either way
+        raise IntegrityError(str(wrong)) from wrong
+    if isinstance(found, ConsistencyProof):
+        if kept is None:
+            refuse("this proves growth since an older checkpoint; give the one that was kept with --kept FILE")
+        return _growth_shown(found, found.verify(kept, verifiers))
+    if kept is not None:
+        refuse("--kept goes with a proof of growth, and this is none; leave it out")
+    state = found.verify(verifiers)
+    if isinstance(found, TurnProof):
+        return _turn_shown(found, state)
+    leaf = found.leaf.decode(errors="replace")
+    return {"proves": "leaf", "leaf": leaf, "leaf_index": found.index, "log": state.origin, "size": state.size}
+
+
+def _growth_shown(proof: ConsistencyProof, state: Checkpoint) -> dict[str, Any]:
+    return {"proves": "growth", "log": state.origin, "old_size": proof.old_size, "size": state.size}
+
+
+def _turn_shown(proof: TurnProof, state: Checkpoint) -> dict[str, Any]:
+    turn, said = proof.turn, proof.content
+    return {
+        "proves": "turn",
+        "session": proof.session_id,
+        "index": turn.index,
+        "branch": turn.branch,
+        "role": turn.role,
+        "author": turn.author,
+        "time": turn.time and turn.time.isoformat(),
+        "content": said and said.text,
+        "structured": said and said.structured,
+        "facts": proof.facts or None,
+        "withheld": list(proof.withheld),
+        "digest": proof.digest,
+        "leaf_index": proof.leaf_index,
+        "log": state.origin,
+        "size": state.size,
+    }
+
+
+def _plain(value: Any) -> str:
+    return shorten(str(value), 500)
+
+
+if TYPE_CHECKING:
+    pass
+
+
+@command("backup")
+@click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
+@json_option
+def backup(folder: Path, as_json: bool) -> None:
+    """Write a whole copy of the store into a new folder.
+
+    The copy is a store: `trails store restore` brings it back. On the store's own disk it takes hardly any space or time.
+    """
+    with open_store() as store:
+        store.maintenance.backup(folder)
+    answer({"output": str(folder)}, None, click.echo, as_json=as_json)
+    note(f"backed up to {folder}")
+
+
+@command("restore")
+@click.argument("backup_folder", metavar="BACKUP", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@json_option
+def restore_backup(backup_folder: Path, as_json: bool) -> None:
+    """Make a new store from a backup, and verify it.
+
+    The store that --store or TRAILS_STORE names must not be there yet. The exit code is 1 where something was found.
+    """
+    from trails.cli import drawing
+    from trails.session import restore
+
+    with drawing.working("restoring"):
+        report = restore.restore_store(backup_folder, store_folder())
+    answer_report(report, as_json=as_json)
+
+
+@command("dump")
+@click.argument("file", metavar="FILE", type=NEW_FILE)
+@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@json_option
+def dump(file: Path, force: bool, as_json: bool) -> None:
+    """Write everything that the store holds to a file.
+
+    The file holds sorted N-Quads, compressed with gzip. `trails store load` makes a store of it, in this version or another.
+    Equal stores give equal files. The log is not in it: only a backup can be held against older checkpoints.
+    """
+    from trails.cli import drawing
+
+    if str(file) == "-":
+        refuse("a dump is compressed, and never written to stdout; name a file")
+    refuse_in_store(file)
+    with open_store(reading=True) as store, drawing.progress("dumping") as progress:
+        quads = store.maintenance.dump(file, replace=force, progress=progress)
+    answer({"output": str(file), "quads": quads}, None, click.echo, as_json=as_json)
+    note(f"wrote {count(quads, 'quad')} to {file}")
+
+
+@command("load")
+@click.argument("file", metavar="FILE", type=EXISTING_FILE)
+@json_option
+def load_dump(file: Path, as_json: bool) -> None:
+    """Make a new store from a dump, and verify it.
+
+    The store that --store or TRAILS_STORE names must not be there yet, or be empty. A file that does not hold a whole,
+    unaltered store leaves nothing behind.
+    """
+    from trails.cli import drawing
+    from trails.session import restore
+
+    with drawing.progress("loading") as progress:
+        report = restore.load_dump(file, store_folder(), progress)
+    answer_report(report, as_json=as_json)

@@ -1,0 +1,430 @@
+"""Write a diff as text, Markdown, a page or a patch.
+
+What is summed up above a diff: what the sides share, and what each tail amounts to.
+
+A diff as Markdown.
+
+A diff as one HTML page: no script, nothing from elsewhere, every text escaped, light and dark.
+
+A diff as a unified patch, as `git diff` writes one.
+
+A diff on a terminal: one turn after the other, or both sides beside each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
+from html import escape
+from typing import TYPE_CHECKING, Final, Literal
+
+from rich.table import Table
+from rich.text import Text
+
+from trails.cli import drawing
+from trails.cli.terminal import clean, one_line, shorten
+from trails.cli.terminal import count as count_terminal
+from trails.compare import text_diff
+from trails.compare.session_diff import (
+    CONTEXT_LINES,
+    Block,
+    block_place,
+    block_title,
+    blocks_of,
+    mark_spans,
+    readable_blocks,
+    runs_of,
+)
+from trails.compare.text_diff import Span as Span_text_diff
+from trails.display.terminal_text import count
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trails.compare import Diff, Entry, Span
+    from trails.model.values import Turn
+
+
+def diff_summary(diff: Diff) -> list[str]:
+    """Return what the two sides share and how their tails compare, in one or two sentences."""
+    ancestor = diff.ancestor
+    shared = "they share no turns"
+    if ancestor:
+        last = f"the last is turn {ancestor.turns - 1} of {ancestor.session_id}, {ancestor.digest[:8]}"
+        shared = f"they share {count(ancestor.turns, 'turn')} by {ancestor.found_by}; {last}"
+    kinds = diff.kinds
+    if not diff.entries:
+        return [shared, "nothing differs"]
+    words = {"equal": "equal", "changed": "changed", "left": "only left", "right": "only right"}
+    counted = ", ".join(f"{number} {words[kind]}" for kind, number in kinds.items() if number)
+    return [shared, f"after that: {counted}" if diff else f"nothing differs: {counted}"]
+
+
+def count_rows(diff: Diff) -> list[tuple[str, str, str]]:
+    """Return what is counted in each tail: a name, the left side's number, the right side's; tools by name."""
+    left, right = diff.left.counts, diff.right.counts
+    rows = [("turns", f"{left.turns:,}", f"{right.turns:,}")]
+    for name, mine, other in (
+        ("input tokens", left.input_tokens, right.input_tokens),
+        ("output tokens", left.output_tokens, right.output_tokens),
+        ("cost", left.cost, right.cost),
+    ):
+        if mine or other:
+            rows.append((name, _number(mine), _number(other)))
+    ours, theirs = left.tools, right.tools
+    return rows + [
+        (f"calls {name}", str(ours.get(name, 0)), str(theirs.get(name, 0))) for name in sorted({*ours, *theirs})
+    ]
+
+
+def _number(amount: int | Decimal | None) -> str:
+    return "-" if amount is None else f"{amount:,}" if isinstance(amount, int) else f"{amount:f}"
+
+
+def markdown(diff: Diff) -> str:
+    """Return a diff as Markdown: tables of counts, and each turn that differs in a fence of its own."""
+    left, right = _escaped(diff.left.name), _escaped(diff.right.name)
+    lines = [f"# {left} and {right}", ""]
+    lines += [f"- left: {_escaped(block_title(diff.left))}", f"- right: {_escaped(block_title(diff.right))}"]
+    lines += [f"- {_escaped(line)}" for line in diff_summary(diff)]
+    lines += ["", f"| after that | {left} | {right} |", "|---|---:|---:|"]
+    lines += [f"| {_escaped(name)} | {mine} | {other} |" for name, mine, other in count_rows(diff)]
+    for run in runs_of(diff.entries):
+        if isinstance(run, int):
+            lines += ["", f"*{count_terminal(run, 'equal turn')}*"]
+        else:
+            lines += ["", *_markdown_entry(run[0])]
+    return "\n".join(lines) + "\n"
+
+
+_MARKDOWN_WORDS: Final = {"equal": "equal", "changed": "changed", "left": "only left", "right": "only right"}
+
+
+def _markdown_entry(entry: Entry) -> Iterator[str]:
+    yield f"### {block_place(entry)} {_escaped(entry.role)}: {_MARKDOWN_WORDS[entry.kind]}"
+    for block in blocks_of(entry):
+        text = clean(mark_spans(block.spans) if entry.kind == "changed" else "".join(span.text for span in block.spans))
+        sign = {"left": "-", "right": "+"}.get(entry.kind, "")
+        fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", text) or [""]))
+        yield ""
+        if block.label:
+            yield f"{_escaped(one_line(block.label))}:"
+            yield ""
+        yield f"{fence}{'diff' if sign else 'text'}"
+        yield from (f"{sign}{line}" for line in text.split("\n"))
+        yield fence
+
+
+def _escaped(text: str) -> str:
+    """Return text on one line that Markdown takes for nothing but text."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~!&])", r"\\\1", one_line(text))
+
+
+_STYLE: Final = """
+:root { color-scheme: light dark; --ink: #1b1f24; --soft: #59636e; --paper: #fff; --line: #d1d9e0; --band: #f6f8fa;
+  --left: #ffebe9; --right: #dafbe1; --del: #ffc1ba; --ins: #9ee8ac; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e9ed; --soft: #9aa4af; --paper: #0d1117; --line: #30363d; --band: #151b23;
+    --left: #2d1517; --right: #12261a; --del: #7a2b2f; --ins: #1d6a35; }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 1200px; padding: 24px 16px 48px; background: var(--paper); color: var(--ink);
+  font: 15px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 22px; margin: 0 0 8px; }
+p { margin: 4px 0; color: var(--soft); }
+table { border-collapse: collapse; margin: 16px 0 24px; }
+th, td { padding: 3px 16px 3px 0; border-bottom: 1px solid var(--line); text-align: left; }
+td + td, th + th { text-align: right; font-variant-numeric: tabular-nums; }
+.entry { border: 1px solid var(--line); border-radius: 6px; margin: 0 0 12px; overflow: hidden; }
+.entry h2 { margin: 0; padding: 4px 12px; font-size: 13px; font-weight: 600; color: var(--soft);
+  background: var(--band); border-bottom: 1px solid var(--line); }
+.entry h2 b { color: var(--ink); }
+.sides { display: flex; }
+.side { flex: 1 1 0; padding: 8px 12px; min-width: 0; }
+.side + .side { border-left: 1px solid var(--line); }
+.left.has { background: var(--left); }
+.right.has { background: var(--right); }
+.equal { color: var(--soft); }
+.label { font-size: 12px; color: var(--soft); margin: 8px 0 0; }
+.label:first-child { margin-top: 0; }
+pre { margin: 0; white-space: pre-wrap; font: 13px/1.5 ui-monospace, monospace; }
+del, ins { text-decoration: none; border-radius: 3px; }
+del { background: var(--del); }
+ins { background: var(--ins); }
+.gap { text-align: center; margin: 0 0 12px; }
+@media (max-width: 640px) {
+  .sides { display: block; }
+  .side + .side { border-left: 0; border-top: 1px solid var(--line); }
+  .side:empty { display: none; }
+}
+"""
+_PAGE_WORDS: Final = {"equal": "equal", "changed": "changed", "left": "only left", "right": "only right"}
+
+
+def page(diff: Diff) -> str:
+    """Return the page: both sides beside each other, turn by turn."""
+    heading = f"{_text(diff.left.name)} and {_text(diff.right.name)}"
+    lines = ["<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">']
+    lines += ['<meta name="viewport" content="width=device-width, initial-scale=1">']
+    lines += ["<title>", heading, "</title>", f"<style>{_STYLE}</style>", "</head>", "<body>", f"<h1>{heading}</h1>"]
+    lines += [f"<p>{_text(line)}</p>" for line in diff_summary(diff)]
+    lines += _table(diff)
+    for run in runs_of(diff.entries):
+        lines += [f'<p class="gap">{count_terminal(run, "equal turn")}</p>'] if isinstance(run, int) else _entry(run[0])
+    return "\n".join([*lines, "</body>", "</html>"]) + "\n"
+
+
+def _text(text: str) -> str:
+    return escape(one_line(text))
+
+
+def _table(diff: Diff) -> Iterator[str]:
+    yield "<table>"
+    yield f"<tr><th></th><th>{_text(block_title(diff.left))}</th><th>{_text(block_title(diff.right))}</th></tr>"
+    for name, mine, other in count_rows(diff):
+        yield f"<tr><td>{_text(name)}</td><td>{mine}</td><td>{other}</td></tr>"
+    yield "</table>"
+
+
+def _entry(entry: Entry) -> Iterator[str]:
+    yield '<section class="entry">'
+    yield f"<h2>{block_place(entry)} <b>{_text(entry.role)}</b> {_PAGE_WORDS[entry.kind]}</h2>"
+    blocks = blocks_of(entry)
+    if entry.kind == "equal":
+        yield f'<div class="side equal">{"".join(_block(block, None) for block in blocks)}</div>'
+    else:
+        yield f'<div class="sides">{_side(blocks, "left")}{_side(blocks, "right")}</div>'
+    yield "</section>"
+
+
+def _side(blocks: tuple[Block, ...], side: Literal["left", "right"]) -> str:
+    shown = "".join(
+        _block(block, side) for block in blocks if any(span.side in ("equal", side) for span in block.spans)
+    )
+    return f'<div class="side {side}{" has" if shown else ""}">{shown}</div>'
+
+
+def _block(block: Block, side: Literal["left", "right"] | None) -> str:
+    whole = len(block.spans) == 1  # all of it is on one side: the colour of the side says so
+    text = "".join(_span(span, whole=whole) for span in block.spans if side is None or span.side in ("equal", side))
+    label = f'<div class="label">{_text(block.label)}</div>' if block.label else ""
+    return f"{label}<pre>{text}</pre>"
+
+
+def _span(span: Span, *, whole: bool) -> str:
+    text = escape(clean(span.text))
+    if span.side == "equal" or whole:
+        return text
+    return f"<del>{text}</del>" if span.side == "left" else f"<ins>{text}</ins>"
+
+
+def patch(diff: Diff) -> str:
+    """Return a diff as a unified patch of the two tails, each written as text; empty where nothing differs."""
+    if diff.is_empty:
+        return ""
+    lines = list(_lines(diff.entries))
+    head = [f"diff --trails {one_line(diff.left.name)} {one_line(diff.right.name)}"]
+    if diff.ancestor:
+        head.append(f"common {diff.ancestor.turns} {diff.ancestor.digest}")
+    head += [f"--- {block_title(diff.left)}", f"+++ {block_title(diff.right)}"]
+    return "\n".join([*head, *_hunks(lines)]) + "\n"
+
+
+def _lines(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield the lines of both tails, each after a space (both), a minus (left) or a plus (right)."""
+    for entry in entries:
+        left = _turn_lines(entry.left) if entry.left else []
+        right = _turn_lines(entry.right) if entry.right else []
+        if entry.kind == "equal":
+            yield from (f" {line}" for line in left)
+            continue
+        i = j = 0
+        for row, column in (*text_diff.match_sequences(left, right), (len(left), len(right))):
+            yield from (f"-{line}" for line in left[i:row])
+            yield from (f"+{line}" for line in right[j:column])
+            if row < len(left):
+                yield f" {left[row]}"
+            i, j = row + 1, column + 1
+
+
+def _turn_lines(turn: Turn) -> list[str]:
+    return [f"[{one_line(turn.role)}]", *(clean(line) for line in readable_blocks(turn).split("\n")), ""]
+
+
+def _hunks(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the hunks: what differs with a few lines around it, and where that stands on each side."""
+    left = right = 1
+    number = 0
+    while number < len(lines):
+        changed = next((n for n in range(number, len(lines)) if lines[n][0] != " "), None)
+        if changed is None:
+            return
+        start = max(number, changed - CONTEXT_LINES)
+        left, right = left + start - number, right + start - number
+        end = _hunk_end(lines, changed)
+        hunk = lines[start:end]
+        mine = sum(line[0] != "+" for line in hunk)
+        other = sum(line[0] != "-" for line in hunk)
+        yield f"@@ -{left if mine else left - 1},{mine} +{right if other else right - 1},{other} @@"
+        yield from hunk
+        left, right, number = left + mine, right + other, end
+
+
+def _hunk_end(lines: Sequence[str], changed: int) -> int:
+    """Return where a hunk ends: after its last difference, with what follows close by, and a few lines."""
+    last = changed
+    for number in range(changed, len(lines)):
+        if lines[number][0] != " ":
+            last = number
+        elif number - last > 2 * CONTEXT_LINES:
+            break
+    return min(len(lines), last + CONTEXT_LINES + 1)
+
+
+_STYLES: Final = {"equal": "dim", "changed": "yellow", "left": "red", "right": "green"}
+_SIGNS: Final = {"equal": " ", "changed": "~", "left": "-", "right": "+"}
+_INDENT: Final = "    "
+_WIDEST: Final = 160
+"""How wide two columns are where the output goes into a pipe, which has no width."""
+_SHORT: Final = 2000
+_QUIET: Final = 240
+"""An equal span that is longer than this is shown by its ends."""
+
+
+def unified(console: Console, diff: Diff, *, full: bool) -> None:
+    """Print a diff, one turn after the other."""
+    _head(console, diff)
+    for run in runs_of(diff.entries):
+        console.print()
+        if isinstance(run, int):
+            console.print(Text(f"  … {count_terminal(run, 'equal turn')}", style="dim italic"))
+            continue
+        (entry,) = run
+        style = _STYLES[entry.kind]
+        console.print(
+            Text.assemble((f"{_SIGNS[entry.kind]} {_title(entry)}", style if style == "dim" else f"bold {style}"))
+        )
+        for block in _shown(entry, console, full=full):
+            _print_block(console, block, entry)
+
+
+def side_by_side(console: Console, diff: Diff, *, full: bool) -> None:
+    """Print a diff in two columns."""
+    width = min(console.width, _WIDEST) if console.width > 1000 else console.width
+    _head(console, diff)
+    console.print()
+    table = Table.grid(padding=(0, 1), expand=True)
+    table.add_column(ratio=1, overflow="fold")
+    table.add_column(width=1)
+    table.add_column(ratio=1, overflow="fold")
+    for run in runs_of(diff.entries):
+        if isinstance(run, int):
+            table.add_row(Text(f"… {count_terminal(run, 'equal turn')}", style="dim italic"), "", "")
+        else:
+            table.add_row(*_cells(run[0], console, full=full))
+        table.add_row("", "", "")
+    console.print(table, width=width)
+
+
+def _head(console: Console, diff: Diff) -> None:
+    console.print(Text(f"--- {block_title(diff.left)}", style="bold red"), soft_wrap=True)
+    console.print(Text(f"+++ {block_title(diff.right)}", style="bold green"), soft_wrap=True)
+    for line in diff_summary(diff):
+        console.print(Text(one_line(line)), soft_wrap=True)
+    if diff.entries:
+        counts = drawing.table("", "left", "right", right=("left", "right"))
+        for row in count_rows(diff):
+            counts.add_row(*(Text(one_line(cell)) for cell in row))
+        console.print()
+        console.print(counts)
+
+
+def _title(entry: Entry) -> str:
+    words = {"equal": "", "changed": "  changed", "left": "  only left", "right": "  only right"}
+    return f"{block_place(entry)}  {one_line(entry.role)}{words[entry.kind]}"
+
+
+def _shown(entry: Entry, console: Console, *, full: bool) -> Iterable[Block]:
+    """Yield an entry's blocks, shortened for reading unless all is asked for."""
+    for block in blocks_of(entry):
+        if full:
+            yield block
+        elif entry.kind == "equal":
+            text = "".join(span.text for span in block.spans)
+            yield Block(block.label, (Span_text_diff("equal", shorten(text, max(20, min(console.width, 160) - 8))),))
+        else:
+            yield Block(block.label, tuple(_short(span) for span in block.spans))
+
+
+def _short(span: Span_text_diff) -> Span_text_diff:
+    text = span.text
+    if span.side == "equal" and len(text) > _QUIET:
+        return Span_text_diff("equal", f"{text[:100]} … {text[-100:]}")
+    if len(text) > _SHORT:
+        return Span_text_diff(
+            span.side, f"{text[:_SHORT]} … ({count_terminal(len(text) - _SHORT, 'more character')}; --full shows them)"
+        )
+    return span
+
+
+def _print_block(console: Console, block: Block, entry: Entry) -> None:
+    if block.label:
+        console.print(Text(f"{_INDENT}{one_line(block.label)}", style="italic"), soft_wrap=True)
+    sign = _SIGNS[entry.kind] if entry.kind in ("left", "right") else " "
+    start = Text.assemble((f"{sign}{_INDENT[1:]}{'  ' if block.label else ''}", _STYLES[entry.kind]))
+    for line in _coloured(block.spans, console, marks=entry.kind == "changed").split("\n", allow_blank=True):
+        for piece in line.wrap(console, max(20, console.width - len(start))):
+            piece.rstrip()
+            whole = start + piece
+            whole.rstrip()
+            console.print(whole)
+
+
+def _coloured(spans: Sequence[Span_text_diff], console: Console, *, marks: bool) -> Text:
+    """Return spans in colours, or with git's marks where there are no colours."""
+    made = Text()
+    bare = marks and _is_bare(console)
+    for span in spans:
+        text = clean(mark_spans([span]) if bare else span.text)
+        made.append(text, style="dim" if span.side == "equal" and len(spans) == 1 else _span_style(span))
+    return made
+
+
+def _is_bare(console: Console) -> bool:
+    """Tell whether no colour says what differs: in a pipe, under NO_COLOR, and on a terminal that has none."""
+    return console.no_color or console.color_system is None
+
+
+def _span_style(span: Span_text_diff) -> str:
+    return {"equal": "", "left": "red strike", "right": "green"}[span.side]
+
+
+def _cells(entry: Entry, console: Console, *, full: bool) -> tuple[Text, Text, Text]:
+    blocks = list(_shown(entry, console, full=full))
+    sign = Text(_SIGNS[entry.kind], style=_STYLES[entry.kind])
+    bare = entry.kind == "changed" and _is_bare(console)
+    return _cell(entry, blocks, "left", bare=bare), sign, _cell(entry, blocks, "right", bare=bare)
+
+
+def _cell(entry: Entry, blocks: Sequence[Block], side: Literal["left", "right"], *, bare: bool) -> Text:
+    turn = entry.left if side == "left" else entry.right
+    if turn is None:
+        return Text()
+    style = _STYLES[entry.kind]
+    made = Text.assemble((f"{turn.index}  {one_line(turn.role)}", style if style == "dim" else f"bold {style}"))
+    for block in blocks:
+        spans = [span for span in block.spans if span.side in ("equal", side)]
+        if not spans:
+            continue
+        made.append("\n")
+        if block.label:
+            made.append(f"{one_line(block.label)}\n", style="italic")
+        for span in spans:
+            text = clean(mark_spans([span]) if bare else span.text)
+            made.append(text, style="dim" if entry.kind == "equal" else _column_style(span))
+    return made
+
+
+def _column_style(span: Span_text_diff) -> str:
+    return {"equal": "", "left": "red", "right": "green"}[span.side]

@@ -1,0 +1,1 @@
+"""Values as text, tables and HTML for people."""

@@ -1,0 +1,1 @@
+"""Read the exports of chat programs, and lists of messages."""

@@ -1,0 +1,352 @@
+"""ChatGPT's data export: `conversations.json`, a list of conversations, or the zip that it comes in.
+
+A conversation is a tree of nodes. Every node with a message makes a turn, hidden and empty messages too; nodes without
+one only connect others. Whoever edits a question or asks for another answer gives a node several children: these are
+forks. The export names the node that the user saw last (`current_node`); the path to it is the main one.
+
+Rules that are followed, and noted where they decide something: where `current_node` is missing or names no node, the last
+child at every fork is on the main path; where it has children, the main path goes on along their last ones; a node follows
+its `parent`, and where that is missing, the node that lists it among its `children`.
+
+A text message with one part is plain text. Other messages keep their parts (`text`, `multimodal_text`), or their whole
+`content` as the only part (`code`, `execution_output`, `tether_quote` and whatever else there is), as they stand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from trails import files
+from trails.errors import InvalidInput
+from trails.exchange import format_detection, json_files, record_checks
+from trails.exchange.record_checks import Reading
+from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript, distinct_paths, files_at
+
+SOURCE: Final = "chatgpt"
+ROLES: Final = frozenset({"user", "assistant", "system", "tool", "error"})
+
+_ZIP: Final = b"PK\x03\x04"
+_MEMBER: Final = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
+_NODE: Final = re.compile(rb'[{,]\s*"(?:children|parent|author)"\s*:')
+_SESSION_OWN: Final = frozenset({"id", "conversation_id", "title", "create_time", "mapping"})
+_MESSAGE_OWN: Final = frozenset({"id", "author", "create_time", "content"})
+
+_Json = Mapping[str, Any]
+
+
+def sniff(head: bytes) -> bool:
+    """Tell whether a file that begins with these bytes holds ChatGPT's conversations, or may be the zip they come in.
+
+    >>> sniff(b'[{"title": "Plan", "mapping": {"n1": {"id": "n1", "children": []'), sniff(b'[{"title": "Plan"}]')
+    (True, False)
+    """
+    begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if begin.startswith(_ZIP):
+        return True
+    first = format_detection.outline_of_first(head)
+    return "mapping" in first and first["mapping"] is None and bool(_NODE.search(begin))
+
+
+def holds(names: Sequence[str]) -> bool:
+    """Tell whether a zip with these members is an export of ChatGPT.
+
+    >>> holds(["user.json", "conversations.json"]), holds(["header.json"])
+    (True, False)
+    """
+    return any(_MEMBER.fullmatch(name) for name in names)
+
+
+def find_files(path: Path) -> list[Path]:
+    """Return the file itself, or an export folder's `conversations.json`; raise `InvalidInput` where there is neither."""
+    return [file for file in files_at(path, "conversations*.json") if file == path or _MEMBER.fullmatch(file.name)]
+
+
+def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
+    """Return what exports (name and bytes of each file or zip) say.
+
+    A conversation that cannot be read is a problem at its line; the others are read. Nothing that a file holds raises but
+    one thing: `InvalidInput` for a zip that would unpack to more than `unpacking.limit` allows.
+    """
+    return record_checks.combine_files([(name, _read_file(name, data)) for name, data in files])
+
+
+def _read_file(name: str, data: bytes) -> Reading:
+    reading = Reading()
+    if data.startswith(_ZIP):
+        _read_zip(name, data, reading)
+    else:
+        _read_json(data, reading)
+    if not reading.sessions and not reading.problems:
+        reading.refuse(0, "holds no conversation", name)
+    return reading
+
+
+def _read_zip(name: str, data: bytes, reading: Reading) -> None:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as opened:
+            members = [each for each in opened.namelist() if _MEMBER.fullmatch(each)]
+            others = len(opened.namelist()) - len(members)
+            left = files.unpack_limit(len(data))
+            for member in sorted(members):
+                with opened.open(member) as packed:
+                    unpacked = files.BoundedReader(packed, left).read()
+                left -= len(unpacked)
+                _read_json(unpacked, reading)
+    except InvalidInput as error:
+        raise InvalidInput(f"{name} is not read: {error}") from error
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError, NotImplementedError) as error:
+        reading.refuse(0, f"is a zip that cannot be read: {error}", name)
+        return
+    if not members:
+        reading.refuse(0, "is no export of ChatGPT: the zip holds no conversations.json", name)
+    elif others:
+        reading.notes.append(f"{others} other files of the zip (images, feedback, account data) were not read")
+
+
+def _read_json(data: bytes, reading: Reading) -> None:
+    values, problems = json_files.read_values(data)
+    reading.problems += problems
+    for line, value in values:
+        _Conversation(line, value, reading).read()
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    id: str
+    parent: str | None
+    children: tuple[str, ...]
+    turn: SourceTurn | None
+
+
+@dataclass(slots=True)
+class _Conversation:
+    """One conversation of an export, on its way to a session."""
+
+    line: int
+    data: _Json
+    reading: Reading
+    nodes: dict[str, _Node] = field(default_factory=dict)
+    odd: Counter[str] = field(default_factory=Counter)
+    """What is noted once a conversation, with how often it was found."""
+    name: str = ""
+
+    def read(self) -> None:
+        mapping = self.data.get("mapping")
+        if not isinstance(mapping, dict):
+            self.reading.refuse(self.line, "is no conversation: it has no mapping of nodes", self.data)
+            return
+        session_id = self._id(mapping)
+        self.name = f"conversation {session_id!r}"
+        parents = self._parents(mapping)
+        for node_id, node in mapping.items():
+            if node_id in parents:
+                self.nodes[node_id] = _Node(
+                    node_id, parents[node_id], _names(node.get("children")), self._turn(node_id, node)
+                )
+        paths = self._paths()
+        self._note()
+        data = self.data
+        created = record_checks.epoch_time(data.get("create_time"))
+        left = {key: value for key, value in data.items() if key not in _SESSION_OWN}
+        if created is None:
+            left["create_time"] = data.get("create_time")
+        title = data.get("title")
+        self.reading.sessions.append(
+            SourceSession(
+                source=SOURCE,
+                id=session_id,
+                paths=paths,
+                title=title if isinstance(title, str) and title else None,
+                created=created,
+                agent=SOURCE,
+                meta=self.reading.meta(self.line, record_checks.without_empty(left)),
+            )
+        )
+
+    def _id(self, mapping: _Json) -> str:
+        for key in ("conversation_id", "id"):
+            if isinstance(found := self.data.get(key), str) and found:
+                return found
+        root = next((key for key, node in mapping.items() if isinstance(node, dict) and not node.get("parent")), None)
+        named = json.dumps([self.data.get("create_time"), root or next(iter(mapping), None)])
+        made = hashlib.sha256(named.encode()).hexdigest()[:16]
+        self.reading.notes.append(
+            f"the conversation in line {self.line} has no id; it is named {made!r} after its time and its first node"
+        )
+        return made
+
+    # --- the tree
+
+    def _parents(self, mapping: _Json) -> dict[str, str | None]:
+        """Return what each usable node follows; nodes that follow each other in a circle are problems."""
+        listed: dict[str, str] = {}
+        for node_id, node in mapping.items():
+            if isinstance(node, dict):
+                for child in _names(node.get("children")):
+                    listed.setdefault(child, node_id)
+        parents: dict[str, str | None] = {}
+        for node_id, node in mapping.items():
+            if not isinstance(node, dict):
+                self.reading.refuse(self.line, f"node {node_id!r} of {self.name} is no object", node)
+                continue
+            parent = node.get("parent")
+            known = isinstance(parent, str) and isinstance(mapping.get(parent), dict)
+            parents[node_id] = parent if known else listed.get(node_id)
+            if parent is not None and not known:
+                self.odd["follow a node that is not there, and stand where their parents' `children` put them"] += 1
+        return self._without_circles(mapping, parents)
+
+    def _without_circles(self, mapping: _Json, parents: dict[str, str | None]) -> dict[str, str | None]:
+        rooted: dict[str, bool] = {}
+        for start in parents:
+            walk: list[str] = []
+            walked: set[str] = set()
+            here: str | None = start
+            while here is not None and here not in rooted and here not in walked:
+                walk.append(here)
+                walked.add(here)
+                here = parents[here]
+            rooted |= dict.fromkeys(walk, True if here is None else rooted.get(here, False))
+        for node_id, reaches in rooted.items():
+            if not reaches:
+                reason = f"node {node_id!r} of {self.name} has parents that run in a circle"
+                self.reading.refuse(self.line, reason, mapping[node_id])
+        return {node_id: parent for node_id, parent in parents.items() if rooted[node_id]}
+
+    def _paths(self) -> tuple[tuple[SourceTurn, ...], ...]:
+        """Return the turns of every path to a leaf, the main one first."""
+        children: dict[str | None, list[str]] = {}
+        for node in self.nodes.values():
+            children.setdefault(node.parent, []).append(node.id)
+        for node in self.nodes.values():  # in the order in which the node lists them, newer ones later
+            order = {child: place for place, child in enumerate(node.children)}
+            children.get(node.id, []).sort(key=lambda child: order.get(child, -1))
+        leaves = [node_id for node_id in self.nodes if node_id not in children]
+        main = self._main(children, len(leaves))
+        if main is None:
+            return ((),)
+        paths = [self._path(leaf) for leaf in (main, *(leaf for leaf in leaves if leaf != main))]
+        return distinct_paths(paths)
+
+    def _main(self, children: Mapping[str | None, Sequence[str]], leaves: int) -> str | None:
+        """Return the leaf of the main path; None where there is no node."""
+        current = self.data.get("current_node")
+        here = current if isinstance(current, str) and current in self.nodes else None
+        missing = here is None
+        if here is None and None in children:
+            here = children[None][-1]
+        inner = here is not None and here in children
+        while here is not None and here in children:
+            here = children[here][-1]
+        if missing and leaves > 1:
+            what = "has no current_node" if current is None else f"has a current_node that is not there ({current!r})"
+            self.reading.notes.append(f"{self.name} {what}; its main path takes the last child at every fork")
+        elif inner and not missing:
+            self.reading.notes.append(
+                f"{self.name}: other nodes follow its current_node {current!r}; its main path goes on along the last ones"
+            )
+        return here
+
+    def _path(self, leaf: str) -> tuple[SourceTurn, ...]:
+        path: list[SourceTurn] = []
+        here: str | None = leaf
+        while here is not None:
+            node = self.nodes[here]
+            if node.turn is not None:
+                path.append(node.turn)
+            here = node.parent
+        return tuple(path[::-1])
+
+    # --- a message
+
+    def _turn(self, node_id: str, node: _Json) -> SourceTurn | None:
+        message = node.get("message")
+        if message is None:
+            self.reading.count("no message")
+            return None
+        where = f"node {node_id!r} of {self.name}"
+        if not isinstance(message, dict):
+            self.reading.count("no message")
+            self.reading.refuse(self.line, f"{where} has a message that is no object", node)
+            return None
+        author, content = message.get("author"), message.get("content")
+        role = author.get("role") if isinstance(author, dict) else None
+        kind = content.get("content_type") if isinstance(content, dict) else None
+        self.reading.count(f"{role}/{kind}")
+        if not isinstance(role, str) or not isinstance(content, dict):
+            self.reading.refuse(self.line, f"{where} has a message without a role, or without content", node)
+            return None
+        turn = _message_turn(node_id, role, content, message)
+        if (reason := record_checks.turn_fault(turn)) is not None:
+            self.reading.refuse(self.line, f"{where} cannot be kept: {reason}", node)
+            return None
+        self._remark(turn, message)
+        return turn
+
+    def _remark(self, turn: SourceTurn, message: _Json) -> None:
+        metadata = message.get("metadata")
+        if isinstance(metadata, dict) and metadata.get("is_visually_hidden_from_conversation") is True:
+            self.odd["are hidden in ChatGPT; they are kept, and marked in their metadata"] += 1
+        if turn.content in ("", []):
+            self.odd["are empty; they are kept"] += 1
+        if turn.role not in ROLES:
+            self.odd[f"have the role {turn.role!r}, which ChatGPT does not write; it is kept"] += 1
+        if turn.time is None:
+            self.odd["have no time; their turns have none"] += 1
+
+    def _note(self) -> None:
+        self.reading.notes += [f"{self.name}: {count} message(s) {what}" for what, count in self.odd.items()]
+
+
+def _names(value: object) -> tuple[str, ...]:
+    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
+
+
+def _message_turn(node_id: str, role: str, content: _Json, message: _Json) -> SourceTurn:
+    left = {key: value for key, value in message.items() if key not in _MESSAGE_OWN}
+    if message.get("id") != node_id:
+        left["id"] = message.get("id")
+    if isinstance(message.get("author"), dict):
+        left["author"] = record_checks.without_empty({k: v for k, v in message["author"].items() if k != "role"})
+    made, kind = _content(content)
+    if kind is not None:
+        left["contentType"] = kind
+    time = record_checks.epoch_time(message.get("create_time"))
+    if time is None:
+        left["create_time"] = message.get("create_time")
+    model = reason = None
+    metadata = message.get("metadata")
+    if role == "assistant" and isinstance(metadata, dict):
+        model = record_checks.valid_name(metadata.get("model_slug"))
+        details = metadata.get("finish_details")
+        reason = record_checks.valid_name(details.get("type")) if isinstance(details, dict) else None
+    is_notice = role == "assistant" and content.get("content_type") == "system_error"
+    return SourceTurn(
+        role="error" if is_notice else role,  # the program wrote it in the model's place
+        pieces=(Piece(node_id, made),),
+        time=time,
+        model=model,
+        stop_reason=reason,
+        meta=record_checks.without_empty(left),
+    )
+
+
+def _content(content: _Json) -> tuple[str | tuple[Any, ...], str | None]:
+    """Return a message's content, and its type where the content does not say it itself and it is not `text`."""
+    kind, parts = content.get("content_type"), content.get("parts")
+    if content.keys() == {"content_type", "parts"} and isinstance(kind, str) and isinstance(parts, list):
+        if kind == "text" and len(parts) == 1 and isinstance(parts[0], str):
+            return parts[0], None
+        if kind in ("text", "multimodal_text") and all(isinstance(part, str | dict) for part in parts):
+            return tuple(parts), None if kind == "text" else kind
+    return (dict(content),), None

@@ -1,0 +1,518 @@
+"""Conversations as lists of messages: records of them, as chat models are tuned on, and bare lists.
+
+A record is `{"messages": [...]}`, ShareGPT's `{"conversations": [...]}` or Gemini's `{"contents": [...]}`, on a line of its
+own or in an array. A bare list is an array of messages, or a file with a message a line. Each is a session. Messages may be
+those of OpenAI's chat and Responses APIs, of Anthropic, Gemini and Bedrock, LangChain's, pydantic-ai's, and the UI messages of
+Vercel's AI SDK (`trails.message_shapes`).
+
+Nothing has an id. A record is named by a hash of what it says, so that a file that grew or was sorted anew adds only what is
+new. A bare list is named by its opening, so that it may grow. What a record prefers to something else (`chosen` and
+`rejected`, `preferred_output` and `non_preferred_output`) makes two endings: the second one is a fork.
+
+Calls without an id (ShareGPT's `function_call`, `tool_call` parts, the old `function_call` of a message, Gemini's) get one by
+their place, and the answers that follow them are theirs in order, or by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any, Final
+
+from trails.exchange import format_detection, json_files, record_checks
+from trails.exchange.record_checks import Reading
+from trails.exchange.source_transcript import (
+    Piece,
+    Problem,
+    SourceSession,
+    SourceTurn,
+    Transcript,
+    distinct_paths,
+    files_at,
+)
+from trails.model import message_shapes, validation
+from trails.model.content_parts import calls_in, results_in
+
+SOURCE: Final = "messages"
+
+_LISTS: Final = ("messages", "conversations", "conversation", "contents")
+_ENDINGS: Final = (("chosen", "rejected"), ("preferred_output", "non_preferred_output"))
+_INPUT: Final = "input"
+_HOLDERS: Final = frozenset({*_LISTS, *(name for pair in _ENDINGS for name in pair)})
+_SYSTEMS: Final = ("system", "systemInstruction", "system_instruction")
+_SIGNS: Final = re.compile(rb'[{,]\s*"(?:role|from|type|parts)"\s*:')
+_SAYING: Final = frozenset({"content", "value", "text", "parts", "tool_calls", "function_call", "toolInvocations"})
+_TOGETHER: Final = 20
+"""Records that are read before their sessions are brought in."""
+_HEAD: Final = 1 << 16
+_TIMES: Final = ("timestamp", "createdAt", "created_at")
+_CUSTOM: Final = "custom"
+_MESSAGE_OWN: Final = frozenset(
+    {"role", "content", "tool_calls", "tool_call_id", "function_call", "refusal", "is_error"}
+)
+_CALL_OWN: Final = frozenset({"id", "type", "function", "name", "arguments", "input", _CUSTOM})
+_TEXT_PARTS: Final = frozenset({"text", "reasoning"})
+
+_Json = Mapping[str, Any]
+
+
+def sniff(head: bytes) -> bool:
+    """Tell whether a file that begins with these bytes holds conversations.
+
+    >>> sniff(b'{"messages": [{"role": "user", "content": "a"}]}'), sniff(b'[{"conversations": [{"from": "human", "value": "a"')
+    (True, True)
+    >>> sniff(b'[{"role": "user", "content": "a"}]'), sniff(b'{"messages": [{"info": {"role": "user"}, "parts": []}]}')
+    (True, False)
+    """
+    first = format_detection.outline_of_first(head.replace(b"[[", b"[", 1) if head.lstrip().startswith(b"[[") else head)
+    held = [name for name in _HOLDERS if name in first and first[name] is None]
+    if held or (_INPUT in first and b'"messages"' in head):
+        listed = format_detection.outline_of_listed(head, {*held, "messages"})
+        return bool(_SIGNS.search(head)) if not listed else _says(listed) or not listed.keys() - {"id", "name"}
+    name = first.get("role", first.get("from", first.get("type")))
+    is_known = (
+        validation.standard_role(name) is not None
+        or name == "constructor"
+        or "kind" in first
+        or message_shapes.is_item(first)
+    )
+    return is_known and _says(first)
+
+
+def _says(message: format_detection.Outline) -> bool:
+    """Tell whether an outline, which may be cut off, is that of a message."""
+    keys = message.keys()
+    if message.get("role", message.get("from")) is not None:
+        return bool(keys & _SAYING) and "info" not in keys
+    if message_shapes.is_item(message):
+        return True
+    if message.get("type") == "constructor":
+        return "lc" in keys
+    if message.get("kind") in ("request", "response") or ("role" not in keys and "type" not in keys):
+        return "parts" in keys and "info" not in keys
+    return message.get("type") in message_shapes.LANGCHAIN and bool(keys & {"content", "data"})
+
+
+def find_files(path: Path) -> list[Path]:
+    """Return the file itself, or all JSON files in a folder and below; raise `InvalidInput` where there is neither."""
+    return files_at(path, "*.jsonl", "*.json")
+
+
+def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
+    """Return what files of records (name and bytes of each) say; nothing that they hold raises."""
+    return record_checks.combine_parts(stream([(name, BytesIO(data)) for name, data in files]))
+
+
+def stream(files: Sequence[tuple[str, IO[bytes]]]) -> Iterator[Transcript]:
+    """Yield what files of records (name of each, and the open file) say, some records at a time.
+
+    Each file is read twice: what comes out of it first is to say how many of its lines cannot be used.
+    """
+    for name, file in files:
+        refused = sum(problem.line > 0 for reading in _read(file) for problem in reading.problems)
+        file.seek(0)
+        for reading in _read(file):
+            yield replace(record_checks.combine_files([(name, reading)]), refused_lines=refused)
+
+
+def turns_of(messages: Sequence[Any], line: int, reading: Reading, own_roles: Set[str]) -> list[SourceTurn]:
+    """Return the turns of a list of messages, for a format with such a list and roles of its own."""
+    odd: Counter[str] = Counter()
+    turns = _Record(line, {}, 0, reading, odd, own_roles).turns(messages, "", 0)
+    reading.notes += [f"{count} {what}" for what, count in odd.items()]
+    return turns
+
+
+def _read(file: IO[bytes]) -> Iterator[Reading]:
+    reading, records, sessions = Reading(), 0, 0
+    taken: Counter[str] = Counter()
+    odd: Counter[str] = Counter()
+    for records, each in enumerate(_records_in(file), start=1):
+        if isinstance(each, Problem):
+            reading.problems.append(each)
+        else:
+            _Record(each.line, each.value, each.array, reading, odd).read(taken)
+        if records % _TOGETHER == 0:
+            sessions += len(reading.sessions)
+            yield reading
+            reading = Reading()
+    reading.notes += [f"{count} {what}" for what, count in odd.items()]
+    if not records:
+        reading.refuse(0, "holds no records", "")
+    elif not sessions and not reading.sessions:
+        file.seek(0)
+        if (what := format_detection.guess_origin(file.read(_HEAD))) is not None:
+            reading.refuse(0, f"seems to be {what}, of which `{SOURCE}` reads nothing", "")
+    yield reading
+
+
+def _records_in(file: IO[bytes]) -> Iterator[json_files.Element | Problem]:
+    """Yield the records of a file; its bare lists become records, with the number of the list among those as `array`."""
+    bare, line, array, lists = list[Any](), 0, -1, 0
+
+    def ended() -> Iterator[json_files.Element]:
+        nonlocal bare, lists
+        if bare:
+            lists += 1
+            yield json_files.Element(line, {"messages": bare}, lists)
+            bare = []
+
+    for each in json_files.iter_elements(file, lists=True):
+        if isinstance(each, Problem):
+            yield each
+        elif isinstance(each.value, dict) and not _holds_messages(each.value) and message_shapes.is_message(each.value):
+            if each.array != array:
+                yield from ended()
+                line, array = each.line, each.array
+            bare.append(each.value)
+        elif isinstance(each.value, dict) and bare and each.array == array > 0:
+            bare.append(each.value)  # an element of a bare list that is no message: its record says so
+        else:
+            yield from ended()
+            array = -1
+            if isinstance(each.value, dict):
+                yield each._replace(array=0)
+            else:
+                lists += 1
+                yield json_files.Element(each.line, {"messages": each.value}, lists)
+    yield from ended()
+
+
+def _holds_messages(value: _Json) -> bool:
+    """Tell whether an object is a record: one that holds messages, and is none."""
+    held = value.get(_INPUT)
+    return any(isinstance(value.get(name), list) for name in _HOLDERS) or (
+        isinstance(held, dict) and isinstance(held.get("messages"), list)
+    )
+
+
+@dataclass(slots=True)
+class _Record:
+    """One record on its way to a session."""
+
+    line: int
+    data: _Json
+    bare: int
+    """Which bare list of the file it is, from 1; 0 for a record."""
+    reading: Reading
+    odd: Counter[str]
+    own_roles: Set[str] = frozenset()
+    """Roles that the format has beside the known ones."""
+    waiting: dict[str, str | None] = field(default_factory=dict)
+    """Calls that are not answered yet, and their tools' names."""
+    calls: int = 0
+    has_answered: bool = False
+    """Whether an answer came since the last call: then no later one is for the calls before it."""
+
+    def read(self, taken: Counter[str]) -> None:
+        self.reading.count("record")
+        begin, endings = self._conversation()
+        if begin is None:
+            self.reading.refuse(self.line, "holds no conversation: it has no list of messages", self.data)
+            return
+        shared = self.turns(begin, "", 0)
+        open_calls, calls = dict(self.waiting), self.calls
+        paths = []
+        for number, ending in enumerate(endings or [[]]):
+            self.waiting, self.calls, self.has_answered = dict(open_calls), calls, False
+            scope = f"ending/{number}/" if endings else ""
+            paths.append((*shared, *self.turns(ending, scope, len(begin))))
+        if not any(paths):
+            self.reading.refuse(self.line, "holds no message that can be read, and makes no session", self.data)
+            return
+        identity = self._identity(begin)
+        taken[identity] += 1
+        if taken[identity] > 1:
+            if not self.bare:
+                self.odd["record(s) say the same as one before, and are sessions of their own"] += 1
+            identity = f"{identity}-{taken[identity]}"
+        system, told = self._system()
+        self.reading.sessions.append(
+            SourceSession(
+                source=SOURCE,
+                id=identity,
+                paths=distinct_paths(paths),
+                system=system,
+                meta=self.reading.meta(self.line, self._meta(told)),
+            )
+        )
+
+    def _identity(self, messages: Sequence[Any]) -> str:
+        """Return the hash that names the session: of the record, or of the opening of a bare list, which may grow."""
+        said: Any = self.data
+        if self.bare:
+            models = (n for n, each in enumerate(messages) if isinstance(each, dict) and _role(each) == "assistant")
+            said = messages[: next(models, len(messages)) + 1]
+        written = json.dumps(said, sort_keys=True)
+        return hashlib.sha256(written.encode("utf-8", errors="surrogatepass")).hexdigest()[:32]
+
+    def _conversation(self) -> tuple[list[Any] | None, list[list[Any]]]:
+        """Return the messages that all endings share, and the endings where a record has two; None for no conversation."""
+        data = self.data
+        begin = next((data[name] for name in _LISTS if isinstance(data.get(name), list)), None)
+        held = data.get(_INPUT)
+        if begin is None and isinstance(held, dict) and isinstance(held.get("messages"), list):
+            begin = held["messages"]
+        for pair in _ENDINGS:
+            if all(isinstance(data.get(name), list | dict) for name in pair):
+                endings = [list(data[n]) if isinstance(data[n], list) else [data[n]] for n in pair]
+                if begin is None:
+                    at = next(
+                        (n for n, (a, b) in enumerate(zip(*endings, strict=False)) if a != b), min(map(len, endings))
+                    )
+                    return endings[0][:at], [each[at:] for each in endings]
+                return begin, endings
+        return begin, []
+
+    def _system(self) -> tuple[str | None, str | None]:
+        """Return the system prompt that stands beside the messages, and under which name; None where there is none."""
+        for name in _SYSTEMS:
+            held = self.data.get(name)
+            blocks = held.get("parts") if isinstance(held, dict) else held
+            if isinstance(blocks, list):
+                plain = [each["text"] if isinstance(each, dict) and _is_text(each) else each for each in blocks]
+                texts = [text for text in plain if isinstance(text, str)]
+                held = "\n".join(texts) if len(texts) == len(blocks) else None
+            if isinstance(held, str) and held:
+                return held, name
+        return None, None
+
+    def _meta(self, system: str | None) -> dict[str, Any]:
+        """Return what a record says beside its messages; `tools` is a list, though some write it as a text."""
+        own = {*_HOLDERS, system}
+        left = {key[:100]: value for key, value in self.data.items() if key not in own}
+        if isinstance(held := left.get(_INPUT), dict):
+            left[_INPUT] = {key: value for key, value in held.items() if key != "messages"}
+        if isinstance(tools := left.get("tools"), str) and isinstance(found := _value(tools), list):
+            left["tools"] = found
+        return record_checks.without_empty(left)
+
+    # --- messages
+
+    def turns(self, messages: Sequence[Any], scope: str, start: int) -> list[SourceTurn]:
+        """Return the turns that messages make; `scope` and their places from `start` on name them."""
+        made = []
+        for place, message in enumerate(messages, start=start):
+            for turn in self._of_message(message, f"{scope}{place}"):
+                if (reason := record_checks.turn_fault(turn)) is None:
+                    made.append(turn)
+                else:
+                    self.reading.refuse(self.line, f"message {place} cannot be kept: {reason}", message)
+        return made
+
+    def _of_message(self, message: object, name: str) -> Iterator[SourceTurn]:
+        """Yield the turns that a message makes: one, or several where it holds calls and their results."""
+        if not isinstance(message, dict) or _role(message) is None:
+            kept = (
+                f"; it has {', '.join(map(repr, list(message)[:5]))}" if isinstance(message, dict) and message else ""
+            )
+            self.reading.refuse(self.line, f"message {name} has no role{kept}", message)
+            return
+        if message_shapes.is_item(message):
+            yield self._of_item(message, name)
+            return
+        for number, each in enumerate(message_shapes.chat(message)):
+            yield self._turn(each, f"{name}/{number}" if number else name)
+
+    def _of_item(self, item: _Json, name: str) -> SourceTurn:
+        """Return the turn of an item of OpenAI's responses, which stands in it as a part."""
+        role = _role(item) or "assistant"
+        self.reading.count(item["type"])
+        self.waiting |= {call.id: call.name for call in calls_in([item])}
+        content = item.get("content")
+        is_message = item["type"] == "message" and isinstance(content, str | list)
+        beside = {key[:100]: value for key, value in item.items() if key not in ("role", "content")}
+        said = _content(content) if is_message else (item,)
+        return SourceTurn(role, (Piece(name, said),), meta=record_checks.without_empty(beside) if is_message else {})
+
+    def _turn(self, message: _Json, name: str) -> SourceTurn:
+        said = message["role"]
+        self.reading.count(said)
+        content = message.get("content")
+        calls: list[_Json] = []
+        if said == "function_call":
+            calls, content = self._named(content)
+        elif isinstance(content, list):
+            content, inner = self._parts(content)
+            calls += inner
+        asked = calls_in(content) if isinstance(content, list) else ()
+        calls += self._given(message, {call.id for call in asked})
+        if refusal := message.get("refusal"):
+            content = [*_as_parts(content), {"type": "refusal", "refusal": refusal}]
+        if (calls or asked) and self.has_answered:
+            self.waiting, self.has_answered = {}, False
+        self.waiting |= {call.id: call.name for call in asked}
+        self.waiting |= {str(call["id"]): _name_of(call) for call in calls}
+        role = self._role_of(said, content)
+        content, answered = self._answered(message, role, content)
+        usage = message.get("usage")
+        told: dict[str, Any] = {
+            "model": record_checks.valid_name(message.get("model")) if role == "assistant" else None,
+            "usage": usage if role == "assistant" and isinstance(usage, dict) and usage else None,
+            "stop_reason": record_checks.valid_name(message.get("stop_reason")) if role == "assistant" else None,
+        }
+        own = {*_MESSAGE_OWN, *(key for key, value in told.items() if value is not None)}
+        meta = record_checks.without_empty({key[:100]: value for key, value in message.items() if key not in own})
+        if message.get("content") == "" and (calls or refusal):  # where others have null, which is the same turn
+            meta["content"] = ""
+        if beside := record_checks.without_empty({str(call["id"]): _beside(call) for call in calls}):
+            meta["tool_calls"] = beside
+        if role != said and validation.standard_role(said) is None:
+            meta["role"] = said
+        return SourceTurn(
+            role=role,
+            pieces=(Piece(name, _content(content)),),
+            time=next(
+                (time for key in _TIMES if (time := record_checks.parse_time(message.get(key))) is not None), None
+            ),
+            tool_calls=tuple(calls),
+            tool_call_id=answered,
+            is_error=answered is not None and message.get("is_error") is True,
+            meta=meta,
+            **told,
+        )
+
+    def _role_of(self, said: str, content: object) -> str:
+        """Return the role of a turn: the one that is meant, or the source's own, which a note tells of."""
+        role = validation.standard_role(said)
+        if role is None and said in self.own_roles:
+            role = said
+        elif role is None:
+            role = "_".join(said.split())[:64]
+            self.odd[f"message(s) have the role {role!r}, which is not known; it is kept"] += 1
+        if role == "user" and isinstance(content, list) and content and len(results_in(content)) == len(content):
+            return "tool"
+        return role
+
+    def _given(self, message: _Json, told: set[str]) -> list[_Json]:
+        """Return the calls of a message in OpenAI's shapes, but those told among its parts; one without an id gets one."""
+        found = message.get("tool_calls")
+        calls: list[_Json] = []
+        for call in found if isinstance(found, list) else []:
+            if not isinstance(call, dict):
+                self.reading.refuse(self.line, "has a tool call that cannot be read", call)
+            elif (identity := record_checks.valid_name(call.get("id"))) is None or identity not in told:
+                named = call if identity else {**call, "id": self._new_id()}
+                if isinstance(custom := named.get(_CUSTOM), dict):
+                    named = {**named, "name": custom.get("name"), "arguments": custom.get("input")}
+                calls.append(named)
+        if isinstance(old := message.get("function_call"), dict):
+            calls.append({**old, "id": self._new_id()})
+        return calls
+
+    def _named(self, content: object) -> tuple[list[_Json], object]:
+        """Return the calls that a JSON text names, one or a list, and what is left of the text: all, where it names none."""
+        found: Any = _value(content) if isinstance(content, str) else content
+        listed: list[Any] = found if isinstance(found, list) else [found]
+        if not listed or not all(
+            isinstance(each, dict) and record_checks.valid_name(each.get("name")) for each in listed
+        ):
+            self.odd["call(s) are told as a text that names no tool; the text is kept"] += 1
+            return [], content
+        return [{"id": self._new_id(), "name": each["name"], "arguments": each.get("arguments")} for each in listed], ""
+
+    def _parts(self, parts: Sequence[Any]) -> tuple[list[Any] | str, list[_Json]]:
+        """Return parts with their texts where others have them too, and the calls among them."""
+        kept: list[Any] = []
+        calls: list[_Json] = []
+        for part in parts:
+            value = part.get("value") if isinstance(part, dict) else None
+            kind = part.get("type") if isinstance(part, dict) else None
+            if kind == "tool_call" and value is not None:
+                found, left = self._named(value)
+                calls += found
+                if left:
+                    kept.append(part)
+            elif (
+                isinstance(part, dict)
+                and isinstance(kind, str)
+                and kind in _TEXT_PARTS
+                and isinstance(value, str)
+                and "text" not in part
+            ):
+                kept.append(
+                    {"type": kind, "text": value} | {k: v for k, v in part.items() if k not in ("type", "value")}
+                )
+            else:
+                kept.append(part)
+        only = kept[0] if len(kept) == 1 and isinstance(kept[0], dict) else {}
+        return (str(only["text"]) if only.keys() == {"type", "text"} and only["type"] == "text" else kept), calls
+
+    def _answered(self, message: _Json, role: str, content: object) -> tuple[object, str | None]:
+        """Return content and the call that a message answers: the one that it names, or the first that waits of its tool."""
+        parts = content if isinstance(content, list) else []
+        for each in results_in(parts):
+            self.waiting.pop(each.call_id, None)
+            self.has_answered = True
+        if role != "tool" or results_in(parts):
+            return content, None
+        self.has_answered = True
+        named = record_checks.valid_name(message.get("tool_call_id"))
+        if named is None:
+            same = [call for call, tool in self.waiting.items() if tool is not None and tool == message.get("name")]
+            named = next(iter(same or self.waiting), None)
+        if named is not None:
+            self.waiting.pop(named, None)
+        if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].get("type") == "tool_call_response":
+            return [{**parts[0], "id": named}], None
+        return content, named
+
+    def _new_id(self) -> str:
+        self.calls += 1
+        return f"call-{self.calls}"
+
+
+def _beside(call: _Json) -> _Json:
+    """Return what a call says beside what it asks for; its arguments too where they look like a text that is no JSON."""
+    more = {key[:100]: value for key, value in call.items() if key not in _CALL_OWN}
+    if _CUSTOM in call:
+        more["type"] = _CUSTOM
+    function = call.get("function")
+    given = function.get("arguments") if isinstance(function, dict) else None
+    is_text = isinstance(given, str) and given.startswith('"') and isinstance(_value(given), str)
+    return more | ({"arguments": given} if is_text else {})
+
+
+def _role(message: _Json) -> str | None:
+    """Return the role of a message in any shape that is known; None where it has none."""
+    if message_shapes.is_item(message):
+        kind, held = message["type"], message.get("role")
+        if kind == "message":
+            return (validation.standard_role(held) or held) if isinstance(held, str) else "assistant"
+        return "tool" if kind.endswith("_output") else "assistant"
+    said = message.get("role", message.get("from"))
+    said = said if isinstance(said, str) else message_shapes.chat(message)[0].get("role")
+    return (validation.standard_role(said) or said) if isinstance(said, str) and said.strip() else None
+
+
+def _is_text(block: _Json) -> bool:
+    return "text" in block and block.keys() <= {"type", "text"}
+
+
+def _name_of(call: _Json) -> str | None:
+    function = call.get("function")
+    return record_checks.valid_name((function if isinstance(function, dict) else call).get("name"))
+
+
+def _content(content: object) -> str | tuple[Any, ...]:
+    if content is None:
+        return ""
+    return content if isinstance(content, str) else tuple(content) if isinstance(content, list) else (content,)
+
+
+def _as_parts(content: object) -> list[Any]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return list(content) if isinstance(content, list) else []
+
+
+def _value(text: str) -> Any:
+    """Return what a JSON text stands for; None for what is none."""
+    found = json_files.read_object(b'{"value":' + text.encode("utf-8", errors="surrogatepass") + b"}")
+    return found.get("value") if isinstance(found, dict) and found.keys() == {"value"} else None

@@ -1,0 +1,467 @@
+"""ATIF, the trajectories that Harbor keeps of agents' runs (versions 1.0 to 1.8): each is a session.
+
+A step is what was said and what came back: it makes a turn, and one for each of its results. A sub-agent's trajectory, kept
+within its parent's or in a file beside it, is a session that the parent's spawned. Steps that a trajectory copied from another
+one make no turns where that one is at hand: it is a fork of it from there.
+
+Rules that are followed, and noted where they decide something: results that name no call are those of the step's calls in order,
+where there are as many; totals (`final_metrics`) hold more than the steps, sub-agents and lost calls, and are metadata.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from trails.exchange import format_detection, json_files, record_checks
+from trails.exchange.record_checks import Reading
+from trails.exchange.source_scores import score_id
+from trails.exchange.source_transcript import (
+    Piece,
+    Problem,
+    SourceScore,
+    SourceSession,
+    SourceTurn,
+    Transcript,
+    files_at,
+)
+from trails.usage import cost_of, token_count, with_source
+
+SOURCE: Final = "atif"
+
+_VERSION: Final = "ATIF-v"
+_ROLES: Final = {"agent": "assistant", "user": "user", "system": "system"}
+_ROOT_OWN: Final = frozenset({"steps", "subagent_trajectories", "agent"})
+_USAGE: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
+_COUNTED_BESIDE: Final = ("cache_creation_input_tokens", "reasoning_tokens", "reasoning_output_tokens")
+_STEP_OWN: Final = frozenset(
+    {
+        "step_id",
+        "timestamp",
+        "source",
+        "message",
+        "model_name",
+        "reasoning_content",
+        "tool_calls",
+        "metrics",
+        "observation",
+        "is_copied_context",
+    }
+)
+_CALL_OWN: Final = frozenset({"tool_call_id", "function_name", "arguments"})
+_RESULT_OWN: Final = frozenset({"source_call_id", "content", "subagent_trajectory_ref"})
+
+_Json = Mapping[str, Any]
+
+
+def sniff(head: bytes) -> bool:
+    """Tell whether a file that begins with these bytes is a trajectory.
+
+    >>> sniff(b'{"schema_version": "ATIF-v1.7", "session_id": "s"'), sniff(b'{"schema_version": "1.0"}')
+    (True, False)
+    """
+    return (format_detection.outline_of_first(head).get("schema_version") or "").startswith(_VERSION)
+
+
+def find_files(path: Path) -> list[Path]:
+    """Return a file with those in its folder that it names, and these in turn, or all trajectories in a folder and below.
+
+    Raises `InvalidInput` where there is neither.
+    """
+    if not path.is_file():
+        return files_at(path, "*.json")
+    found = {path: None}
+    waiting = [path]
+    while waiting:
+        read = json_files.read_object(waiting.pop().read_bytes())
+        for name in _paths_in(read) if isinstance(read, dict) else ():
+            beside = path.parent / name
+            if beside not in found and beside.is_file():
+                found[beside] = None
+                waiting.append(beside)
+    return list(found)
+
+
+def _paths_in(root: _Json) -> Iterator[str]:
+    """Yield the names of files in its own folder that a trajectory, or one within it, refers to."""
+    waiting: list[object] = [root]
+    while waiting:
+        here = _object(waiting.pop())
+        waiting += _list(here.get("subagent_trajectories"))
+        refs = [ref for _, ref in _references(here)]
+        named = (here.get("continued_trajectory_ref"), *(_object(ref).get("trajectory_path") for ref in refs))
+        yield from (name for each in named if (name := _file_name(each)) is not None)
+
+
+def _file_name(path: object) -> str | None:
+    """Return a path that names a file in the same folder; None for any other."""
+    if not isinstance(path, str) or re.search(r"[/\\\x00]", path) or path in ("", ".", ".."):
+        return None
+    return path
+
+
+def _references(root: _Json) -> Iterator[tuple[object, object]]:
+    """Yield (step id, reference) for each reference of a trajectory's steps to a sub-agent's."""
+    for step in _list(root.get("steps")):
+        for result in _list(_object(_object(step).get("observation")).get("results")):
+            found = _object(result).get("subagent_trajectory_ref")
+            for ref in found if isinstance(found, list) else [found]:
+                if isinstance(ref, dict):
+                    yield _object(step).get("step_id"), ref
+
+
+def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
+    """Return what trajectories (name and bytes of each) say together; nothing that they hold raises."""
+    reading = _Trajectories()
+    for name, data in files:
+        reading.add(name, data)
+    return reading.transcript()
+
+
+@dataclass(slots=True, eq=False)
+class _Trajectory:
+    """A trajectory, where it stands, and what became of it."""
+
+    root: _Json
+    file: str
+    parent: _Trajectory | None = None
+    inner: list[_Trajectory] = field(default_factory=list)
+    spawned_by: _Trajectory | None = None
+    at_step: object = None
+    continues: _Trajectory | None = None
+    id: str = ""
+    path: tuple[SourceTurn, ...] = ()
+    copied_from: _Trajectory | None = None
+
+
+class _Trajectories:
+    """All trajectories of all files."""
+
+    def __init__(self) -> None:
+        self._reading = Reading()
+        self._all: list[_Trajectory] = []
+        self._files: dict[str, _Trajectory] = {}
+        self._odd: Counter[str] = Counter()
+
+    def add(self, name: str, data: bytes) -> None:
+        said: list[str] = []
+        read = json_files.read_object(data, notes=said)
+        self._reading.notes += [f"{_base(name)} {each}" for each in said]
+        if isinstance(read, Problem):
+            self._reading.problems.append(replace(read, reason=f"{_base(name)} {read.reason}"))
+            return
+        waiting: list[tuple[object, _Trajectory | None]] = [(read, None)]
+        while waiting:
+            root, parent = waiting.pop(0)
+            if not isinstance(root, dict) or not isinstance(root.get("steps"), list):
+                self._reading.refuse(0, f"{_base(name)} holds what is no trajectory: it has no steps", root)
+                continue
+            made = _Trajectory(root, name, parent)
+            self._reading.count("trajectory")
+            self._all.append(made)
+            if parent is None:
+                self._files[_base(name)] = made
+            else:
+                parent.inner.append(made)
+            waiting += [(each, made) for each in _list(root.get("subagent_trajectories"))]
+
+    def transcript(self) -> Transcript:
+        for each in self._all:
+            self._link(each)
+        for each in self._ordered():
+            each.id = _id_of(each.root)
+            self._read(each)
+        taken = Counter[str]()
+        for each in self._all:
+            taken[each.id] += 1
+            if taken[each.id] > 1:
+                self._odd[
+                    "trajectories have the id and the opening of another one; each is a state of the same session"
+                ] += 1
+        self._reading.sessions += [self._session(each) for each in self._all]
+        self._reading.notes += [f"{count} {what}" for what, count in self._odd.items()]
+        found = record_checks.combine_files([("", self._reading)])
+        return replace(
+            found,
+            sessions=tuple(replace(s, files=(each.file,)) for s, each in zip(found.sessions, self._all, strict=True)),
+        )
+
+    # --- how they belong together
+
+    def _link(self, each: _Trajectory) -> None:
+        """Find the trajectories that one refers to."""
+        for step, ref in _references(each.root):
+            found = self._referred(each, _object(ref))
+            if found is None:
+                self._odd["sub-agent(s) are referred to whose trajectory is not here"] += 1
+            elif found is not each and found.spawned_by is None:
+                found.spawned_by, found.at_step = each, step
+        for inner in each.inner:
+            inner.spawned_by = inner.spawned_by or each
+        after = each.root.get("continued_trajectory_ref")
+        if after is not None:
+            later = self._files.get(_file_name(after) or "")
+            if later is None or later is each:
+                self._odd["continuation(s) are named whose file is not here"] += 1
+            else:
+                later.continues = each
+
+    def _referred(self, each: _Trajectory, ref: _Json) -> _Trajectory | None:
+        wanted = ref.get("trajectory_id")
+        here: _Trajectory | None = each
+        while here is not None and wanted is not None:
+            for inner in here.inner:
+                if inner.root.get("trajectory_id") == wanted:
+                    return inner
+            here = here.parent
+        return self._files.get(_file_name(ref.get("trajectory_path")) or "")
+
+    def _ordered(self) -> list[_Trajectory]:
+        """Return all, each after what it was spawned by or continues; those in a circle keep their order."""
+        ordered: dict[int, _Trajectory] = {}
+        below: dict[int, list[_Trajectory]] = {}
+        for each in self._all:
+            above = each.spawned_by or each.continues
+            below.setdefault(id(above) if above else 0, []).append(each)
+        waiting = list(below.get(0, []))
+        while waiting:
+            here = waiting.pop(0)
+            ordered.setdefault(id(here), here)
+            inner = below.get(id(here), [])
+            named = [self._referred(here, _object(ref)) for _, ref in _references(here.root)]
+            waiting += [e for e in named if e is not None and e in inner and id(e) not in ordered]
+            waiting += [e for e in inner if e not in named and id(e) not in ordered]
+        return [*ordered.values(), *(each for each in self._all if id(each) not in ordered)]
+
+    # --- turns
+
+    def _read(self, each: _Trajectory) -> None:
+        """Make a trajectory's turns, and find what it shares with one before."""
+        steps = list(self._steps(each))
+        path = [turn for turns, _ in steps for turn in turns]
+        copied = sum(len(turns) for turns, is_copied in steps if is_copied)
+        flagged = any(is_copied for _, is_copied in steps)
+        candidates = [other for other in self._all if other.path and other is not each] if flagged else []
+        if each.continues is not None and each.continues.path:
+            candidates.append(each.continues)
+        most = copied if flagged else len(path) if each.continues is not None else 0
+        best, shared = None, 0
+        for other in candidates:
+            same = _common(other.path, path[:most])
+            if same > shared:
+                best, shared = other, same
+        if best is not None:
+            each.copied_from = best
+            path[:shared] = best.path[:shared]
+        if shared < copied:
+            self._odd["turn(s) are copies of what is not here, and are kept"] += copied - shared
+        each.path = tuple(path)
+
+    def _steps(self, each: _Trajectory) -> Iterator[tuple[list[SourceTurn], bool]]:
+        """Yield the turns of each step, and whether it is a copy."""
+        agent = _object(each.root.get("agent"))
+        for place, step in enumerate(each.root["steps"]):
+            if not isinstance(step, dict) or not isinstance(step.get("source"), str) or step["source"] not in _ROLES:
+                self._refuse(each, f"step {place + 1} has no source that is known", step)
+                continue
+            self._reading.count(f"step/{step['source']}")
+            name = f"{each.id}/{place + 1}"
+            made = [self._spoken(name, step, record_checks.valid_name(agent.get("model_name")))]
+            made += self._results(name, step)
+            kept = []
+            for turn in made:
+                if (reason := record_checks.turn_fault(turn)) is None:
+                    kept.append(turn)
+                else:
+                    self._refuse(each, f"step {place + 1} cannot be kept: {reason}", step)
+            yield kept, step.get("is_copied_context") is True
+
+    def _spoken(self, name: str, step: _Json, model: str | None) -> SourceTurn:
+        calls, extras = _calls(step.get("tool_calls"))
+        metrics = _object(step.get("metrics"))
+        usage: dict[str, Any] = record_checks.without_empty({key: metrics.get(key) for key in _USAGE})
+        if "cost_usd" in usage:
+            usage["cost"] = usage.pop("cost_usd")
+        usage |= _beside(metrics, step, usage)
+        more = {key: value for key, value in metrics.items() if key not in _USAGE}
+        content = step.get("message")
+        thought = step.get("reasoning_content")
+        if thought:
+            said = [{"type": "text", "text": content}] if isinstance(content, str) and content else _list(content)
+            content = [{"type": "reasoning", "text": thought}, *said]
+        is_model = step.get("source") == "agent" and step.get("llm_call_count") != 0
+        own = record_checks.valid_name(step.get("model_name"))
+        left = {key[:100]: value for key, value in step.items() if key not in _STEP_OWN}
+        return SourceTurn(
+            role=_ROLES[step["source"]],
+            pieces=(Piece(name, _content(content)),),
+            time=record_checks.parse_time(step.get("timestamp")),
+            model=(own or model) if is_model else None,
+            usage=with_source(usage, "atif") if usage else None,
+            tool_calls=calls,
+            meta=record_checks.without_empty({**left, "tool_calls": extras, "metrics": more}),
+        )
+
+    def _results(self, name: str, step: _Json) -> list[SourceTurn]:
+        calls = [_object(call).get("tool_call_id") for call in _list(step.get("tool_calls"))]
+        results = _list(_object(step.get("observation")).get("results"))
+        unnamed = [each for each in results if _object(each).get("source_call_id") is None]
+        in_order = bool(results) and len(unnamed) == len(results) == len(calls)
+        if in_order:
+            self._odd["result(s) name no call, and are those of the step's calls in order"] += len(results)
+        made = []
+        for place, result in enumerate(results):
+            self._reading.count("result")
+            held = _object(result)
+            named = calls[place] if in_order else held.get("source_call_id")
+            refs = held.get("subagent_trajectory_ref")
+            left = {key[:100]: value for key, value in held.items() if key not in _RESULT_OWN}
+            made.append(
+                SourceTurn(
+                    role="tool",
+                    pieces=(Piece(f"{name}/{place + 1}", _content(held.get("content", None if held else result))),),
+                    time=record_checks.parse_time(step.get("timestamp")),
+                    tool_call_id=record_checks.valid_name(named),
+                    meta=record_checks.without_empty({**left, "subagents": refs}),
+                )
+            )
+        return made
+
+    def _refuse(self, each: _Trajectory, reason: str, record: object) -> None:
+        self._reading.refuse(0, f"{_base(each.file)}: {reason}", record)
+
+    # --- sessions
+
+    def _session(self, each: _Trajectory) -> SourceSession:
+        root = each.root
+        agent = _object(root.get("agent"))
+        meta = {key[:100]: value for key, value in root.items() if key not in _ROOT_OWN}
+        if "scores" in _exported(root):
+            trails = {key: value for key, value in _exported(root).items() if key != "scores"}
+            meta["extra"] = record_checks.without_empty({**_object(root["extra"]), "trails": trails})
+        meta |= {
+            "model": agent.get("model_name"),
+            "agent": {key: value for key, value in agent.items() if key not in ("name", "model_name")},
+            "spawned_at_step": each.at_step,
+        }
+        if each.copied_from is not None and each.spawned_by is not None:
+            meta["spawned_by"] = each.spawned_by.id
+        return SourceSession(
+            source=SOURCE,
+            id=each.id,
+            paths=(each.path,),
+            created=next((turn.time for turn in each.path if turn.time is not None), None),
+            agent=record_checks.valid_name(agent.get("name")),
+            meta=self._reading.meta(0, record_checks.without_empty(meta)),
+            spawned_by=each.spawned_by.id if each.spawned_by else None,
+            copied_from=each.copied_from.id if each.copied_from else None,
+            scores=tuple(self._scores(each)),
+        )
+
+    def _scores(self, each: _Trajectory) -> Iterator[SourceScore]:
+        """Yield the scores that an export of Trails has put under `extra`."""
+        own = {name for turn in each.path for name in turn.source_ids}
+        for held in map(_object, _list(_exported(each.root).get("scores"))):
+            of = None
+            if (step := held.get("step_id")) is not None:
+                result = held.get("result")
+                of = f"{each.id}/{step}" if result is None else f"{each.id}/{step}/{result}"
+            name, by, reason = (
+                record_checks.valid_name(held.get("name")),
+                record_checks.valid_name(held.get("by")),
+                held.get("reason"),
+            )
+            if name is None or (of is not None and of not in own):
+                self._odd["score(s) have no name, or are of steps that are copies or not here; not kept"] += 1
+                continue
+            time, version = record_checks.parse_time(held.get("time")), record_checks.valid_name(held.get("version"))
+            yield SourceScore(
+                id=score_id(SOURCE, each.id, of, name, held.get("value"), by, version, held.get("time")),
+                name=name,
+                value=held.get("value"),
+                by=by or f"agent:{SOURCE}",
+                reason=reason if isinstance(reason, str) and reason else None,
+                version=version,
+                time=time,
+                of=of,
+            )
+
+
+def _exported(root: _Json) -> _Json:
+    """Return what an export of Trails says of a trajectory that ATIF has no place for."""
+    return _object(_object(root.get("extra")).get("trails"))
+
+
+def _id_of(root: _Json) -> str:
+    """Return a trajectory's id: what it is called, which others may be as well, and a hash of all up to its own first answer."""
+    named = next(
+        (found for key in ("trajectory_id", "session_id") if (found := record_checks.valid_name(root.get(key)))), None
+    )
+    opening = []
+    for step in map(_object, root["steps"]):
+        opening.append([step.get("source"), step.get("message"), step.get("tool_calls")])
+        if step.get("source") == "agent" and step.get("is_copied_context") is not True:
+            break
+    agent = _object(root.get("agent")).get("name")
+    hashed = hashlib.sha256(json.dumps([agent, opening], sort_keys=True).encode()).hexdigest()[:12]
+    return f"{named}-{hashed}" if named else hashed
+
+
+def _common(one: Sequence[SourceTurn], other: Sequence[SourceTurn]) -> int:
+    """Return how many turns two paths begin with that say the same."""
+    count = 0
+    for a, b in zip(one, other, strict=False):
+        if (a.role, a.content, a.tool_calls) != (b.role, b.content, b.tool_calls):
+            break
+        count += 1
+    return count
+
+
+def _beside(metrics: _Json, step: _Json, usage: Mapping[str, Any]) -> _Json:
+    """Return what stands in `extra` and counts: tokens written to the cache, those of reasoning, and a cost told nowhere else."""
+    extra = _object(metrics.get("extra"))
+    made = {name: extra[name] for name in _COUNTED_BESIDE if token_count(extra.get(name))}
+    lasting = _object(extra.get("cache_creation"))
+    if any(map(token_count, lasting.values())):
+        made["cache_creation"] = lasting
+    told = (extra.get("cost_usd"), extra.get("cost"), _object(step.get("extra")).get("cost"))
+    cost = next((each for each in told if cost_of({"cost": each}) is not None), None)
+    return made if cost is None or "cost" in usage else made | {"cost": cost}
+
+
+def _calls(calls: object) -> tuple[tuple[_Json, ...], dict[str, Any]]:
+    """Return a step's calls, and what they say beside what they ask for, by their ids."""
+    made: list[_Json] = []
+    extras: dict[str, Any] = {}
+    for call in _list(calls):
+        held = _object(call)
+        made.append(
+            {"id": held.get("tool_call_id"), "name": held.get("function_name"), "arguments": held.get("arguments")}
+        )
+        if more := record_checks.without_empty({key: value for key, value in held.items() if key not in _CALL_OWN}):
+            extras[str(held.get("tool_call_id"))] = more
+    return tuple(made), extras
+
+
+def _content(content: object) -> str | tuple[Any, ...]:
+    if content is None:
+        return ""
+    return content if isinstance(content, str) else tuple(content) if isinstance(content, list) else (content,)
+
+
+def _base(name: str) -> str:
+    return re.split(r"[/\\]", name)[-1]
+
+
+def _object(value: object) -> _Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

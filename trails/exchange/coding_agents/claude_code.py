@@ -1,0 +1,440 @@
+"""Claude Code's session files: `~/.claude/projects/<folder>/<session>.jsonl`, and those of its sub-agents below."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from trails.errors import InvalidInput
+from trails.exchange import format_detection, json_files
+from trails.exchange.coding_agents import claude_code_records
+from trails.exchange.coding_agents.claude_code_records import Record
+from trails.exchange.coding_agents.claude_code_turns import (
+    Chain,
+    Link,
+    find_branches,
+    is_incomplete,
+    open_end,
+    turns_of,
+)
+from trails.exchange.source_transcript import Problem, SourceSession, SourceTurn, Transcript
+from trails.model import validation
+
+SOURCE: Final = "claude-code"
+
+REASONS: Final = {
+    "attachment.": "the program used it or showed it to its user; no model was shown it",
+    "snapshot.": "a backup of files, no part of the conversation",
+    "data.": "progress that the program showed; messages of sub-agents come with their own files",
+    "hookInfos": "what the program ran beside the conversation",
+    "content": "a notice of the program, which no model was shown, or a prompt that waited and came later or never",
+} | dict.fromkeys(
+    ("lastPrompt", "agentName", "agentSetting", "prUrl", "prRepository", "worktreeSession"),
+    "what the program's window shows of the session, written anew at each change",
+)
+"""Why fields are kept nowhere."""
+
+_SIGNS: Final = frozenset({"parentUuid", "leafUuid"})
+_SIGNING: Final = frozenset({"file-history-snapshot", "queue-operation", "custom-title", "ai-title"})
+_NOTES: Final = {
+    "no parent": "name no record that they follow; each was put after the record before it in the file",
+    "missing": "follow a record that is not here; each was put after the record before it in the file",
+    "circle": "follow each other in a circle, which was broken there",
+    "elsewhere": "follow a record of another session that is not the one this session goes on from",
+    "no time": "have no time that says its time zone; their turns have none",
+}
+
+
+def sniff(head: bytes) -> bool:
+    """Tell whether a file that begins with these bytes is one of Claude Code's; the last line may be cut.
+
+    >>> sniff(b'{"parentUuid":null,"sessionId":"s","type":"user"'), sniff(b'{"type":"session","id":"1"}')
+    (True, False)
+    """
+    return any(_SIGNS & each.keys() or each.get("type") in _SIGNING for each in format_detection.outline_of_lines(head))
+
+
+def find_files(path: Path) -> list[Path]:
+    """Return the files that belong together, sorted: a session's file with those of its sub-agents, or all of a folder.
+
+    Raises `InvalidInput` where there is nothing at `path`.
+    """
+    if path.is_dir():
+        return sorted(file for file in path.rglob("*.jsonl") if file.is_file())
+    if not path.exists():
+        raise InvalidInput(f"there is no file or folder {path}")
+    return [path, *sorted((path.with_suffix("") / "subagents").rglob("agent-*.jsonl"))]
+
+
+def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
+    """Return what files that belong together say: each is its name and its content.
+
+    Every line is used, counted as one that makes no turn, or becomes a problem; nothing is raised, whatever the bytes.
+    A session has one path, and one more for every time its user went back and typed something else. Sub-agents are
+    sessions of their own. Where a record stands in several sessions, the earliest has it and the others go on from it.
+    Indices of a summary turn count from the start of its path.
+    """
+    reading = _Reading(many=len(files) > 1)
+    for name, data in files:
+        reading.add(name, data)
+    groups = _grouped(reading)
+    owners = _share_out(groups)
+    agents = _agent_types(groups)
+    titles = _titles(reading, groups, owners)
+    sessions = [
+        made
+        for group in groups
+        if (made := _session(group, owners, reading, agents.get(group.id), titles.get(group.id, []))) is not None
+    ]
+    sessions = _with_open_ends(sessions, groups, reading)
+    return Transcript(tuple(sessions), reading.problems(), reading.counts, tuple(reading.notes))
+
+
+@dataclass(slots=True)
+class _Reading:
+    """All lines of all files, sorted into what they are."""
+
+    many: bool
+    """Whether there are several files: a problem then says in which it is."""
+    found: list[Record] = field(default_factory=list)
+    titles: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    unusable: list[tuple[str, Problem]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, name: str, data: bytes) -> None:
+        """Read one file."""
+        lines, problems = json_files.read_lines(data)
+        unknown: Counter[str] = Counter()
+        self.unusable += [(name, each) for each in problems]
+        self.notes += [f"{name}: {note}" if self.many else note for note in json_files.shared_line_notes(lines)]
+        self.counts.update(claude_code_records.kind_name(raw) for _, raw in lines)
+        prompts, lost = claude_code_records.merge_queued_prompts(lines)
+        if lost:
+            self.notes.append(f"{name}: {lost} prompt(s) stand only in the queue, and were put where they left it")
+        for line, raw in prompts:
+            record = claude_code_records.read_record(raw, name, line)
+            if isinstance(record, Record):
+                self.found.append(record)
+            reason = record.defect if isinstance(record, Record) else record
+            if reason is not None:
+                self.refuse(name, line, raw, reason)
+            elif (kind := raw["type"]) in claude_code_records.TITLES:
+                self.titles.append((self._at(name, line), raw))
+            elif kind not in claude_code_records.SPOKEN | claude_code_records.SILENT:
+                unknown[claude_code_records.kind_name(raw)] += 1
+        self.notes += [f"{name}: {n} records of the unknown type {kind!r} made no turn" for kind, n in unknown.items()]
+
+    def refuse(self, name: str, line: int, raw: Mapping[str, Any], reason: str) -> None:
+        """Keep a line as a problem."""
+        self.unusable.append((name, json_files.line_problem(line, reason, json.dumps(raw, ensure_ascii=False))))
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Return the lines that could not be used, as they stand in the files."""
+        order = {name: place for place, (name, _) in reversed([*enumerate(self.unusable)])}
+        return tuple(
+            replace(each, reason=f"{each.reason} (in {name})" if self.many else each.reason)
+            for name, each in sorted(self.unusable, key=lambda found: (order[found[0]], found[1].line))
+        )
+
+    def note(self, group: _SessionRecords, kind: str, ids: Sequence[str]) -> None:
+        """Note how often something was found in a session, and where first."""
+        first = group.all[ids[0]]
+        self.notes.append(
+            f"session {group.id}: {len(ids)} record(s), the first in {self._at(first.file, first.line)}, {_NOTES[kind]}"
+        )
+
+    def _at(self, name: str, line: int) -> str:
+        return f"line {line} of {name}" if self.many else f"line {line}"
+
+
+@dataclass(slots=True, eq=False)
+class _SessionRecords:
+    """The records of one session, or of one sub-agent of it, by id and in the order of the files."""
+
+    session: str
+    agent: str | None
+    all: dict[str, Record] = field(default_factory=dict)
+    own: dict[str, Record] = field(default_factory=dict)
+    """Those that no earlier session has."""
+
+    @property
+    def id(self) -> str:
+        """The session's id in the source."""
+        return self.session if self.agent is None else f"{self.session}:agent-{self.agent}"
+
+
+_Owners = dict[str, _SessionRecords]
+
+
+def _grouped(reading: _Reading) -> list[_SessionRecords]:
+    """Return the records by session and sub-agent; an id that is used twice for different things is a problem."""
+    nameless = {r.id: r for r in reversed(reading.found) if r.agent == ""}
+    groups: dict[tuple[str, str | None], _SessionRecords] = {}
+    for record in reading.found:
+        agent = record.agent if record.agent != "" else _first_of(record, nameless)
+        group = groups.setdefault((record.session, agent), _SessionRecords(record.session, agent))
+        known = group.all.get(record.id)
+        if known is None:
+            group.all[record.id] = record
+        elif record.defect is None and known.defect is not None:
+            del group.all[record.id]
+            group.all[record.id] = record
+        elif record.defect is None and not record.says_the_same(known):
+            reading.refuse(
+                record.file,
+                record.line,
+                record.raw,
+                f"has the id {record.id!r} of line {known.line}, and says something else",
+            )
+    return list(groups.values())
+
+
+def _first_of(record: Record, nameless: Mapping[str, Record]) -> str:
+    """Return what names a sub-agent in files that do not: the id of its first record."""
+    seen: set[str] = set()
+    while record.parent is not None and record.parent in nameless and record.parent not in seen:
+        seen.add(record.id)
+        record = nameless[record.parent]
+    return min(seen) if record.id in seen else record.id
+
+
+def _share_out(groups: Sequence[_SessionRecords]) -> _Owners:
+    """Give every record to the earliest session that has it, and return whose each is."""
+    counts = Counter(record.original for group in groups for record in group.all.values())
+    latest = datetime.max.replace(tzinfo=UTC)
+
+    def age(group: _SessionRecords) -> tuple[datetime, bool, datetime]:
+        alone = (r.time for r in group.all.values() if counts[r.original] == 1 and r.time)
+        return (
+            min((r.time for r in group.all.values() if r.time), default=latest),
+            any(record.original != record.id for record in group.all.values()),
+            min(alone, default=latest),
+        )
+
+    owners: _Owners = {}
+    for group in sorted(groups, key=age):
+        for record in group.all.values():
+            owner = owners.get(record.original)
+            if owner is None or owner is group or not record.says_the_same(owner.own[record.original]):
+                group.own[record.id] = record
+                owners.setdefault(record.id, group)
+    return owners
+
+
+def _agent_types(groups: Sequence[_SessionRecords]) -> dict[str, str]:
+    """Return the kind of every sub-agent, by session id, from the call that started it: by its answer or its prompt."""
+    spoken = [record for group in groups for record in group.all.values() if record.kind in claude_code_records.SPOKEN]
+    by_call: dict[str, str] = {}
+    by_prompt: dict[tuple[str, str], str] = {}
+    for record, part in [(each, part) for each in spoken for part in each.parts]:
+        wanted = part.get("input")
+        if part.get("type") == "tool_use" and isinstance(wanted, dict) and _is_name(wanted.get("subagent_type")):
+            by_call[str(part.get("id"))] = wanted["subagent_type"]
+            by_prompt[record.session, str(wanted.get("prompt"))] = wanted["subagent_type"]
+    by_agent = {
+        (record.session, str(result.get("agentId"))): by_call[call]
+        for record in spoken
+        if isinstance(result := record.raw.get("toolUseResult"), dict)
+        for part in record.parts
+        if (call := str(part.get("tool_use_id"))) in by_call
+    }
+    return {
+        group.id: found
+        for group in groups
+        if group.agent is not None
+        and (found := by_agent.get((group.session, group.agent)) or by_prompt.get((group.session, _first_text(group))))
+    }
+
+
+def _is_name(value: object) -> bool:
+    try:
+        validation.name(value, "name")
+    except InvalidInput:
+        return False
+    return True
+
+
+def _first_text(group: _SessionRecords) -> str:
+    for record in group.all.values():
+        if record.is_prompt:
+            content = record.content
+            return content if isinstance(content, str) else "".join(str(part.get("text")) for part in record.parts)
+    return ""
+
+
+def _titles(reading: _Reading, groups: Sequence[_SessionRecords], owners: _Owners) -> dict[str, list[str]]:
+    """Return the names of each session, the one that counts first: given by the user, a summary's, a generated one."""
+    main = {group.session: group for group in groups if group.agent is None}
+    found: dict[str, list[tuple[int, int, str]]] = {}
+    ranks = {kind: rank for rank, kind in enumerate(claude_code_records.TITLES)}
+    for order, (place, raw) in enumerate(reading.titles):
+        kind = raw["type"]
+        title, leaf, session = raw.get(claude_code_records.TITLES[kind]), raw.get("leafUuid"), raw.get("sessionId")
+        of = (owners.get(leaf) if isinstance(leaf, str) else None) or (
+            main.get(session) if isinstance(session, str) else None
+        )
+        if not isinstance(title, str) or not title or of is None:
+            reading.notes.append(f"the {kind} in {place} is of no session here, or has no text: {str(title)[:200]!r}")
+        else:
+            found.setdefault(of.id, []).append((ranks[kind], -order, title))
+    return {session: [title for _, _, title in sorted(titles)] for session, titles in found.items()}
+
+
+def _session(
+    group: _SessionRecords, owners: _Owners, reading: _Reading, agent_type: str | None, titles: Sequence[str]
+) -> SourceSession | None:
+    own = list(group.own.values())
+    continues, roots = _beginning(group, owners, reading)
+    common = {
+        key: value
+        for key in claude_code_records.COMMON
+        if (value := next((r.raw[key] for r in own or group.all.values() if isinstance(r.raw.get(key), str)), None))
+    }
+    paths = _paths(group, own, roots, common, reading)
+    has_message = any(turn.role != "attachment" for path in paths for turn in path)
+    if not has_message and len(own) == len(group.all):
+        reading.notes.append(f"session {group.id} has {len(own)} record(s) and no message: nothing to keep")
+        return None
+    agent = "claude-code"
+    if group.agent is not None:
+        agent = agent_type or (named if _is_name(named := f"agent-{group.agent}") else "agent")
+    return SourceSession(
+        source=SOURCE,
+        id=group.id,
+        paths=paths,
+        title=titles[0] if titles else None,
+        created=next((record.time for record in (*own, *group.all.values()) if record.time), None),
+        agent=agent,
+        system=_system_prompt(own),
+        meta=common | ({"otherTitles": list(titles[1:])} if titles[1:] else {}),
+        spawned_by=None if group.agent is None else group.session,
+        continues=continues,
+        files=tuple(dict.fromkeys(record.file for record in (group.own or group.all).values())),
+    )
+
+
+def _system_prompt(own: Sequence[Record]) -> str | None:
+    """Return the system prompt that a session's first snapshot of it has."""
+    for record in own:
+        attachment = claude_code_records.attachment_of(record.raw)
+        if attachment is not None and attachment.get("type") == claude_code_records.SYSTEM_PROMPT:
+            parts = attachment.get("systemPrompt")
+            texts = [part for part in (parts if isinstance(parts, list) else [parts]) if isinstance(part, str)]
+            return "\n\n".join(texts) or None
+    return None
+
+
+def _with_open_ends(
+    sessions: Sequence[SourceSession], groups: Sequence[_SessionRecords], reading: _Reading
+) -> list[SourceSession]:
+    """Return the sessions, each with how many turns at its end may still get more lines, and in which file."""
+    by_id = {group.id: group for group in groups}
+    leaves = (raw.get("leafUuid") for _, raw in reading.titles)
+    goes_on = {each for each in (*(session.continues for session in sessions), *leaves) if isinstance(each, str)}
+    answered = {
+        (record.session, str(result.get("agentId")))
+        for group in groups
+        for record in group.all.values()
+        if isinstance(result := record.raw.get("toolUseResult"), dict)
+    }
+    found = []
+    for session in sessions:
+        group = by_id[session.id]
+        told = group.agent is not None and (group.session, group.agent) in answered
+        end = set() if told else open_end(list(group.own.values()))
+        first = next((n for n, turn in enumerate(session.paths[0]) if end & set(turn.source_ids)), None)
+        if first is None or end & goes_on:
+            found.append(session)
+        else:
+            file = group.own[next(iter(end))].file
+            surely = is_incomplete([group.own[each] for each in end])
+            held = len(session.paths[0]) - first
+            found.append(replace(session, open_turns=held, open_in=file, open_surely=surely))
+    return found
+
+
+def _beginning(group: _SessionRecords, owners: _Owners, reading: _Reading) -> tuple[str | None, set[str]]:
+    """Return the record of another session that this one goes on from, and all records there that its own follow."""
+    copies = {record.id: record.original for record in group.all.values() if record.id not in group.own}
+    first = next(iter(group.own.values()), None)
+    before = next(reversed(copies), None) if first is None else first.parent
+    if first is not None and before is None and copies:
+        earlier = [each for each in _until(group.all, first.id) if each in copies]
+        before = earlier[-1] if earlier else None
+    if before is None or before in group.own:
+        return None, set(copies)
+    original = copies.get(before, before)
+    roots = {*copies, before}
+    owner = owners.get(original)
+    if owner is None:
+        what = "which may be in the store" if group.agent is None else "and begins there"
+        reading.notes.append(f"session {group.id} follows the record {original!r}, which is not here, {what}")
+        return (original if group.agent is None else None), roots
+    if group.agent is not None and owner.agent is None:
+        return None, roots
+    continues = _audible(original, owners)
+    astray = [
+        record.id
+        for record in group.own.values()
+        if record.parent in copies and _audible(copies[record.parent], owners) != continues
+    ]
+    if astray:
+        reading.note(group, "elsewhere", astray)
+    return continues, roots
+
+
+def _until(ids: Iterable[str], end: str) -> Iterator[str]:
+    for each in ids:
+        if each == end:
+            return
+        yield each
+
+
+def _audible(record_id: str, owners: _Owners) -> str | None:
+    """Return the nearest record, from this one back, that makes a turn."""
+    seen: set[str] = set()
+    current: str | None = record_id
+    while current is not None and current in owners and current not in seen:
+        seen.add(current)
+        record = owners[current].own[current]
+        if record.kind != "link":
+            return current
+        current = record.parent
+    return None
+
+
+def _paths(
+    group: _SessionRecords, own: Sequence[Record], roots: set[str], common: Mapping[str, Any], reading: _Reading
+) -> tuple[tuple[SourceTurn, ...], ...]:
+    """Return the turns of every branch to its end, those of the branch with the last record first."""
+    noted: dict[str, list[str]] = {}
+    entries = [
+        Link(
+            id=record.id,
+            parent=record.parent,
+            silent=record.kind in ("link", "attachment", "queued"),
+            added=record.kind in ("attachment", "queued"),
+            prompt=record.is_prompt,
+            time=record.time,
+        )
+        for record in own
+    ]
+    made, main = find_branches(entries, roots, lambda kind, entry_id: noted.setdefault(kind, []).append(entry_id))
+    timeless = [record.id for record in own if record.time is None and record.kind != "link"]
+    for kind, ids in (*noted.items(), *([("no time", timeless)] if timeless else [])):
+        reading.note(group, kind, ids)
+    if main is None:
+        return ((),)
+    turns = turns_of(made, group.own, common)
+
+    def path(branch: Chain) -> tuple[SourceTurn, ...]:
+        return tuple(turn for each in branch.lineage() for turn in turns[each])
+
+    others = [branch for branch in made if branch.latest is None and branch is not main]
+    return (path(main), *(path(branch) for branch in others))

@@ -1,0 +1,555 @@
+"""Read the lines of Claude Code files as records.
+
+What Claude Code adds to a conversation: prompts that were typed while it worked, and texts that only the model is shown.
+
+An `attachment` record has an object with a type of its own. Newer versions write beside it what the model was shown
+(`rendered`); for the others the texts of the object stand here as they are. Read off files of versions 2.1.77 to 2.1.293.
+
+Prompts that waited while Claude Code worked: each becomes one turn, however often the file tells it.
+
+A waiting prompt is told when it enters the queue and when it leaves it (`queue-operation`), and again where it is delivered: as
+a user's line, or as a `queued_command` attachment. Some versions lose the delivery (claude-code#30623).
+
+The lines of Claude Code's JSONL files as records: what a line is, whose it is, and whether it can be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, Final
+
+from trails.errors import InvalidInput
+from trails.model import validation
+from trails.usage import with_source
+
+SYSTEM_PROMPT: Final = "prompt_snapshot"
+_LOCAL_COMMAND: Final = "local_command"
+_PICTURE_DATA: Final = "base64"
+"""The field of a mentioned image or document that holds its bytes."""
+_QUEUED: Final = "queued_command"
+_TYPED: Final = (None, "prompt")  # no sets: what stands there may be anything
+_HUMAN: Final = (None, "human")
+_NOT_SHOWN: Final = (
+    SYSTEM_PROMPT,
+    "command_permissions",
+    "hook_cancelled",
+    "hook_error_during_execution",
+    "hook_non_blocking_error",
+    "hook_permission_decision",
+    "hook_system_message",
+)
+"""Types that are for the user or the program: no model is shown them."""
+_HOOKS_THAT_SHOW: Final = ("SessionStart", "SubagentStart", "UserPromptExpansion", "UserPromptSubmit")
+"""The events whose hooks' output the model is shown."""
+_NO_TEXTS: Final = frozenset(
+    {
+        "type",
+        "hookName",
+        "hookEvent",
+        "toolUseID",
+        "command",
+        "stdout",
+        "stderr",
+        "filename",
+        "filePath",
+        "path",
+        "displayPath",
+        "planFilePath",
+        "id",
+        "uuid",
+        "source_uuid",
+        "timestamp",
+        "status",
+        "commandMode",
+        "media_type",
+        "data",
+    }
+)
+"""Fields that say what an attachment is; the texts of all others are shown."""
+_PATHS: Final = ("path", "filename", "filePath", "planFilePath")
+
+
+def attachment_of(raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the attachment of a record; None where it is no record of one.
+
+    What a command of the program printed (`local_command`) is one too: of all system records the model is shown this one.
+
+    >>> of({"type": "system", "subtype": "local_command", "content": "Set model to m-2"})
+    {'type': 'local_command', 'content': 'Set model to m-2'}
+    """
+    if is_local_command(raw):
+        return {"type": _LOCAL_COMMAND, "content": raw.get("content")}
+    found = raw.get("attachment") if raw.get("type") == "attachment" else None
+    return found if isinstance(found, dict) else None
+
+
+def is_local_command(raw: Mapping[str, Any]) -> bool:
+    """Tell whether a record is a command that the program ran itself, or what it printed."""
+    return raw.get("type") == "system" and raw.get("subtype") == _LOCAL_COMMAND
+
+
+def typed_prompt(attachment: Mapping[str, Any]) -> str | list[Any] | None:
+    """Return the prompt that a user typed while the model worked, a text or parts; None for any other attachment.
+
+    >>> typed({"type": "queued_command", "prompt": "and the tests", "commandMode": "prompt"})
+    'and the tests'
+    """
+    if attachment.get("type") != _QUEUED or attachment.get("commandMode") not in _TYPED:
+        return None
+    origin = attachment.get("origin")
+    if isinstance(origin, dict) and origin.get("kind") not in _HUMAN:
+        return None
+    prompt = attachment.get("prompt")
+    return prompt if isinstance(prompt, str | list) and prompt else None
+
+
+def shown_parts(raw: Mapping[str, Any], attachment: Mapping[str, Any]) -> list[Any]:
+    """Return what the model was shown of an attachment, as parts that name its type and its path; empty for nothing.
+
+    >>> shown({}, {"type": "nested_memory", "path": "/p/CLAUDE.md", "content": {"content": "Be brief."}})
+    [{'type': 'text', 'text': 'Be brief.', 'attachment': 'nested_memory', 'path': '/p/CLAUDE.md'}]
+    """
+    kind = attachment.get("type")
+    if isinstance(raw.get("rendered"), list):
+        texts = [text for each in raw["rendered"] for text in _nested_texts(each)]
+    elif kind in _NOT_SHOWN or (kind == "hook_success" and attachment.get("hookEvent") not in _HOOKS_THAT_SHOW):
+        return []
+    else:
+        texts = list(_nested_texts(attachment))
+    path = next((attachment[name] for name in _PATHS if isinstance(attachment.get(name), str)), None)
+    about = {"attachment": str(kind)[:100]} | ({"path": path} if path else {})
+    return [*({"type": "text", "text": text} | about for text in texts if text.strip()), *_pictures(attachment, about)]
+
+
+def attachment_rest(raw: Mapping[str, Any], attachment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a record of an attachment says beyond what its turn says, for the turn's metadata."""
+    said = typed_prompt(attachment)
+    if said is not None:
+        left: Any = {key: value for key, value in attachment.items() if key != "prompt"}
+    else:
+        parts = shown_parts(raw, attachment)
+        texts = [part["source"]["data"] if part["type"] == "image" else part["text"] for part in parts]
+        left = _without_texts(attachment, "\0".join(texts))
+    kept = {"attachment": left} if left else {}
+    if said is not None and raw.get("rendered"):
+        kept["rendered"] = raw["rendered"]
+    return kept
+
+
+def _pictures(attachment: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the image of a file that a user mentioned."""
+    content = attachment.get("content")
+    file = content.get("file") if isinstance(content, dict) and content.get("type") == "image" else None
+    if isinstance(file, dict) and isinstance(file.get(_PICTURE_DATA), str):
+        source = {"type": "base64", "media_type": str(file.get("type") or "image/png"), "data": file[_PICTURE_DATA]}
+        yield {"type": "image", "source": source, **about}
+
+
+def _nested_texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _nested_texts(each)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            if key not in _NO_TEXTS and key != _PICTURE_DATA:
+                yield from _nested_texts(each)
+
+
+def _without_texts(value: Any, texts: str) -> Any:
+    """Return a value without the texts that stand in others: what is empty then is left out."""
+    if isinstance(value, str):
+        return "" if len(value) > 1 and value in texts else value
+    if isinstance(value, list):
+        return [kept for each in value if (kept := _without_texts(each, texts)) not in ("", [], {})]
+    if isinstance(value, dict):
+        pairs = ((key, each if key in _NO_TEXTS else _without_texts(each, texts)) for key, each in value.items())
+        return {key: each for key, each in pairs if each not in ("", [], {}, None)}
+    return value
+
+
+NumberedLine = tuple[int, Mapping[str, Any]]
+_Waiting = tuple[int, Mapping[str, Any]]
+"""An operation that put a prompt into the queue, after its place among the lines."""
+
+_NOT_TYPED: Final = ("/", "<", "!")
+"""How commands and notices of the program begin: they come back as lines of another text."""
+_ABSORBED: Final = "absorbed_mid_turn"
+"""The reason of a removal whose prompt the running turn took in."""
+
+
+def merge_queued_prompts(lines: Sequence[NumberedLine]) -> tuple[list[NumberedLine], int]:
+    """Return a file's lines with each waiting prompt once, and how many prompts only the queue tells.
+
+    An attachment that repeats a user's line loses its content. A prompt that left the queue and was delivered nowhere becomes
+    an attachment where it left, if the model answered afterwards. A removed prompt was delivered where the removal says that
+    the running turn took it in, and where the file has no attachment of a queued prompt: versions that write those remove
+    what their user deleted.
+    """
+    if not any(raw.get("type") == "queue-operation" or _queued_prompt(raw) is not None for _, raw in lines):
+        return list(lines), 0
+    spoken = [raw for _, raw in lines if raw.get("type") == "user"]
+    again = _QueueRepeats(spoken)
+    told = [(at, _queue_texts(raw)) for at, (_, raw) in enumerate(lines)]
+    writes_attachments = any(_queued_prompt(raw) is not None for _, raw in lines)
+    last_answer = max((at for at, (_, raw) in enumerate(lines) if raw.get("type") == "assistant"), default=-1)
+    waiting: list[_Waiting] = []
+    made: list[NumberedLine] = []
+    before: str | None = None
+    lost = 0
+    for at, (number, raw) in enumerate(lines):
+        for since, entry in _leave_queue(at, raw, waiting):
+            text = _queue_text(entry.get("content"))
+            sent = raw.get("operation") == "dequeue" or raw.get("reason") == _ABSORBED or not writes_attachments
+            typed = bool(text) and not text.startswith(_NOT_TYPED)
+            again_later = any(since < place and f"\n{text}\n" in f"\n{each}\n" for place, each in told)
+            if sent and typed and at < last_answer and not again_later:
+                prompt = _delivered_prompts(entry, raw, before)
+                made.append((number, prompt))
+                before, lost = prompt["uuid"], lost + 1
+        made.append((number, {**raw, "attachment": None} if again.has(raw) else raw))
+        if isinstance(raw.get("uuid"), str) and raw.get("isSidechain") is not True:
+            before = raw["uuid"]
+    return made, lost
+
+
+class _QueueRepeats:
+    """The user's lines that deliver a prompt from the queue."""
+
+    def __init__(self, spoken: Sequence[Mapping[str, Any]]) -> None:
+        self._ids = {raw["uuid"] for raw in spoken if isinstance(raw.get("uuid"), str)}
+        self._texts = {_queue_text(_queue_content(raw)) for raw in spoken if raw.get("promptSource") == "queued"} - {""}
+
+    def has(self, raw: Mapping[str, Any]) -> bool:
+        """Tell whether a record is an attachment whose prompt is one of these lines."""
+        prompt, attachment = _queued_prompt(raw), attachment_of(raw)
+        if prompt is None or attachment is None:
+            return False
+        source = attachment.get("source_uuid")
+        return (isinstance(source, str) and source in self._ids) or _queue_text(prompt) in self._texts
+
+
+def _leave_queue(at: int, raw: Mapping[str, Any], waiting: list[_Waiting]) -> Iterator[_Waiting]:
+    """Yield the entry that an operation delivers; `waiting` is the queue, which it changes. `popAll` hands all back.
+
+    A removal that names a text which nothing enqueued is its own entry: it may have been delivered anywhere in the file.
+    """
+    operation = raw.get("operation") if raw.get("type") == "queue-operation" else None
+    if operation == "enqueue":
+        waiting.append((at, raw))
+    elif operation == "popAll":
+        waiting.clear()
+    elif operation in ("dequeue", "remove"):
+        text = _queue_text(raw.get("content"))
+        same = next(
+            (n for n, (_, each) in enumerate(waiting) if text and _queue_text(each.get("content")) == text), None
+        )
+        if same is not None or (waiting and not text):
+            yield waiting.pop(same or 0)
+        elif text:
+            yield -1, raw
+
+
+def _queue_texts(raw: Mapping[str, Any]) -> str:
+    """Return the text that a record delivers: a user's line, or an attachment of a queued prompt."""
+    return _queue_text(_queue_content(raw) if raw.get("type") == "user" else _queued_prompt(raw))
+
+
+def _delivered_prompts(entry: Mapping[str, Any], left: Mapping[str, Any], before: str | None) -> dict[str, Any]:
+    """Return the attachment that a delivery would have written; its id follows from what the queue tells."""
+    session, stamp = entry.get("sessionId"), entry.get("timestamp")
+    digest = sha256(repr((session, stamp, entry.get("content"))).encode("utf-8", "replace")).hexdigest()
+    attachment = {"type": "queued_command", "prompt": entry["content"], "commandMode": "prompt", "timestamp": stamp}
+    return {
+        "type": "attachment",
+        "uuid": f"queue-{digest[:32]}",
+        "parentUuid": before,
+        "sessionId": session,
+        "timestamp": left.get("timestamp", stamp),
+        "attachment": attachment,
+    }
+
+
+def _queued_prompt(raw: Mapping[str, Any]) -> str | list[Any] | None:
+    attachment = attachment_of(raw)
+    return None if attachment is None else typed_prompt(attachment)
+
+
+def _queue_content(raw: Mapping[str, Any]) -> object:
+    message = raw.get("message")
+    return message.get("content") if isinstance(message, dict) else None
+
+
+def _queue_text(content: object) -> str:
+    parts = content if isinstance(content, list) else [content]
+    texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
+    return "\n".join(text for text in texts if isinstance(text, str)).strip()
+
+
+SPOKEN: Final = frozenset({"user", "assistant"})
+STATES: Final = frozenset(
+    {"last-prompt", "agent-name", "agent-color", "agent-setting", "tag", "mode", "permission-mode", "pr-link"}
+    | {"worktree-state", "bridge-session"}
+)
+"""Records of what the program's window shows of a session: each is written anew whenever it changes."""
+SILENT: Final = STATES | {"system", "progress", "file-history-snapshot", "queue-operation", "attachment"}
+TITLES: Final = {"custom-title": "customTitle", "summary": "summary", "ai-title": "aiTitle"}
+"""Records that name a session, by the key of the name; those that count more come first."""
+COMMON: Final = ("cwd", "gitBranch", "version", "slug")
+"""What every line repeats: kept once with the session, and with a turn where it differs."""
+
+_STRUCTURE: Final = frozenset(
+    {"uuid", "type", "subtype", "message", "timestamp", "sessionId", "isSidechain", "agentId", "userType", *COMMON}
+    | {"attachment", "rendered"}
+)
+_COST: Final = "costUSD"
+_TASK_NOTICE: Final = "<task-notification>"
+"""How a notice of a task begins; older versions say of it nothing else."""
+_MESSAGE_FIELDS: Final = frozenset({"id", "type", "role", "content", "model", "usage", "stop_reason"})
+
+
+_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """A line that has an id and belongs to a session."""
+
+    file: str
+    line: int
+    raw: Mapping[str, Any]
+    id: str
+    session: str
+    agent: str | None
+    """The id of the sub-agent whose record it is; None for the session's own."""
+    time: datetime | None
+    defect: str | None
+    """Why the record, which should be a message, cannot be a turn."""
+    kind: str
+    """`user`, `assistant`, `compact_boundary`, `queued` (a prompt typed meanwhile) and `attachment` make turns; `link` only
+    connects others."""
+
+    @property
+    def parent(self) -> str | None:
+        """The id of the record before: the logical one where a compaction cut the chain."""
+        parent = self.raw.get("parentUuid")
+        if parent is None and self.kind == "compact_boundary":
+            parent = self.raw.get("logicalParentUuid")
+        return None if parent is None else str(parent)
+
+    @property
+    def message(self) -> Mapping[str, Any]:
+        """The message; empty where the record has none."""
+        message = self.raw.get("message")
+        return message if isinstance(message, dict) else {}
+
+    @property
+    def content(self) -> str | tuple[Any, ...]:
+        """The content as a piece of a turn."""
+        if (attachment := attachment_of(self.raw)) is not None:
+            content = _attached(self.raw, attachment)
+        else:
+            content = self.message["content"]
+        return content if isinstance(content, str) else tuple(content)
+
+    @property
+    def parts(self) -> list[Mapping[str, Any]]:
+        """The structured parts of the content."""
+        content = self.message.get("content")
+        return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+
+    @property
+    def is_summary(self) -> bool:
+        """Whether it is the text that a compaction put in place of what was before."""
+        return self.kind == "user" and self.raw.get("isCompactSummary") is True
+
+    @property
+    def is_task_notice(self) -> bool:
+        """Whether the program wrote it in the user's place, to tell the model how a task in the background came out."""
+        origin, content = self.raw.get("origin"), self.message.get("content")
+        from_task = isinstance(origin, dict) and origin.get("kind") == "task-notification"
+        return self.kind == "user" and (from_task or (isinstance(content, str) and content.startswith(_TASK_NOTICE)))
+
+    @property
+    def is_error_notice(self) -> bool:
+        """Whether the program wrote it in the model's place, to tell its user that a call failed: no model is shown it."""
+        return self.raw.get("isApiErrorMessage") is True and self.message.get("model") in (None, "<synthetic>")
+
+    @property
+    def is_thought(self) -> bool:
+        """Whether it is the model's thinking and nothing else: a message goes on from there."""
+        content = self.message.get("content")
+        kinds = [part.get("type") for part in self.parts]
+        thinks = all(isinstance(kind, str) and kind in _THINKING for kind in kinds)
+        return isinstance(content, list) and len(kinds) == len(content) > 0 and thinks
+
+    @property
+    def answers_tools(self) -> bool:
+        """Whether it carries results of tools."""
+        return any(part.get("type") == "tool_result" for part in self.parts)
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether a user may have typed it: text, a command, what a command printed."""
+        return self.kind == "user" and not self.answers_tools and not self.is_summary
+
+    @property
+    def original(self) -> str:
+        """The id of the record that this one copies into another session (`/branch` names it), else its own."""
+        forked = self.raw.get("forkedFrom")
+        if isinstance(forked, dict) and forked.get("sessionId") != self.session:
+            original = forked.get("messageUuid")
+            return original if isinstance(original, str) and original else self.id
+        return self.id
+
+    def says_the_same(self, other: Record) -> bool:
+        """Whether two records are the same thing, whatever was noted beside it."""
+        mine, theirs = self.raw, other.raw
+        return all(mine.get(key) == theirs.get(key) for key in ("type", "message", "attachment", "content"))
+
+    def named(self, key: str) -> str | None:
+        """Return a short name from the message (`model`, `stop_reason`), if what stands there can be one."""
+        value = self.message.get(key)
+        try:
+            return None if value is None else validation.name(value, key)
+        except InvalidInput:
+            return None
+
+    def usage(self) -> Mapping[str, Any] | None:
+        """Return the token usage, as it stands, with the cost that versions up to 1.0 of Claude Code told beside it."""
+        usage = self.message.get("usage")
+        cost = self.raw.get(_COST)
+        is_cost = isinstance(cost, int | float) and not isinstance(cost, bool) and cost >= 0
+        if isinstance(usage, dict) and usage and is_cost:
+            usage = usage | {"cost": cost}
+        return with_source(usage, "anthropic") if isinstance(usage, dict) and usage else None
+
+
+def read_record(raw: Mapping[str, Any], file: str, line: int) -> Record | str | None:
+    """Return a line as a record; None if it is none on purpose (a title, a snapshot), or why it cannot be used."""
+    kind = raw.get("type")
+    if not isinstance(kind, str):
+        return "has no type" if kind is None else "has a type that is no text"
+    for key, name in (("uuid", "id (uuid)"), ("sessionId", "session (sessionId)")):
+        value = raw.get(key)
+        if isinstance(value, str) and value:
+            continue
+        if kind in SPOKEN:
+            return f"has no {name}"
+        return None if value is None else f"has an {name} that is no text"
+    agent = raw.get("agentId")
+    own_kind = _kind(raw)
+    is_turn = own_kind != "link"
+    defect = _defect(raw) if is_turn else None
+    return Record(
+        file=file,
+        line=line,
+        raw=raw,
+        id=raw["uuid"],
+        session=raw["sessionId"],
+        agent=(agent if isinstance(agent, str) else "") if raw.get("isSidechain") is True else None,
+        time=record_time(raw),
+        defect=defect,
+        kind="link" if defect is not None else own_kind,
+    )
+
+
+def _kind(raw: Mapping[str, Any]) -> str:
+    if raw["type"] in SPOKEN:
+        return str(raw["type"])
+    if raw["type"] == "system" and raw.get("subtype") == "compact_boundary":
+        return "compact_boundary"
+    attachment = attachment_of(raw)
+    if attachment is None:
+        return "link"
+    if typed_prompt(attachment) is not None:
+        return "queued"
+    return "attachment" if shown_parts(raw, attachment) else "link"
+
+
+def _attached(raw: Mapping[str, Any], attachment: Mapping[str, Any]) -> str | list[Any]:
+    prompt = typed_prompt(attachment)
+    return shown_parts(raw, attachment) if prompt is None else prompt
+
+
+def record_time(raw: Mapping[str, Any]) -> datetime | None:
+    """Return a line's time in UTC; None where it has none, or one that does not say its time zone."""
+    stamp = raw.get("timestamp")
+    if not isinstance(stamp, str):
+        return None
+    try:
+        return validation.time(datetime.fromisoformat(stamp))
+    except ValueError:  # InvalidInput is one too
+        return None
+
+
+def kind_name(raw: Mapping[str, Any]) -> str:
+    """Return a line's type as it is counted: `type`, or `type/subtype`.
+
+    >>> kind_name({"type": "system", "subtype": "turn_duration"}), kind_name({})
+    ('system/turn_duration', 'None')
+    """
+    subtype = raw.get("subtype")
+    return f"{raw.get('type')}/{subtype}"[:100] if isinstance(subtype, str) and subtype else str(raw.get("type"))[:100]
+
+
+def leftovers(record: Record, common: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all that a record says beyond what a turn has a field for, and beyond what its session repeats."""
+    kept = {key: value for key, value in record.raw.items() if key not in _STRUCTURE}
+    if (attachment := attachment_of(record.raw)) is not None:
+        kept |= attachment_rest(record.raw, attachment)
+        if is_local_command(record.raw):
+            kept.pop("content", None)
+    kept |= {key: record.raw[key] for key in COMMON if key in record.raw and record.raw[key] != common.get(key)}
+    message = record.message
+    if message.get("id") is not None:
+        kept["messageId"] = message["id"]
+    rest = {key: value for key, value in message.items() if key not in _MESSAGE_FIELDS and value is not None}
+    for key in ("model", "stop_reason"):
+        if message.get(key) is not None and record.named(key) is None:
+            rest[key] = message[key]
+    if message.get("usage") and record.usage() is None:
+        rest["usage"] = message["usage"]
+    return kept | ({"message": rest} if rest else {})
+
+
+def _defect(raw: Mapping[str, Any]) -> str | None:
+    """Return why a record cannot be a turn: everything that a store would refuse is found here."""
+    try:
+        message = raw.get("message")
+        if raw["type"] in SPOKEN:
+            if message is None:
+                return "has no message"
+            if not isinstance(message, dict):
+                return f"has a message that is no object but a {type(message).__name__}"
+            if message.get("content") is None:
+                return "has no content"
+            validation.check_parts(message["content"])
+        attachment = attachment_of(raw)
+        if attachment is not None:
+            validation.content(_attached(raw, attachment))
+            validation.meta(attachment_rest(raw, attachment) or None)
+        # Text that was read from UTF-8 can be kept anywhere; keys, and how deep values go, are what to look at.
+        if validation.is_surely_kept(raw):
+            validation.check_meta_keys(k for k, v in raw.items() if k not in _STRUCTURE)
+            return None
+        if raw["type"] in SPOKEN:
+            validation.content(_object(message)["content"])
+            usage = _object(message).get("usage")
+            validation.usage(usage if isinstance(usage, dict) else None)
+        validation.meta(
+            {k: v for k, v in raw.items() if k not in _STRUCTURE or (k in COMMON and not isinstance(v, str))}
+        )
+        nested = {k: v for k, v in _object(raw.get("message")).items() if k != "content" and isinstance(v, dict | list)}
+        validation.meta({"message": nested} if nested else None)
+    except InvalidInput as error:
+        return f"cannot be kept: {error}"
+    return None
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,326 @@
+"""Cline's sessions: the files of its SDK and CLI, and the task folders of its extension for editors.
+
+    ~/.cline/data/sessions/<session>/<session>.messages.json    version 1 of its contract; sub-agents beside, in their own files
+    .../tasks/<task>/api_conversation_history.json              the messages of a task, as Anthropic's API takes them
+    .../tasks/<task>/ui_messages.json                           what a person was shown of it, with times and usage
+    .../tasks/<task>/task_metadata.json                         the models and files that it used
+
+A user's message that answers calls is a turn `tool`, and one of the user's where it says more. What `ui_messages.json` says
+beyond the messages stands in the metadata `cline` of the turn that was next. A task's messages have no ids: they are named by
+their place.
+
+The contract is cline/cline's `messages-contract-v1.md`; the task folders are as its extension wrote them from 3.0 to 3.67. The
+count of input tokens includes what was cached in the first, and leaves it out in the second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from trails.exchange import format_detection, json_files, record_checks
+from trails.exchange.record_checks import Reading
+from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript, files_at
+from trails.model.values import Call
+from trails.usage import with_source
+
+SOURCE: Final = "cline"
+META: Final = "cline"
+"""The key of a turn's metadata for what its own fields do not hold."""
+_TASK: Final = re.compile(rb'"text"\s*:\s*"\s*<(?:task|feedback|user_message)>')
+_HISTORY, _UI, _METADATA = "api_conversation_history.json", "ui_messages.json", "task_metadata.json"
+_BESIDE: Final = (_HISTORY, _UI, _METADATA)
+_ENDING: Final = ".messages.json"
+_OWN: Final = frozenset({"messages", "sessionId", "system_prompt", "version", "updated_at"})
+_MESSAGE_OWN: Final = frozenset({"role", "content", "metrics", "ts"})
+_COUNTS: Final = {
+    "tokensIn": "input_tokens",
+    "tokensOut": "output_tokens",
+    "cacheReads": "cache_read_input_tokens",
+    "cacheWrites": "cache_creation_input_tokens",
+    "cost": "cost",
+}
+"""What a request's entry calls its counts, and Anthropic's API, which counts in the same way."""
+
+_Json = Mapping[str, Any]
+
+
+def sniff(head: bytes) -> bool:
+    """Tell whether a file that begins with these bytes is one of Cline's.
+
+    >>> sniff(b'{"version": 1, "updated_at": "t", "agent": "lead", "sessionId": "s", "messages": ['), sniff(b'{"messages": [')
+    (True, False)
+    >>> sniff(b'[{"role": "user", "content": [{"type": "text", "text": "<task>\\\\nGo</task>"}]}]')
+    True
+    """
+    first, begin = format_detection.outline_of_first(head), head.lstrip()[:1]
+    if begin == b"[" and first.get("role") == "user":
+        return bool(_TASK.search(head[:8192]))
+    if begin == b"[":
+        return first.get("type") in ("say", "ask") and "ts" in first and str(first.get("type")) in first
+    return (
+        first.keys() >= {"version", "sessionId"}
+        and b'"updated_at"' in head
+        and ("agent" in first or "messages" in first)
+    ) or (first.keys() >= {"files_in_context", "model_usage"})
+
+
+def find_files(path: Path) -> list[Path]:
+    """Return a file with those that belong to it, or all that may be Cline's in a folder and below."""
+    found = files_at(path, *_BESIDE, f"*{_ENDING}")
+    if path.is_file() and path.name in _BESIDE:
+        return [path.parent / name for name in _BESIDE if (path.parent / name).is_file()]
+    if path.is_file() and path.name.endswith(_ENDING):
+        return sorted(path.parent.glob(f"*{_ENDING}"))
+    return found
+
+
+def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
+    """Return what files (name and bytes of each) say, those of a task folder together; nothing that they hold raises."""
+    made: list[tuple[str, Reading]] = []
+    tasks: dict[str, _Task] = {}
+    for name, data in files:
+        if data.lstrip().removeprefix(b"\xef\xbb\xbf")[:1] == b"[" or format_detection.outline_of_first(
+            data
+        ).keys() >= {"model_usage"}:
+            tasks.setdefault(re.sub(r"[^/\\]*$", "", name), _Task()).add(name, data)
+        else:
+            made.append((name, _session(name, data)))
+    made += [(task.name, task.read()) for task in tasks.values()]
+    return record_checks.combine_files(made)
+
+
+# --- the files of the SDK
+
+
+def _session(name: str, data: bytes) -> Reading:
+    reading = Reading()
+    held = json_files.read_object(data, notes=reading.notes)
+    if isinstance(held, Problem):
+        reading.problems.append(held)
+        return reading
+    own, messages = held.get("sessionId"), held.get("messages")
+    if not isinstance(own, str) or not own or not isinstance(messages, list):
+        reading.refuse(0, "is no session of Cline: it has no sessionId, or no list of messages", held)
+        return reading
+    if held.get("version") != 1:
+        reading.notes.append(
+            f"has version {str(held.get('version'))[:20]} of Cline's contract; it was read as version 1"
+        )
+    *_, folder, file = ["", "", *re.split(r"[/\\]", name)]
+    stem = file.removesuffix(_ENDING)
+    spawned_by = None
+    if held.get("agent") in ("subagent", "teammate") and file.endswith(_ENDING):
+        spawned_by = own if stem != own else folder or None
+        own = f"{own}/{stem}" if stem != own else own
+    paths: list[SourceTurn] = []
+    for n, message in enumerate(messages):
+        _keep(reading, paths, f"{own}/{n}", message, {})
+    prompt = held.get("system_prompt")
+    meta = {
+        key: value
+        for key, value in held.items()
+        if key not in _OWN or (key == "system_prompt" and not _is_text(prompt))
+    }
+    reading.sessions.append(
+        SourceSession(
+            source=SOURCE,
+            id=own,
+            paths=(tuple(paths),),
+            agent=SOURCE,
+            system=prompt if _is_text(prompt) else None,
+            meta=reading.meta(0, record_checks.without_empty(meta)),
+            spawned_by=spawned_by if spawned_by != own else None,
+            open_in=name,
+        )
+    )
+    return reading
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+# --- task folders
+
+
+@dataclass(slots=True)
+class _Task:
+    """The files of one task folder."""
+
+    name: str = ""
+    reading: Reading = field(default_factory=Reading)
+    history: list[Any] | None = None
+    shown: list[Any] = field(default_factory=list)
+    """What a person was shown."""
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, name: str, data: bytes) -> None:
+        """Add a file, told by what it holds."""
+        first = format_detection.outline_of_first(data)
+        if "model_usage" in first:
+            found = json_files.read_object(data, notes=self.reading.notes)
+            if isinstance(found, Problem):
+                self.reading.problems.append(found)
+            else:
+                self.metadata = found
+            return
+        listed = json_files.read_list(data, notes=self.reading.notes)
+        if isinstance(listed, Problem):
+            self.reading.refuse(0, f"{Path(name).name}: {listed.reason}", listed.text)
+        elif "ts" in first and first.get("type") in ("say", "ask"):
+            self.shown = listed
+            self.name = self.name or name
+        else:
+            self.history, self.name = listed, name
+
+    def read(self) -> Reading:
+        """Return what the files say."""
+        if self.history is None:
+            self.reading.refuse(
+                0, f"the messages of the task ({_HISTORY}) are not there", self.shown[:3] or self.metadata
+            )
+            return self.reading
+        parts = [part for part in re.split(r"[/\\]", self.name) if part]
+        task = parts[-2] if len(parts) > 1 and parts[-1] == _HISTORY else ""
+        if not task:
+            first = json.dumps(self.history[:1], sort_keys=True, ensure_ascii=True)
+            task = f"task-{hashlib.sha256(first.encode()).hexdigest()[:16]}"
+        told = [_Told() for _ in range(len(self.history) + 1)]
+        self._tell(told)
+        turns: list[SourceTurn] = []
+        for n, message in enumerate(self.history):
+            _keep(self.reading, turns, f"{task}/{n}", message, told[n].as_dict())
+        left = told[-1].left
+        self.reading.sessions.append(
+            SourceSession(
+                source=SOURCE,
+                id=task,
+                paths=(tuple(turns),),
+                created=_moment(int(task)) if task.isdecimal() and len(task) == 13 else None,
+                agent=SOURCE,
+                meta=self.reading.meta(
+                    0, record_checks.without_empty({**self.metadata, "shown": left if not turns else []})
+                ),
+                open_in=self.name,
+            )
+        )
+        return self.reading
+
+    def _tell(self, told: list[_Told]) -> None:
+        """Tell of each message when it was, what its request used, and what a person was shown before it."""
+        more = {id(each) for each in record_checks.unrepeated_records(self.shown, self.history)}
+        requests = [each for each in self.shown if isinstance(each, dict) and each.get("say") == "api_req_started"]
+        answers = [
+            n for n, each in enumerate(self.history or ()) if isinstance(each, dict) and each.get("role") == "assistant"
+        ]
+        in_order = dict(zip(map(id, requests), answers, strict=False)) if len(requests) == len(answers) else {}
+        last = len(told) - 2
+        for entry in self.shown:
+            self.reading.count(f"shown {entry.get('say') or entry.get('ask')}" if isinstance(entry, dict) else "shown")
+            index = entry.get("conversationHistoryIndex") if isinstance(entry, dict) else None
+            place = min(max(index + 1, 0), last) if type(index) is int else last
+            request = _request(entry)
+            answer = index + 2 if type(index) is int else in_order.get(id(entry), -1)
+            if request and answer in answers:
+                told[answer].usage = request
+                told[answer].model = told[answer].model or _model_of(entry.get("modelInfo"))
+                told[answer].time = _moment(entry.get("ts"))
+            if id(entry) in more or (isinstance(entry, dict) and "conversationHistoryDeletedRange" in entry):
+                told[place].left.append(entry)
+
+
+@dataclass(slots=True)
+class _Told:
+    """What a task's other files tell of one of its messages."""
+
+    usage: dict[str, Any] | None = None
+    model: str | None = None
+    time: datetime | None = None
+    left: list[Any] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"usage": self.usage, "model": self.model, "time": self.time, "shown": self.left}
+
+
+def _request(entry: object) -> dict[str, Any]:
+    """Return what the entry of a request says that it used; nothing for any other entry."""
+    if not isinstance(entry, dict) or entry.get("say") != "api_req_started" or not isinstance(entry.get("text"), str):
+        return {}
+    held = json_files.read_object(entry["text"].encode("utf-8", errors="replace"))
+    if isinstance(held, Problem):
+        return {}
+    return {new: held[old] for old, new in _COUNTS.items() if type(held.get(old)) in (int, float)}
+
+
+# --- messages
+
+
+def _keep(reading: Reading, turns: list[SourceTurn], place: str, message: object, told: _Json) -> None:
+    reading.count("message")
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        reading.refuse(0, f"the message {place[-60:]!r} has no role", message)
+        return
+    own = message.get("id")
+    made = list(_turns(own if isinstance(own, str) and own else place, message, told))
+    for turn in made:
+        if (reason := record_checks.turn_fault(turn)) is not None:
+            reading.refuse(0, f"the message {place[-60:]!r} cannot be kept: {reason}", message)
+            return
+    turns += made
+
+
+def _turns(own: str, message: _Json, told: _Json) -> Iterator[SourceTurn]:
+    role, content = message["role"], message.get("content")
+    left = {key: value for key, value in message.items() if key not in _MESSAGE_OWN}
+    metrics = message.get("metrics")
+    usage = told.get("usage")
+    if isinstance(metrics, dict) and "inputTokens" in metrics and role == "assistant":
+        usage = with_source(metrics, "copilot")  # which counts in the same way
+    elif metrics is not None:
+        left["metrics"] = metrics
+    parts: list[Any] = content if isinstance(content, list) else []
+    if not isinstance(content, str) and (
+        not isinstance(content, list) or not all(isinstance(each, dict) for each in parts)
+    ):
+        left["content"], parts, content = content, [], ""
+    answers = [each for each in parts if each.get("type") == "tool_result"]
+    others = [each for each in parts if each.get("type") != "tool_result"]
+    time = _moment(message.get("ts")) or told.get("time")
+    meta = {META: record_checks.without_empty({"message": left, "shown": told.get("shown")})}
+    if answers and role == "user":
+        yield SourceTurn("tool", (Piece(f"{own}/results", tuple(answers)),), time=time, meta={} if others else meta)
+        if not others:
+            return
+        content = others
+    model = _model_of(message.get("modelInfo")) or told.get("model")
+    info = message.get("modelInfo")
+    provider = (
+        record_checks.valid_name(info.get("provider") or info.get("providerId")) if isinstance(info, dict) else None
+    )
+    is_model = role == "assistant"
+    yield SourceTurn(
+        role,
+        (Piece(own, content if isinstance(content, str) else tuple(content)),),
+        time=time,
+        model=model if is_model else None,
+        usage=usage if is_model else None,
+        call=Call(provider=provider) if is_model and provider else None,
+        meta=meta if meta[META] else {},
+    )
+
+
+def _model_of(info: object) -> str | None:
+    return record_checks.valid_name(info.get("id") or info.get("modelId")) if isinstance(info, dict) else None
+
+
+def _moment(milliseconds: object) -> datetime | None:
+    if type(milliseconds) not in (int, float) or not 0 < milliseconds < 1e14:  # type: ignore[operator] # a number
+        return None
+    return record_checks.epoch_time(milliseconds / 1000)  # type: ignore[operator] # a number

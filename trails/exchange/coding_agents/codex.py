@@ -1,0 +1,421 @@
+"""Import Codex's rollouts, `~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl`.
+
+What the header of a Codex thread says: who spawned it, which agent it is, and which of its lines are told again.
+
+The files of Codex threads: their lines, the ids in their names, and which file goes on from which.
+
+Codex's rollout files: `~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl`, a thread each.
+
+A line has a time, a type and a payload; files of before September 2025 have the payloads alone, and those of before June 2025
+(`rollout-<date>-<thread>.json`) are one object with the session and its items, written anew with each save. A response
+item makes a turn, as it stands: messages, reasoning, calls, their outputs. Visible text stands in a file twice, as a response
+item and as an event; it becomes one turn. An event whose item is missing makes the turn itself. `items.py` has the
+details.
+
+Rules of the format that are followed, and noted where they matter: a forked file begins with its own header and repeats its
+parent's lines with the parent's header, and the first header counts; a rollback (`thread_rolled_back`) takes back the user's
+last turns, so what comes after it is a fork; a reverted thread goes on in a file of its own from a line of the one before it
+(`history_base`), and what the earlier file has beyond that line is a fork; an agent that was spawned, a guardian or a review
+names who spawned it, and may begin with that thread's lines, which are no turns of its own; the last `turn_context` before a
+turn names its model; a `token_count` is of the model's last turn before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from trails.exchange import format_detection, json_files, record_checks
+from trails.exchange.coding_agents.codex_items import ITEMS, Thread
+from trails.exchange.record_checks import Reading
+from trails.exchange.source_transcript import Problem, SourceSession, Transcript, files_at
+
+SOURCE: Final = "codex"
+_AGENT_THREADS: Final = frozenset({"subagent", "review", "guardian", "guardian_review"})
+"""The sources of threads that another thread spawned."""
+
+_Json = Mapping[str, Any]
+
+
+def header_text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def header_spawn(header: _Json) -> _Json:
+    """Return what a header says of how its thread was spawned, empty for a thread of its own."""
+    subagent = _subagent(header)
+    spawn = subagent.get("thread_spawn") if isinstance(subagent, dict) else None
+    return spawn if isinstance(spawn, dict) else {}
+
+
+def _subagent(header: _Json) -> object:
+    source = header.get("source")
+    return source.get("subagent", source.get("subAgent")) if isinstance(source, dict) else None
+
+
+def header_spawner(header: _Json) -> str | None:
+    """Return the thread that spawned this one, as an agent, a guardian or a review; None for a thread of its own."""
+    root, own = header_text(header.get("session_id")), header_text(header.get("id"))
+    is_agent = _subagent(header) is not None or str(header.get("thread_source")) in _AGENT_THREADS
+    named = (header_spawn(header).get("parent_thread_id"), header.get("parent_thread_id"))
+    others = (header.get("forked_from_id"), root if root != own else None) if is_agent else ()
+    return next((found for each in (*named, *others) if (found := header_text(each)) not in (None, own)), None)
+
+
+def header_agent(header: _Json, spawn: _Json) -> str:
+    """Return the name of the agent of a thread: its role, or what it was spawned to be."""
+    subagent = _subagent(header)
+    other = subagent.get("other") if isinstance(subagent, dict) else subagent
+    roles = (spawn.get("agent_role"), spawn.get("agent_type"), header.get("agent_role"), other)
+    return next((name for each in roles if (name := record_checks.valid_name(each)) is not None), SOURCE)
+
+
+def is_replay(header: _Json, payload: _Json, line: _Json, time: datetime | None) -> bool:
+    """Tell whether a line of a thread that was spawned is one of the thread that spawned it, told again."""
+    if header_spawner(header) is None:
+        return False
+    start, ordinal = header.get("subagent_history_start_ordinal"), line.get("ordinal")
+    if isinstance(start, int) and isinstance(ordinal, int):
+        return ordinal < start
+    created = record_checks.parse_time(header.get("timestamp"))
+    metadata = line.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("inherited_user_message") is True:
+        return True
+    passed = payload.get("internal_chat_message_metadata_passthrough")
+    turn = payload.get("turn_id") or (passed.get("turn_id") if isinstance(passed, dict) else None)
+    began, own = _made_at(turn), _made_at(header.get("id"))
+    if began is not None and own is not None and began < own:  # also where each line has the time of its copy
+        return True
+    return time is not None and created is not None and time < created
+
+
+def _made_at(identity: object) -> int | None:
+    """Return when an id was made, in milliseconds since 1970: UUIDs of version 7 begin with it. None for any other id."""
+    named = (
+        re.fullmatch(r"([0-9a-f]{8})-([0-9a-f]{4})-7.{3}-.{4}-.{12}", identity) if isinstance(identity, str) else None
+    )
+    return int(named[1] + named[2], 16) if named else None
+
+
+def base_instructions(header: _Json) -> str | None:
+    found = header.get("base_instructions")
+    return header_text(found.get("text") if isinstance(found, dict) else found)
+
+
+_UUID: Final = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+ROLLOUT_NAME: Final = re.compile(rf"rollout-.*?({_UUID})(?:_(.+?))?\.jsonl?(?:\.zst)?", re.DOTALL)
+"""A file's name: the thread's id, and that of the file where a reverted thread goes on in it."""
+
+
+def reverted_threads(names: Iterable[str]) -> set[str]:
+    """Return the ids of the threads that go on in several files, by the files' names: those are read together."""
+    found = (ROLLOUT_NAME.fullmatch(name) for name in names)
+    return {named[1] for named in found if named and named[2]}
+
+
+def thread_in_name(name: str) -> str | None:
+    """Return the id of the thread that a file's name tells; None where it tells none."""
+    named = ROLLOUT_NAME.fullmatch(name)
+    return named[1] if named else None
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutLines:
+    """The lines of a rollout, with their numbers."""
+
+    name: str
+    lines: list[tuple[int, dict[str, Any]]]
+    problems: list[Problem]
+
+    @classmethod
+    def of(cls, name: str, data: bytes) -> RolloutLines:
+        lines, problems = json_files.read_lines(data)
+        return cls(name, lines, problems)
+
+    @property
+    def header(self) -> _Json:
+        """The first header."""
+        found = (unwrap_line(line, first=True) for _, line in self.lines)
+        return next((payload for kind, payload in found if kind == "session_meta" and payload is not None), {})
+
+    @property
+    def id(self) -> str | None:
+        """The id of the file: the thread's, or one of its own where a reverted thread goes on in it."""
+        named = ROLLOUT_NAME.fullmatch(re.split(r"[/\\]", self.name)[-1])
+        return (named[2] if named else None) or header_text(self.header.get("id")) or (named[1] if named else None)
+
+    @property
+    def base(self) -> tuple[str, int] | None:
+        """The id of the file that this one goes on from, and the ordinal of the first line there that it leaves out."""
+        base = self.header.get("history_base")
+        if not isinstance(base, dict):
+            return None
+        file, end = header_text(base.get("thread_id")), base.get("end_ordinal_exclusive")
+        return (file, end) if file is not None and isinstance(end, int) else None
+
+
+class RolloutChains:
+    """Which of some files goes on from which."""
+
+    def __init__(self, files: Mapping[str, RolloutLines]) -> None:
+        self._files = {file.id: file for file in files.values()}
+        threads = {file.id: header_text(file.header.get("id")) for file in files.values()}
+        self._left = {
+            base
+            for file in files.values()
+            for base, _ in [file.base or (None, 0)]
+            if base != file.id and threads.get(base) == threads[file.id]
+        }
+
+    def is_left(self, file: RolloutLines) -> bool:
+        """Tell whether the thread of a file goes on in another one, which tells the whole thread."""
+        return file.id in self._left
+
+    def before(self, file: RolloutLines) -> list[tuple[RolloutLines, int]]:
+        """Return the files that a file goes on from, the first one first, each with the ordinal that it is left at."""
+        found: list[tuple[RolloutLines, int]] = []
+        while (base := file.base) is not None and (earlier := self._files.get(base[0])) is not None:
+            if earlier is file or any(earlier is each for each, _ in found):
+                break
+            found.insert(0, (earlier, base[1]))
+            file = earlier
+        return found
+
+
+def unwrap_line(line: _Json, *, first: bool) -> tuple[str, _Json | None]:
+    """Return a line's type and payload; those of a bare line too, and no payload where it is neither."""
+    kind, payload = line.get("type"), line.get("payload")
+    if isinstance(kind, str) and isinstance(payload, dict):
+        return kind, payload
+    if kind is None and "payload" not in line:
+        if first and header_text(line.get("id")) and "timestamp" in line:
+            return "session_meta", line
+        if isinstance(line.get("record_type"), str):
+            return "record_type", {"type": line["record_type"]}
+    if isinstance(kind, str) and kind in ITEMS and "payload" not in line:
+        return "response_item", {key: value for key, value in line.items() if key != "timestamp"}
+    return str(kind), None
+
+
+_TYPES: Final = frozenset(
+    {
+        *("session_meta", "response_item", "event_msg", "turn_context", "compacted"),
+        *("inter_agent_communication", "inter_agent_communication_metadata", "token_usage_record", "world_state"),
+        *("retained_context", "security_risk_score", "realtime_item"),
+    }
+)
+_BARE: Final = re.compile(rb'\{\s*"id"\s*:\s*"[^"]*"\s*,\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"(?:instructions|git)"\s*:')
+_WHOLE: Final = re.compile(rb'\{\s*"session"\s*:\s*\{\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"id"\s*:\s*"')
+_HEADER_OWN: Final = frozenset({"id", "timestamp", "base_instructions"})
+
+
+def sniff(head: bytes) -> bool:
+    """Tell whether a file that begins with these bytes is a rollout of Codex; the last line may be cut.
+
+    >>> sniff(b'{"timestamp":"2026-01-02T03:04:05Z","type":"session_meta","payload":{"id":"t"'), sniff(b'{"type":"user"}')
+    (True, False)
+    """
+    if any(each.get("type") in _TYPES and "payload" in each for each in format_detection.outline_of_lines(head)):
+        return True
+    return bool(_BARE.match(head.removeprefix(b"\xef\xbb\xbf").lstrip())) or _is_whole(head)
+
+
+def _is_whole(data: bytes) -> bool:
+    """Tell whether a file is one object, as the first versions of Codex wrote it."""
+    return _WHOLE.match(data.removeprefix(b"\xef\xbb\xbf").lstrip()) is not None
+
+
+def find_files(path: Path) -> list[Path]:
+    """Return the file itself, or all rollouts in a folder and below; raise `InvalidInput` where there is neither.
+
+    A file of a reverted thread brings the thread's other files, in all days' folders.
+    """
+    found = files_at(path, "*.jsonl", "*.jsonl.zst", "rollout-*.json")
+    named = ROLLOUT_NAME.fullmatch(path.name)
+    if path.is_dir() or named is None or named[2] is None:
+        return found
+    is_dated = all(folder.name.isdigit() for folder in path.absolute().parents[:3])
+    root = path.absolute().parents[3] if is_dated else path.parent
+    return [path, *sorted(each for each in root.rglob(f"rollout-*{named[1]}*.jsonl*") if not each.samefile(path))]
+
+
+def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
+    """Return what rollouts (name and bytes of each) say; nothing that they hold raises.
+
+    A thread that was forked repeats its parent's turns: what is equal to a parent that is here or in the store is shared.
+    """
+    read = {name: RolloutLines.of(name, data) for name, data in files if not _is_whole(data)}
+    chains = RolloutChains(read)
+    return record_checks.combine_files(
+        [
+            (name, _Rollout(name).read(read[name], chains) if name in read else _Rollout(name).read_whole(data))
+            for name, data in files
+        ]
+    )
+
+
+class _Rollout:
+    """One rollout on its way to a session."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._reading = Reading()
+        self._thread = Thread(self._reading)
+        self._headers: list[tuple[int, _Json]] = []
+
+    def read(self, file: RolloutLines, chains: RolloutChains) -> Reading:
+        self._reading.problems += file.problems
+        self._reading.notes += json_files.shared_line_notes(file.lines)
+        self._feed_earlier(file, chains.before(file))
+        unknown: dict[str, int] = {}
+        for number, line in file.lines:
+            kind, payload = unwrap_line(line, first=not self._headers)
+            inner = payload.get("type") if payload is not None else None
+            self._reading.count(f"{kind}/{inner}" if isinstance(inner, str) else kind)
+            if payload is None:
+                self._reading.refuse(number, "is no line of a rollout: it has no type, or no payload", line)
+            elif kind == "session_meta":
+                self._headers.append((number, payload))
+            elif kind != "record_type":
+                self._add(number, kind, payload, line)
+                if kind not in _TYPES:
+                    unknown[kind] = unknown.get(kind, 0) + 1
+        self._reading.notes += [
+            f"{n} record(s) of the unknown type {kind[:80]!r} made no turn; their texts are kept as metadata"
+            for kind, n in unknown.items()
+        ]
+        self._finish(by_lines=True)
+        if chains.is_left(file):
+            self._reading.sessions.clear()
+            self._reading.notes.append("its thread was reverted, and goes on in another file, which is read with it")
+        self._reading.problems.sort(key=lambda problem: problem.line)
+        return self._reading
+
+    def _feed_earlier(self, file: RolloutLines, earlier: Sequence[tuple[RolloutLines, int]]) -> None:
+        """Take the lines of the files that a file goes on from; where the thread was reverted, the rest of them is left."""
+        if file.base is not None and not earlier:
+            self._reading.notes.append(
+                f"goes on from line {file.base[1]} of the rollout {file.base[0][:80]!r}, which was not read with it"
+            )
+        self._thread.reading = Reading()  # what is wrong in them is said with them
+        for each, end in earlier:
+            is_fork = header_text(each.header.get("id")) != header_text(file.header.get("id"))
+            cut: int | None = None
+            for number, line in each.lines:
+                kind, payload = unwrap_line(line, first=False)
+                ordinal = line.get("ordinal")
+                if cut is None and isinstance(ordinal, int) and ordinal >= end:
+                    cut = len(self._thread)
+                    if is_fork:
+                        break
+                self._thread.timestamp = header_text(line.get("timestamp"))
+                if payload is not None and kind not in ("session_meta", "record_type"):
+                    self._thread.add(number, kind, payload, record_checks.parse_time(line.get("timestamp")))
+            if cut is not None and cut < len(self._thread):
+                self._thread.return_to(cut)
+        self._thread.reading = self._reading
+
+    def _add(self, number: int, kind: str, payload: _Json, line: _Json) -> None:
+        time = record_checks.parse_time(line.get("timestamp"))
+        metadata = line.get("metadata")
+        self._thread.timestamp = header_text(line.get("timestamp"))
+        if isinstance(metadata, dict) and metadata:
+            self._thread.add(number, "metadata", metadata, time)
+        self._thread.add(number, kind, payload, time)
+        if self._headers and is_replay(self._headers[0][1], payload, line, time):
+            self._thread.replayed = len(self._thread)
+
+    def read_whole(self, data: bytes) -> Reading:
+        """Read a file that is one object: a session, whose time is that of the last save, and items without times."""
+        values, problems = json_files.read_values(data)
+        self._reading.problems += problems
+        for number, value in values:
+            header, items = value.get("session"), value.get("items")
+            if not isinstance(header, dict) or not isinstance(items, list):
+                self._reading.refuse(number, "is no rollout: it has no session, or no items", value)
+                continue
+            self._headers.append((number, header))
+            for each in items:
+                self._reading.count(f"response_item/{each.get('type') if isinstance(each, dict) else '?'}")
+                if isinstance(each, dict):
+                    self._thread.add(number, "response_item", each, None)
+                else:
+                    self._reading.refuse(number, "has an item that is no object", each)
+        self._finish(by_lines=False)
+        return self._reading
+
+    def _finish(self, *, by_lines: bool) -> None:
+        paths = self._thread.paths()
+        header = self._headers[0][1] if self._headers else {}
+        thread_id = self._thread_id(header)
+        if thread_id is None:
+            self._reading.refuse(
+                0, "is no rollout of Codex: neither a header nor its name says its thread's id", self._name
+            )
+            return
+        if not any(paths):
+            self._reading.notes.append(f"thread {thread_id} has no message: nothing to keep")
+            return
+        for number, later in self._headers[1:]:
+            what = f"thread {str(later.get('id'))[:80]}"
+            self._reading.notes.append(
+                f"line {number} is a second header ({what}), as forked files have; the first counts"
+            )
+        spawn, spawner = header_spawn(header), header_spawner(header)
+        parent = self._parent(thread_id, header, spawn)
+        line = self._headers[0][0] if self._headers else 0
+        self._reading.sessions.append(
+            SourceSession(
+                source=SOURCE,
+                id=thread_id,
+                paths=paths,
+                title=self._thread.title,
+                created=record_checks.parse_time(header.get("timestamp")),
+                agent=header_agent(header, spawn),
+                system=base_instructions(header),
+                meta=self._reading.meta(line, self._meta(header)),
+                spawned_by=spawner,
+                copied_from=parent or spawner,
+                is_surely_copied=parent is not None or self._thread.replayed > 0,
+                repeats=self._thread.replayed if spawner is not None else 0,
+                open_turns=self._thread.open_turns() if by_lines else 0,
+                open_in=self._name,
+            )
+        )
+
+    def _meta(self, header: _Json) -> dict[str, Any]:
+        """Return what the header says, without the user's instructions where the thread tells them as a message too."""
+        meta = {key: value for key, value in header.items() if key not in _HEADER_OWN and value is not None}
+        told = header_text(meta.get("instructions"))
+        if told is not None and self._thread.says(told):
+            del meta["instructions"]
+        if after := self._thread.events_after():
+            meta["eventsAfter"] = after
+        return meta
+
+    def _thread_id(self, header: _Json) -> str | None:
+        if (found := header_text(header.get("id"))) is not None:
+            return found
+        named = ROLLOUT_NAME.fullmatch(re.split(r"[/\\]", self._name)[-1])
+        if named is None:
+            return None
+        self._reading.notes.append(f"has no header with an id; the thread's id {named[1]} is from the file's name")
+        return named[1]
+
+    def _parent(self, thread_id: str, header: _Json, spawn: _Json) -> str | None:
+        """Return the thread whose turns this one says to repeat: which it was forked from, by its header or a repeated one."""
+        base = header.get("history_base")
+        if isinstance(base, dict) and (based := header_text(base.get("thread_id"))) not in (None, thread_id):
+            return header_text(header.get("forked_from_id")) or header_spawner(header) or based
+        if (forked := header_text(header.get("forked_from_id"))) is not None:
+            return forked
+        if spawn.get("forked_from_id") is not None:
+            return header_text(spawn.get("parent_thread_id"))
+        others = (
+            found for _, later in self._headers[1:] if (found := header_text(later.get("id"))) not in (None, thread_id)
+        )
+        return next(others, None)

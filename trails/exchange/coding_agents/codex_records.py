@@ -1,0 +1,415 @@
+"""Read messages, calls and token counts in the records of a Codex rollout.
+
+A turn of a Codex thread in the making.
+
+What the records of a rollout say beside response items: agents' messages, notices, calls that only events tell. Pure.
+
+What the counts of tokens in a rollout say of single model calls.
+
+Which calls of a Codex thread are told by items, which by events, and which by both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from trails.errors import InvalidInput
+from trails.exchange import record_checks
+from trails.exchange.source_transcript import Piece, SourceTurn
+from trails.model import content_parts, validation
+from trails.model.values import Compaction
+from trails.usage import token_count, with_source
+
+_Json = Mapping[str, Any]
+_PLAIN: Final = {"assistant": "output_text"}
+_CONTEXTS: Final = (
+    "<environment_context>",
+    "<user_instructions>",
+    "# AGENTS.md instructions",
+    "<turn_aborted>",
+    "<skill>",
+    "<subagent_notification>",
+    "<agent_message_board_notification>",
+    "<user_shell_command>",
+    "<recommended_plugins>",
+)
+"""How messages begin that have the user's role and are not the user's."""
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A turn in the making."""
+
+    role: str
+    content: str | tuple[Any, ...]
+    time: datetime | None
+    model: str | None
+    meta: dict[str, Any]
+    texts: frozenset[str] = frozenset()
+    """What an event that repeats it may say."""
+    is_event: bool = False
+    waits: bool = False
+    """Whether it makes a turn only once it is sure that no item repeats it: reasoning, which events tell in pieces."""
+    generation: int = 0
+    usage: _Json | None = None
+    compaction: Compaction | None = None
+    author: str | None = None
+    """The agent that said it, where another one did."""
+
+    @property
+    def by_model(self) -> bool:
+        """Whether the model generated it."""
+        return self.role == "assistant"
+
+    @property
+    def by_user(self) -> bool:
+        """Whether the user typed it, or another agent sent it, and no program put it in the user's name."""
+        if self.role != "user" or self.author is not None:
+            return self.author is not None
+        passed = self.meta.get("internal_chat_message_metadata_passthrough")
+        kinds = passed.get("content_item_kinds") if isinstance(passed, dict) else None
+        if isinstance(kinds, list) and kinds:
+            return any(str(kind).startswith("user.") or kind == "unknown" for kind in kinds)
+        return not any(text.startswith(_CONTEXTS) for text in self.texts)
+
+    def turn(self, index: int) -> SourceTurn:
+        """Return the turn at an index of its path. Its id is its place: a fork's copy of it has the same one."""
+        compaction = self.compaction
+        if compaction is not None and index:
+            compaction = compaction.model_copy(update={"summarised_through": index - 1})
+        place = f"item-{index}" + (f"~{self.generation}" if self.generation else "")
+        return SourceTurn(
+            role=self.role,
+            pieces=(Piece(place, self.content),),
+            time=self.time,
+            author=self.author,
+            model=self.model if self.by_model or self.usage is not None else None,
+            usage=self.usage,
+            compaction=compaction,
+            meta=self.meta,
+        )
+
+
+def message_content(role: str, content: Any) -> str | tuple[Any, ...]:
+    """Return a message's content: the text where it is all there is, so that an event gives the same turn; else the parts."""
+    match content:
+        case [{"type": kind, "text": str(text)} as part] if len(part) == 2 and kind == _PLAIN.get(role, "input_text"):
+            return text
+        case str():
+            return content
+    return tuple(content)
+
+
+NOTICES: Final = {
+    "error": "error",
+    "stream_error": "error",
+    "warning": "warning",
+    "guardian_warning": "warning",
+    "deprecation_notice": "warning",
+    "background_event": "info",
+}
+"""Events that the program showed to its user, and no model saw: the role of the turn of each."""
+_NOTICE_TEXTS: Final = ("message", "summary", "details", "additional_details")
+EVENT: Final = "event"
+"""The role of a turn that holds a call which the model did not ask for by an item: a command within code, for one."""
+
+
+class AgentMessage(NamedTuple):
+    """What one agent said to another."""
+
+    author: str
+    content: str | tuple[Any, ...]
+    text: str
+    meta: dict[str, Any]
+
+
+def read_agent_message(payload: _Json) -> AgentMessage | None:
+    """Return the message that a record or a response item holds; None where it has no content.
+
+    >>> agent_message({"author": "/root", "recipient": "/root/w", "content": "look"}).meta
+    {'recipient': '/root/w'}
+    """
+    content, encrypted = payload.get("content"), payload.get("encrypted_content")
+    parts = content if isinstance(content, list) else []
+    if isinstance(encrypted, str) and encrypted:
+        held = [{"type": "input_text", "text": content}] if isinstance(content, str) and content else parts
+        parts = [*held, {"type": "encrypted_content", "encrypted_content": encrypted}]
+    if not parts and not (isinstance(content, str) and content):
+        return None
+    beside = {k: v for k, v in payload.items() if k not in ("type", "author", "content", "encrypted_content")}
+    author = payload.get("author")
+    name = record_checks.valid_name(f"agent:{author}") if isinstance(author, str) and author else None
+    if name is None:
+        beside |= {"author": author}
+    texts = texts_of(parts) if parts else [str(content)]
+    plain = texts[0] if len(texts) == 1 and len(parts) < 2 else tuple(parts)
+    return AgentMessage(name or "agent:unknown", plain, "\n".join(texts), record_checks.without_empty(beside))
+
+
+def agent_message_in(content: object) -> AgentMessage | None:
+    """Return the message between agents that an assistant's message holds as JSON, as versions of early 2026 wrote it."""
+    texts = texts_of(content) if isinstance(content, list) else [content] if isinstance(content, str) else []
+    if len(texts) != 1 or not texts[0].lstrip().startswith("{"):
+        return None
+    try:
+        value = json.loads(texts[0])
+    except ValueError:
+        return None
+    is_one = isinstance(value, dict) and {"author", "recipient", "content"} <= value.keys()
+    return read_agent_message(value) if is_one else None
+
+
+def notice_text(payload: _Json) -> str:
+    """Return what a notice says, its texts a line each."""
+    return "\n".join(text for key in _NOTICE_TEXTS if isinstance(text := payload.get(key), str) and text)
+
+
+# --- calls that events tell
+
+
+class EventCall(NamedTuple):
+    """A call, its answer, or both, as an event tells them."""
+
+    id: str
+    name: str | None
+    """None where the event tells the answer alone."""
+    arguments: Any
+    answer: dict[str, Any] | None
+    is_error: bool
+
+
+class _Shape(NamedTuple):
+    name: str
+    arguments: tuple[str, ...]
+    """The keys that hold the arguments; the only one that is an object is taken as they are."""
+    answers: bool = True
+
+
+_SHELL: Final = _Shape("exec_command", ("command", "cwd", "workdir"))
+_PATCH: Final = _Shape("apply_patch", ("changes",))
+_SEARCH: Final = _Shape("web_search", ("query", "action"))
+_NAMED_CALL: Final = _Shape("", ("arguments",))
+_IMAGE: Final = _Shape("image_generation", ("revised_prompt",))
+_SHAPES: Final = {
+    "exec_command_end": _SHELL,
+    "CommandExecution": _SHELL,
+    "patch_apply_end": _PATCH,
+    "FileChange": _PATCH,
+    "web_search_end": _SEARCH,
+    "WebSearch": _SEARCH,
+    "mcp_tool_call_end": _NAMED_CALL,
+    "McpToolCall": _NAMED_CALL,
+    "dynamic_tool_call_request": _Shape("", ("arguments",), answers=False),
+    "dynamic_tool_call": _NAMED_CALL,
+    "dynamic_tool_call_response": _NAMED_CALL,
+    "DynamicToolCall": _NAMED_CALL,
+    "view_image_tool_call": _Shape("view_image", ("path",)),
+    "ImageView": _Shape("view_image", ("path",)),
+    "image_generation_end": _IMAGE,
+    "ImageGeneration": _IMAGE,
+    "CollabAgentToolCall": _Shape("", ("prompt", "model")),
+    "FunctionCallOutput": _Shape("", ()),
+}
+"""How events and completed items tell a call, and what it gave."""
+_IDS: Final = ("call_id", "callId", "id")
+_FAILED: Final = frozenset({"failed", "declined", "error", "errored", "cancelled"})
+
+
+def read_event_call(payload: _Json) -> EventCall | None:
+    """Return the call that an event, or the item that it completed, tells; None for any other event.
+
+    >>> event_call({"type": "exec_command_end", "call_id": "c", "command": ["ls"], "exit_code": 1}).is_error
+    True
+    """
+    kind = payload.get("type")
+    shape = _SHAPES.get(kind) if isinstance(kind, str) else None
+    if kind == "Extension" and isinstance(payload.get("kind"), str):
+        shape = _Shape(payload["kind"].replace(".", "_"), ("query", "action", "arguments"))
+    call_id = next((v for key in _IDS if isinstance(v := payload.get(key), str) and v), None)
+    if shape is None or call_id is None:
+        return None
+    invocation = payload.get("invocation")
+    held = {**payload, **invocation} if isinstance(invocation, dict) else dict(payload)
+    name = shape.name or _tool_name(held)
+    arguments = {key: held[key] for key in shape.arguments if held.get(key) is not None}
+    given = arguments["arguments"] if shape.arguments == ("arguments",) and len(arguments) == 1 else arguments
+    spent = {"type", "invocation", "tool", "server", "namespace", "arguments", *shape.arguments, *_IDS}
+    rest = {key: value for key, value in held.items() if key not in spent} if shape.answers else None
+    return EventCall(call_id, name, given, rest, rest is not None and has_failed(rest))
+
+
+def _tool_name(held: _Json) -> str | None:
+    names = [held.get(key) for key in ("server", "namespace", "tool")]
+    return ".".join(each for each in names if isinstance(each, str) and each) or None
+
+
+def has_failed(answer: _Json) -> bool:
+    """Tell whether what a call gave says that it failed."""
+    result, code = answer.get("result"), answer.get("exit_code")
+    inner = result.get("Ok", result) if isinstance(result, dict) else {}
+    told = isinstance(inner, dict) and (inner.get("isError") is True or inner.get("is_error") is True)
+    status = answer.get("status")
+    return (
+        told
+        or (isinstance(result, dict) and "Err" in result)
+        or answer.get("success") is False
+        or code not in (None, 0)
+        or (isinstance(status, str) and status in _FAILED)
+    )
+
+
+def call_part(call: EventCall) -> dict[str, Any]:
+    """Return the part of a turn that makes such a call."""
+    return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
+
+
+def answer_part(call_id: str, answer: _Json, *, is_error: bool) -> dict[str, Any]:
+    """Return the part of a turn that answers a call."""
+    made = {"type": "tool_call_response", "id": call_id, "response": dict(answer)}
+    return made | {"is_error": True} if is_error else made
+
+
+def texts_of(parts: object) -> list[str]:
+    """Return the texts of parts, in order.
+
+    >>> texts_of([{"type": "input_text", "text": "a"}, {"type": "input_image"}])
+    ['a']
+    """
+    found: list[Any] = parts if isinstance(parts, list) else []
+    return [part["text"] for part in found if isinstance(part, dict) and isinstance(part.get("text"), str)]
+
+
+_LAST_USAGE: Final = "last_token_usage"
+_TOTAL_USAGE: Final = "total_token_usage"
+
+
+@dataclass(slots=True)
+class UsageMeter:
+    """The counts of a thread as they come: each tells the last call, and all calls together."""
+
+    window: int | None = None
+    """How many tokens the last call had in its window."""
+    astray: int = 0
+    """How many counts belong to no turn."""
+    _total: object = None
+    _spare: dict[str, Any] | None = None
+    """The last count that belonged to no turn: that of the call that made the summary which comes next."""
+
+    def take(self, info: object) -> dict[str, Any] | None:
+        """Return the usage of the call that a count tells; None where it tells none, or one that was told before."""
+        if not isinstance(info, dict):
+            return None
+        last, total = info.get(_LAST_USAGE), info.get(_TOTAL_USAGE)
+        if total is not None and total == self._total:
+            return None
+        if not (isinstance(last, dict) and last):
+            last = _usage_difference(total, self._total)
+        self._total = total if total is not None else self._total
+        if not last or not _is_usage(last):
+            return None
+        self.window, self._spare = token_count(last.get("total_tokens")), None
+        return with_source(last, "codex")
+
+    def lose(self, usage: dict[str, Any]) -> None:
+        """Note that a usage belongs to no turn that is there yet."""
+        self.astray += 1
+        self._spare = usage
+
+    def spare(self) -> dict[str, Any] | None:
+        """Return the usage that belongs to the summary that is made now; None for none."""
+        usage, self._spare = self._spare, None
+        self.astray -= usage is not None
+        return usage
+
+
+def _usage_difference(total: object, before: object) -> dict[str, Any] | None:
+    """Return what one count of all calls has more than the count before; the count itself where that was greater."""
+    if not isinstance(total, dict):
+        return None
+    counts = {key: value for key, value in total.items() if token_count(value) is not None}
+    earlier = before if isinstance(before, dict) else {}
+    more = {key: value - (token_count(earlier.get(key)) or 0) for key, value in counts.items()}
+    return counts if any(value < 0 for value in more.values()) else more
+
+
+def _is_usage(value: _Json) -> bool:
+    try:
+        validation.usage(value)
+    except InvalidInput:
+        return False
+    return True
+
+
+SERVED: Final = frozenset(content_parts.SERVED)
+"""Items of calls that the provider itself answered: some versions wrote them without their ids."""
+_CALL_ITEMS: Final = {
+    "web_search_end": "web_search_call",
+    "WebSearch": "web_search_call",
+    "image_generation_end": "image_generation_call",
+    "ImageGeneration": "image_generation_call",
+}
+"""Events that tell more of such an item, before it or after it, with its id or another one."""
+
+
+class HeldCall(NamedTuple):
+    """An event that tells a call of which the item may come next."""
+
+    line: int
+    payload: _Json
+    time: datetime | None
+
+
+@dataclass(slots=True)
+class CallBook:
+    """The calls of a thread so far."""
+
+    told: dict[str, bool] = field(default_factory=dict)
+    """The ids of the calls that only events tell: whether they were answered."""
+    held: list[HeldCall] = field(default_factory=list)
+    _asked: set[str] = field(default_factory=set)
+    """The ids of the calls that items ask for."""
+    _silent: Counter[str] = field(default_factory=Counter)
+    """How many items of a type no event has told yet."""
+
+    def asked(self, item: _Json, name: str) -> tuple[_Json, HeldCall | None]:
+        """Take an item; return it with an id, and the event before it that tells the same call.
+
+        An item of `SERVED` without an id has that of the event, or else the name that is given.
+        """
+        kind = item["type"]
+        call_id = next((v for key in ("call_id", "id") if isinstance(v := item.get(key), str) and v), None)
+        event = None
+        if kind in SERVED:
+            event = next((each for each in self.held if _CALL_ITEMS[each.payload["type"]] == kind), None)
+            if event is not None:
+                self.held.remove(event)
+            else:
+                self._silent[kind] += 1
+            told = event.payload.get("call_id", event.payload.get("id")) if event is not None else None
+            call_id = call_id or (told if isinstance(told, str) else name)
+            item = {**item, "id": item.get("id") or call_id}
+        if call_id is not None:
+            self._asked.add(call_id)
+        return item, event
+
+    def is_told(self, call: EventCall, event: _Json) -> bool:
+        """Tell whether an item, or another event, tells the call of an event with its answer."""
+        kind = _CALL_ITEMS.get(event["type"])
+        is_silent = kind is not None and self._silent[kind] > 0
+        if is_silent:
+            self._silent[str(kind)] -= 1
+        return is_silent or call.id in self._asked or bool(self.told.get(call.id))
+
+    def may_be_asked(self, event: _Json) -> bool:
+        """Tell whether the item of an event's call may come after it."""
+        return event["type"] in _CALL_ITEMS
+
+    def release(self) -> list[HeldCall]:
+        """Return the events whose items did not come, and hold them no more."""
+        held, self.held = self.held, []
+        return held

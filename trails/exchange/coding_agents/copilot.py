@@ -1,0 +1,620 @@
+"""Import sessions of GitHub Copilot CLI: its event logs, and the files of its first versions.
+
+The files of Copilot CLI's first versions: `~/.copilot/history-session-state/<session>.json`, each rewritten on each save.
+
+`chatMessages` are the messages that the model was shown, in OpenAI's shape, without ids and times: a message is named by its
+place. `timeline` is what a user was shown. It repeats them: what it says beyond them stands in the metadata of the last turn.
+
+GitHub Copilot CLI's event logs: `~/.copilot/session-state/<session>/events.jsonl`, or `<session>.jsonl` there before.
+
+=====================================  ============  =======================================================
+event                                  turn          content
+=====================================  ============  =======================================================
+user.message                           user          the text as it was typed, and each attachment
+system.message                         system        the text, the first time
+assistant.message                      assistant     reasoning, text and calls; chunks of one call are one turn
+tool.execution_complete                tool          what the model was shown of the result, or the error
+tool.user_requested                    user          the call
+session.compaction_complete            summary       the summary
+session.shutdown                       usage         none: what each model used beyond what its turns say
+any other                              none          metadata `copilot` of the next turn
+=====================================  ============  =======================================================
+
+What an event says beside that stands in the metadata `copilot` of its turn. A sub-agent's events (`agentId`, or the call that it
+was started by) make a session of its own, spawned by the one that started it.
+
+The events are those of github/copilot-sdk's `session-events.ts` (2026), and of logs of the versions 0.0.369 to 1.0.54.
+
+A rule that is followed: the counts of a shutdown are those of the whole session, so what was counted before it is taken off;
+where they are lower than those of an earlier shutdown, they are taken for what was used since.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from trails.exchange import format_detection, json_files, record_checks
+from trails.exchange.record_checks import Reading
+from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript, files_at
+from trails.model.values import Compaction
+from trails.usage import with_source
+
+HISTORY_SOURCE: Final = "copilot-cli"
+HISTORY_META: Final = "copilot"
+_HISTORY_OWN: Final = frozenset({"sessionId", "startTime", "chatMessages", "timeline"})
+_MESSAGE_OWN: Final = frozenset({"role", "content", "tool_calls", "tool_call_id"})
+
+
+def is_history(head: bytes) -> bool:
+    """Tell whether a file that begins with these bytes is such a file."""
+    first = format_detection.outline_of_first(head)
+    return first.keys() >= {"sessionId"} and bool(first.keys() & {"chatMessages", "timeline"})
+
+
+def read_history(name: str, data: bytes) -> Reading:
+    """Return what a file says."""
+    reading = Reading()
+    held = json_files.read_object(data, notes=reading.notes)
+    if isinstance(held, Problem):
+        reading.problems.append(held)
+        return reading
+    session_id, messages = held.get("sessionId"), held.get("chatMessages", [])
+    if not isinstance(session_id, str) or not session_id or not isinstance(messages, list):
+        reading.refuse(0, "is no session of Copilot CLI: it has no sessionId, or no list of messages", held)
+        return reading
+    turns: list[SourceTurn] = []
+    for n, message in enumerate(messages):
+        reading.count("message")
+        turn = _history_turn(f"{session_id}/{n}", message) if isinstance(message, dict) else None
+        reason = "has no role" if turn is None else record_checks.turn_fault(turn)
+        if turn is None or reason is not None:
+            reading.refuse(0, f"message {n} cannot be kept: {reason}", message)
+        else:
+            turns.append(turn)
+    meta = {key: value for key, value in held.items() if key not in _HISTORY_OWN}
+    if left := record_checks.unrepeated_records(held.get("timeline"), messages):
+        if turns:
+            turns[-1] = _with_id(turns[-1], left)
+        else:
+            meta["timeline"] = left
+    reading.sessions.append(
+        SourceSession(
+            source=HISTORY_SOURCE,
+            id=session_id,
+            paths=(tuple(turns),),
+            created=record_checks.parse_time(held.get("startTime")),
+            agent=HISTORY_SOURCE,
+            meta=reading.meta(0, record_checks.without_empty(meta)),
+            open_in=name,
+        )
+    )
+    return reading
+
+
+def _history_turn(own: str, message: Mapping[str, Any]) -> SourceTurn | None:
+    role, content = message.get("role"), message.get("content")
+    if not isinstance(role, str):
+        return None
+    left = {key: value for key, value in message.items() if key not in _MESSAGE_OWN}
+    calls = message.get("tool_calls")
+    parts: list[Any] = [] if content in (None, "") else [content] if not isinstance(content, list) else content
+    parts = [{"type": "text", "text": each} if isinstance(each, str) else each for each in parts]
+    for call in calls if isinstance(calls, list) else []:
+        made = _history_call(call)
+        if made is not None:
+            parts.append(made)
+        else:
+            left.setdefault("tool_calls", []).append(call)
+    if not all(isinstance(each, dict) for each in parts):
+        left["content"], parts = content, []
+    answers = message.get("tool_call_id")
+    is_answer = role == "tool" and record_checks.valid_name(answers) is not None
+    if answers is not None and not is_answer:
+        left["tool_call_id"] = answers
+    plain = content if isinstance(content, str) and not calls else None
+    return SourceTurn(
+        role=role,
+        pieces=(Piece(own, plain if plain is not None else tuple(parts) or ""),),
+        tool_call_id=answers if is_answer else None,
+        meta={HISTORY_META: left} if left else {},
+    )
+
+
+def _history_call(call: object) -> dict[str, Any] | None:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(call, dict) or not isinstance(function, dict):
+        return None
+    own, tool = call.get("id"), record_checks.valid_name(function.get("name"))
+    if not isinstance(own, str) or not own or tool is None:
+        return None
+    arguments = function.get("arguments", {})
+    if isinstance(arguments, str):
+        parsed = json_files.read_object(b'{"it":' + arguments.encode("utf-8", errors="replace") + b"}")
+        arguments = parsed["it"] if isinstance(parsed, dict) and set(parsed) == {"it"} else arguments
+    return {"type": "tool_use", "id": own, "name": tool, "input": arguments}
+
+
+def _with_id(turn: SourceTurn, timeline: list[Any]) -> SourceTurn:
+    noted = turn.meta.get(HISTORY_META, {})
+    return SourceTurn(
+        turn.role, turn.pieces, tool_call_id=turn.tool_call_id, meta={HISTORY_META: {**noted, "timeline": timeline}}
+    )
+
+
+SOURCE: Final = "copilot-cli"
+META: Final = "copilot"
+"""The key of a turn's metadata for what its own fields do not hold."""
+AFTER: Final = "after"
+"""The key of a session's metadata for events that no turn follows, and that make none."""
+_TYPES: Final = re.compile(r"(?:session|user|assistant|tool|system|hook|subagent|permission|skill)\.[a-z_.]+|abort")
+_BEGINS: Final = frozenset(
+    {"session.start", "session.resume", "user.message", "assistant.message", "assistant.turn_start"}
+)
+_COUNTS: Final = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens")
+_OLD_COUNTS: Final = {"input": "inputTokens", "output": "outputTokens", "cachedInput": "cacheReadTokens"}
+
+_Json = Mapping[str, Any]
+
+
+def sniff(head: bytes) -> bool:
+    """Tell whether a file that begins with these bytes is a session of Copilot CLI.
+
+    >>> sniff(b'{"type":"session.start","data":{"sessionId":"s"},"id":"e"}'), sniff(b'{"sessionId": "s", "chatMessages": [')
+    (True, True)
+    >>> sniff(b'{"type":"session","id":"s"}')
+    False
+    """
+    lines = format_detection.outline_of_lines(head)
+    if any(line.get("type") in _BEGINS and "data" in line and line["data"] is None for line in lines):
+        return all(_TYPES.fullmatch(line.get("type") or "abort") for line in lines)
+    return is_history(head)
+
+
+def find_files(path: Path) -> list[Path]:
+    """Return the file itself, or all that may be sessions in a folder and below; raise `InvalidInput` where there is neither."""
+    return files_at(path, "*.jsonl", "*.json")
+
+
+def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
+    """Return what sessions (name and bytes of each) say; nothing that they hold raises."""
+    return record_checks.combine_files(
+        [
+            (name, read_history(name, data) if is_history(data[: 1 << 16]) else _Log(name).read(data))
+            for name, data in files
+        ]
+    )
+
+
+@dataclass(slots=True)
+class _Agent:
+    """The main agent, or a sub-agent, on its way to a session."""
+
+    key: str
+    """What names it among the log's agents; empty for the main one."""
+    started: dict[str, Any] = field(default_factory=dict)
+    """What was said of its start."""
+    turns: list[SourceTurn] = field(default_factory=list)
+    waiting: list[dict[str, Any]] = field(default_factory=list)
+    """Events that make no turn, and go with the next one."""
+    model: str | None = None
+    calls: set[str] = field(default_factory=set)
+    call_id: str | None = None
+    """The model call that the last turn came from, where it may have more chunks."""
+    is_open: bool = False
+    """Whether chunks of the last turn are yet to come."""
+
+
+@dataclass(slots=True)
+class _Log:
+    """One log on its way to sessions."""
+
+    name: str
+    reading: Reading = field(default_factory=Reading)
+    head: dict[str, Any] = field(default_factory=dict)
+    agents: dict[str, _Agent] = field(default_factory=lambda: {"": _Agent("")})
+    children: dict[str, str] = field(default_factory=dict)
+    """The sub-agents that calls started."""
+    starts: dict[str, _Json] = field(default_factory=dict)
+    """Tools that were started, by the id of the call."""
+    assets: dict[str, _Json] = field(default_factory=dict)
+    prompts: set[str] = field(default_factory=set)
+    title: str | None = None
+    last_shutdown: _Json = field(default_factory=dict)
+    counted: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """The tokens that turns told at the last shutdown, by model and kind."""
+    seen: dict[str, _Json] = field(default_factory=dict)
+
+    def read(self, data: bytes) -> Reading:
+        values, problems = json_files.read_lines(data)
+        self.reading.problems += problems
+        self.reading.notes += json_files.shared_line_notes(values)
+        for _, event in values:
+            self._look_ahead(event)
+        for line, event in values:
+            kind, own = event.get("type"), event.get("id")
+            if not isinstance(kind, str) or not isinstance(event.get("data", {}), dict):
+                self.reading.refuse(
+                    line, "is no event of Copilot CLI: it has no type, or data that is no object", event
+                )
+                continue
+            self.reading.count(kind)
+            named = text_of(own) or f"line-{line}"
+            if self.seen.get(named) == event:
+                self.reading.notes.append(f"line {line} repeats the event {named[:80]!r}; it was left out")
+                continue
+            named = f"{named}~{line}" if named in self.seen else named
+            self.seen[named] = event
+            self._event(line, kind, named, event, mapping(event.get("data")))
+        self._finish()
+        session_id = self.head.get("sessionId")
+        if not isinstance(session_id, str) or not session_id:
+            session_id = _id_in(self.name)
+            self.reading.notes.append("no event names the session; it is named after its file")
+        if not session_id:
+            self.reading.refuse(0, "is no session of Copilot CLI: nothing names it", self.name)
+            return self.reading
+        self.reading.sessions += [
+            self._session(session_id, agent) for agent in self.agents.values() if agent.turns or not agent.key
+        ]
+        return self.reading
+
+    def _finish(self) -> None:
+        """Keep what was started and never ended, and what was said of sub-agents of which nothing is told."""
+        main = self.agents[""]
+        for start in self.starts.values():
+            self._wait(0, self._agent_of(start, mapping(start.get("data"))), start)
+        for agent in self.agents.values():
+            if agent is not main and not agent.turns:
+                main.waiting += agent.waiting
+
+    def _look_ahead(self, event: _Json) -> None:
+        """Note what events are looked up for that come before it."""
+        data, kind = mapping(event.get("data")), event.get("type")
+        if kind == "session.start" and not self.head:
+            self.head = dict(data)
+        elif kind == "session.binary_asset" and isinstance(data.get("assetId"), str):
+            self.assets[data["assetId"]] = data
+        elif kind == "subagent.started" and isinstance(data.get("toolCallId"), str):
+            self.children.setdefault(data["toolCallId"], text_of(event.get("agentId")) or data["toolCallId"])
+
+    def _session(self, session_id: str, agent: _Agent) -> SourceSession:
+        meta: dict[str, Any] = {key: value for key, value in self.head.items() if key not in ("sessionId", "startTime")}
+        spawned_by = text_of(self.head.get("detachedFromSpawningParentSessionId"))
+        created, title = record_checks.parse_time(self.head.get("startTime")), self.title
+        if agent.key:
+            meta, created, title = {"subagent": agent.started}, None, text_of(agent.started.get("agentDisplayName"))
+            parent = text_of(agent.started.get("parentId"))
+            spawned_by = f"{session_id}/{parent}" if parent in self.agents and parent != agent.key else session_id
+        return SourceSession(
+            source=SOURCE,
+            id=f"{session_id}/{agent.key}" if agent.key else session_id,
+            paths=(tuple(agent.turns),),
+            title=title,
+            created=created,
+            agent=SOURCE,
+            meta=self.reading.meta(0, record_checks.without_empty(meta | {AFTER: agent.waiting})),
+            spawned_by=spawned_by,
+            open_turns=int(agent.is_open),
+            open_in=self.name,
+        )
+
+    # --- events
+
+    def _event(self, line: int, kind: str, own: str, event: _Json, data: _Json) -> None:
+        agent = self._agent_of(event, data)
+        if kind == "subagent.started" and (key := text_of(event.get("agentId")) or text_of(data.get("toolCallId"))):
+            self.agents.setdefault(key, _Agent(key)).started = dict(data)
+            agent = self.agents[""]
+        self._note(agent, kind, data)
+        reader = _READERS.get(kind)
+        time = record_checks.parse_time(event.get("timestamp"))
+        turns = list(reader(self, agent, own, time, data)) if reader else []
+        if kind == "tool.execution_start" and text_of(data.get("toolCallId")):
+            self.starts[data["toolCallId"]] = event
+        for turn in turns:
+            self._keep(line, agent, turn, event)
+        if not turns and not _is_bookkeeping(event):
+            self._wait(line, agent, event)
+
+    def _note(self, agent: _Agent, kind: str, data: _Json) -> None:
+        """Note what an event says of the turns around it."""
+        if kind in ("session.model_change", "assistant.turn_start", "subagent.configured"):
+            agent.model = text_of(data.get("newModel") or data.get("model")) or agent.model
+        elif kind == "session.title_changed":
+            self.title = text_of(data.get("title")) or self.title
+        elif kind == "assistant.usage":
+            self._usage(agent, data)
+        elif kind == "abort" and agent.turns and agent.turns[-1].role == "assistant":
+            agent.turns[-1] = replace(agent.turns[-1], stop_reason="aborted")
+
+    def _agent_of(self, event: _Json, data: _Json) -> _Agent:
+        key = text_of(event.get("agentId")) or ""
+        if not key and (call := text_of(data.get("parentToolCallId"))):
+            key = self.children.get(call, call)
+        return self.agents.setdefault(key, _Agent(key))
+
+    def _wait(self, line: int, agent: _Agent, event: _Json) -> None:
+        kept = {key: value for key, value in event.items() if key != "parentId"}
+        data = mapping(kept.get("data"))
+        is_repeated = kept.get("type") == "system.message" and (text_of(data.get("content")) or "") in self.prompts
+        if is_repeated:
+            kept["data"] = {key: value for key, value in data.items() if key != "content"}
+        if self.reading.meta(line, {"event": kept}):
+            agent.waiting.append(kept)
+
+    def _keep(self, line: int, agent: _Agent, turn: SourceTurn, event: _Json) -> None:
+        if agent.waiting:
+            noted = mapping(turn.meta.get(META))
+            turn = replace(turn, meta={META: noted | {"before": [*agent.waiting, *noted.get("before", [])]}})
+        if (reason := record_checks.turn_fault(turn)) is not None:
+            self.reading.refuse(line, f"the event cannot be kept: {reason}", event)
+            return
+        agent.waiting = []
+        agent.turns.append(turn)
+
+    # --- turns
+
+    def _prompt(self, _: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
+        if not isinstance(data.get("content"), str):
+            return
+        left = {key: value for key, value in data.items() if key != "content"}
+        pieces = [Piece(own, data["content"])]
+        attached = data.get("attachments")
+        if isinstance(attached, list) and all(isinstance(each, dict) for each in attached):
+            del left["attachments"]
+            pieces += [Piece(f"{own}/{n}", (self._attachment(each),)) for n, each in enumerate(attached)]
+        if left.get("transformedContent") == data["content"]:
+            del left["transformedContent"]
+        is_typed = text_of(data.get("source")) in (None, "user") and not data.get("isAutopilotContinuation")
+        author = None if is_typed else f"agent:{SOURCE}"
+        yield SourceTurn("user", tuple(pieces), time=time, author=author, meta=_noted(left))
+
+    def _attachment(self, attached: _Json) -> dict[str, Any]:
+        """Return what was attached: an image as the model was shown it."""
+        held = {**mapping(self.assets.get(str(attached.get("assetId")))), **attached}
+        mime, data = held.get("mimeType"), held.get("data")
+        if isinstance(mime, str) and mime.startswith("image/") and isinstance(data, str):
+            shown = {key: value for key, value in attached.items() if key not in ("type", "data", "mimeType")}
+            return {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}, **shown}
+        return {"type": "attachment", "attachment": dict(attached)}
+
+    def _system(self, _: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
+        if text_of(data.get("content")) is None or data["content"] in self.prompts:
+            return
+        self.prompts.add(data["content"])
+        left = {key: value for key, value in data.items() if key not in ("content", "role")}
+        yield SourceTurn("system", (Piece(own, data["content"]),), time=time, meta=_noted(left))
+
+    def _answer(self, agent: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
+        left = {
+            key: value
+            for key, value in data.items()
+            if key not in ("content", "toolRequests", "reasoningText", "model", "outputTokens", "turnId")
+        }
+        parts: list[dict[str, Any]] = []
+        if text_of(data.get("reasoningText")):
+            parts.append({"type": "reasoning", "text": data["reasoningText"]})
+        if text_of(data.get("content")):
+            parts.append({"type": "text", "text": data["content"]})
+        elif data.get("content"):
+            left["content"] = data["content"]
+        for request in _dicts(data.get("toolRequests")):
+            call, tool = text_of(request.get("toolCallId")), record_checks.valid_name(request.get("name"))
+            has_begun = call in agent.calls and call in self.starts  # its start, which came first, made a turn of it
+            if call and tool and not has_begun:
+                agent.calls.add(call)
+                parts.append({"type": "tool_use", "id": call, "name": tool, "input": request.get("arguments", {})})
+            beyond = {
+                key: value for key, value in request.items() if key not in ("toolCallId", "name", "arguments", "type")
+            }
+            is_told = call and tool and (not has_begun or request.get("arguments") == self._begun_with(call))
+            if beyond or not is_told:
+                left.setdefault("requests", []).append({"id": call} | (beyond if is_told else dict(request)))
+        if data.get("toolRequests") and not isinstance(data["toolRequests"], list):
+            left["toolRequests"] = data["toolRequests"]
+        model = record_checks.valid_name(data.get("model")) or record_checks.valid_name(agent.model)
+        tokens = data.get("outputTokens")
+        usage = {"outputTokens": tokens} if type(tokens) is int and tokens >= 0 else None
+        if usage is None and tokens is not None:
+            left["outputTokens"] = tokens
+        call_id, chunks = text_of(data.get("apiCallId")), data.get("chunkCount")
+        index = data.get("chunkIndex")
+        piece = Piece(own, tuple(parts) if parts else "")
+        last = agent.turns[-1] if agent.turns else None
+        is_chunk = last is not None and last.role == "assistant" and call_id is not None and call_id == agent.call_id
+        agent.call_id = call_id
+        agent.is_open = type(chunks) is int and type(index) is int and index + 1 < chunks
+        if last is not None and is_chunk:
+            agent.turns.pop()
+            before = {"before": agent.waiting} if agent.waiting else {}
+            agent.waiting = []
+            noted = mapping(last.meta.get(META))
+            used = max(
+                (each for each in (last.usage, usage) if each), key=lambda each: each["outputTokens"], default=None
+            )
+            meta = {META: noted | {"chunks": [*noted.get("chunks", []), {"id": own} | left | before]}}
+            yield replace(last, pieces=(*last.pieces, piece), usage=used, meta=meta)
+        else:
+            yield SourceTurn("assistant", (piece,), time=time, model=model, usage=usage, meta=_noted(left))
+
+    def _begun_with(self, call: str) -> object:
+        return mapping(self.starts[call].get("data")).get("arguments")
+
+    def _asked_by_user(self, agent: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
+        for turn in self._asked(agent, own, time, data):
+            yield replace(turn, role="user")
+
+    def _asked(self, agent: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
+        """Yield a call that no answer asked for before."""
+        call, tool = text_of(data.get("toolCallId")), record_checks.valid_name(data.get("toolName"))
+        if call is None or tool is None or call in agent.calls:
+            return
+        agent.calls.add(call)
+        part = {"type": "tool_use", "id": call, "name": tool, "input": data.get("arguments", {})}
+        yield SourceTurn("assistant", (Piece(own, (part,)),), time=time)
+
+    def _result(self, _: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
+        call = text_of(data.get("toolCallId"))
+        if call is None:
+            return
+        start = self.starts.pop(call, {})
+        began = mapping(start.get("data"))
+        left = {key: value for key, value in data.items() if key not in ("toolCallId", "success", "result")}
+        result = data.get("result")
+        beyond = {key: value for key, value in mapping(result).items() if key != "content"}
+        content: Any = mapping(result).get("content") if isinstance(result, dict) else result
+        if beyond.get("detailedContent", "") == content:
+            beyond.pop("detailedContent", None)
+        failed = data.get("success") is False
+        if content in (None, "") and failed and (said := text_of(mapping(data.get("error")).get("message"))):
+            content = said
+        images = [self._attachment(each) for each in _dicts(beyond.get("binaryResultsForLlm"))]
+        if any(each["type"] == "image" for each in images):
+            content = [{"type": "text", "text": content or ""}, *images]
+            del beyond["binaryResultsForLlm"]
+        started = record_checks.parse_time(start.get("timestamp"))
+        told = {"started": started, "ended": time} if started and time and started <= time else {}
+        more = {
+            key: value for key, value in began.items() if key not in ("toolCallId", "toolName", "arguments", "turnId")
+        }
+        part = {"type": "tool_result", "tool_use_id": call, "content": content if content is not None else ""}
+        yield SourceTurn(
+            "tool",
+            (Piece(own, (part | ({"is_error": True} if failed else {}),)),),
+            time=time,
+            tool_results=({"call_id": call, "is_error": failed} | told,) if told else (),
+            meta=_noted(left | record_checks.without_empty({"result": beyond, "start": more})),
+        )
+
+    def _summary(self, agent: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
+        if data.get("success") is False or text_of(data.get("summaryContent")) is None:
+            return
+        left = {key: value for key, value in data.items() if key != "summaryContent"}
+        used = mapping(left.get("compactionTokensUsed"))
+        counts = {name: used[name] for name in _COUNTS if type(used.get(name)) is int}
+        counts = counts or {new: used[old] for old, new in _OLD_COUNTS.items() if type(used.get(old)) is int}
+        index = len(agent.turns)
+        yield SourceTurn(
+            "summary",
+            (Piece(own, data["summaryContent"]),),
+            time=time,
+            model=record_checks.valid_name(used.get("model")),
+            usage=with_source(counts, "copilot") if counts else None,
+            compaction=Compaction(
+                summarised_through=index - 1 if index else None,
+                tokens_before=_whole(data.get("preCompactionTokens")),
+                tokens_after=_whole(data.get("postCompactionTokens")),
+                trigger=record_checks.valid_name(data.get("trigger")),
+            ),
+            meta=_noted(left),
+        )
+
+    # --- usage
+
+    def _usage(self, agent: _Agent, data: _Json) -> None:
+        """Let the last answer have what its call used, where the log tells it."""
+        counts = {name: data[name] for name in _COUNTS if type(data.get(name)) is int}
+        at = next((n for n in range(len(agent.turns) - 1, -1, -1) if agent.turns[n].role == "assistant"), None)
+        if at is not None and counts:
+            turn = agent.turns[at]
+            model = record_checks.valid_name(data.get("model")) or turn.model
+            agent.turns[at] = replace(turn, usage=with_source(counts, "copilot"), model=model)
+
+    def _shutdown(self, _: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
+        """Yield for each model what it used beyond what is counted with turns before."""
+        metrics = {model: each for model, each in mapping(data.get("modelMetrics")).items() if isinstance(each, dict)}
+        told = self._told()
+        if not all(_is_more(metrics.get(model, {}), earlier) for model, earlier in self.last_shutdown.items()):
+            told -= self.counted
+        left, new = dict(data), Counter[tuple[str, str]]()
+        for n, (model, metric) in enumerate(metrics.items()):
+            rest = {name: max(0, count - told[model, name]) for name, count in _counts_of(metric).items()}
+            if "reasoningTokens" in rest:  # a part of the output
+                rest["reasoningTokens"] = min(rest["reasoningTokens"], rest.get("outputTokens", 0))
+            if not any(rest.values()) or record_checks.valid_name(model) is None:
+                continue
+            turn = SourceTurn("usage", (Piece(f"{own}/{n}", ""),), time=time, model=model, meta=_noted(left))
+            yield replace(turn, usage=with_source(rest, "copilot"))
+            left = {}
+            new.update({(model, name): count for name, count in rest.items()})
+        self.last_shutdown, self.counted = metrics, self._told() + new
+
+    def _told(self) -> Counter[tuple[str, str]]:
+        """Return the tokens that turns tell so far, by model and kind."""
+        told = Counter[tuple[str, str]]()
+        for turn in (turn for agent in self.agents.values() for turn in agent.turns):
+            used = turn.usage or {}
+            told.update({(turn.model or "", name): used[name] for name in _COUNTS if type(used.get(name)) is int})
+        return told
+
+
+_READERS: Final[Mapping[str, Callable[[_Log, _Agent, str, datetime | None, _Json], Iterator[SourceTurn]]]] = {
+    "user.message": _Log._prompt,
+    "system.message": _Log._system,
+    "assistant.message": _Log._answer,
+    "tool.user_requested": _Log._asked_by_user,
+    "tool.execution_start": _Log._asked,
+    "tool.execution_complete": _Log._result,
+    "session.compaction_complete": _Log._summary,
+    "session.shutdown": _Log._shutdown,
+}
+"""What makes the turns of an event, by its type; none for events that no model was shown."""
+
+
+def _counts_of(metric: _Json) -> dict[str, int]:
+    used = mapping(metric.get("usage"))
+    return {name: used[name] for name in _COUNTS if type(used.get(name)) is int and used[name] >= 0}
+
+
+def _is_more(metric: _Json, earlier: _Json) -> bool:
+    """Tell whether the counts of a shutdown may hold those of an earlier one."""
+    now = _counts_of(metric)
+    return all(now.get(name, 0) >= count for name, count in _counts_of(earlier).items())
+
+
+def _is_bookkeeping(event: _Json) -> bool:
+    """Tell whether an event says nothing that its neighbours do not: a start whose call is told, a turn's bounds."""
+    data = mapping(event.get("data"))
+    if event.get("type") == "tool.execution_start":
+        return True  # it goes with what the tool answered
+    return event.get("type") in ("assistant.turn_start", "assistant.turn_end") and data.keys() <= {
+        "turnId",
+        "interactionId",
+    }
+
+
+def _noted(left: _Json) -> dict[str, Any]:
+    kept = record_checks.without_empty(left)
+    return {META: kept} if kept else {}
+
+
+def _whole(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value < 2**53 else None
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """Return a value that is an object; an empty one for any other."""
+    return value if isinstance(value, dict) else {}
+
+
+def text_of(value: object) -> str | None:
+    """Return a text that is not empty; None for anything else."""
+    return value if isinstance(value, str) and value else None
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _id_in(name: str) -> str:
+    """Return what a log's path names its session: its folder, or the file itself."""
+    parts = [part for part in re.split(r"[/\\]", name) if part]
+    if not parts:
+        return ""
+    return parts[-2] if parts[-1] == "events.jsonl" and len(parts) > 1 else parts[-1].removesuffix(".jsonl")

@@ -1,0 +1,344 @@
+"""Gemini CLI's chats: `~/.gemini/tmp/<project>/chats/session-*.json`, rewritten whole on each save, or `.jsonl`.
+
+==========================  ==============================  ===========================================================
+message                     role                            content of the turn
+==========================  ==============================  ===========================================================
+user                        user                            its text or parts
+gemini                      assistant                       its thoughts, its text or parts, its calls (`tool_use`)
+results of a message        tool                            a `tool_result` for each call that has a result
+info, warning, error        info, warning, error            its text or parts
+==========================  ==============================  ===========================================================
+
+A message of Gemini may get calls and results after it was saved first: each is a record of its own here, so what is new
+in a grown file is added, and what was there stays. A result that is one text (`output`, or `error` of a call that failed)
+stands as that text; any other as the file has it.
+
+Rules that are followed, and noted where they decide something: in a `.jsonl` file a later line for a message counts in
+place of the earlier one; what `$rewindTo` or a new list of messages (`$set`) takes back is kept as a fork.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from trails.exchange import format_detection, json_files, record_checks
+from trails.exchange.record_checks import Reading
+from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript, files_at
+from trails.usage import with_source
+
+SOURCE: Final = "gemini-cli"
+_ROLES: Final = {"user": "user", "gemini": "assistant", "info": "info", "warning": "warning", "error": "error"}
+_FAILED: Final = ("error", "cancelled")
+_GOING_ON: Final = ("validating", "scheduled", "awaiting_approval", "executing")
+"""The states of a call that has no result yet."""
+_SIGNS: Final = frozenset({"sessionId", "projectHash"})
+_MESSAGE_OWN: Final = frozenset({"id", "timestamp", "type", "content", "thoughts", "tokens", "model", "toolCalls"})
+_CALL_OWN: Final = frozenset({"id", "name", "args", "result", "status", "timestamp"})
+_SESSION_OWN: Final = frozenset({"sessionId", "startTime", "lastUpdated", "messages"})
+
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+
+_Json = Mapping[str, Any]
+
+
+def sniff(head: bytes) -> bool:
+    """Tell whether a file that begins with these bytes is a chat of Gemini CLI.
+
+    >>> sniff(b'{"sessionId": "s", "projectHash": "p", "messages": ['), sniff(b'{"sessionId": "s", "uuid": "u"}')
+    (True, False)
+    """
+    begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return begin.startswith(b"{") and format_detection.outline_of_first(head).keys() >= _SIGNS
+
+
+def find_files(path: Path) -> list[Path]:
+    """Return the file itself, or all chats in a folder and below; raise `InvalidInput` where there is neither."""
+    return files_at(path, "*.json", "*.jsonl")
+
+
+def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
+    """Return what chats (name and bytes of each) say; nothing that they hold raises.
+
+    Of several states of one chat the one saved last comes first (`lastUpdated`, else the time of its last message): what
+    earlier ones hold beyond it, and it took back, is then what the merge keeps as forks, and nothing else.
+    """
+    found = record_checks.combine_files([(name, _Chat(name).read(data)) for name, data in files])
+    order: dict[str, int] = {}
+    for session in found.sessions:
+        order.setdefault(session.id, len(order))
+    newest = sorted(found.sessions, key=lambda session: session.saved or _NEVER, reverse=True)
+    return replace(found, sessions=tuple(sorted(newest, key=lambda session: order[session.id])))
+
+
+@dataclass(slots=True)
+class _Chat:
+    """One chat on its way to a session."""
+
+    name: str
+    reading: Reading = field(default_factory=Reading)
+    head: dict[str, Any] = field(default_factory=dict)
+    messages: dict[str, tuple[int, _Json]] = field(default_factory=dict)
+    """The messages that count, by id, each with its line."""
+    taken_back: list[dict[str, tuple[int, _Json]]] = field(default_factory=list)
+
+    def read(self, data: bytes) -> Reading:
+        values, problems = json_files.read_values(data)
+        self.reading.problems += problems
+        self.reading.notes += json_files.shared_line_notes(values)
+        for line, value in values:
+            self._record(line, value)
+        session_id = self.head.get("sessionId")
+        if not isinstance(session_id, str) or not session_id:
+            self.reading.refuse(0, "is no chat of Gemini CLI: it says no sessionId", self.name)
+            return self.reading
+        title = self.head.get("summary")
+        paths = self._paths()
+        self.reading.sessions.append(
+            SourceSession(
+                source=SOURCE,
+                id=session_id,
+                paths=paths,
+                open_turns=self._open_turns(paths[0]),
+                open_in=self.name,
+                open_surely=True,
+                title=title if isinstance(title, str) and title else None,
+                created=record_checks.parse_time(self.head.get("startTime")),
+                agent=SOURCE,
+                meta=self.reading.meta(
+                    1,
+                    record_checks.without_empty(
+                        {key: value for key, value in self.head.items() if key not in _SESSION_OWN}
+                    ),
+                ),
+                spawned_by=self._parent(),
+                saved=self._saved(),
+            )
+        )
+        return self.reading
+
+    def _saved(self) -> datetime:
+        times = (record_checks.parse_time(message.get("timestamp")) for _, message in self.messages.values())
+        told = record_checks.parse_time(self.head.get("lastUpdated"))
+        return told or max((time for time in times if time), default=_NEVER)
+
+    def _parent(self) -> str | None:
+        """Return the session of a sub-agent's chat: the folder that the chat stands in is named after it."""
+        return re.split(r"[/\\]", self.name)[-2:][0] if self.head.get("kind") == "subagent" else None
+
+    # --- lines
+
+    def _record(self, line: int, value: _Json) -> None:
+        if isinstance(value.get("$rewindTo"), str):
+            self.reading.count("$rewindTo")
+            self._rewind(line, value["$rewindTo"])
+        elif isinstance(value.get("$set"), dict):
+            self.reading.count("$set")
+            self._set(line, value["$set"])
+        elif "sessionId" in value and "type" not in value:
+            self._set(line, value)
+        else:
+            self._message(line, value, self.messages, "the line")
+
+    def _set(self, line: int, values: _Json) -> None:
+        self.head |= {key: value for key, value in values.items() if key != "messages"}
+        if "messages" not in values:
+            return
+        found = values["messages"]
+        if not isinstance(found, list):
+            self.reading.refuse(line, "has messages that are no list", {"messages": found})
+            return
+        fresh: dict[str, tuple[int, _Json]] = {}
+        for number, message in enumerate(found, start=1):
+            own = message.get("id") if isinstance(message, dict) else None
+            _, earlier = fresh.get(own, (0, message)) if isinstance(own, str) else (0, message)
+            if earlier != message:
+                self.reading.refuse(line, f"message {number} has the id of an earlier one and takes its place", earlier)
+            self._message(line, message, fresh, f"message {number}")
+        if any(message_id not in fresh for message_id in self.messages):
+            self._keep_branch(line, "the list of messages is replaced by one that leaves some out")
+        self.messages = fresh
+
+    def _message(self, line: int, message: object, into: dict[str, tuple[int, _Json]], where: str) -> None:
+        kind = message.get("type") if isinstance(message, dict) else None
+        if not isinstance(message, dict) or not isinstance(message.get("id"), str) or not message["id"]:
+            self.reading.refuse(line, f"{where} is no message: it has no id", message)
+        elif not isinstance(kind, str):
+            self.reading.refuse(line, f"{where} ({message['id'][:80]!r}) has no type", message)
+        else:
+            if message["id"] not in into:
+                self.reading.count(kind)
+            into[message["id"]] = (line, message)
+
+    def _rewind(self, line: int, message_id: str) -> None:
+        ids = list(self.messages)
+        at = ids.index(message_id) if message_id in self.messages else 0
+        if at < len(ids):
+            self._keep_branch(line, f"goes back to before message {message_id!r}")
+        self.messages = {each: self.messages[each] for each in ids[:at]}
+
+    def _keep_branch(self, line: int, why: str) -> None:
+        self.taken_back.append(dict(self.messages))
+        self.reading.notes.append(f"line {line}: {why}; what is taken back is kept as a fork")
+
+    # --- turns
+
+    def _paths(self) -> tuple[tuple[SourceTurn, ...], ...]:
+        made: dict[int, tuple[SourceTurn, ...]] = {}
+        answered = self._answered()
+        paths = []
+        for state in (self.messages, *self.taken_back):
+            path: list[SourceTurn] = []
+            for line, message in state.values():
+                if id(message) not in made:
+                    made[id(message)] = tuple(self._turns(line, message, answered))
+                path += made[id(message)]
+            paths.append(tuple(path))
+        return tuple(
+            path for n, path in enumerate(paths) if n == 0 or not any(_begins(other, path) for other in paths[:n])
+        )
+
+    def _open_turns(self, path: Sequence[SourceTurn]) -> int:
+        """Return how many turns at the end come from the last message, where one of its calls is still going on."""
+        _, last = next(reversed(self.messages.values()), (0, {}))
+        if not any(call.get("status") in _GOING_ON for call in _dicts(last.get("toolCalls"))):
+            return 0
+        own = str(last["id"])
+        return sum(any(each == own or each.startswith(f"{own}/") for each in turn.source_ids) for turn in path)
+
+    def _answered(self) -> frozenset[str]:
+        """Return the calls whose results stand among the parts of a message: they are not told a second time."""
+        states = (self.messages, *self.taken_back)
+        parts = (part for state in states for _, message in state.values() for part in _list(message.get("content")))
+        return frozenset(
+            str(answer.get("id"))
+            for part in parts
+            if isinstance(part, dict) and isinstance(answer := part.get("functionResponse"), dict)
+        )
+
+    def _turns(self, line: int, message: _Json, answered: frozenset[str]) -> Iterator[SourceTurn]:
+        kind = message["type"]
+        for turn in (self._said(message), *self._results(line, message, answered)):
+            if turn.pieces and (reason := record_checks.turn_fault(turn)) is not None:
+                self.reading.refuse(line, f"message {message['id'][:80]!r} cannot be kept: {reason}", message)
+                return
+            if turn.pieces:
+                yield turn
+        if kind not in _ROLES:
+            self.reading.notes.append(
+                f"message {message['id'][:80]!r} has the unknown type {kind[:80]!r}, kept as its role"
+            )
+
+    def _said(self, message: _Json) -> SourceTurn:
+        kind, own, content = message["type"], message["id"], message.get("content")
+        left = {key: value for key, value in message.items() if key not in _MESSAGE_OWN}
+        pieces = [Piece(own, _content(content, kind, left))]
+        if kind == "gemini":
+            if thoughts := _dicts(message.get("thoughts")):
+                pieces.insert(0, Piece(f"{own}/thoughts", tuple({"type": "thought"} | each for each in thoughts)))
+            elif message.get("thoughts"):
+                left["thoughts"] = message["thoughts"]
+            named = _named_calls(content)
+            calls = _dicts(message.get("toolCalls"))
+            pieces += [
+                Piece(f"{own}/call/{each['id']}", (_call(each),)) for each in _usable(calls) if each["id"] not in named
+            ]
+            left["toolCalls"] = [said for each in calls if (said := _beside(each))]
+        tokens = message.get("tokens")
+        if tokens is not None and not isinstance(tokens, dict):
+            left["tokens"] = tokens
+        return SourceTurn(
+            role=_ROLES.get(kind, str(kind)),
+            pieces=tuple(pieces),
+            time=record_checks.parse_time(message.get("timestamp")),
+            model=record_checks.valid_name(message.get("model")) if kind == "gemini" else None,
+            usage=with_source(tokens, "gemini-cli") if isinstance(tokens, dict) and tokens else None,
+            meta=record_checks.without_empty(left),
+        )
+
+    def _results(self, line: int, message: _Json, answered: frozenset[str]) -> Iterator[SourceTurn]:
+        calls = _dicts(message.get("toolCalls"))
+        usable = _usable(calls)
+        if len(usable) < len(_list(message.get("toolCalls"))):
+            reason = f"message {message['id'][:80]!r} has a tool call without an id of its own and a name"
+            self.reading.refuse(line, reason, message["toolCalls"])
+        pieces = [
+            Piece(f"{message['id']}/result/{each['id']}", (_result(each),))
+            for each in usable
+            if each.get("result") is not None and each["id"] not in answered
+        ]
+        times = [time for each in usable if (time := record_checks.parse_time(each.get("timestamp")))]
+        yield SourceTurn(role="tool", pieces=tuple(pieces), time=max(times, default=None))
+
+
+def _begins(path: Sequence[SourceTurn], other: Sequence[SourceTurn]) -> bool:
+    return len(other) <= len(path) and list(path[: len(other)]) == list(other)
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    return [each for each in _list(value) if isinstance(each, dict)]
+
+
+def _usable(calls: Sequence[_Json]) -> list[_Json]:
+    """Return the calls that have a name and an id of their own in the message."""
+    found: dict[str, _Json] = {}
+    for call in calls:
+        if isinstance(call.get("id"), str) and call["id"] and record_checks.valid_name(call.get("name")) is not None:
+            found.setdefault(call["id"], call)
+    return list(found.values())
+
+
+def _named_calls(content: object) -> frozenset[str]:
+    """Return the ids of the calls that stand among the parts of a message."""
+    calls = (part.get("functionCall") for part in _dicts(content))
+    return frozenset(str(call.get("id")) for call in calls if isinstance(call, dict))
+
+
+def _content(content: object, kind: str, left: dict[str, Any]) -> str | tuple[Any, ...]:
+    """Return what a message says: Gemini's always as parts, so that it stays the same when calls come to it."""
+    if isinstance(content, str):
+        if kind != "gemini":
+            return content
+        return ({"type": "text", "text": content},) if content else ()
+    if isinstance(content, dict):
+        return (content,)
+    if isinstance(content, list) and all(isinstance(part, str | dict) for part in content):
+        return tuple(content)
+    left["content"] = content
+    return ""
+
+
+def _call(call: _Json) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call["id"], "name": call["name"], "input": call.get("args", {})}
+
+
+def _result(call: _Json) -> dict[str, Any]:
+    part = {"type": "tool_result", "tool_use_id": call["id"], "content": _output(call)}
+    return part | ({"is_error": True} if call.get("status") in _FAILED else {})
+
+
+def _output(call: _Json) -> Any:
+    """Return the text of a result that is nothing but one, else the result."""
+    key = "error" if call.get("status") in _FAILED else "output"
+    match call["result"]:
+        case [{"functionResponse": {"id": call_id, "name": name, "response": {**response}} as answer} as part]:
+            alone = (len(part), len(answer), list(response)) == (1, 3, [key])
+            if alone and (call_id, name) == (call["id"], call["name"]) and isinstance(response[key], str):
+                return response[key]
+    return call["result"]
+
+
+def _beside(call: _Json) -> dict[str, Any]:
+    """Return what a call says beside its arguments and its result."""
+    said = record_checks.without_empty({key: value for key, value in call.items() if key not in _CALL_OWN})
+    if call.get("status") != "success":
+        said["status"] = call.get("status")
+    return {"id": call.get("id")} | said if said else {}

@@ -1,0 +1,247 @@
+"""Goose's sessions: its database (`sessions.db`, since 1.10), what `goose session export` writes, and the JSON lines before.
+
+A message holds texts, thoughts, images, tool requests and tool responses. A user's message that answers calls is a turn `tool`,
+and one of the user's where it says more. Compaction puts a message that only the agent sees (`userVisible` is false) behind those
+that it no longer sees: that is the summary. Notices of the program have the role `info`, which no model is shown. Compaction
+writes all rows anew: so a message is known by its `id`, or by what it says. Usage is told for a session alone, and is metadata.
+
+Read off block/goose: `session_manager.rs` (schema versions 5 to 17), `conversation/message.rs` and `legacy.rs`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from trails.exchange import format_detection, json_files, record_checks
+from trails.exchange.containers import Database, Tables
+from trails.exchange.record_checks import Reading
+from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript, files_at
+from trails.model.values import Compaction
+
+SOURCE: Final = "goose"
+_SIGNS: Final = {
+    "sessions": frozenset({"id", "working_dir", "extension_data"}),
+    "messages": frozenset({"session_id", "role", "content_json", "created_timestamp"}),
+}
+_EXPORT: Final = frozenset({"id", "working_dir", "conversation"})
+_LINES: Final = frozenset({"description", "message_count"})
+"""What the first line of an early session always has; the oldest ones name no `working_dir`."""
+_MILLISECONDS: Final = 100_000_000_000
+"""Times from here on are in milliseconds, as `goose term log` writes them; all others are in seconds."""
+_SESSION_OWN: Final = frozenset({"id", "name", "description", "created_at", "conversation", "parent_session_id"})
+_MESSAGE_OWN: Final = frozenset({"id", "role", "content", "created"})
+_REQUESTS: Final = ("toolRequest", "frontendToolRequest")
+
+_Json = Mapping[str, Any]
+
+
+def sniff(head: bytes) -> bool:
+    """Tell whether a file that begins with these bytes is an export of Goose, or one of its first sessions.
+
+    >>> sniff(b'{"id": "1", "working_dir": "/w", "name": "n", "conversation": ['), sniff(b'{"messages": [')
+    (True, False)
+    """
+    first = format_detection.outline_of_first(head)
+    return first.keys() >= _EXPORT or (first.keys() >= _LINES and not first.keys() & {"conversation", "messages"})
+
+
+def find_files(path: Path) -> list[Path]:
+    """Return the file itself, or all JSON files in a folder and below; raise `InvalidInput` where there is neither."""
+    return files_at(path, "*.json", "*.jsonl")
+
+
+def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
+    """Return what exports and sessions (name and bytes of each) say; nothing that they hold raises."""
+    return record_checks.combine_files([(name, _read(name, data)) for name, data in files])
+
+
+def holds(tables: Tables) -> bool:
+    """Tell whether a database with these tables is Goose's."""
+    return all(tables.get(name, frozenset()) >= columns for name, columns in _SIGNS.items())
+
+
+def rows(database: Database, name: str) -> Iterator[Transcript]:
+    """Yield what a database says, a session at a time, in the order in which they were created."""
+    try:
+        for info in database.rows("SELECT * FROM sessions ORDER BY created_at, id"):
+            reading = Reading()
+            found = database.rows(
+                "SELECT * FROM messages WHERE session_id = ?1 ORDER BY"
+                " iif(created_timestamp >= ?2, created_timestamp / 1000, created_timestamp), id",
+                info["id"],
+                _MILLISECONDS,
+            )
+            messages = [_of_row(row, reading) for row in found]
+            _session({key: value for key, value in info.items() if value is not None}, messages, name, reading)
+            yield record_checks.combine_files([(name, reading)])
+    except sqlite3.Error as error:
+        reading = Reading()
+        reading.refuse(0, f"the database is damaged: {error}; what could be read of it came in", name)
+        yield record_checks.combine_files([(name, reading)])
+
+
+def _of_row(row: _Json, reading: Reading) -> _Json:
+    """Return a row as the message that an export has."""
+    told: dict[str, Any] = {"id": row.get("message_id"), "role": row["role"], "created": row["created_timestamp"]}
+    for column, key in (("content_json", "content"), ("metadata_json", "metadata")):
+        held = row.get(column)
+        try:
+            told[key] = json.loads(held) if isinstance(held, str) else held
+        except (ValueError, RecursionError) as error:
+            reading.refuse(0, f"a message's {column} cannot be read: {error}", str(held)[:200])
+            told[key] = held if key == "content" else None
+    return told
+
+
+def _read(name: str, data: bytes) -> Reading:
+    reading = Reading()
+    values, problems = json_files.read_values(data)
+    reading.problems += problems
+    if not values:
+        reading.refuse(0, "is no session of Goose: it holds no JSON object", name)
+        return reading
+    (_, head), *others = values
+    if isinstance(head.get("conversation"), list):
+        _session(head, head["conversation"], name, reading)
+        return reading
+    own = head.get("id") if isinstance(head.get("id"), str) else Path(name).stem
+    _session({**head, "id": own}, [value for _, value in others], name, reading)
+    return reading
+
+
+def _session(info: _Json, messages: Sequence[Any], name: str, reading: Reading) -> None:
+    own = info.get("id")
+    if not isinstance(own, str) or not own:
+        reading.refuse(0, "is no session of Goose: it has no id", name)
+        return
+    reading.count("session")
+    taken: Counter[str] = Counter()
+    turns = [turn for message in messages for turn in _turns(message, taken, reading)]
+    if not turns:
+        reading.notes.append(f"session {own} has no message: nothing to keep")
+        return
+    title, parent = info.get("name") or info.get("description"), info.get("parent_session_id")
+    reading.sessions.append(
+        SourceSession(
+            source=SOURCE,
+            id=own,
+            paths=(tuple(turns),),
+            title=title if isinstance(title, str) and title else None,
+            created=_created(info.get("created_at")) or turns[0].time,
+            agent=SOURCE,
+            meta=reading.meta(
+                0, record_checks.without_empty({k[:100]: _plain(v) for k, v in info.items() if k not in _SESSION_OWN})
+            ),
+            spawned_by=parent if isinstance(parent, str) and parent else None,
+            files=(name,) if name else (),
+        )
+    )
+
+
+def _created(value: object) -> Any:
+    """Return a time as SQLite has it, in UTC without saying so, or as an export has it."""
+    if isinstance(value, str) and "T" not in value and "+" not in value:
+        value = f"{value.replace(' ', 'T')}+00:00"
+    return record_checks.parse_time(value)
+
+
+def _time(created: object) -> datetime | None:
+    if isinstance(created, int | float) and created >= _MILLISECONDS:
+        return record_checks.epoch_time(created / 1000)
+    return record_checks.epoch_time(created)
+
+
+def _plain(value: object) -> object:
+    """Return a value of a column: the JSON that a text holds, and bytes as hex digits."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        found = json_files.read_object(b'{"it":' + value.encode("utf-8", "replace") + b"}")
+        return found.get("it", value) if isinstance(found, dict) else value
+    return value
+
+
+def _turns(message: object, taken: Counter[str], reading: Reading) -> Iterator[SourceTurn]:
+    role = message.get("role") if isinstance(message, dict) else None
+    if not isinstance(message, dict) or not isinstance(role, str) or not role:
+        reading.refuse(0, "a message has no role", message)
+        return
+    reading.count(role)
+    content = message.get("content")
+    parts = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
+    answers = [part for part in parts if part.get("type") == "toolResponse" and isinstance(part.get("id"), str)]
+    rest = [_part(part) for part in parts if part not in answers]
+    name = _name(message, taken)
+    left = record_checks.without_empty({key[:100]: value for key, value in message.items() if key not in _MESSAGE_OWN})
+    if not isinstance(content, list) or len(parts) < len(content):
+        left["content"] = content
+    time = _time(message.get("created"))
+    made = []
+    if answers:
+        made.append(SourceTurn("tool", (Piece(f"{name}/results", tuple(map(_answer, answers))),), time=time, meta=left))
+    if rest or not answers:
+        own, meta = _role(role, message, parts), {} if answers else left
+        compaction = Compaction() if own == "summary" else None
+        made.append(SourceTurn(own, (Piece(name, tuple(rest)),), time=time, meta=meta, compaction=compaction))
+    for turn in made:
+        if (reason := record_checks.turn_fault(turn)) is None:
+            yield turn
+        else:
+            reading.refuse(0, f"a message cannot be kept: {reason}", message)
+
+
+def _name(message: _Json, taken: Counter[str]) -> str:
+    given = message.get("id")
+    if isinstance(given, str) and given:
+        name = given
+    else:
+        said = json.dumps([message.get("role"), message.get("created"), message.get("content")], sort_keys=True)
+        name = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    taken[name] += 1
+    return name if taken[name] == 1 else f"{name}~{taken[name]}"
+
+
+def _role(role: str, message: _Json, parts: Sequence[_Json]) -> str:
+    told = message.get("metadata")
+    told = told if isinstance(told, dict) else {}
+    if parts and all(part.get("type") == "systemNotification" for part in parts):
+        return "info"
+    if told.get("userVisible") is False and told.get("agentVisible") is not False:
+        return "summary" if role == "user" else "attachment"
+    return role
+
+
+def _part(part: _Json) -> _Json:
+    """Return a part in a shape that calls are found in; any other as it stands."""
+    kind, call = part.get("type"), part.get("toolCall")
+    if kind in _REQUESTS and isinstance(part.get("id"), str) and isinstance(call, dict):
+        asked = call.get("value") if isinstance(call.get("value"), dict) else call
+        if isinstance(asked, dict) and isinstance(asked.get("name"), str):
+            left = {key: value for key, value in part.items() if key not in ("type", "id", "toolCall")}
+            arguments = asked.get("arguments")
+            return {"type": "tool_use", "id": part["id"], "name": asked["name"], "input": arguments or {}, **left}
+    if kind == "image" and isinstance(part.get("data"), str):
+        source = {"type": "base64", "media_type": part.get("mimeType"), "data": part["data"]}
+        return {"type": "image", "source": source}
+    if kind == "systemNotification" and isinstance(part.get("msg"), str):
+        left = {key: value for key, value in part.items() if key not in ("type", "msg")}
+        return {"type": "text", "text": part["msg"], **left}
+    return part
+
+
+def _answer(part: _Json) -> _Json:
+    result = part.get("toolResult")
+    result = result if isinstance(result, dict) else {"value": result}
+    value = result.get("value")
+    inner = value.get("content", value) if isinstance(value, dict) else value
+    failed = result.get("status") == "error" or (isinstance(value, dict) and value.get("isError") is True)
+    content = result.get("error") if inner is None else inner
+    answer: dict[str, Any] = {"type": "tool_result", "tool_use_id": part["id"], "content": content}
+    return answer | ({"is_error": True} if failed else {})

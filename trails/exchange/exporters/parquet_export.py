@@ -1,0 +1,299 @@
+"""Sessions as Parquet files in a folder, for pandas, DuckDB, Spark and their like: a row a session, a turn, a
+tool call, a score.
+
+Each turn is a row once, under the session that owns it. A session's transcript is its own rows and, of each ancestor, those below
+the lowest fork index on the way down; `sessions.parquet` has what that takes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from trails.display import tables
+from trails.display.tables import Kind, PlainTable
+from trails.errors import InvalidInput
+from trails.exchange.exporters import session_family
+from trails.exchange.exporters.session_family import Family, Member, SessionExport
+from trails.files import PRIVATE, as_path, in_words, part_folder
+from trails.history import annotations, import_records
+from trails.history.lookup.names import Name
+from trails.model.values import ToolResult, Turn
+from trails.session import Repository
+
+FORMAT: Final = "parquet"
+_LEFT_OUT: Final = ("salts, proofs, signatures, tags, notes, system prompts, and what stands in ledgers",)
+_SESSIONS: Final[Mapping[str, Kind]] = {
+    "session": "text",
+    "label": "text",
+    "branch": "text",
+    "parent": "text",
+    "forked_at": "place",
+    "fork_head": "text",
+    "depth": "integer",
+    "root": "text",
+    "spawned_by": "text",
+    "turns": "integer",
+    "own_turns": "integer",
+    "principal": "text",
+    "agent": "text",
+    "kind": "text",
+    "state": "text",
+    "created": "time",
+    "source": "text",
+    "meta": "text",
+}
+_TURNS: Final[Mapping[str, Kind]] = {
+    "session": "text",
+    "index": "place",
+    "role": "text",
+    "content": "text",
+    "structured": "boolean",
+    "redacted": "boolean",
+    "author": "text",
+    "time": "time",
+    "model": "text",
+    "input_tokens": "integer",
+    "output_tokens": "integer",
+    "cost": "number",
+    "stop_reason": "text",
+    "answers": "names",
+    "summarised_through": "place",
+    "usage": "text",
+    "meta": "text",
+    "source_ids": "names",
+    "digest": "text",
+}
+_CALLS: Final[Mapping[str, Kind]] = {
+    "session": "text",
+    "index": "place",
+    "position": "place",
+    "call": "text",
+    "name": "text",
+    "arguments": "text",
+    "answered_at": "place",
+    "is_error": "boolean",
+    "outcome": "text",
+    "started": "time",
+    "ended": "time",
+    "server": "text",
+    "version": "text",
+}
+_SCORES: Final[Mapping[str, Kind]] = {
+    "score": "text",
+    "session": "text",
+    "on": "text",
+    "start": "place",
+    "end": "place",
+    "name": "text",
+    "value": "text",
+    "number": "number",
+    "by": "text",
+    "version": "text",
+    "reason": "text",
+    "time": "time",
+    "counts": "boolean",
+    "turn_digest": "text",
+}
+_TABLES: Final = {"sessions": _SESSIONS, "turns": _TURNS, "calls": _CALLS, "scores": _SCORES}
+
+
+def export_tables(
+    repository: Repository,
+    folder: str | os.PathLike[str],
+    session: Name | None = None,
+    *,
+    forks: bool = False,
+    force: bool = False,
+) -> SessionExport:
+    """Write `sessions`, `turns`, `calls` and `scores` (each `.parquet`) into a folder, and return what was written.
+
+    Without a `session`, all sessions of the store are written, one family in memory at a time; with `forks` all forks of the
+    session, theirs too. Ancestors come with the turns that are inherited from them. The folder is made where it is not there.
+
+    Needs pyarrow: raises `TrailsError` that names the extra without it. Raises `InvalidInput` where one of the files is there
+    and `force` is not given, and what reading a transcript raises; nothing is there then that was not before.
+    """
+    parquet = tables.optional("pyarrow.parquet", "arrow", "a Parquet file")
+    place = as_path(folder, "the folder of tables")
+    asked = None if session is None else repository.resolve(session)
+    if asked is None and forks:
+        raise InvalidInput("without a session all of them are written, forks too: leave `forks` out")
+    with in_words(place, "written"):
+        there = [name for name in _TABLES if (place / _file(name)).exists()]
+        if there and not force:
+            raise InvalidInput(
+                f"{place / _file(there[0])} is there already; give force to replace it, or name another folder"
+            )
+        if place.exists() and not place.is_dir():
+            raise InvalidInput(f"{place} is a file; name a folder")
+        with part_folder(place) as part:
+            report = _write(repository, part, asked, forks=forks, parquet=parquet)
+            place.mkdir(exist_ok=True, mode=0o700)
+            for name in _TABLES:
+                (part / _file(name)).replace(place / _file(name))
+    return report
+
+
+def _file(name: str) -> str:
+    return f"{name}.parquet"
+
+
+def _write(repository: Repository, folder: Path, asked: str | None, *, forks: bool, parquet: Any) -> SessionExport:
+    written: list[str] = []
+    turns = 0
+    scored: set[str] = set()
+    schemas = {name: tables.to_arrow(PlainTable(kinds, [])).schema for name, kinds in _TABLES.items()}
+    files = {
+        name: os.fdopen(os.open(folder / _file(name), os.O_WRONLY | os.O_CREAT, PRIVATE), "wb") for name in _TABLES
+    }
+    writers = {name: parquet.ParquetWriter(files[name], schemas[name], compression="zstd") for name in _TABLES}
+    try:
+        for found in _families(repository, asked, forks=forks):
+            made = _rows(found)
+            made["scores"] = [
+                row for row in made["scores"] if row["score"] not in scored
+            ]  # a copied turn's is also its original's
+            scored |= {row["score"] for row in made["scores"]}
+            for name, rows in made.items():
+                if rows:
+                    writers[name].write_table(tables.to_arrow(PlainTable(_TABLES[name], rows)))
+            written += [member.record.id for member in found.asked()]
+            turns += found.turns
+    finally:
+        for name in _TABLES:
+            writers[name].close()
+            files[name].flush()
+            os.fsync(files[name].fileno())
+            files[name].close()
+    return SessionExport(FORMAT, tuple(written), turns, _LEFT_OUT)
+
+
+def _families(repository: Repository, asked: str | None, *, forks: bool) -> Iterator[Family]:
+    """Yield what is asked for; all sessions of a store are those of its roots, and any that no root leads to."""
+    if asked is not None:
+        with import_records.record_reading(
+            repository.workspace, session_family.family_ids(repository, asked, forks=forks), "export"
+        ):
+            yield session_family.read_family(repository, asked, forks=forks)
+        return
+    with import_records.record_reading(repository.workspace, None, "export"):
+        seen: set[str] = set()
+        for twig in repository.forest():
+            node = twig.node
+            if node.status == "stored" and node.id not in seen and (node.parent is None or node.parent not in seen):
+                found = session_family.read_family(repository, node.id, forks=True)
+                seen |= {member.record.id for member in found.members}
+                yield found
+
+
+def _rows(found: Family) -> dict[str, list[Mapping[str, Any]]]:
+    return {
+        "sessions": [_session(member) for member in found.members],
+        "turns": [_turn(member.record.id, turn) for member in found.members for turn in member.turns],
+        "calls": [row for member in found.members for row in _calls(member.record.id, member.turns)],
+        "scores": list(_scores(found)),
+    }
+
+
+def _session(member: Member) -> Mapping[str, Any]:
+    record = member.record
+    return {
+        "session": record.id,
+        "label": record.label,
+        "branch": record.branch,
+        "parent": record.parent_session_id,
+        "forked_at": record.forked_at_index,
+        "fork_head": record.fork_head,
+        "depth": len(member.chain) - 1,
+        "root": member.chain[-1].id,
+        "spawned_by": record.spawned_by,
+        "turns": record.starts_at + len(member.turns),
+        "own_turns": len(member.turns),
+        "principal": record.principal,
+        "agent": record.agent,
+        "kind": record.kind,
+        "state": record.state,
+        "created": record.created,
+        "source": record.source_session,
+        "meta": record.meta_json,
+    }
+
+
+def _scores(found: Family) -> Iterator[Mapping[str, Any]]:
+    """Yield a row for each score; of those of one thing, name, scorer and version the newest one counts."""
+    scored = [score for member in found.members for score in member.scores]
+    scored += [score for turn_scores in found.scores.values() for score in turn_scores]
+    counting = {score.id for score in annotations.newest_scores(scored)}
+    for score in scored:
+        yield {
+            "score": score.id,
+            "session": score.session_id,
+            "on": score.on,
+            "start": score.start,
+            "end": score.end,
+            "name": score.name,
+            "value": str(score.value),
+            "number": score.number,
+            "by": score.by,
+            "version": score.version,
+            "reason": score.reason,
+            "time": score.time,
+            "counts": score.id in counting,
+            "turn_digest": score.turn_digest,
+        }
+
+
+def _turn(session_id: str, turn: Turn) -> Mapping[str, Any]:
+    made = turn.facts.model_call
+    read, written, cost = made.reported if made else (None, None, None)
+    return {
+        "session": session_id,
+        "index": turn.index,
+        "role": turn.role,
+        "content": None if turn.redacted else turn.text,
+        "structured": turn.structured,
+        "redacted": turn.redacted,
+        "author": turn.author,
+        "time": turn.time,
+        "model": turn.model,
+        "input_tokens": read,
+        "output_tokens": written,
+        "cost": cost,
+        "stop_reason": made.stop_reason if made else None,
+        "answers": [result.call_id for result in turn.tool_results],
+        "summarised_through": turn.compaction.summarised_through if turn.compaction else None,
+        "usage": made.usage_json if made else None,
+        "meta": turn.facts.meta_json,
+        "source_ids": list(turn.source_ids),
+        "digest": turn.digest,
+    }
+
+
+def _calls(session_id: str, turns: Sequence[Turn]) -> Iterator[Mapping[str, Any]]:
+    """Yield a row for each call, with the first answer that the same session gives after it."""
+    answers: dict[str, list[tuple[int, ToolResult]]] = {}
+    for turn in turns:
+        for result in turn.tool_results:
+            answers.setdefault(result.call_id, []).append((turn.index, result))
+    for turn in turns:
+        for position, call in enumerate(turn.tool_calls):
+            found = next((each for each in answers.get(call.id, ()) if each[0] >= turn.index), None)
+            answer = None if found is None else found[1]
+            yield {
+                "session": session_id,
+                "index": turn.index,
+                "position": position,
+                "call": call.id,
+                "name": call.name,
+                "arguments": call.arguments,
+                "answered_at": None if found is None else found[0],
+                "is_error": None if answer is None else answer.is_error,
+                "outcome": None if answer is None else answer.outcome,
+                "started": None if answer is None else answer.started,
+                "ended": None if answer is None else answer.ended,
+                "server": None if answer is None else answer.server,
+                "version": None if answer is None else answer.version,
+            }

@@ -1,0 +1,134 @@
+"""Secrets in transcripts on their way in: named in the report, and taken out before anything is hashed where asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from trails.errors import InvalidInput
+from trails.exchange.source_transcript import FileProblem, ImportReport, Piece, SourceSession, SourceTurn
+from trails.model.values import Turn
+from trails.secrets import Detector, Found, ScannedPlace, detector, is_redaction_of, redact, redact_value
+
+SESSION_ID: Final = "session id"
+"""Where a secret stands that is a part of a session's id in the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretFilter:
+    """How an import treats secrets: each is found, and with `out` taken out."""
+
+    out: bool = False
+    clean: frozenset[int] = frozenset()
+    """The `id`s of turns, which live as long as this, that were looked through and hold none."""
+
+    @property
+    def detector(self) -> Detector:
+        """What finds them."""
+        return detector()
+
+    def turn(self, turn: SourceTurn) -> SourceTurn:
+        """Return a turn as it is to be stored."""
+        return redact_turn(turn, self.detector) if self.out and id(turn) not in self.clean else turn
+
+    def otherwise(self, turn: SourceTurn) -> SourceTurn:
+        """Return a turn as an import that treats secrets the other way would store it."""
+        return turn if self.out else redact_turn(turn, self.detector)
+
+    def check_id(self, source_id: str) -> None:
+        """Raise `InvalidInput` for a session whose id holds a secret that is to be taken out: ids stay as they are."""
+        if self.out and (found := self.detector(source_id)):
+            raise InvalidInput(
+                f"the session's id itself holds a secret ({found[0].kind}), and an id cannot be taken out; nothing of this "
+                "session was imported. Change the id in the file and import it again"
+            )
+
+    def value(self, value: Any, name: str = "") -> Any:
+        """Return a value that JSON can carry as it is to be stored."""
+        return redact_value(value, self.detector, name) if self.out else value
+
+    def session(self, session: SourceSession) -> SourceSession:
+        """Return what a session says beside its turns as it is to be stored; the turns stay as they are."""
+        if not self.out:
+            return session
+        return replace(
+            session, title=self.value(session.title), system=self.value(session.system), meta=self.value(session.meta)
+        )
+
+    def runs(self, file: Any) -> Any:
+        """Return a parsed `runs.json` as it is to be kept: its runs' ids stay."""
+        records = file.get("runs") if isinstance(file, dict) else None
+        if not self.out or not isinstance(records, dict):
+            return file
+        return {**file, "runs": {run_id: self.value(record) for run_id, record in records.items()}}
+
+    def place(self, session_id: str | None, index: int | None = None) -> ScannedPlace:
+        """Return where things of a session are looked through, or of one turn of it."""
+        return ScannedPlace(self.detector, session_id, index, redacted=self.out)
+
+    def in_turn(self, turn: SourceTurn, session_id: str, index: int) -> Iterator[Found]:
+        """Yield what is found in a turn that goes to an index of a session."""
+        if id(turn) in self.clean:
+            return
+        place = self.place(session_id, index)
+        yield from place.value("content", turn.content)
+        for call in turn.tool_calls:
+            yield from place.value("arguments", call)
+        yield from place.value("meta", turn.meta)
+        yield from place.value("usage", turn.usage)
+        yield from place.text("model", turn.model)
+        yield from place.text("stop reason", turn.stop_reason)
+        yield from place.text("request", turn.compaction.request if turn.compaction else None)
+
+    def in_session(self, session: SourceSession, session_id: str) -> Iterator[Found]:
+        """Yield what is found in what a session says beside its turns."""
+        place = self.place(session_id)
+        yield from place.text(SESSION_ID, session.id)
+        yield from place.text("title", session.title)
+        yield from place.text("system prompt", session.system)
+        yield from place.value("meta", session.meta)
+
+    def in_stored(self, turn: Turn) -> Iterator[Found]:
+        """Yield what is found in a turn that is in the store."""
+        place = ScannedPlace(self.detector, turn.session_id, turn.index)
+        yield from place.json("content", turn.text) if turn.structured else place.text("content", turn.text)
+        for call in turn.tool_calls:
+            yield from place.json("arguments", call.arguments)
+        yield from place.json("meta", turn.facts.meta_json)
+
+
+def redact_turn(turn: SourceTurn, detector: Detector) -> SourceTurn:
+    """Return a turn with a mark in the place of each secret; who says it, and the ids of its records, stay."""
+    summary = turn.compaction
+    if summary and summary.request:
+        summary = summary.model_copy(update={"request": redact(summary.request, detector)})
+    return replace(
+        turn,
+        pieces=tuple(Piece(piece.source_id, redact_value(piece.content, detector)) for piece in turn.pieces),
+        tool_calls=tuple(redact_value(call, detector) for call in turn.tool_calls),
+        meta=redact_value(turn.meta, detector),
+        usage=redact_value(turn.usage, detector),
+        model=turn.model and redact(turn.model, detector),
+        stop_reason=turn.stop_reason and redact(turn.stop_reason, detector),
+        compaction=summary,
+    )
+
+
+def same_but_redacted(stored: str, text: str) -> bool:
+    """Tell whether a stored text and one of the source are the same, but for secrets that were taken out of either."""
+    return stored == text or is_redaction_of(stored, text) or is_redaction_of(text, stored)
+
+
+def mask_report(report: ImportReport) -> None:
+    """Take the secrets out of what a report says of records that could not be used, and out of its notes."""
+    report.notes = [redact(note, detector()) for note in report.notes]
+    report.problems = [
+        FileProblem(
+            file=redact(problem.file, detector()),
+            line=problem.line,
+            reason=redact(problem.reason, detector()),
+            text=redact(problem.text, detector()),
+        )
+        for problem in report.problems
+    ]

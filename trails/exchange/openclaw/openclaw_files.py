@@ -1,0 +1,654 @@
+"""Read the files and the database of an OpenClaw state folder.
+
+An agent's database of OpenClaw since 2026.8: `agents/<agent>/agent/openclaw-agent.sqlite`.
+
+    transcript_events(session_id, seq, event_json or event_zstd)    the lines of each transcript, as pi writes them
+    session_nodes(session_key, current_session_id, entry_json)      the entries by session key
+    session_entries(session_key, session_id, entry_json)            the same, in the first versions (2026.7.2)
+    session_windows(session_id, session_key, ...)                   what each transcript followed, and why
+
+Read in openclaw/openclaw's `openclaw-agent-schema.sql` (schemas to 23, 2026.9) and its page on database schemas. Its other
+tables, which hold keys among other things, are not read. Before 2026.8 the file has none of these.
+
+What stands in an OpenClaw state folder, read and not yet stored: its agents' folders, entries, transcripts, runs.
+
+    <state>/agents/<agent>/sessions/sessions.json                       the entries, by session key
+    <state>/agents/<agent>/sessions/<session id>.jsonl                  transcripts, as pi writes them
+    <state>/agents/<agent>/sessions/<session id>-topic-<topic>.jsonl    a topic's own transcript
+    <state>/agents/<agent>/agent/openclaw-agent.sqlite                  entries and transcripts since 2026.8 (`database.py`)
+    <state>/subagents/runs.json                                         the sub-agents' runs
+
+A session's id here is made of its agent and its file's name: nothing else tells apart a session and its topics, which
+may all have the same id in their headers. A transcript of the database has its session's id for that name. Where a file has
+a transcript or an entry too, the database counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from trails import files
+from trails.errors import InvalidInput
+from trails.exchange import containers, json_files, text_coverage
+from trails.exchange.containers import Database, Tables
+from trails.exchange.openclaw import pi_session_file
+from trails.exchange.source_transcript import FileProblem, Problem, SourceSession, Transcript
+from trails.history import import_records
+from trails.model import validation
+from trails.rdf.activity_records import SourceFile
+from trails.runtime import keys
+
+DATABASE_NAME: Final = "openclaw-agent.sqlite"
+_EVENTS: Final = "transcript_events"
+_ENTRIES: Final = (("session_nodes", "current_session_id"), ("session_entries", "session_id"))
+_WINDOWS: Final = "session_windows"
+
+
+class StoredTranscript(NamedTuple):
+    """One transcript as its rows say it."""
+
+    session_id: str
+    lines: bytes
+    """As a session file has them."""
+    problems: tuple[str, ...]
+    window: dict[str, Any]
+    """What is said of the transcript as a whole."""
+
+
+class DatabaseEntry(NamedTuple):
+    """One entry: its key, the session that it names, and what it holds, or why that cannot be used."""
+
+    key: str
+    session_id: str
+    entry: dict[str, Any] | str
+
+
+def is_state_database(tables: Tables) -> bool:
+    """Tell whether a database with these tables holds transcripts of an OpenClaw agent."""
+    return tables.get(_EVENTS, frozenset()) >= {"session_id", "seq"} and bool(
+        tables[_EVENTS] & {"event_json", "event_zstd"} and tables.keys() & {name for name, _ in _ENTRIES}
+    )
+
+
+def database_agent(path: Path, database: Database) -> str:
+    """Return the agent that a database is of: by the folder that it stands in, or what it says itself."""
+    if path.parent.name == "agent" and path.parent.parent.name:
+        return path.parent.parent.name
+    if "agent_id" in database.tables.get("schema_meta", ()):
+        for row in database.rows("SELECT agent_id FROM schema_meta WHERE agent_id IS NOT NULL"):
+            return str(row["agent_id"])
+    return "main"
+
+
+def database_entries(database: Database) -> Iterator[DatabaseEntry]:
+    """Yield all entries; raises `sqlite3.Error` where the database is damaged."""
+    for table, current in _ENTRIES:
+        if not database.tables.get(table, frozenset()) >= {"session_key", current, "entry_json"}:
+            continue
+        for row in database.rows(f"SELECT * FROM {table} ORDER BY session_key"):  # noqa: S608 - one of two names
+            held = json_files.read_object(str(row["entry_json"]).encode("utf-8", errors="replace"))
+            if not isinstance(held, Problem):
+                held.setdefault("sessionId", row[current])
+                if isinstance(row.get("spawned_by"), str):
+                    held.setdefault("spawnedBy", row["spawned_by"])
+            yield DatabaseEntry(
+                str(row["session_key"]), str(row[current]), held.reason if isinstance(held, Problem) else held
+            )
+        return
+
+
+def database_transcripts(database: Database) -> Iterator[StoredTranscript]:
+    """Yield all transcripts, one after the other; raises `sqlite3.Error` where the database is damaged."""
+    windows = {}
+    if "session_id" in database.tables.get(_WINDOWS, ()):
+        windows = {str(row["session_id"]): row for row in database.rows(f"SELECT * FROM {_WINDOWS}")}  # noqa: S608
+    found = [row["session_id"] for row in database.rows(f"SELECT DISTINCT session_id FROM {_EVENTS} ORDER BY 1")]  # noqa: S608
+    for own in found:
+        lines, problems = [], []
+        for row in database.rows(f"SELECT * FROM {_EVENTS} WHERE session_id = ? ORDER BY seq", own):  # noqa: S608
+            line = _line(row)
+            if isinstance(line, bytes):
+                lines.append(line)
+            else:
+                problems.append(f"the event {row['seq']} of the session {own!r} {line}")
+        window = {key: value for key, value in windows.get(str(own), {}).items() if value not in (None, "", own)}
+        yield StoredTranscript(str(own), b"\n".join(lines), tuple(problems), window)
+
+
+def _line(row: dict[str, Any]) -> bytes | str:
+    """Return the line that a row holds, or why it holds none."""
+    packed, data = row.get("event_zstd"), b""
+    if isinstance(row.get("event_json"), str):
+        data = row["event_json"].encode("utf-8", errors="replace")
+    elif isinstance(packed, bytes):
+        try:
+            data = containers.unpack_zstd(packed, files.unpack_limit(len(packed)))
+        except InvalidInput as error:
+            return f"cannot be unpacked: {error}"
+    if not data.strip():
+        return "holds no text"
+    return b" ".join(data.splitlines())  # within JSON a line break is a blank
+
+
+STORE: Final = "sessions.json"
+RUNS: Final = "runs.json"
+META: Final = "openclaw"
+"""The key of a session's metadata for what its folder said of it: `agent` (the folder's name), `id` (the one in the header,
+where that is not the file's name), `key` (the entry's, where it is kept under a fuller one), `missing` (there was no file)."""
+_META_MISSING: Final = "missing"
+_SOURCE: Final = "openclaw-"
+_ENDING: Final = ".jsonl"
+_URI_SAFE: Final = "!'()*-._~"
+"""What JavaScript's `encodeURIComponent` leaves alone, beside letters and digits."""
+_STANDARD: Final = re.compile(r"(?:^|/)agents/([^/]+)/sessions/([^/]+)$")
+BARRED: Final = "lies outside of the folder (--allow-outside, `allow_outside=True`, reads it)"
+_Json = dict[str, Any]
+
+
+# --- names
+
+
+def source_of(agent: str) -> str:
+    """Return the format's name for the sessions of one agent: `openclaw-AGENT`."""
+    return _SOURCE + keys.normalize_agent_id(agent)
+
+
+def place_of(source_session: str | None) -> tuple[str, str] | None:
+    """Return the agent and the file's name (without its ending) that a session came from; None for one from elsewhere.
+
+    >>> place_of("openclaw-main:s-1"), place_of("pi:s-1")
+    (('main', 's-1'), None)
+    """
+    source, _, stem = (source_session or "").partition(":")
+    return (source.removeprefix(_SOURCE), stem) if source.startswith(_SOURCE) and stem else None
+
+
+def topic_stem(session_id: str, topic: str) -> str:
+    """Return the name of a topic's file, without its ending."""
+    return f"{session_id}-topic-{quote(topic, safe=_URI_SAFE)}"
+
+
+def stem_of(session_id: str, key: str) -> str:
+    """Return the name that the transcript of a session of a key has where its entry names no file, without its ending."""
+    parsed = keys.parse_key(key)
+    if parsed.thread_marker == "topic" and parsed.thread_id:
+        return topic_stem(session_id, parsed.thread_id)
+    return session_id
+
+
+# --- the folders
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFolder:
+    """The `sessions` folder of one agent; with `only_named`, only the transcripts that its entries name are meant."""
+
+    agent: str
+    folder: Path
+    state: Path | None = None
+    """The state folder that it stands in, where that was named too."""
+    only_named: bool = False
+    database: Path | None = None
+    """Its database, where there is one; it may hold no transcripts."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderLayout:
+    """What a path holds of OpenClaw's."""
+
+    agents: tuple[AgentFolder, ...] = ()
+    runs: Path | None = None
+
+
+def find_layout(path: Path) -> FolderLayout | None:
+    """Return what of OpenClaw's a path is: a state folder, its `agents`, one agent's folder or `sessions`, or one of the files.
+
+    None for any other path.
+    """
+    if path.is_file():
+        return _of_file(path)
+    if (agent := _of_agent(path)) is not None:
+        return FolderLayout((agent,))
+    for agents, state in ((path / "agents", path), (path, path.parent)):
+        found = tuple(
+            AgentFolder(agent.name, agent / "sessions", state, database=_database_of(agent))
+            for agent in sorted(agents.glob("*"))
+            if _database_of(agent) is not None or _has_sessions(agent / "sessions", loose=state == path)
+        )
+        if found:
+            runs = _runs_of(path) if state == path else None
+            return FolderLayout(found, runs)
+    runs = _runs_of(path, only=True)
+    return None if runs is None else FolderLayout(runs=runs)
+
+
+def _of_file(path: Path) -> FolderLayout | None:
+    if path.name == STORE:
+        return FolderLayout((AgentFolder(_agent_of(path.parent), path.parent, only_named=True),))
+    if path.name == RUNS:
+        return FolderLayout(runs=path.resolve())
+    agent = _of_database(path)
+    return None if agent is None else FolderLayout((agent,))
+
+
+def _of_agent(path: Path) -> AgentFolder | None:
+    """Return the agent whose folder a path is: its own, its `sessions`, or its `agent`, where its database stands."""
+    if (path / STORE).is_file():
+        return AgentFolder(_agent_of(path), path, database=_database_of(path.resolve().parent))
+    sessions, held = path / "sessions", _database_of(path)
+    if (sessions / STORE).is_file() or held is not None:
+        return AgentFolder(_agent_of(sessions), sessions, database=held)
+    return _of_database(path / DATABASE_NAME) if (path / DATABASE_NAME).is_file() else None
+
+
+def _database_of(agent: Path) -> Path | None:
+    file = agent / "agent" / DATABASE_NAME
+    return file if file.is_file() else None
+
+
+def _has_sessions(folder: Path, *, loose: bool) -> bool:
+    """Tell whether a folder has entries, or, with `loose`, transcripts."""
+    return folder.is_dir() and ((folder / STORE).is_file() or (loose and any(folder.glob(f"*{_ENDING}"))))
+
+
+def _of_database(path: Path) -> AgentFolder | None:
+    """Return the agent that a file is the database of, told by its tables; None for any other."""
+    with path.open("rb") as file:
+        if not containers.is_sqlite(file.read(len(containers.SQLITE_SIGNATURE))) or not is_state_database(
+            containers.tables_of(file)
+        ):
+            return None
+    with containers.open_database(path) as found:
+        agent = database_agent(path.resolve(), found)
+    return AgentFolder(agent, path.parent / "sessions", database=path)
+
+
+def _agent_of(sessions: Path) -> str:
+    folder = sessions.resolve()
+    return folder.parent.name if folder.name == "sessions" and folder.parent.name else keys.normalize_agent_id(None)
+
+
+def _runs_of(path: Path, *, only: bool = False) -> Path | None:
+    places = [path / "subagents" / RUNS] if only else [path / "subagents" / RUNS, path / RUNS]
+    return next((place for place in places if place.is_file()), None)
+
+
+# --- what a folder says
+
+
+@dataclass(slots=True)
+class NamedFile:
+    """One entry of `sessions.json`, checked as far as its own text goes."""
+
+    raw: str
+    """Its key as it stands there."""
+    key: str
+    """Its key as it is among all agents' keys."""
+    entry: _Json
+    session_id: str
+    stem: str = ""
+    """The name of its transcript, without the ending."""
+    file: Path = Path()
+    """Where it stands."""
+
+    @property
+    def updated(self) -> float:
+        """When it changed last, in milliseconds since 1970; 0 where it does not say."""
+        value = self.entry.get("updatedAt")
+        return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+
+
+@dataclass(slots=True)
+class Folder:
+    """All that one agent's folder says."""
+
+    place: AgentFolder
+    allow_outside: bool = False
+    named: list[NamedFile] = field(default_factory=list)
+    transcripts: list[Transcript] = field(default_factory=list)
+    sessions: dict[str, SourceSession] = field(default_factory=dict)
+    """The transcripts that could be read, and empty ones for entries without a file, by name."""
+    problems: list[FileProblem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    read: dict[str, SourceFile] = field(default_factory=dict)
+    """The transcripts' files, by name."""
+    barred: set[str] = field(default_factory=set)
+    """The names of transcripts that lie outside and were not read."""
+
+    def holds(self, file: Path) -> bool:
+        """Tell whether a file lies in the folder that was named (the state folder, or this one), links followed."""
+        root = self.place.state or self.place.folder
+        if file == self.place.database:  # it was named with its agent, or by itself
+            root = file.parent
+        return file.resolve().is_relative_to(root.resolve())
+
+    def may_read(self, file: Path) -> bool:
+        """Tell whether a file is inside, or any may be read."""
+        return self.allow_outside or self.holds(file)
+
+    @property
+    def store_file(self) -> Path:
+        """The file of entries."""
+        return self.place.folder / STORE
+
+    def refuse(self, file: Path | str, reason: str, text: str = "") -> None:
+        """Note what cannot be used."""
+        shown = json_files.line_problem(0, reason, text)
+        self.problems.append(FileProblem(file=shown_path(file), line=0, reason=shown.reason, text=shown.text))
+
+
+def shown_path(file: Path | str) -> str:
+    """Return a path that can be printed, whatever bytes its name has."""
+    return str(file).encode("utf-8", errors="replace").decode("utf-8")
+
+
+def read_json(file: Path) -> _Json | Problem:
+    """Return the JSON object that a file is, or why it is none."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        return Problem(0, f"cannot be read: {error.strerror or error}", "")
+    return json_files.read_object(data)
+
+
+def read_folder(place: AgentFolder, *, allow_outside: bool = False) -> Folder:
+    """Read an agent's folder. What cannot be used is a problem of its own, and costs nothing else.
+
+    Files outside of the folder that was named, to which a `sessionFile` or a link leads, are read only with
+    `allow_outside`; what they hold is never shown in a problem or a note.
+    """
+    folder = Folder(place, allow_outside)
+    if place.database is not None:
+        _read_database(folder, place.database)
+    _read_entries(folder)
+    files = {} if place.only_named or not place.folder.is_dir() else dict(_transcripts(folder))
+    for named in folder.named:
+        if named.session_id in folder.sessions and not named.stem:
+            named.stem = named.session_id
+        elif not named.stem:
+            _place(named, folder, files)
+    for stem, file in files.items():
+        if stem in folder.sessions:
+            folder.notes.append(f"{shown_path(file)}: the database has this transcript too, and counts")
+        else:
+            _read_transcript(folder, stem, file)
+    for named in folder.named:
+        if named.stem not in folder.sessions or _META_MISSING in folder.sessions[named.stem].meta[META]:
+            _stand_in(folder, named, is_there=named.stem in files)
+    return folder
+
+
+def _read_entries(folder: Folder) -> None:
+    file = folder.store_file
+    if not file.is_file():
+        if not folder.named:
+            folder.notes.append(f"{shown_path(file)} is not there: transcripts only")
+        return
+    if not folder.may_read(file):
+        folder.refuse(file, f"{BARRED}; none of its entries was imported")
+        return
+    found = read_json(file)
+    if isinstance(found, Problem):
+        folder.refuse(file, f"{found.reason}; none of its entries was imported")
+        return
+    known, repeated = {named.raw for named in folder.named}, 0
+    for raw, entry in found.items():
+        if raw in known:
+            repeated += 1
+        else:
+            _add_entry(folder, file, raw, entry)
+    if repeated:
+        folder.notes.append(f"{shown_path(file)}: the database has {repeated} of its entries too, and counts")
+
+
+def _add_entry(folder: Folder, file: Path, raw: str, entry: Any) -> None:
+    try:
+        folder.named.append(_named(raw, entry, folder.place.agent, file))
+    except InvalidInput as error:
+        folder.refuse(file, f"the entry {raw!r} {error}", str(entry)[:200] if folder.holds(file) else "")
+
+
+def _read_database(folder: Folder, file: Path) -> None:
+    """Read the entries and the transcripts of a database; one that has none, as before 2026.8, says nothing."""
+    if not folder.may_read(file):
+        folder.refuse(file, f"{BARRED}; it was not read")
+        return
+    try:
+        with containers.open_database(file, file.name) as found:
+            if not is_state_database(found.tables):
+                return
+            folder.read |= found.files
+            for key, _, entry in database_entries(found):
+                if isinstance(entry, str):
+                    folder.refuse(file, f"the entry {key!r} {entry}")
+                else:
+                    _add_entry(folder, file, key, entry)
+            for stored in database_transcripts(found):
+                _read_stored(folder, file, stored, tuple(found.files))
+    except InvalidInput as error:
+        folder.refuse(file, f"{error}; what could be read of it came in")
+
+
+def _read_stored(folder: Folder, file: Path, stored: StoredTranscript, names: tuple[str, ...]) -> None:
+    """Read one transcript of a database, by the rules of a session file."""
+    for problem in stored.problems:
+        folder.refuse(file, problem)
+    if not is_plain_name(stored.session_id):
+        folder.refuse(file, f"the session {stored.session_id[:80]!r} has an id that cannot be the name of a file")
+        return
+    read = text_coverage.parse_and_account(pi_session_file.parse, [(stored.session_id, stored.lines)])
+    named = replace(
+        read,
+        notes=tuple(f"session {stored.session_id}: {note}" for note in read.notes),
+        problems=tuple(replace(each, reason=f"session {stored.session_id}: {each.reason}") for each in read.problems),
+    )
+    _tell(folder, file, named)
+    folder.transcripts.append(replace(read, sessions=(), problems=(), notes=()))
+    for session in read.sessions:
+        made = replace(_as_agents(session, stored.session_id, folder), files=names)
+        noted = {**made.meta[META], "window": stored.window} if stored.window else made.meta[META]
+        folder.sessions[stored.session_id] = replace(made, meta={**made.meta, META: noted})
+
+
+def _named(raw: str, entry: Any, agent: str, file: Path) -> NamedFile:
+    """Return an entry, or raise `InvalidInput` saying why it is none."""
+    if not isinstance(entry, dict):
+        raise InvalidInput("is not an object")
+    try:
+        validation.to_json(entry, "it")
+        key = validation.name(keys.store_key_of_agent(raw, agent), "its key")
+    except InvalidInput as error:
+        raise InvalidInput(f"cannot be kept: {error}") from error
+    session_id = entry.get("sessionId")
+    if not isinstance(session_id, str) or not session_id:
+        raise InvalidInput("has no sessionId")
+    if not is_plain_name(session_id):
+        raise InvalidInput("has a sessionId that cannot be the name of a file")
+    return NamedFile(raw, key, entry, session_id, file=file)
+
+
+def is_plain_name(name: str) -> bool:
+    """Tell whether a text can be the name of a file, and of no other folder's."""
+    return name not in ("", ".", "..") and not set(name) & {"/", "\\", "\0"} and name.isprintable()
+
+
+def _transcripts(folder: Folder) -> Iterator[tuple[str, Path]]:
+    others: list[str] = []
+    try:
+        there = sorted(folder.place.folder.iterdir())
+    except OSError as error:
+        folder.refuse(folder.place.folder, f"cannot be read: {error.strerror or error}")
+        return
+    for file in there:
+        if file.name == STORE or not file.is_file():
+            continue
+        if file.suffix == _ENDING and not folder.may_read(file):
+            folder.refuse(file, f"{BARRED}; it was not read")
+        elif file.suffix == _ENDING:
+            yield file.name.removesuffix(_ENDING), file
+        else:
+            others.append(shown_path(file.name))
+    if others:
+        folder.notes.append(f"{shown_path(folder.place.folder)}: no transcripts, left alone: {list_files(others)}")
+
+
+def list_files(names: list[str], most: int = 5) -> str:
+    """Return a few names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+# --- which file is an entry's
+
+
+def _place(named: NamedFile, folder: Folder, files: dict[str, Path]) -> None:
+    """Find the transcript of an entry, and add it to the files to read."""
+    told = named.entry.get("sessionFile")
+    if isinstance(told, str) and told.strip():
+        stem, file = _told_file(told.strip(), folder)
+    else:
+        stems = dict.fromkeys((stem_of(named.session_id, named.key), named.session_id))
+        here = [each for each in stems if _is_file(folder.place.folder / f"{each}{_ENDING}")]
+        stem = here[0] if here else next(iter(stems))
+        file = folder.place.folder / f"{stem}{_ENDING}"
+    named.stem = stem if is_plain_name(stem) else stem_of(named.session_id, named.key)
+    if stem != named.stem or not _is_file(file):
+        return
+    if folder.may_read(file):
+        files.setdefault(stem, file)
+    else:
+        folder.barred.add(stem)
+
+
+def _is_file(file: Path) -> bool:
+    try:
+        return file.is_file()
+    except (OSError, ValueError):  # a name that is too long, or none
+        return False
+
+
+def _told_file(told: str, folder: Folder) -> tuple[str, Path]:
+    """Return the name and the place of a transcript that an entry names by its path.
+
+    A path in some state folder means the file of that name in this one, which may be a copy. Any other path is taken as
+    told, and where nothing is there, as the name of a file in this folder.
+    """
+    here = folder.place.folder
+    posix = PureWindowsPath(told).as_posix()
+    name = PurePosixPath(posix).name
+    stem = name.removesuffix(_ENDING)
+    standard = _STANDARD.search(posix)
+    if standard is not None and keys.normalize_agent_id(standard[1]) == keys.normalize_agent_id(folder.place.agent):
+        return stem, here / name
+    if standard is not None and folder.place.state is not None:
+        return _elsewhere(told, stem, folder.place.state / "agents" / standard[1] / "sessions" / name, here)
+    outside = here / told
+    if not _is_file(outside) or outside.parent.resolve() == here.resolve():
+        moved = _named_apart(told, stem)
+        return (moved, here / f"{moved}{_ENDING}") if _is_file(here / f"{moved}{_ENDING}") else (stem, here / name)
+    return _elsewhere(told, stem, outside, here)
+
+
+def _elsewhere(told: str, stem: str, file: Path, here: Path) -> tuple[str, Path]:
+    """Return a file of another folder; its name is made another one where a file of this folder has it."""
+    return (_named_apart(told, stem) if _is_file(here / f"{stem}{_ENDING}") else stem), file
+
+
+def _named_apart(told: str, stem: str) -> str:
+    return f"{stem}~{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+
+
+# --- transcripts
+
+
+def _read_transcript(folder: Folder, stem: str, file: Path) -> None:
+    if shown_path(stem) != stem:
+        folder.refuse(file, "has a name that is not UTF-8; it was not imported")
+        return
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        folder.refuse(file, f"cannot be read: {error.strerror or error}")
+        return
+    folder.read[file.name] = import_records.source_file(data, file.name)
+    read = text_coverage.parse_and_account(pi_session_file.parse, [(file.name, data)])
+    _tell(folder, file, read)
+    counts = (
+        read.records if folder.holds(file) else {"outside": sum(read.records.values())}
+    )  # types are the file's words
+    folder.transcripts.append(replace(read, sessions=(), problems=(), notes=(), records=counts))
+    for session in read.sessions:
+        folder.sessions[stem] = _as_agents(session, stem, folder)
+
+
+def _tell(folder: Folder, file: Path, read: Transcript) -> None:
+    """Report the problems and notes of a transcript; of one outside of the folder, that there are some, and no word of it."""
+    shown = shown_path(file)
+    if folder.holds(file):
+        folder.notes += [f"{shown}: {note}" for note in read.notes]
+        folder.problems += [
+            FileProblem(file=shown, line=each.line, reason=each.reason, text=each.text if each.line else "")
+            for each in read.problems
+        ]
+        return
+    hidden = "cannot be used (the file is outside of the folder, so what it holds is not shown)"
+    folder.problems += [FileProblem(file=shown, line=each.line, reason=hidden, text="") for each in read.problems]
+    if read.notes:
+        folder.notes.append(f"{shown}: {len(read.notes)} note(s) on a file outside of the folder, not shown")
+
+
+def _as_agents(session: SourceSession, stem: str, folder: Folder) -> SourceSession:
+    noted: _Json = {"agent": folder.place.agent}
+    if session.id != stem:
+        noted["id"] = session.id
+    noted |= _raw_key(folder, stem)
+    agent = folder.place.agent if session.agent in (None, pi_session_file.SOURCE) else session.agent
+    return replace(
+        session, source=source_of(folder.place.agent), id=stem, agent=agent, meta={**session.meta, META: noted}
+    )
+
+
+def _raw_key(folder: Folder, stem: str) -> Mapping[str, str]:
+    found = next((each for each in folder.named if each.stem == stem and each.raw != each.key), None)
+    return {} if found is None else {"key": found.raw}
+
+
+def _stand_in(folder: Folder, named: NamedFile, *, is_there: bool) -> None:
+    """Let an entry without a transcript have an empty session."""
+    what = "cannot be read" if is_there else "is not there"
+    if named.stem in folder.barred and not is_there:
+        what = f"{BARRED}; it was not read"
+    name = f"{named.stem}{_ENDING}"
+    folder.refuse(named.file, f"the entry {named.raw!r}: its transcript {name} {what}; the entry is kept")
+    if named.stem in folder.sessions:
+        return
+    noted = {"agent": folder.place.agent, _META_MISSING: True, **_raw_key(folder, named.stem)}
+    folder.sessions[named.stem] = SourceSession(
+        source=source_of(folder.place.agent), id=named.stem, paths=((),), agent=folder.place.agent, meta={META: noted}
+    )
+
+
+def linked_source(sessions: Mapping[str, SourceSession]) -> list[SourceSession]:
+    """Return sessions with the one that each was forked from, found by its file's name or by the id in its header."""
+    by_id: dict[str, str] = {}
+    for stem, session in sessions.items():
+        by_id.setdefault(str(session.meta[META].get("id", stem)), stem)
+    return [replace(session, copied_from=_parent(session, sessions, by_id)) for session in sessions.values()]
+
+
+def _parent(session: SourceSession, sessions: Mapping[str, SourceSession], by_id: Mapping[str, str]) -> str | None:
+    window = session.meta[META].get("window", {})
+    forked = window.get("previous_session_id") if window.get("reason") in ("fork", "rewind") else None
+    told = session.meta.get("parentSession", session.meta.get("branchedFrom", forked))
+    if not isinstance(told, str) or not told:
+        return None
+    name = PurePosixPath(PureWindowsPath(told).as_posix()).name.removesuffix(_ENDING)
+    for found in (name if name in sessions else None, by_id.get(name), by_id.get(told)):
+        if found is not None and found != session.id:
+            return found
+    return name or None

@@ -1,0 +1,529 @@
+"""Sessions as RDF, exactly: N-Quads or TriG out and in again, with every digest, salt and row.
+
+A file holds a session and its ancestors whole: their rows, system prompts, tags and notes in the default graph, their
+turns in one named graph each. There are no blank nodes, so sorted N-Quads is the canonical form: a session that is exported,
+imported into another store and exported again gives the same bytes. Sessions beside or below it are not in the file.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import BinaryIO, Final
+
+import pyoxigraph as ox
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails.errors import InvalidInput, ParentMissing, TrailsError
+from trails.exchange.merge import ImportedFiles, begin_import
+from trails.exchange.source_transcript import FileProblem, ImportReport
+from trails.history import import_records, log_history, log_leaves, record_registry, transaction
+from trails.history.lookup.session_quads import prompt_quads, session_quads
+from trails.history.reader import Reader
+from trails.history.removal import deletion, redaction
+from trails.history.removal.redaction import keep_redacted
+from trails.history.transaction import Transaction
+from trails.integrity.leaves import Kind, Leaf
+from trails.model import iris, validation
+from trails.model.values import SessionRecord
+from trails.rdf import vocab
+from trails.rdf.session_records import tools_named_in
+from trails.session import Repository
+from trails.store.contract import Change, QuadStore
+from trails.store.embedded import EmbeddedStore
+from trails.store.pattern import Pattern
+from trails.store.preview import Preview
+
+FORMATS: Final = {"nquads": ox.RdfFormat.N_QUADS, "trig": ox.RdfFormat.TRIG}
+_PREFIXES: Final = {name: vocab.PREFIXES[name] for name in ("trails", "prov", "xsd", "rdf")}
+_DELETIONS: Final = frozenset({vocab.TOMBSTONE, vocab.DELETION})
+_REDACTIONS: Final = frozenset({vocab.DELETED_TURN, vocab.REDACTED_FROM})
+_SHOWN: Final = 3
+"""How many of a file's faults an error names."""
+
+
+def export_session(repository: Repository, session_id: str, format: str, out: BinaryIO) -> None:  # noqa: A002
+    """Write a session and its ancestors to a binary file as `nquads` (sorted lines) or `trig`.
+
+    Raises as `Repository.load` does where the session is missing or its transcript is not whole; nothing is written
+    then.
+    """
+    form = _form(format)
+    record = repository.record(session_id)
+    chain = repository.reader.lineage(record.id)
+    repository.reader.turns(chain)  # raises where anything is missing: no export promises what it does not hold
+    quads = [quad for each in chain for quad in session_quads(repository.store, each)]
+    if form == ox.RdfFormat.N_QUADS:
+        out.writelines(sorted(line(quad) for quad in set(quads)))
+    else:
+        ordered = sorted(set(quads), key=lambda quad: (_graph_name(quad), line(quad)))
+        ox.serialize(ordered, out, format=form, prefixes=_PREFIXES)
+
+
+def line(quad: Quad) -> bytes:
+    """Return a quad as a line of N-Quads, with its newline."""
+    return ox.serialize([quad], format=ox.RdfFormat.N_QUADS) or b""
+
+
+def _form(name: str) -> ox.RdfFormat:
+    if name not in FORMATS:
+        raise InvalidInput(f"{name!r} is no RDF format for sessions; there are: {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def _graph_name(quad: Quad) -> str:
+    return quad.graph_name.value if isinstance(quad.graph_name, NamedNode) else ""
+
+
+# --- in
+
+
+def import_rdf(
+    repository: Repository,
+    data: bytes,
+    format: str,  # noqa: A002 - the public name
+    *,
+    restore: bool = False,
+    by: str | None = None,
+    name: str | None = None,
+) -> ImportReport:
+    """Bring the sessions of an export into a store and return what was done; importing it again adds nothing.
+
+    The whole file is checked before anything is written: terms, rows, lineage (in the file or the store), indices,
+    every digest. Then each session is written in one commit, parents first. A session that is there already gets what
+    the file has beyond it; it is left alone where it has more, and reported as changed where it has other turns. A
+    session that was deleted here stays deleted unless `restore` is set, which lifts its tombstone in the same commit.
+    What is written says who imported it (`by` is as for `Repository.delete`), when, and from which bytes, called `name`; that
+    is this store's, and in no export of the session.
+
+    Raises `InvalidInput` for a file that does not hold whole, unaltered sessions and `ParentMissing` for one whose
+    parents are neither in it nor in the store; nothing is written then.
+    """
+    read = ImportedFiles(begin_import(repository, format, by), {"": import_records.source_file(data, name)})
+    file = checked(repository, _parse(data, _form(format)), restore=restore)
+    report = ImportReport()
+    ordered = sorted(file.records, key=lambda record: (len(file.reader.lineage(record.id)), record.id))
+    report.records = {
+        "trails:Session": len(ordered),
+        "trails:Turn": sum(len(file.repository.store.quads(_turns_of(record))) for record in ordered),
+    }
+    for record in ordered:
+        try:
+            Arrival(repository, file.repository, record, report, read=read, restore=restore).run()
+        except TrailsError as error:
+            _problem(report, f"session {record.id!r} was not imported: {error}")
+    return report
+
+
+def _turns_of(record: SessionRecord) -> Pattern:
+    return (None, vocab.TYPE, vocab.TURN, NamedNode(record.iri))
+
+
+def _problem(report: ImportReport, reason: str) -> None:
+    report.problems.append(FileProblem(file="", line=0, reason=reason, text=""))
+
+
+def _parse(data: bytes, form: ox.RdfFormat) -> list[Quad]:
+    """Return the quads of a file, or raise for what cannot be part of an export whatever else it holds."""
+    try:
+        quads = list(ox.parse(data, format=form))
+    except (SyntaxError, ValueError) as error:
+        raise InvalidInput(f"the file is not valid {form.name}: {error}; nothing was imported") from error
+    except MemoryError as error:
+        raise InvalidInput(
+            f"the file holds a line that cannot be read, longer than the engine's parsers take: {error}; "
+            "nothing was imported"
+        ) from error
+    for quad in quads:
+        value = quad.object
+        if isinstance(value, Literal) and not validation.fits(value.value):
+            raise InvalidInput(
+                f"a text of the file is longer than the {validation.MAX_TEXT:,} bytes that can be written and read again "
+                f"({quad.subject} {quad.predicate}); nothing was imported"
+            )
+        if isinstance(value, Literal) and value.datatype == vocab.JSON and validation.is_nested_too_deep(value.value):
+            raise InvalidInput(
+                f"a value of the file is nested deeper than {validation.MAX_JSON_DEPTH} ({quad.subject} {quad.predicate}); "
+                "nothing was imported"
+            )
+        terms = (quad.subject, quad.object, quad.graph_name)
+        if any(isinstance(term, ox.BlankNode | ox.Triple) for term in terms):
+            raise InvalidInput(
+                f"blank nodes and quoted triples are in no export of Trails: {quad}; nothing was imported"
+            )
+        subject = str(getattr(quad.subject, "value", ""))
+        redaction = iris.is_turn_deletion(subject) or iris.is_redaction(subject)
+        if (
+            quad.object in _DELETIONS and not (redaction and quad.object == vocab.DELETION)
+        ) or quad.predicate == vocab.PENDING_SWEEP:
+            raise InvalidInput(f"deletions of sessions are in no export of Trails: {quad}; nothing was imported")
+    return quads
+
+
+class File:
+    """The sessions of a file, in a store of their own where they can be read and verified like any others."""
+
+    def __init__(self, repository: Repository, records: Sequence[SessionRecord]) -> None:
+        self.repository = repository
+        self.reader = repository.reader
+        self.records = records
+        """The sessions that the file itself holds: ancestors may be there that the target store gave."""
+
+
+def checked(target: Repository, quads: Sequence[Quad], *, restore: bool) -> File:
+    """Return the sessions that quads hold, checked, in a store of their own; raise `InvalidInput` for what is not whole."""
+    sessions = {
+        str(quad.subject.value)  # type: ignore[union-attr] # no blank nodes and triples here
+        for quad in quads
+        if quad.predicate == vocab.TYPE and quad.object == vocab.SESSION and quad.graph_name == vocab.CATALOG
+    }
+    if not sessions:
+        raise InvalidInput("the file holds no session (no row of the type trails:Session); nothing was imported")
+    if restore:
+        deletion.sweep_pending(target.store)
+    scratch = EmbeddedStore(None)
+    # Who spawned a session is not part of its history, and need not be at hand: the row keeps it, the check skips it.
+    scratch.commit(Change(add=[quad for quad in quads if quad.predicate != vocab.SPAWNED_BY]))
+    _check_owners(scratch, sessions, quads)
+    ids = sorted(iris.session_id(iri) for iri in sessions)
+    try:
+        records = Reader(scratch).records(ids)
+        for session_id in records:
+            validation.session_id(session_id)
+        _borrow_ancestors(target, scratch, records)
+        _join_leftovers(target, scratch, records)
+        log_leaves.begin_session(scratch)
+        file = Repository(scratch)
+        report = file.verify()
+    except (ValueError, AttributeError) as error:
+        raise _refused([f"{error}"]) from error
+    if not report.ok:
+        raise _refused([finding.message for finding in report.findings])
+    scratch.commit(Change(add=[quad for quad in quads if quad.predicate == vocab.SPAWNED_BY]))
+    return File(file, list(file.reader.records(ids).values()))
+
+
+def _refused(faults: Sequence[str]) -> InvalidInput:
+    more = f" (and {len(faults) - _SHOWN} more)" if len(faults) > _SHOWN else ""
+    return InvalidInput(
+        f"the file does not hold whole, unaltered sessions: {'; '.join(faults[:_SHOWN])}{more}; nothing was imported. "
+        "Export the session again, or restore it from a backup"
+    )
+
+
+def _check_owners(scratch: QuadStore, sessions: set[str], quads: Iterable[Quad]) -> None:
+    """Raise unless every quad belongs to one of the sessions: its row, its prompts, whom it names, its graph."""
+    named = set(sessions)
+    for iri in sessions:
+        node = NamedNode(iri)
+        versions = prompt_quads(scratch, node)
+        named |= {version.value for version in versions}
+        setters = [
+            quad for each in versions for quad in scratch.quads((each, vocab.ATTRIBUTED_TO, None, vocab.CATALOG))
+        ]
+        named |= {quad.object.value for quad in setters if isinstance(quad.object, NamedNode)}
+        for predicate in (vocab.ATTRIBUTED_TO, vocab.SESSION_AGENT, vocab.FORKED_BY):
+            found = scratch.quads((node, predicate, None, vocab.CATALOG))
+            named |= {quad.object.value for quad in found if isinstance(quad.object, NamedNode)}
+        of_kinds = [quad for kind in record_registry.KINDS for quad in kind.exported(scratch, node)]
+        named |= {str(quad.subject.value) for quad in of_kinds if quad.graph_name == vocab.CATALOG}  # type: ignore[union-attr] # IRIs
+        turns = scratch.quads((None, None, None, node))
+        named |= {str(quad.subject.value) for quad in tools_named_in(turns)}  # type: ignore[union-attr] # IRIs
+        taken_out = redaction.records_with_digests(scratch, turns)
+        taken_out += redaction.redactions_of_session(scratch, node)
+        named |= {str(quad.subject.value) for quad in taken_out}  # type: ignore[union-attr] # deletions and principals
+    for quad in quads:
+        graph = quad.graph_name
+        home = graph.value if isinstance(graph, NamedNode) else str(quad.subject.value)  # type: ignore[union-attr] # IRIs
+        beside = record_registry.kinds_beside(home)
+        owner = home if beside is None else beside[1]
+        if owner not in sessions if isinstance(graph, NamedNode) else home not in named:
+            raise _refused([f"this belongs to no session in it: {quad}"])
+        if quad.predicate == vocab.SPAWNED_BY and not (
+            isinstance(quad.object, NamedNode) and iris.is_session(quad.object.value)
+        ):
+            raise _refused([f"this names no session: {quad}"])
+
+
+def _borrow_ancestors(target: Repository, scratch: EmbeddedStore, records: dict[str, SessionRecord]) -> None:
+    """Put beside the file's sessions those ancestors that only the target store has."""
+    for record in records.values():
+        parent = record.parent_session_id
+        if parent is None or parent in records:
+            continue
+        try:
+            chain = target.reader.lineage(parent)
+        except TrailsError as error:
+            raise ParentMissing(
+                f"session {record.id!r} cannot be imported: its parent {parent!r} is not in the file and cannot be "
+                f"read in the store ({error}); import an export that holds both. Nothing was imported"
+            ) from error
+        borrowed = [quad for each in chain if each.id not in records for quad in session_quads(target.store, each)]
+        scratch.commit(Change(add=[quad for quad in borrowed if quad.predicate != vocab.SPAWNED_BY]))
+
+
+def _join_leftovers(target: Repository, scratch: EmbeddedStore, records: dict[str, SessionRecord]) -> None:
+    """Put to the file's turns those that the target still has of sessions whose rows are gone."""
+    stored = target.reader.records(list(records))
+    for record in records.values():
+        if record.id not in stored and not target.reader.is_deleted(record.id):
+            scratch.commit(Change(add=target.store.quads((None, None, None, NamedNode(record.iri)))))
+
+
+class Arrival:
+    """The import of one session, after its parents."""
+
+    def __init__(
+        self,
+        target: Repository,
+        file: Repository,
+        record: SessionRecord,
+        report: ImportReport,
+        *,
+        read: ImportedFiles,
+        restore: bool,
+        parent: str | None = None,
+    ) -> None:
+        """`parent` is the session that it is to be a fork of in the target, where that is another one than in the file."""
+        self._read = read
+        self._parent = parent or record.parent_session_id
+        self._target = target
+        self._file = file
+        self._record = record
+        self._report = report
+        self._restore = restore
+        self._node = NamedNode(record.iri)
+
+    def run(self) -> None:
+        deleted = self._target.reader.is_deleted(self._record.id)
+        if deleted and not self._restore:
+            self._report.deleted.append(self._record.id)
+        elif self._record.id in self._target:
+            self._continue()
+        elif self._parent_fits() and (not deleted or self._is_as_it_was()):
+            self._create(deleted=deleted)
+
+    def _digests(self, repository: Repository, session_id: str) -> list[str]:
+        return [turn.digest for turn in repository.reader.turns(repository.reader.lineage(session_id))]
+
+    def _parent_fits(self) -> bool:
+        """Tell whether the store has the turns that the session inherits; if not, say so."""
+        parent, at = self._parent, self._record.starts_at
+        if parent is None:
+            return True
+        if parent not in self._target:
+            _problem(
+                self._report,
+                f"session {self._record.id!r} was not imported: its parent {parent!r} is not in the store "
+                "(a deleted one comes back with restore)",
+            )
+            return False
+        mine, theirs = self._digests(self._file, self._record.id), self._digests(self._target, parent)
+        if mine[:at] == theirs[:at]:
+            return True
+        self._differs(f"its parent {parent!r} has other turns here below index {at}")
+        return False
+
+    def _is_as_it_was(self) -> bool:
+        """Tell whether a session that was deleted here comes back as what the log knows; if not, say so."""
+        known = log_history.logs_by_session(self._target.store.log.lines()).get(self._record.id)
+        if known is None:
+            return True
+        digests, start = self._digests(self._file, self._record.id), self._record.starts_at
+        if known.first not in (None, log_leaves.row_of(self._file.store, self._record.id).made_with):
+            self._differs("it was deleted here, and had another principal, agent, time or origin, or its file is older")
+        elif known.returning().would_come_back_with_others(dict(enumerate(digests[start:], start)), start):
+            self._differs("it was deleted here, and had other turns")
+        else:
+            return True
+        return False
+
+    def _differs(self, what: str) -> None:
+        self._report.changed.append(self._record.id)
+        _problem(self._report, f"session {self._record.id!r} was not imported: {what}, and nothing of it was written")
+
+    def _create(self, *, deleted: bool) -> None:
+        """Write a session that is not there, its tombstone lifted in the same commit."""
+        store, scratch = self._target.store, self._file.store
+        every: Sequence[Quad] = self._below_parent(session_quads(scratch, self._record))
+        for kind in record_registry.KINDS:
+            arriving = kind.arriving(store, self._record.id, every)
+            every = arriving.quads
+            self._say(arriving.said)
+        tx = Transaction()
+        gone = transaction.names_in(_tombstone(self._target.store, self._node)) if deleted else set()
+        self._claim(tx, deleted=deleted)
+        add = self._without_clashes(tx, self._arriving(every))
+        tx.add(add)
+        tx.log(self._leaves(add, new=True))
+        self._commit(tx)
+        transaction.sweep_names(self._target.store, gone)
+        made = self._report.sessions_created if self._record.parent_session_id is None else self._report.forks_created
+        made.append(self._record.id)
+        self._report.turns_added += len(scratch.quads(_turns_of(self._record)))
+
+    def _below_parent(self, quads: Sequence[Quad]) -> list[Quad]:
+        """Return quads of the session that say of which one it is a fork here."""
+        if self._parent is None:
+            return list(quads)
+        said = Quad(self._node, vocab.PARENT_SESSION, NamedNode(iris.session(self._parent)), vocab.CATALOG)
+        is_said = (self._node, vocab.PARENT_SESSION)
+        return [said if (quad.subject, quad.predicate) == is_said else quad for quad in quads]
+
+    def _claim(self, tx: Transaction, *, deleted: bool) -> None:
+        """Let the session be made only while its id is free (or deleted, and the tombstone goes) and its parent there."""
+        if deleted:
+            tx.require([Quad(self._node, vocab.TYPE, vocab.TOMBSTONE, vocab.CATALOG)])
+            tx.forbid((self._node, vocab.TYPE, vocab.SESSION, vocab.CATALOG))
+            tx.remove(_tombstone(self._target.store, self._node))
+        else:
+            tx.forbid_id(self._record.id)
+        if self._parent is not None:
+            tx.session(self._parent)
+
+    def _without_clashes(self, tx: Transaction, add: list[Quad]) -> list[Quad]:
+        """Return what comes without a label and a slot that others have here; those that are free must stay so."""
+        if (label := self._record.label) is not None:
+            taken = self._target.reader.labelled(label)
+            if taken is None:
+                tx.label(label)
+            else:
+                add = [quad for quad in add if quad.predicate != vocab.LABEL or quad.graph_name != vocab.CATALOG]
+                self._say(
+                    [f"session {self._record.id!r} was imported without its label {label!r}, which {taken!r} has here"]
+                )
+        if (slot := self._record.slot) is not None:
+            holder = transaction.slot_holder(self._target.store, slot)
+            if holder is None:
+                tx.forbid(transaction.take_slot(slot))
+            else:
+                add = [quad for quad in add if quad.predicate != vocab.SLOT]
+                what = f"without its slot of the session tree, which {holder!r} takes here"
+                self._say([f"session {self._record.id!r} was imported {what}"])
+        return add
+
+    def _continue(self) -> None:
+        """Add to a session that is there what the file has beyond it."""
+        mine = self._file.reader.turns(self._file.reader.lineage(self._record.id))
+        theirs = self._digests(self._target, self._record.id)
+        digests = [turn.digest for turn in mine]
+        if theirs[: len(mine)] == digests and len(theirs) > len(mine):
+            self._go_on()
+            return
+        if digests[: len(theirs)] != theirs or len(theirs) < self._record.starts_at:
+            self._differs("it is in the store with other turns")
+            return
+        new = mine[len(theirs) :]
+        turns = self._quads_of({turn.iri for turn in new})
+        records, gone = self._grown(is_behind=False)
+        taken_out = redaction.records_belonging(self._file.store, turns) + redaction.redactions_of_session(
+            self._file.store, self._node
+        )
+        add = self._missingprompts() + self._arriving(turns + taken_out, records)
+        add += tools_named_in(add)
+        if not add and not gone:
+            self._report.unchanged.append(self._record.id)
+            return
+        tx = Transaction()
+        tx.session(self._record.id)
+        if new:
+            tx.forbid((None, vocab.INDEX, vocab.integer(len(theirs)), self._node))
+        tx.add(add)
+        tx.remove(gone)
+        tx.log(self._leaves(add, new=False))
+        self._commit(tx)
+        self._report.grown.append(self._record.id)
+        self._report.turns_added += len(new)
+
+    def _go_on(self) -> None:
+        """Add records to a session that has all of the file's turns, and more."""
+        add, gone = self._grown(is_behind=True)
+        if not add and not gone:
+            self._report.unchanged.append(self._record.id)
+            return
+        tx = Transaction()
+        tx.session(self._record.id)
+        tx.add(add)
+        tx.remove(gone)
+        tx.log(log_leaves.row_states("change", [self._record.id]))
+        tx.log(lambda after: self._own_leaves(after, add))
+        self._commit(tx)
+        self._report.grown.append(self._record.id)
+
+    def _grown(self, *, is_behind: bool) -> tuple[list[Quad], list[Quad]]:
+        """Return what comes and what goes of the records of a session that is there; `is_behind` as the file's turns are."""
+        growths = []
+        for kind in record_registry.KINDS:
+            growth = kind.growing(self._target.store, self._file.store, self._record.id, is_behind)
+            self._say(growth.said)
+            growths.append(growth)
+        return [quad for each in growths for quad in each.add], [quad for each in growths for quad in each.remove]
+
+    def _say(self, said: Iterable[str]) -> None:
+        for what in said:
+            _problem(self._report, what)
+
+    def _missingprompts(self) -> list[Quad]:
+        store, scratch = self._target.store, self._file.store
+        return [
+            quad
+            for version in prompt_quads(scratch, self._node)
+            if not store.quads((version, None, None, vocab.CATALOG))
+            for quad in scratch.quads((version, None, None, vocab.CATALOG))
+        ]
+
+    def _quads_of(self, turn_iris: set[str]) -> list[Quad]:
+        by_turn: dict[str, list[Quad]] = defaultdict(list)
+        for quad in self._file.store.quads((None, None, None, self._node)):
+            by_turn[iris.turn_of(str(quad.subject.value))].append(quad)  # type: ignore[union-attr] # IRIs, as verified
+        return [quad for iri in turn_iris for quad in by_turn[iri]]
+
+    def _arriving(self, quads: Sequence[Quad], records: Sequence[Quad] = ()) -> list[Quad]:
+        """Return quads of the file as they may come in: what was redacted here stays so, and who did it is kept."""
+        store = self._target.store
+        kept: Sequence[Quad] = [*keep_redacted(store, quads), *records]
+        for kind in record_registry.KINDS:
+            kept = kind.kept_out(store, kept)
+        known = {
+            quad.subject
+            for quad in kept
+            if quad.predicate in _REDACTIONS and store.quads((quad.subject, None, None, vocab.CATALOG))  # type: ignore[arg-type] # an IRI
+        }
+        return [quad for quad in kept if quad.subject not in known]
+
+    def _leaves(self, add: Sequence[Quad], *, new: bool) -> log_leaves.LeafMaker:
+        """Return the maker of what goes to the store's log: the row as it then is, the head, and what is redacted."""
+        record = self._record
+        kind: Kind = "change" if not new else "create" if record.parent_session_id is None else "fork"
+        turns = self._file.reader.turns(self._file.reader.lineage(record.id))
+        has_own = len(turns) > record.starts_at
+        batch = [log_leaves.turns_leaf(record.id, len(turns), turns[-1].digest)] if has_own else []
+        redacted = [
+            log_leaves.redaction_leaf(node, [each for each in add if each.subject == node])
+            for node in (quad.subject for quad in add if quad.predicate in _REDACTIONS)
+            if isinstance(node, NamedNode)
+        ]
+        row = record.starts_at if new else 0
+
+        def made(store: Preview) -> list[Leaf]:
+            rows = log_leaves.row_leaves(store, kind, record.id, row)
+            return [*rows, *batch, *redacted, *self._own_leaves(store, add)]
+
+        return made
+
+    def _own_leaves(self, after: Preview, add: Sequence[Quad]) -> list[Leaf]:
+        """Return the leaves of records that have their own."""
+        return [leaf for kind in record_registry.KINDS for leaf in kind.leaves_of(after, self._record.id, add)]
+
+    def _commit(self, tx: Transaction) -> None:
+        tx.join(self._read.recorded(self._target.store, self._record.id, is_new=True))
+        changed = "another writer changed it, its parent or its label meanwhile; import again"
+        tx.commit(self._target.store, otherwise=lambda _: InvalidInput(changed))
+
+
+def _tombstone(store: QuadStore, node: NamedNode) -> list[Quad]:
+    """Return what stands of a deleted session: its tombstone and the deletion that made it."""
+    return [
+        *store.quads((node, None, None, vocab.CATALOG)),
+        *store.quads((NamedNode(iris.deletion(node.value)), None, None, vocab.CATALOG)),
+    ]

@@ -1,0 +1,268 @@
+"""Check source records before they are merged.
+
+What a store would refuse, found while a file is read: so that one bad record costs one record and not its session.
+
+What of a session is too long to be kept, found before it is merged: it costs itself, and not the session.
+
+Records that repeat what others of their file say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from trails.errors import InvalidInput
+from trails.exchange import json_files
+from trails.exchange.source_transcript import Problem, SourceSession, SourceTurn, Transcript
+from trails.history import turn_builder
+from trails.history.turn_builder import Draft
+from trails.model import validation
+from trails.model.values import Compaction
+
+
+def make_draft(turn: SourceTurn) -> Draft:
+    """Return a source turn as one that a session can append; raise `InvalidInput` for what no store would keep."""
+    return turn_builder.make_draft(
+        turn.role,
+        turn.content,
+        author=turn.author,
+        time=turn.time,
+        timed=False,
+        model=turn.model,
+        usage=turn.usage,
+        stop_reason=turn.stop_reason,
+        tool_calls=turn.tool_calls,
+        tool_call_id=turn.tool_call_id,
+        is_error=turn.is_error,
+        tool_results=turn.tool_results,
+        call=turn.call,
+        compaction=turn.compaction,
+        source_ids=turn.source_ids,
+        meta=turn.meta or None,
+    )
+
+
+def turn_fault(turn: SourceTurn) -> str | None:
+    """Return why no store would keep a turn, or None if it can be kept."""
+    try:
+        make_draft(turn)
+    except InvalidInput as error:
+        return f"{error}"
+    return None
+
+
+def valid_name(value: object) -> str | None:
+    """Return a value that can be the name of a model, an agent or a reason; None for any other."""
+    try:
+        return validation.name(value, "name")
+    except InvalidInput:
+        return None
+
+
+def parse_time(value: object) -> datetime | None:
+    """Return the aware time that a text stands for (ISO 8601), or None: times without a zone are not guessed."""
+    if not isinstance(value, str):
+        return None
+    try:
+        return validation.time(datetime.fromisoformat(value))
+    except ValueError:  # InvalidInput is one
+        return None
+
+
+def epoch_time(seconds: object) -> datetime | None:
+    """Return the time that a number of seconds since 1970 stands for, to the microsecond, or None."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what says something: without nulls, empty texts, lists and objects."""
+    return {key: value for key, value in values.items() if value is not None and value not in ("", [], {})}
+
+
+@dataclass(slots=True)
+class Reading:
+    """What is found in one file, filled in step by step."""
+
+    sessions: list[SourceSession] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    records: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+    def refuse(self, line: int, reason: str, record: object) -> None:
+        """Keep a record that cannot be used, with its line (0 where it is no line of its own)."""
+        try:
+            text = record if isinstance(record, str) else json.dumps(record, ensure_ascii=False)
+        except RecursionError:
+            text = "(nested too deeply to show)"
+        self.problems.append(json_files.line_problem(line, reason, text))
+
+    def count(self, kind: object) -> None:
+        """Count a record of a type."""
+        self.records[str(kind)[:100]] += 1
+
+    def meta(self, line: int, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return metadata of a session that can be kept; what cannot is a problem of that line."""
+        kept: dict[str, Any] = {}
+        for key, value in values.items():
+            try:
+                validation.meta({key: value})
+            except InvalidInput as error:
+                self.refuse(line, f"has metadata that cannot be kept: {error}", {key: value})
+            else:
+                kept[key] = value
+        return kept
+
+
+def combine_files(readings: Iterable[tuple[str, Reading]]) -> Transcript:
+    """Return what several files say as one transcript; with more than one, problems and notes name their file."""
+    read = list(readings)
+
+    def said(file: str, text: str) -> str:
+        return f"{file}: {text}" if len(read) > 1 else text
+
+    return Transcript(
+        sessions=tuple(replace(session, files=(file,)) for file, each in read for session in each.sessions),
+        problems=tuple(replace(p, reason=said(file, p.reason)) for file, each in read for p in each.problems),
+        records=sum((each.records for _, each in read), Counter()),
+        notes=tuple(said(file, note) for file, each in read for note in each.notes),
+    )
+
+
+def combine_parts(parts: Iterable[Transcript]) -> Transcript:
+    """Return what the parts of a file say as one transcript."""
+    read = list(parts)
+    return Transcript(
+        sessions=tuple(session for part in read for session in part.sessions),
+        problems=tuple(problem for part in read for problem in part.problems),
+        records=sum((Counter(part.records) for part in read), Counter[str]()),
+        notes=tuple(note for part in read for note in part.notes),
+    )
+
+
+def drop_oversized(session: SourceSession) -> tuple[SourceSession, list[str]]:
+    """Return a session without what is too long to be kept, and what to say of that.
+
+    Parsers find what else a store refuses; a turn that they made of several records may be too long only as a whole.
+    """
+    faults: dict[tuple[str, ...], str] = {}
+    for path in session.paths:
+        for turn in path:
+            if not validation.is_surely_short(_turn_values(turn)) and (reason := turn_fault(turn)) is not None:
+                faults[turn.source_ids] = reason
+    problems = [
+        f"session {session.id!r}: the turn of {_record_name(ids)} {_cannot(why)}" for ids, why in faults.items()
+    ]
+    if faults:
+        session = replace(session, paths=tuple(_without_turns(path, faults) for path in session.paths))
+    return _beside_turns(session, problems), problems
+
+
+def _turn_values(turn: SourceTurn) -> list[Any]:
+    request = turn.compaction.request if turn.compaction else None
+    pieces = [piece.content for piece in turn.pieces]
+    return [pieces, turn.meta, turn.usage, turn.tool_calls, turn.source_ids, request]
+
+
+def _record_name(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
+    return f"the record {ids[0][:80]!r}{more}" if ids else "a record without an id"
+
+
+def _cannot(why: str) -> str:
+    return f"cannot be kept: {why}"
+
+
+def _without_turns(path: Sequence[SourceTurn], faults: Mapping[tuple[str, ...], str]) -> tuple[SourceTurn, ...]:
+    """Return a path without turns, the indices that its summaries name moved along."""
+    gone = [index for index, turn in enumerate(path) if turn.source_ids in faults]
+    if not gone:
+        return tuple(path)
+
+    def moved(index: int | None) -> int | None:
+        return None if index is None else index - sum(place < index for place in gone)
+
+    def through(index: int | None) -> int | None:
+        return None if index is None else max(0, index - sum(place <= index for place in gone))
+
+    return tuple(
+        replace(turn, compaction=_renumbered(turn.compaction, moved, through))
+        for turn in path
+        if turn.source_ids not in faults
+    )
+
+
+def _renumbered(
+    compaction: Compaction | None,
+    moved: Callable[[int | None], int | None],
+    through: Callable[[int | None], int | None],
+) -> Compaction | None:
+    if compaction is None:
+        return None
+    return compaction.model_copy(
+        update={
+            "summarised_through": through(compaction.summarised_through),
+            "first_kept": moved(compaction.first_kept),
+            "summarised_from": moved(compaction.summarised_from),
+        }
+    )
+
+
+def _beside_turns(session: SourceSession, problems: list[str]) -> SourceSession:
+    """Return a session without a title, a system prompt and metadata that are too long; `problems` is added to."""
+
+    def too_long(what: str, value: Any) -> bool:
+        if validation.is_surely_short(value):
+            return False
+        try:
+            validation.to_json(value, what)
+        except InvalidInput as error:
+            problems.append(f"session {session.id!r}: {_cannot(f'{error}')}")
+            return True
+        return False
+
+    meta = {key: value for key, value in session.meta.items() if not too_long(f"the metadata {key[:80]!r}", value)}
+    title, system = (
+        None if too_long(what, value) else value
+        for what, value in (("its title", session.title), ("its prompt", session.system))
+    )
+    return replace(session, meta=meta, title=title, system=system) if problems else session
+
+
+_MIN_REPEAT: Final = 20
+"""Characters of a text from which on it is looked for."""
+
+
+def unrepeated_records(records: object, said: object) -> list[Any]:
+    """Return the records of a list in which a long text stands that other records do not say; times count for none.
+
+    >>> with_more([{"text": "Where would you like to go?"}, {"text": "A server was connected"}], ["Where would you like to go?"])
+    [{'text': 'A server was connected'}]
+    """
+    known = json.dumps(said, ensure_ascii=False)
+    entries = records if isinstance(records, list) else [] if records is None else [records]
+    return [each for each in entries if not all(_is_repeated(text, known) for text in _texts_in(each))]
+
+
+def _is_repeated(text: str, known: str) -> bool:
+    quoted = json.dumps(text, ensure_ascii=False)[1:-1]
+    return len(text) < _MIN_REPEAT or quoted in known or json.dumps(quoted, ensure_ascii=False)[1:-1] in known
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        if not re.fullmatch(r"[0-9TZ:.+-]+", value):
+            yield value
+    elif isinstance(value, Mapping | list):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts_in(each)

@@ -1,0 +1,270 @@
+"""Define what a parser returns, and what an import reports.
+
+What an import did and what it could not do: nothing is dropped without a line here.
+
+What a transcript file says, in one shape for all formats: the result of parsing, before anything is stored.
+
+A format's parser is a pure function from bytes to `Transcript`. `merge.py` then brings transcripts into a store, with
+the same rules for every format: nothing twice, grown files go on, changed prefixes become reported forks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, Field
+
+from trails.errors import InvalidInput
+from trails.model.values import Call, Compaction, ToolResult
+from trails.secrets import Found, shown_id
+
+_IDS: Final = ("sessions_created", "forks_created", "grown", "unchanged", "changed", "deleted")
+
+
+class FileProblem(BaseModel):
+    """A line of a file that could not be used (line 0: the whole file), why, and its text."""
+
+    file: str
+    line: int
+    reason: str
+    text: str
+
+
+class LeftOut(BaseModel):
+    """Texts of a file that no session keeps: how many stand at a place, and why they are left out."""
+
+    file: str
+    place: str
+    """The path of their field, such as `message.content[].text`."""
+    line: int
+    """The line of the first one, from 1; 0 where the file is one document."""
+    reason: str
+    count: int = 0
+    characters: int = 0
+    is_prose: bool = False
+    """Whether one of them has several words; else they are ids, times, digests and the like."""
+
+
+class ImportReport(BaseModel):
+    """The outcome of an import, summed over its files."""
+
+    files: int = 0
+    sessions_created: list[str] = Field(default_factory=list)
+    """Ids of sessions that are new as roots or spawned sessions."""
+    forks_created: list[str] = Field(default_factory=list)
+    """Ids of forks made for branches of the source."""
+    grown: list[str] = Field(default_factory=list)
+    """Ids of sessions that were there and got more turns."""
+    unchanged: list[str] = Field(default_factory=list)
+    """Ids of sessions that held everything already."""
+    changed: list[str] = Field(default_factory=list)
+    """Ids of forks made because the source's earlier turns differ from what was imported before."""
+    deleted: list[str] = Field(default_factory=list)
+    """Ids of sessions that were deleted here and therefore not imported again."""
+    turns_added: int = 0
+    scores_added: int = 0
+    turns_held: int = 0
+    """Turns at the ends of files still being written that were kept back, since they may not be whole yet."""
+    records: dict[str, int] = Field(default_factory=dict)
+    """Records of the source by type, those that make no turn too."""
+    problems: list[FileProblem] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+    left_out: list[LeftOut] = Field(default_factory=list)
+    """Texts of 20 characters and more that no session keeps, counted by file and place."""
+    secrets: list[Found] = Field(default_factory=list)
+    """Keys, tokens and passwords in what came in: where, never what. Those that are `redacted` were taken out."""
+
+    def add(self, other: ImportReport) -> None:
+        """Add another report's figures to this one."""
+        for name in type(self).model_fields:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if isinstance(mine, dict):
+                for key, count in theirs.items():
+                    mine[key] = mine.get(key, 0) + count
+            elif isinstance(mine, list):
+                mine.extend(theirs)  # in place: a file may come in thousands of parts
+            else:
+                setattr(self, name, mine + theirs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values, ready for JSON."""
+        return {**self.model_dump(), **self.shown_ids(), "secrets": [each.to_dict() for each in self.secrets]}
+
+    def shown_ids(self) -> dict[str, list[str]]:
+        """Return the lists of session ids by name as they may be shown: with a mark for what in them is a secret."""
+        return {name: [shown_id(each) for each in getattr(self, name)] for name in _IDS}
+
+
+def files_at(path: Path, *patterns: str) -> list[Path]:
+    """Return the file itself, or those in a folder and below whose names fit a pattern; `InvalidInput` for neither."""
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise InvalidInput(f"there is no file or folder {path}")
+    return sorted({file for pattern in patterns for file in path.rglob(pattern) if file.is_file()})
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One record of the source that a turn, or a part of one, came from.
+
+    `content` is plain text, or the list of parts that this record adds to the turn.
+    """
+
+    source_id: str
+    content: str | tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTurn:
+    """One message, made of one record or of several (an API message that its source split over lines)."""
+
+    role: str
+    pieces: tuple[Piece, ...]
+    time: datetime | None = None
+    author: str | None = None
+    """As in `Session.append`: a principal's name, or `agent:NAME`; None for the session's own."""
+    model: str | None = None
+    usage: Mapping[str, Any] | None = None
+    stop_reason: str | None = None
+    tool_call_id: str | None = None
+    """The call that a turn of plain text answers; answers among structured parts are found by themselves."""
+    is_error: bool = False
+    tool_calls: tuple[Mapping[str, Any], ...] = ()
+    """The calls that a turn of plain text asks for, as in `Session.append`; those among parts are found by themselves."""
+    tool_results: tuple[ToolResult | Mapping[str, Any], ...] = ()
+    """What more is told of the calls that the turn answers, as in `Session.append`."""
+    call: Call | None = None
+    """What more is told of the model call that generated the turn, as in `Session.append`."""
+    compaction: Compaction | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else the record says and an export needs; keys of up to 100 characters, values that JSON can carry."""
+
+    @property
+    def source_ids(self) -> tuple[str, ...]:
+        """The ids of the records, in the source's order."""
+        return tuple(piece.source_id for piece in self.pieces)
+
+    @property
+    def content(self) -> str | list[Any]:
+        """The content to store: the text of a single text record, or all parts in order (text becomes a text part)."""
+        if len(self.pieces) == 1:
+            only = self.pieces[0].content
+            return only if isinstance(only, str) else list(only)
+        parts: list[Any] = []
+        for piece in self.pieces:
+            parts += [{"type": "text", "text": piece.content}] if isinstance(piece.content, str) else piece.content
+        return parts
+
+    def restricted(self, source_ids: frozenset[str]) -> SourceTurn:
+        """Return the turn made of only those of its records that have the ids given."""
+        return replace(self, pieces=tuple(piece for piece in self.pieces if piece.source_id in source_ids))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceScore:
+    """What a source says that a session, or the turn that came from one of its records, is worth."""
+
+    id: str
+    """The same whenever the score comes again; no other score has it (`scoring.score_id`)."""
+    name: str
+    value: Any
+    by: str
+    """As in `Repository.score`: a principal's name, or `agent:NAME` for a program."""
+    reason: str | None = None
+    version: str | None = None
+    time: datetime | None = None
+    of: str | None = None
+    """The id of the record whose turn was scored; None where the session was."""
+
+
+def distinct_paths(paths: Sequence[tuple[SourceTurn, ...]]) -> tuple[tuple[SourceTurn, ...], ...]:
+    """Return the first path, and of the others those that are no beginning of another one, in order.
+
+    A turn has one path from its root: a path is the beginning of another if its last turn stands inside that one.
+    """
+    inside = {repr(turn.source_ids) for path in paths for turn in path[:-1]}
+    kept = {repr(paths[0][-1].source_ids) if paths[0] else "": paths[0]}
+    for path in paths[1:]:
+        if path and repr(path[-1].source_ids) not in inside:  # a malformed id may be unhashable
+            kept.setdefault(repr(path[-1].source_ids), path)
+    return tuple(kept.values())
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSession:
+    """One session of a transcript: every path from its first turn to a leaf, the main one first.
+
+    Paths share their common beginning (the same `SourceTurn` values). Only real forks make a second path; a parser
+    links all records first and then decides which of the branchings that it sees are forks.
+    """
+
+    source: str
+    """The format's name, as in `claude-code`; with `id` it makes the session's id here."""
+    id: str
+    paths: tuple[tuple[SourceTurn, ...], ...]
+    title: str | None = None
+    created: datetime | None = None
+    principal: str | None = None
+    agent: str | None = None
+    system: str | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    fork_meta: tuple[str, ...] = ()
+    """The names of the metadata that its forks have as well."""
+    spawned_by: str | None = None
+    """The source id of the session that spawned this one."""
+    continues: str | None = None
+    """The source id of a record in another session that the first turn follows: all that comes before is shared."""
+    copied_from: str | None = None
+    """The source id of a session whose first records this one repeats: what is equal is shared."""
+    is_surely_copied: bool = True
+    """Whether the source says that it repeats records; else equal turns are shared only where one of them is an answer."""
+    repeats: int = 0
+    """How many turns of a spawned session are known to be its spawner's, told again: they are shared where the spawner is
+    there and has them all, left out where it says all of it in other turns, and else count no usage."""
+    open_turns: int = 0
+    """How many turns at the end of the first path may still get more, for all that the file says: a message that comes in
+    several records and is not known to be whole, and what follows it."""
+    open_in: str = ""
+    """The name of the file where that may come."""
+    open_surely: bool = False
+    """Whether they cannot be whole as they are, as a message that only thinks."""
+    scores: tuple[SourceScore, ...] = ()
+    """What it, or turns of it, were found to be worth."""
+    files: tuple[str, ...] = ()
+    """The names of the files that it came from, as the parser was given them; none where the parser can't tell."""
+    forks_at_ends: bool = False
+    """Whether a path that goes on from where an earlier one ends is a fork of it; else it makes that session longer."""
+    saved: datetime | None = None
+    """When this state of the session was saved, where a format writes its file anew each time: one of earlier states may
+    come in later, and is then no branch of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A line (counted from 1; 0 is the file itself) that could not be used, why, and its text."""
+
+    line: int
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """All that one file (or one folder that belongs together) says."""
+
+    sessions: tuple[SourceSession, ...]
+    problems: tuple[Problem, ...] = ()
+    records: Mapping[str, int] = field(default_factory=Counter)
+    """How many records of each type the file holds, those that make no turn too."""
+    notes: Sequence[str] = ()
+    """What a reader should know of how the file was read: a rule of the format that was followed, a link not found."""
+    refused_lines: int | None = None
+    """How many lines of the whole file could not be used, where this is a part of one; None: as many as the problems say."""
+    left_out: Sequence[LeftOut] = ()
+    """Texts of the file that no session keeps."""

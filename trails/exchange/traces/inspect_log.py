@@ -1,0 +1,271 @@
+"""Inspect AI's logs: an `.eval` file, which is a zip with a member a sample, or one JSON object.
+
+Each sample of each epoch is a session, with the task, the model, the epoch and the sample's id as metadata. Samples are read
+one at a time. A run that broke off has no header: what its journal says of the start is taken. A sample may be kept in
+chunks, folders of numbered files; which it is, the names tell, and no version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any, Final
+
+from trails.errors import InvalidInput
+from trails.exchange import containers, format_detection, json_files, record_checks
+from trails.exchange.containers import Archive
+from trails.exchange.record_checks import Reading
+from trails.exchange.source_transcript import Problem, Transcript, files_at
+from trails.exchange.traces.inspect_samples import Pool, Sample, join_pools
+
+_HEADER: Final = "header.json"
+_START: Final = "_journal/start.json"
+_WHOLE: Final = re.compile(r"samples/(?:[^/]+|.+_epoch_[^/]*)\.json", re.DOTALL)
+"""A sample's id stands in its member's name as it is, slashes too."""
+_SHELL: Final = re.compile(r"samples/(.+)/sample\.json", re.DOTALL)
+_CHUNK: Final = re.compile(r"samples/(.+)/(messages|events|attachments)/([0-9]{1,9})\.json", re.DOTALL)
+_METADATA: Final = "samples/{}/metadata.json"
+_LOG: Final = frozenset({"eval", "version"})
+_EVAL_OWN: Final = frozenset({"eval_id", "run_id", "created", "task", "model", "dataset", "tags"})
+"""What of `eval` is metadata under its own name."""
+_NUMBER: Final = re.compile(r"-?[0-9.]+")
+
+_Json = Mapping[str, Any]
+
+
+def sniff(head: bytes) -> bool:
+    """Tell whether a file that begins with these bytes is an Inspect log in JSON; an `.eval` file is told by `holds`.
+
+    >>> sniff(b'{"version": 2, "status": "success", "eval": {"run_id":'), sniff(b'{"version": 2}')
+    (True, False)
+    """
+    first = format_detection.outline_of_first(head)
+    return not head.lstrip().startswith(b"[") and first.keys() >= _LOG and first["eval"] is None
+
+
+def holds(names: Sequence[str]) -> bool:
+    """Tell whether a zip with these members is an Inspect log.
+
+    >>> holds(["_journal/start.json", "samples/1_epoch_1.json"]), holds(["conversations.json"])
+    (True, False)
+    """
+    return _START in names or (_HEADER in names and any(name.startswith(("samples/", "_journal/")) for name in names))
+
+
+def find_files(path: Path) -> list[Path]:
+    """Return the file itself, or all logs in a folder and below; raise `InvalidInput` where there is neither."""
+    return files_at(path, "*.eval", "*.json")
+
+
+def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
+    """Return what logs (name and bytes of each) say; see `stream`."""
+    return record_checks.combine_parts(stream([(name, BytesIO(data)) for name, data in files]))
+
+
+def stream(files: Sequence[tuple[str, IO[bytes]]]) -> Iterator[Transcript]:
+    """Yield what each sample of logs (name of each, and the open file) says, a sample at a time; JSON is read as a whole.
+
+    What cannot be read is a problem. Nothing that a file holds raises but `InvalidInput`: for one that would unpack to more
+    than its size is taken to stand for, and where the package `zstandard` is needed and missing.
+    """
+    for name, file in files:
+        is_zip = file.read(len(containers.ZIP_SIGNATURE)) == containers.ZIP_SIGNATURE
+        file.seek(0)
+        for reading in _read_zip(name, file) if is_zip else _read_json(name, file.read()):
+            reading.notes = [f"{_base(name)}: {note}" if name else note for note in reading.notes]
+            yield record_checks.combine_files([(name, reading)])
+
+
+def _base(name: str) -> str:
+    return re.split(r"[/\\]", name)[-1]
+
+
+def _read_json(name: str, data: bytes) -> Iterator[Reading]:
+    reading = Reading()
+    log = json_files.read_object(data, constants=True, notes=reading.notes)
+    samples = log.get("samples") if isinstance(log, dict) else None
+    if isinstance(log, Problem):
+        reading.problems.append(log)
+    elif not isinstance(log.get("eval"), dict):
+        reading.refuse(0, "is no log of Inspect: it has no eval", name)
+    elif not isinstance(samples, list) or not samples:
+        reading.refuse(0, "holds no samples (a log may be written without them)", name)
+    else:
+        header = _Header(log, reading)
+        for sample in samples:
+            header.read(sample, reading)
+            yield reading
+            reading = Reading()
+        reading.notes += header.notes()
+    yield reading
+
+
+def _read_zip(name: str, file: IO[bytes]) -> Iterator[Reading]:
+    reading = Reading()
+    try:
+        archive = Archive(file)
+        top = next((each for each in (_HEADER, _START) if each in archive.names), None)
+        log = json_files.read_object(archive.read(top), constants=True) if top else None
+        if not isinstance(log, dict) or not isinstance(log.get("eval"), dict):
+            why = f": {log.reason}" if isinstance(log, Problem) else ""
+            reading.refuse(0, f"is no log of Inspect that can be read: it has no header with an eval{why}", name)
+            yield reading
+            return
+        if top == _START:
+            reading.notes.append("the run broke off: its log has no header, and what its start says is taken")
+        header = _Header(log, reading)
+        yield reading
+        found = False
+        for sample, own in _samples(archive):
+            found = True
+            if sample is not None:
+                header.read(sample, own)
+            yield own
+        reading = Reading(notes=header.notes())
+        if not found:
+            reading.refuse(0, "holds no samples", name)
+        yield reading
+    except InvalidInput as error:
+        raise InvalidInput(f"{name} is not read: {error}") from error
+    except containers.ZIP_FAULTS as error:
+        reading = Reading()
+        reading.refuse(0, f"is a zip that cannot be read: {error}", name)
+        yield reading
+
+
+def _samples(archive: Archive) -> Iterator[tuple[object, Reading]]:
+    """Yield each sample, or None where it cannot be read, with what is to be said of that."""
+    chunks: dict[str, list[tuple[str, int, str]]] = {}
+    for name in archive.names:
+        if chunk := _CHUNK.fullmatch(name):
+            chunks.setdefault(chunk[1], []).append((chunk[2], int(chunk[3]), name))
+    shells = tuple(f"samples/{shell[1]}/" for name in archive.names if (shell := _SHELL.fullmatch(name)))
+    for name in archive.names:
+        shell = _SHELL.fullmatch(name)
+        reading = Reading()
+        if shell is None and _WHOLE.fullmatch(name) is None:
+            if name.startswith("samples/") and not name.startswith(shells):
+                reading.refuse(0, f"{name[:200]} is no sample, nor a part of one, and is not read", name)
+                yield None, reading
+            continue
+        sample: object = _member(archive, name, reading)
+        if shell is not None and isinstance(sample, dict):
+            sample = _put_together(archive, shell[1], sample, chunks.get(shell[1], []), reading)
+        yield sample, reading
+
+
+def _member(archive: Archive, name: str, reading: Reading) -> dict[str, Any] | None:
+    try:
+        said: list[str] = []
+        found = json_files.read_object(archive.read(name), constants=True, notes=said)
+        reading.notes += [f"{name} {each}" for each in said]
+    except InvalidInput:
+        raise
+    except containers.ZIP_FAULTS as error:
+        reading.refuse(0, f"{name} cannot be read: {error}", name)
+        return None
+    if isinstance(found, Problem):
+        reading.refuse(0, f"{name} {found.reason}", name)
+        return None
+    return found
+
+
+def _put_together(
+    archive: Archive, folder: str, shell: dict[str, Any], chunks: Sequence[tuple[str, int, str]], reading: Reading
+) -> dict[str, Any]:
+    """Return a chunked sample as it is where it is kept whole: chunks are ordered by their number, not as text."""
+    read: dict[str, list[tuple[int, object]]] = {}
+    for kind, start, name in sorted(chunks, key=lambda each: each[1]):
+        try:
+            found = json_files.read_list(archive.read(name), constants=True)
+        except InvalidInput:
+            raise
+        except containers.ZIP_FAULTS as error:
+            found = json_files.line_problem(0, f"cannot be read: {error}", name)
+        if isinstance(found, Problem):
+            reading.refuse(0, f"{name} {found.reason}", name)
+        else:
+            read.setdefault(kind, []).append((start, found))
+    pool = join_pools(read.get("messages", []))
+    texts = join_pools(read.get("attachments", []))
+    metadata = _member(archive, name, reading) if (name := _METADATA.format(folder)) in archive.names else None
+    sample = {
+        **shell,
+        "events": list(join_pools(read.get("events", [])).values()),
+        "events_data": {"messages": pool},
+        "attachments": {str(index): text for index, text in texts.items()},
+    }
+    if metadata is not None:
+        sample["metadata"] = metadata
+    if "messages" not in shell:
+        sample["messages"] = _named(shell.get("message_refs"), pool, reading, folder)
+    return sample
+
+
+def _named(refs: object, pool: Mapping[int, Any], reading: Reading, folder: str) -> list[Any]:
+    """Return the messages that ranges of a pool name."""
+    indices = Pool(dict(pool)).indices(refs)
+    if indices is None:
+        reading.refuse(0, f"samples/{folder} names messages that are not there", {"message_refs": refs})
+        return []
+    return [pool[index] for index in indices]
+
+
+class _Header:
+    """What a log says of all its samples."""
+
+    def __init__(self, log: _Json, reading: Reading) -> None:
+        found = log.get("eval")
+        self._eval: _Json = found if isinstance(found, dict) else {}
+        told = json.dumps([self._eval.get(key) for key in ("created", "task", "model", "dataset")])
+        self._id = (
+            record_checks.valid_name(self._eval.get("eval_id"))
+            or record_checks.valid_name(self._eval.get("run_id"))
+            or hashlib.sha256(told.encode()).hexdigest()[:16]
+        )
+        dataset = self._eval.get("dataset")
+        self._meta = record_checks.without_empty(
+            {key: self._eval.get(key) for key in ("task", "model", "eval_id", "run_id", "created", "tags")}
+            | {
+                "dataset": dataset.get("name") if isinstance(dataset, dict) else None,
+                "status": log.get("status"),
+                "log_tags": log.get("tags"),
+                "log_metadata": log.get("metadata"),
+                "log_error": log.get("error"),
+                "log_updates": log.get("log_updates"),
+                "invalidated": log.get("invalidated") or None,
+                "eval": record_checks.without_empty({key: v for key, v in self._eval.items() if key not in _EVAL_OWN}),
+                "plan": log.get("plan"),
+            }
+        )
+        left = [key for key in ("results", "reductions", "stats") if log.get(key)]
+        if left:
+            reading.notes.append(f"{', '.join(left)}: figures over all samples, not kept")
+        self._model = record_checks.valid_name(self._eval.get("model"))
+        self._odd: Counter[str] = Counter()
+
+    def notes(self) -> list[str]:
+        """Return what a reader should know of the samples that were read."""
+        return [f"{count} {what}" for what, count in self._odd.items() if count]
+
+    def read(self, sample: object, reading: Reading) -> None:
+        """Put the sessions of a sample into a reading."""
+        identity = sample.get("id") if isinstance(sample, dict) else None
+        if not isinstance(sample, dict) or isinstance(identity, bool) or not isinstance(identity, str | int | float):
+            reading.refuse(0, "is no sample: it has no id", sample)
+            return
+        reading.count("sample")
+        epoch = sample.get("epoch", 1)
+        # 3 and "3" are two samples: a text that could be a number stands in quotes
+        named = json.dumps(identity) if not isinstance(identity, str) or _NUMBER.fullmatch(identity) else identity
+        session = f"{self._id}:{named}:{epoch}"
+        meta = {**self._meta, "sample_id": identity, "epoch": epoch}
+        try:
+            reading.sessions += Sample(sample, session, reading, self._odd, self._model).sessions(meta)
+        except RecursionError:
+            reading.refuse(0, f"sample {session} is nested too deeply", session)

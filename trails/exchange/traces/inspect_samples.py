@@ -1,0 +1,538 @@
+"""Read one sample of an Inspect AI log as a session with its branches.
+
+What a sample keeps once and refers to: long texts as attachments, the messages that model calls were given as a pool.
+
+A reference is `attachment://` with a hash, or with a number in chunked samples, anywhere in a text. A model call's
+`input_refs` are half-open ranges of the pool's indices.
+
+One sample of an Inspect log: its conversation, the branches of it, and the sub-agents that it ran.
+
+The conversation is what `messages` says. The events say who made each message and when, where a branch leaves it (the
+longest beginning that its first model call shares with the line above it: an anchor may be set later than the message that it
+means), and what a sub-agent said, of which the conversation has the call and the answer alone. What a branch replays before
+its `branch` event is its past, and makes no turn.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final
+
+from trails.exchange import record_checks
+from trails.exchange.record_checks import Reading
+from trails.exchange.source_transcript import SourceSession, SourceTurn
+from trails.exchange.traces import inspect_turns
+from trails.exchange.traces.inspect_turns import InspectMessage, MessageLine, MessageLines, inspect_turn, message_key
+
+_REFERENCE: Final = re.compile(r"attachment://([0-9a-f]{32}|[0-9]{1,9})(?![0-9a-zA-Z])")
+_MOST_RESOLVED: Final = 256 << 20
+"""Characters that the texts of one sample may get longer by: a short one may be named a million times."""
+_MOST_GIVEN: Final = 1_000_000
+"""Messages that one model call may name."""
+
+_Json = Mapping[str, Any]
+
+
+class Attachments:
+    """The texts that a sample refers to."""
+
+    def __init__(self, texts: object) -> None:
+        self._texts: _Json = texts if isinstance(texts, dict) else {}
+        self._left = _MOST_RESOLVED
+        self.missing: dict[str, None] = {}
+        """References to what is not there."""
+        self.is_full = False
+        """Whether some were left as they are, since the texts would grow without bound."""
+
+    def put_in(self, value: Any) -> Any:
+        """Return a value with each reference in its texts replaced by what it refers to; one to nothing stays."""
+        if isinstance(value, str):
+            return _REFERENCE.sub(self._text, value) if "attachment://" in value else value
+        if isinstance(value, dict):
+            return {key: self.put_in(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self.put_in(each) for each in value]
+        return value
+
+    def _text(self, found: re.Match[str]) -> str:
+        text = self._texts.get(found[1])
+        if not isinstance(text, str):
+            self.missing.setdefault(found[0])
+            return found[0]
+        self._left -= len(text)
+        if self._left < 0:
+            self.is_full = True
+            return found[0]
+        return text
+
+
+class Pool:
+    """Messages by their index; of a chunked sample some may be missing."""
+
+    def __init__(self, messages: object) -> None:
+        if isinstance(messages, list):
+            messages = dict(enumerate(messages))
+        elif not isinstance(messages, dict) or not all(type(index) is int for index in messages):
+            messages = {}
+        self._messages: Mapping[int, Any] = messages
+        self._indices = sorted(self._messages)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._messages[index]
+
+    def indices(self, ranges: object) -> list[int] | None:
+        """Return the indices that half-open ranges name, in their order; None for what are no ranges, or name too much."""
+        if not isinstance(ranges, list):
+            return None
+        found: list[int] = []
+        for each in ranges:
+            if not (isinstance(each, list) and len(each) == 2 and all(type(end) is int for end in each)):
+                return None
+            first, last = (bisect_left(self._indices, end) for end in each)
+            if each[0] < 0 or last - first != each[1] - each[0] or len(found) + last - first > _MOST_GIVEN:
+                return None
+            found += self._indices[first:last]
+        return found
+
+
+def join_pools(chunks: Sequence[tuple[int, object]]) -> dict[int, Any]:
+    """Return the items of chunks, each a list that begins at an index, by index."""
+    return {
+        start + place: item for start, chunk in chunks if isinstance(chunk, list) for place, item in enumerate(chunk)
+    }
+
+
+SOURCE: Final = "inspect"
+_MAIN: Final = ""
+_READ: Final = frozenset({"model", "tool", "span_begin", "span_end", "anchor", "branch", "sample_init", "score"})
+_SAMPLE_META: Final = (
+    "target",
+    "choices",
+    "error",
+    "error_retries",
+    "limit",
+    "invalidation",
+    "started_at",
+    "completed_at",
+    "total_time",
+    "working_time",
+    "model_usage",
+    "role_usage",
+    "turn_count",
+    "uuid",
+    "setup",
+    "sandbox",
+    "store",
+)
+
+_SAMPLE_OWN: Final = frozenset(
+    {
+        *_SAMPLE_META,
+        "id",
+        "epoch",
+        "input",
+        "messages",
+        "message_refs",
+        "message_pool",
+        "output",
+        "score",
+        "scores",
+        "metadata",
+        "files",
+        "events",
+        "events_data",
+        "attachments",
+        "transcript",
+    }
+)
+"""What is read of a sample."""
+_FORK_META: Final = ("task", "model", "epoch", "sample_id", "dataset", "eval_id")
+
+
+@dataclass(slots=True)
+class _Owner:
+    """What model calls belong to: the conversation, a branch of it, or a sub-agent."""
+
+    id: str
+    above: str
+    kind: str
+    name: str | None
+    calls: list[_Json] = field(default_factory=list)
+    has_begun: bool = True
+    """Whether what comes counts: in a branch, once its `branch` event came."""
+    meta: dict[str, Any] = field(default_factory=dict)
+    lines: MessageLines = field(default_factory=MessageLines)
+
+
+class Sample:
+    """One sample on its way to sessions."""
+
+    def __init__(
+        self, sample: _Json, session_id: str, reading: Reading, odd: Counter[str], model: str | None = None
+    ) -> None:
+        """Take a sample apart; `odd` counts what a reader should know of all samples of a log."""
+        self._sample = sample
+        self._id = session_id
+        self._reading = reading
+        self._odd = odd
+        self._model = model
+        held = _object(sample.get("transcript")) or sample
+        self._texts = Attachments(held.get("attachments") or held.get("content"))
+        events = held.get("events")
+        self._events: list[_Json] = [each for each in _list(events) if isinstance(each, dict)]
+        pool = _object(sample.get("events_data")).get("messages", sample.get("message_pool"))
+        self._pool = Pool(pool)
+        self._pooled: dict[int, InspectMessage] = {}
+        self._made: dict[str, _Json] = {}
+        """The event that made a message, by its id or, where it has none, by what it says."""
+        self._spans: dict[str, _Json] = {}
+        self._owners: dict[str, _Owner] = {_MAIN: _Owner(_MAIN, _MAIN, "sample", None)}
+        self._homes: dict[str, str] = {}
+        self._turned: dict[int, SourceTurn | None] = {}
+        """The turns that were made, by the identity of what they say; None for what cannot be kept."""
+        self._named: Counter[str] = Counter()
+
+    def sessions(self, meta: Mapping[str, Any]) -> list[SourceSession]:
+        """Return the sample's session, with the metadata given beside its own, and those of its sub-agents."""
+        self._look()
+        for key, value in self._sample.items():
+            if key not in _SAMPLE_OWN and value not in (None, "", [], {}):
+                self._odd[f"sample(s) have {key[:50]}, which is not kept"] += 1
+        owner = self._owners[_MAIN]
+        main = self._said_in(self._messages())
+        if main:
+            self._place_calls(main)
+            owner.lines.lines = [main]
+        elif owner.calls:
+            self._odd["sample(s) have no messages; what was said is told by their model calls"] += 1
+            self._line_of(owner, [])
+        sessions = [self._session(meta), *self._agents()]
+        self._odd["attachment(s) are not in the log; the texts name them still"] += len(self._texts.missing)
+        self._odd["sample(s) have texts without the attachments that would let them grow beyond all bounds"] += (
+            self._texts.is_full
+        )
+        return sessions
+
+    # --- what the events tell
+
+    def _look(self) -> None:
+        """Find the spans, who owns what in them, and which event made which message."""
+        asked = {str(e["agent_span_id"]) for e in self._events if e.get("event") == "tool" and e.get("agent_span_id")}
+        branches = {str(e.get("span_id")) for e in self._events if e.get("event") == "branch"}
+        for event in self._events:
+            kind = str(event.get("event"))[:50]
+            self._reading.count(f"event/{kind}")
+            if kind == "span_begin" and isinstance(event.get("id"), str):
+                self._begin_span(event, asked, branches)
+            elif kind == "branch":
+                self._begin_branch(event)
+            elif kind == "model":
+                self._made_by_model(event)
+            elif kind == "tool":
+                self._made_by_tool(event)
+            elif kind not in _READ:
+                self._odd[f"event(s) of the kind {kind} made no turn"] += 1
+
+    def _begin_span(self, event: _Json, asked: Set[str], branches: Set[str]) -> None:
+        """Find who owns what comes in a span; one of a branch without a `branch` event is ordinary content."""
+        span, above, kind = str(event["id"]), event.get("parent_id"), event.get("type")
+        self._spans.setdefault(span, event)
+        home = self._homes.get(str(above), _MAIN)
+        owns = (
+            (kind == "branch" and span in branches)
+            or (kind == "agent" and (span in asked or self._is_called(above)))
+            or kind == "scorer"
+        )
+        if owns and span not in self._owners:
+            name = record_checks.valid_name(event.get("name"))
+            self._owners[span] = _Owner(span, home, str(kind), name, has_begun=kind != "branch")
+        self._homes.setdefault(span, span if owns else home)
+
+    def _is_called(self, above: object) -> bool:
+        """Tell whether an agent's span stands in that of a tool which hands nothing off: then it is the tool."""
+        span = self._spans.get(str(above))
+        if span is None or span.get("type") != "tool":
+            return False
+        outer = self._spans.get(str(span.get("parent_id")))
+        return outer is None or outer.get("type") != "handoff"
+
+    def _begin_branch(self, event: _Json) -> None:
+        owner = self._owners.get(str(event.get("span_id")))
+        if owner is None or owner.kind != "branch":
+            self._odd["branch event(s) stand in no span of a branch, and say nothing of it"] += 1
+            return
+        owner.has_begun = True
+        anchor = event.get("from_anchor", event.get("from_message"))
+        owner.meta = record_checks.without_empty({"branch": owner.name, "from_anchor": anchor})
+
+    def _made_by_model(self, event: _Json) -> None:
+        owner = self._owners[self._homes.get(str(event.get("span_id")), _MAIN)]
+        if owner.has_begun:
+            owner.calls.append(event)
+        else:
+            self._odd["model call(s) replay what came before a branch, and made no turn"] += 1
+        for answer in _answers(event):
+            identity = answer.get("id")
+            key = identity if isinstance(identity, str) else message_key(self._texts.put_in(answer))
+            self._made.setdefault(key, event)
+
+    def _made_by_tool(self, event: _Json) -> None:
+        for key in (event.get("message_id"), f"call {event.get('id')}"):
+            if isinstance(key, str):
+                self._made.setdefault(key, event)
+        if nested := len(_list(event.get("events"))):
+            self._odd["event(s) stand within events of tools; not read"] += nested
+
+    # --- lines
+
+    def _messages(self) -> list[Any]:
+        messages = self._sample.get("messages")
+        if isinstance(messages, list) and messages:
+            return messages
+        given = self._sample.get("input")
+        if self._owners[_MAIN].calls:
+            return []
+        return [{"role": "user", "content": given}] if isinstance(given, str) and given else _list(given)
+
+    def _said_in(self, messages: Iterable[Any]) -> MessageLine:
+        found = []
+        for message in messages:
+            self._reading.count(f"message/{message.get('role')}" if isinstance(message, dict) else "message/none")
+            if isinstance(message, dict):
+                found.append(self._said(message))
+            else:
+                self._reading.refuse(0, f"sample {self._id}: is no message", message)
+        return found
+
+    def _said(self, message: _Json) -> InspectMessage:
+        whole = self._texts.put_in(message)
+        key = message_key(whole)
+        return InspectMessage(key, whole, self._event_of(whole, key))
+
+    def _event_of(self, message: _Json, key: str) -> _Json | None:
+        role, identity = message.get("role"), message.get("id")
+        wanted = {"assistant": "model", "tool": "tool"}.get(role) if isinstance(role, str) else None
+        named = [identity] if isinstance(identity, str) else [key]
+        if role == "tool":
+            named.append(f"call {message.get('tool_call_id')}")
+        found = (self._made.get(each) for each in named)
+        return next((each for each in found if each is not None and each.get("event") == wanted), None)
+
+    def _given(self, event: _Json) -> MessageLine | None:
+        """Return what a model call was given; None where that cannot be told."""
+        if (ranges := event.get("input_refs")) is not None:
+            indices = self._pool.indices(ranges)
+            if indices is None:
+                return None
+            for index in indices:
+                if index not in self._pooled:
+                    message = self._pool[index]
+                    if not isinstance(message, dict):
+                        return None
+                    self._pooled[index] = self._said(message)
+            return [self._pooled[index] for index in indices]
+        given = event.get("input")
+        if isinstance(given, str):
+            given = [{"role": "user", "content": given}]
+        return [self._said(each) for each in _list(given) if isinstance(each, dict)]
+
+    def _place_calls(self, main: MessageLine) -> None:
+        """Give the calls of agents that the conversation knows nothing of to sessions of their own; count what is left."""
+        known = {said.key for said in main} | {str(said.message.get("id")) for said in main}
+        strays: dict[str, list[_Json]] = {}
+        heard = set[str]()
+        for event in self._owners[_MAIN].calls:
+            agent, answers = self._agent_around(str(event.get("span_id"))), _answers(event)
+            if not answers:
+                self._failed(event)
+            elif any(str(a.get("id")) in known or message_key(self._texts.put_in(a)) in known for a in answers):
+                heard.add(agent)
+            else:
+                strays.setdefault(agent, []).append(event)
+        for agent, events in strays.items():
+            if agent and agent not in heard and agent not in self._owners:
+                name = record_checks.valid_name(self._spans[agent].get("name"))
+                self._owners[agent] = _Owner(agent, _MAIN, "agent", name, calls=events)
+            else:
+                self._odd["model call(s) have an answer that is in no message of the conversation; not kept"] += len(
+                    events
+                )
+
+    def _failed(self, event: _Json) -> None:
+        why = event.get("error")
+        self._odd[f"model call(s) have no answer{f': {str(why)[:80]}' if why else ''}"] += 1
+
+    def _agent_around(self, span: str) -> str:
+        seen = set[str]()
+        while span in self._spans and span not in seen:
+            if self._spans[span].get("type") == "agent":
+                return span
+            seen.add(span)
+            span = str(self._spans[span].get("parent_id"))
+        return ""
+
+    def _line_of(self, owner: _Owner, base: MessageLine) -> None:
+        owner.lines = MessageLines(base=base)
+        for event in owner.calls:
+            given = self._given(event)
+            if given is None:
+                self._odd["model call(s) name messages that are not there; not kept"] += 1
+                continue
+            answers = [
+                InspectMessage(message_key(whole), whole, event) for whole in map(self._texts.put_in, _answers(event))
+            ]
+            if not answers:
+                self._failed(event)
+            owner.lines.add(given, answers)
+
+    # --- sessions
+
+    def _session(self, meta: Mapping[str, Any]) -> SourceSession:
+        paths = self._paths(self._owners[_MAIN])
+        own = {key: self._texts.put_in(self._sample.get(key)) for key in _SAMPLE_META}
+        own |= {
+            "sample_metadata": self._texts.put_in(self._sample.get("metadata")),
+            "files": list(_object(self._sample.get("files"))),
+            "output": self._unsaid(),
+        }
+        given = {name: self._texts.put_in(score) for name, score in inspect_turns.given_scores(self._sample).items()}
+        own["score_details"] = inspect_turns.score_details(given)
+        self._odd["score(s) that no log of Inspect has like this; not kept"] += inspect_turns.unreadable_scores(
+            self._sample
+        )
+        begun = (self._sample.get("started_at"), *(e.get("timestamp") for e in self._events[:1]), meta.get("created"))
+        return SourceSession(
+            source=SOURCE,
+            id=self._id,
+            paths=paths,
+            created=next((time for time in map(record_checks.parse_time, begun) if time is not None), None),
+            meta=self._reading.meta(0, {**meta, **record_checks.without_empty(own)}),
+            fork_meta=_FORK_META,
+            forks_at_ends=True,
+            scores=tuple(inspect_turns.sample_scores(self._id, given, self._scored())),
+        )
+
+    def _scored(self) -> dict[str, datetime | None]:
+        """Return when each scorer scored, and under the name "" when the sample was done."""
+        times = {"": record_checks.parse_time(self._sample.get("completed_at"))}
+        for event in self._events:
+            if event.get("event") == "score":
+                if event.get("intermediate"):
+                    self._odd["intermediate score(s) are not kept"] += 1
+                else:
+                    times[str(event.get("scorer"))] = record_checks.parse_time(event.get("timestamp"))
+        times[""] = times[""] or record_checks.parse_time(self._events[-1].get("timestamp") if self._events else None)
+        return times
+
+    def _paths(self, owner: _Owner) -> tuple[tuple[SourceTurn, ...], ...]:
+        """Return the turns of an owner's lines, and those of all branches that leave them."""
+        lines = [self._turns(line, f"{owner.id}/" if owner.id else "") for line in owner.lines.lines]
+        for branch in self._below(owner.id):
+            above = self._owners[branch.above].lines.lines
+            self._line_of(branch, above[0] if above else [])
+            if not branch.lines.lines:
+                self._odd["branch(es) hold no model call, and made no fork"] += 1
+            lines += [self._turns(line, f"{branch.id}/", branch.meta) for line in branch.lines.lines]
+        return tuple(lines) or ((),)
+
+    def _unsaid(self) -> str | None:
+        """Return the sample's answer, where no line of the conversation ends with it."""
+        completion = _object(self._sample.get("output")).get("completion")
+        if not isinstance(completion, str) or not completion:
+            return None
+        whole = str(self._texts.put_in(completion))
+        lines = [line for owner in self._owners.values() for line in owner.lines.lines]
+        return None if whole in {_text(each.message) for line in lines for each in line[-2:]} else whole
+
+    def _below(self, above: str) -> list[_Owner]:
+        """Return the branches that leave a line or a branch of it, those above first."""
+        found: list[_Owner] = []
+        waiting = [above]
+        while waiting:
+            here = waiting.pop(0)
+            inner = [o for o in self._owners.values() if o.kind == "branch" and o.above == here and o.id != here]
+            found += inner
+            waiting += [o.id for o in inner]
+        return found
+
+    def _agents(self) -> list[SourceSession]:
+        made = []
+        for owner in list(self._owners.values()):
+            if owner.kind == "scorer" and owner.calls:
+                what = f"model call(s) of the scorer {owner.name} are no part of the conversation; not kept"
+                self._odd[what] += len(owner.calls)
+            if owner.kind != "agent":
+                continue
+            self._line_of(owner, [])
+            if not owner.lines.lines:
+                continue
+            made.append(
+                SourceSession(
+                    source=SOURCE,
+                    id=f"{self._id}:agent-{owner.id}",
+                    paths=self._paths(owner),
+                    forks_at_ends=True,
+                    created=record_checks.parse_time(self._spans[owner.id].get("timestamp")),
+                    agent=owner.name,
+                    meta=record_checks.without_empty({"model": self._model, "agent_span": owner.id}),
+                    spawned_by=self._spawner(owner),
+                )
+            )
+        return made
+
+    def _spawner(self, owner: _Owner) -> str:
+        """Return the id of the session that a sub-agent was called from: of the nearest agent above it, or the sample's."""
+        above = self._owners[owner.above]
+        while above.kind in ("branch", "scorer"):
+            above = self._owners[above.above]
+        return f"{self._id}:agent-{above.id}" if above.kind == "agent" else self._id
+
+    def _turns(self, line: MessageLine, scope: str, meta: _Json | None = None) -> tuple[SourceTurn, ...]:
+        """Return the turns of a line, those of a line that it leaves among them; what cannot be kept is reported.
+
+        A turn is named after its message in a scope. `meta` goes to the first turn that is the line's own.
+        """
+        made = []
+        for place, said in enumerate(line):
+            if id(said) not in self._turned:
+                self._turned[id(said)] = self._turn(said, place, scope, meta or {})
+                meta = None
+            made.append(self._turned[id(said)])
+        return tuple(turn for turn in made if turn is not None)
+
+    def _turn(self, said: InspectMessage, place: int, scope: str, meta: _Json) -> SourceTurn | None:
+        identity = said.message.get("id")
+        name = f"{scope}{identity}" if isinstance(identity, str) and identity else f"{scope}messages/{place}"
+        self._named[name] += 1
+        turn = inspect_turn(said, name if self._named[name] == 1 else f"{name}#{self._named[name]}", self._model)
+        turn = replace(turn, meta={**turn.meta, **meta})
+        if (reason := record_checks.turn_fault(turn)) is None:
+            return turn
+        self._reading.refuse(0, f"sample {self._id}: message {place} cannot be kept: {reason}", said.message)
+        return None
+
+
+def _answers(event: _Json) -> list[_Json]:
+    choices = _object(event.get("output")).get("choices")
+    found = (choice.get("message") if isinstance(choice, dict) else None for choice in _list(choices))
+    return [message for message in found if isinstance(message, dict)]
+
+
+def _text(message: _Json) -> str:
+    content = message.get("content")
+    if isinstance(content, list):
+        return "".join(str(p.get("text")) for p in content if isinstance(p, dict) and p.get("type") == "text")
+    return str(content)
+
+
+def _object(value: object) -> _Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,270 @@
+"""Make turns and scores from the messages of an Inspect AI sample.
+
+The lines of a sample's conversation: what each message says, and what model calls make of one another.
+
+A model call is given a whole history. What of it a line does not have yet goes on that line; a call that leaves all lines
+makes one of its own from where it leaves the nearest.
+
+The scores of an Inspect sample: by scorer, by criterion where a scorer judges several, and each edit of them.
+
+Turns of an Inspect message: what it says, and what the event that made it tells of the call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final
+
+from trails.exchange import record_checks
+from trails.exchange.source_scores import score_id
+from trails.exchange.source_transcript import Piece, SourceScore, SourceTurn
+from trails.model.values import Call
+from trails.usage import with_source
+
+_Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InspectMessage:
+    """A message in a line, its references resolved, with the event that made it where one is known."""
+
+    key: str
+    """The same for messages that say the same."""
+    message: _Json
+    event: _Json | None = None
+
+
+MessageLine = list[InspectMessage]
+
+
+def message_key(message: _Json) -> str:
+    """Return what two messages have in common that say the same: ids are drawn anew when a branch replays its past.
+
+    >>> key_of({"role": "user", "content": "a"}) == key_of({"role": "user", "content": "a", "id": "m1"})
+    True
+    """
+    content = message.get("content")
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    calls = message.get("tool_calls")
+    asked = [
+        [call.get("id"), call.get("function"), call.get("arguments")] if isinstance(call, dict) else call
+        for call in (calls if isinstance(calls, list) else [])
+    ]
+    said = [message.get("role"), content or [], asked, message.get("tool_call_id")]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def common_length(one: MessageLine, other: MessageLine) -> int:
+    """Return how many messages two lines begin with that say the same."""
+    count = 0
+    for a, b in zip(one, other, strict=False):
+        if a.key != b.key:
+            break
+        count += 1
+    return count
+
+
+@dataclass(slots=True)
+class MessageLines:
+    """Lines that model calls make, in the order in which they come; the first one is the main one."""
+
+    base: MessageLine = field(default_factory=list)
+    """What the calls may begin with: the line that they leave."""
+    lines: list[MessageLine] = field(default_factory=list)
+    forked_at: int = 0
+    """How many messages of the base the first line begins with."""
+
+    def add(self, given: MessageLine, answers: Sequence[InspectMessage]) -> None:
+        """Add what a call was given, and each of its answers: another one than the first is a line of its own."""
+        line = self._line_for(given)
+        length = len(line)
+        line += answers[:1]
+        self.lines += [[*line[:length], answer] for answer in answers[1:]]
+
+    def _line_for(self, given: MessageLine) -> MessageLine:
+        """Return the line that ends with what a call was given."""
+        if not self.lines:
+            self.forked_at = common_length(self.base, given)
+            self.lines.append([*self.base[: self.forked_at], *map(replace, given[self.forked_at :])])
+            return self.lines[0]
+        shared = [common_length(line, given) for line in self.lines]
+        best = max(range(len(shared)), key=lambda n: (shared[n], shared[n] == len(self.lines[n]), n))
+        line, at = self.lines[best], shared[best]
+        if at < len(line):
+            line = line[:at]
+            self.lines.append(line)
+        line += map(replace, given[at:])  # the same message of a pool is another one in each line
+        return line
+
+
+_UNCHANGED: Final = "UNCHANGED"
+"""What an edit says of a field that it leaves as it was."""
+_SCORER: Final = "score"
+"""What the one score of old logs is called, which names no scorer."""
+
+
+def given_scores(sample: _Json) -> dict[str, _Json]:
+    """Return a sample's scores by the scorer's name."""
+    found = sample.get("scores")
+    if isinstance(found, dict):
+        return {name: score for name, score in found.items() if isinstance(score, dict)}
+    old = sample.get("score")
+    return {_SCORER: old} if isinstance(old, dict) else {}
+
+
+def unreadable_scores(sample: _Json) -> int:
+    """Return how many of a sample's scores are no objects, and so say nothing of what they are."""
+    found, old = sample.get("scores"), sample.get("score")
+    if isinstance(found, dict):
+        return sum(not isinstance(score, dict) for score in found.values())
+    return int(bool(found)) + int(bool(old) and not isinstance(old, dict))
+
+
+def score_details(scores: Mapping[str, _Json]) -> dict[str, Any]:
+    """Return what scores say beside their value and their reason."""
+    told = (
+        (name, record_checks.without_empty({key: score.get(key) for key in ("answer", "metadata")}))
+        for name, score in scores.items()
+    )
+    return {name: each for name, each in told if each}
+
+
+def sample_scores(
+    session: str, scores: Mapping[str, _Json], times: Mapping[str, datetime | None]
+) -> Iterator[SourceScore]:
+    """Yield the scores of a sample; `times` says when a scorer scored, the name "" when any other did.
+
+    An edited score comes once for each state of it, the newest last; an edit is by its author, for the author's reason.
+    """
+    for name, score in scores.items():
+        when = times.get(name) or times.get("")
+        history = score.get("history")
+        states: list[_Json] = [each for each in history if isinstance(each, dict)] if isinstance(history, list) else []
+        value: Any = None
+        for state in states or [score]:
+            value = value if state.get("value", _UNCHANGED) == _UNCHANGED else state["value"]
+            yield from _state_scores(session, name, value, state, when)
+        if states and value != score.get("value"):
+            yield from _state_scores(session, name, score.get("value"), score, when)
+
+
+def _state_scores(session: str, name: str, value: Any, state: _Json, when: datetime | None) -> Iterator[SourceScore]:
+    held = state.get("provenance")
+    provenance: _Json = held if isinstance(held, dict) else {}
+    author = record_checks.valid_name(provenance.get("author"))
+    reason = provenance.get("reason") or state.get("explanation")
+    edited = record_checks.parse_time(provenance.get("timestamp"))
+    for criterion, each in _score_parts(name, value):
+        yield SourceScore(
+            id=score_id("inspect", session, criterion, each, author, edited.isoformat() if edited else None),
+            name=criterion,
+            value=each,
+            by=author or f"agent:{name}",
+            reason=reason if isinstance(reason, str) and reason != _UNCHANGED and reason else None,
+            time=edited or when,
+        )
+
+
+def _score_parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        yield from ((f"{name}.{key}", each) for key, each in value.items())
+    elif isinstance(value, list):
+        yield from ((f"{name}.{place}", each) for place, each in enumerate(value))
+    else:
+        yield name, value
+
+
+_MESSAGE_OWN: Final = frozenset({"id", "role", "content", "tool_calls", "tool_call_id", "model"})
+_CALL_OWN: Final = frozenset({"id", "function", "arguments"})
+_OUTCOMES: Final = {"timeout": "timed-out", "approval": "refused"}
+"""Of a tool's error, by its type; any other one is a failure."""
+
+
+def inspect_turn(said: InspectMessage, source_id: str, model: str | None) -> SourceTurn:
+    """Return the turn that a message makes; `model` is who spoke where neither the message nor its event says so."""
+    message = said.message
+    role, content = message.get("role"), message.get("content")
+    event = said.event or {}
+    calls, extras = _calls(message.get("tool_calls"))
+    error = message.get("error")
+    meta = {key: value for key, value in message.items() if key not in _MESSAGE_OWN} | {"tool_calls": extras}
+    answers = record_checks.valid_name(message.get("tool_call_id")) if role == "tool" else None
+    if role == "tool" and answers is None:
+        meta["tool_call_id"] = message.get("tool_call_id")
+    start, end = _times(event)
+    spoke = role == "assistant"
+    output = event.get("output") if spoke else None
+    return SourceTurn(
+        role=role if isinstance(role, str) else "",
+        pieces=(Piece(source_id, _content(content)),),
+        time=end or start,
+        model=(record_checks.valid_name(message.get("model") or event.get("model")) or model) if spoke else None,
+        usage=_usage(output),
+        stop_reason=_stop_reason(output, message.get("id")),
+        tool_call_id=answers,
+        is_error=role == "tool" and error is not None,
+        tool_calls=calls,
+        tool_results=({"call_id": answers, **_outcome(error), **_ran(start, end)},) if answers else (),
+        call=Call(started=start, ended=end) if spoke and start and end else None,
+        meta=record_checks.without_empty(meta),
+    )
+
+
+def _content(content: object) -> str | tuple[Any, ...]:
+    """Return content as a turn has it; of any other kind than text or parts, as it is: checking the turn then tells."""
+    if content is None:
+        return ""
+    return content if isinstance(content, str) else tuple(content) if isinstance(content, list) else (content,)
+
+
+def _calls(calls: object) -> tuple[tuple[_Json, ...], dict[str, Any]]:
+    """Return tool calls, and what they say beside what they ask for, by their ids."""
+    made: list[_Json] = []
+    extras: dict[str, Any] = {}
+    for call in calls if isinstance(calls, list) else []:
+        if not isinstance(call, dict):
+            made.append({"id": None})  # checking the turn tells
+            continue
+        made.append({"id": call.get("id"), "name": call.get("function"), "arguments": call.get("arguments")})
+        more = {key: value for key, value in call.items() if key not in _CALL_OWN}
+        if more.get("type") == "function":
+            del more["type"]
+        if more := record_checks.without_empty(more):
+            extras[str(call.get("id"))] = more
+    return tuple(made), extras
+
+
+def _times(event: _Json) -> tuple[datetime | None, datetime | None]:
+    start, end = record_checks.parse_time(event.get("timestamp")), record_checks.parse_time(event.get("completed"))
+    return start, None if start and end and end < start else end
+
+
+def _ran(start: datetime | None, end: datetime | None) -> dict[str, Any]:
+    return {"started": start, "ended": end} if start and end else {}
+
+
+def _outcome(error: object) -> dict[str, Any]:
+    if error is None:
+        return {}
+    kind = error.get("type") if isinstance(error, dict) else None
+    return {"is_error": True, "outcome": _OUTCOMES.get(kind, "failed") if isinstance(kind, str) else "failed"}
+
+
+def _usage(output: object) -> _Json | None:
+    usage = output.get("usage") if isinstance(output, dict) else None
+    return with_source(usage, "inspect") if isinstance(usage, dict) and usage else None
+
+
+def _stop_reason(output: object, message_id: object) -> str | None:
+    choices = output.get("choices") if isinstance(output, dict) else None
+    listed = [each for each in choices if isinstance(each, dict)] if isinstance(choices, list) else []
+    for choice in listed:
+        message = choice.get("message")
+        if len(listed) == 1 or (isinstance(message, dict) and message.get("id") == message_id):
+            return record_checks.valid_name(choice.get("stop_reason"))
+    return None

@@ -1,0 +1,435 @@
+"""Langfuse's traces: the download of one (`{"trace", "observations"}`), one as its API returns it (a trace that holds its
+`observations`), and the rows of a blob-storage export.
+
+A session of Langfuse, or a trace that is in none, is a session here. Observations are read as spans are (see `otel`): a
+generation's input tells the history again, agents within agents are sessions of their own. Inputs and outputs are texts, with
+JSON inside in the shape of whatever made them: messages, items of OpenAI's Responses, LangChain's messages, Gemini's contents.
+
+Rules that are followed, and noted where they decide something: rows count in the order of their start; times without a zone
+are UTC, as the export writes them; each generation's usage is its own call's, and no sum of them is a trace's; definitions of
+tools that stand among the messages are none; a tool's observation names no call: it is that of the first call of its name
+with its arguments that is not answered yet.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from trails.errors import InvalidInput
+from trails.exchange import format_detection, json_files, record_checks
+from trails.exchange.source_scores import score_id
+from trails.exchange.source_transcript import SourceScore, SourceSession, Transcript, files_at
+from trails.exchange.traces.otlp import Spans
+from trails.exchange.traces.span_messages import INPUT, OUTPUT
+from trails.exchange.traces.span_values import OpenCalls
+from trails.exchange.traces.spans import TraceSpan, read_json
+from trails.model import validation
+from trails.usage import with_source
+
+SOURCE: Final = "langfuse"
+
+_OPERATIONS: Final = {"GENERATION": "chat", "AGENT": "invoke_agent", "TOOL": "execute_tool", "EMBEDDING": "embeddings"}
+_STEPS: Final = frozenset({"SPAN", "CHAIN"})
+"""Types of observations that are steps of a program; one at the top of a trace says what went in and came out."""
+_NAMES: Final = {
+    "traceId": "trace_id",
+    "parentObservationId": "parent_observation_id",
+    "startTime": "start_time",
+    "endTime": "end_time",
+    "usageDetails": "usage_details",
+    "costDetails": "cost_details",
+    "totalCost": "total_cost",
+    "modelParameters": "model_parameters",
+    "statusMessage": "status_message",
+    "sessionId": "session_id",
+    "userId": "user_id",
+    "dataType": "data_type",
+    "observationId": "observation_id",
+    "stringValue": "string_value",
+    "provided_model_name": "model",
+    "providedModelName": "model",
+    "trace_name": "traceName",
+}
+_ROW: Final = (frozenset({"trace_id", "traceId"}), frozenset({"type"}), frozenset({"start_time", "startTime"}))
+_SCORE: Final = (frozenset({"trace_id", "traceId"}), frozenset({"value"}), frozenset({"data_type", "dataType"}))
+_OWN_OF_ROWS: Final = frozenset(
+    {"project_id", "projectId", "parent_observation_id", "parentObservationId", "environment"}
+)
+_OWN_OF_TRACES: Final = frozenset({"projectId", "htmlPath", "sessionId"})
+_TRACE_META: Final = ("name", "user_id", "tags", "metadata", "release", "version", "environment")
+_TEXTS: Final = ("prompt", "question", "query", "text", "input", "completion", "answer", "response")
+_LANGCHAIN: Final = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system", "function": "function"}
+
+_Json = Mapping[str, Any]
+
+
+def sniff(head: bytes) -> bool:
+    """Tell whether a file that begins with these bytes holds traces, observations or scores of Langfuse.
+
+    >>> sniff(b'{"trace": {"id": "t", "projectId": "p"'), sniff(b'{"id": "o", "trace_id": "t", "type": "SPAN", "start_time')
+    (True, False)
+    """
+    first = format_detection.outline_of_first(head)
+    if "trace" in first and first["trace"] is None:
+        return "observations" in first or b'"projectId"' in head or b'"observations"' in head
+    if "observations" in first and first["observations"] is None and first.keys() & _OWN_OF_TRACES:
+        return True
+    rows = (all(first.keys() & keys for keys in wanted) for wanted in (_ROW, _SCORE))
+    return any(rows) and bool(first.keys() & _OWN_OF_ROWS)
+
+
+def find_files(path: Path) -> list[Path]:
+    """Return the file itself, or all JSON files in a folder and below; raise `InvalidInput` where there is neither."""
+    return files_at(path, "*.json", "*.jsonl")
+
+
+def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
+    """Return what files of traces (name and bytes of each) say together; nothing that they hold raises."""
+    reading = _Traces(many=len(files) > 1)
+    for name, data in files:
+        reading.read(name, data)
+    return reading.transcript()
+
+
+class _Traces:
+    """Observations of all files: a session may stand in several."""
+
+    def __init__(self, *, many: bool) -> None:
+        self.spans = Spans(SOURCE, many=many)
+        self._traces: dict[str, dict[str, Any]] = {}
+        self._rows: dict[tuple[str, str], tuple[str, int, dict[str, Any]]] = {}
+        self._scores: dict[str, dict[str, Any]] = {}
+        self._odd: Counter[str] = Counter()
+
+    def read(self, name: str, data: bytes) -> None:
+        """Take all objects of a file."""
+        values, problems = json_files.read_values(data)
+        for each in problems:
+            self.spans.refuse(name, each.line, each.reason, each.text)
+        for line, value in values:
+            self.add(name, line, value)
+
+    def add(self, name: str, line: int, value: _Json) -> None:
+        """Take one object of a file: a download, or a row."""
+        holds = isinstance(value.get("observations"), list) and isinstance(value.get("id"), str)
+        trace = value if holds else value.get("trace")
+        if isinstance(trace, dict):
+            told = _plain(trace)
+            if isinstance(identity := told.get("id"), str):
+                self._traces.setdefault(identity, told)
+            observations = value.get("observations", trace.get("observations"))
+            for each in observations if isinstance(observations, list) else [observations]:
+                self._row(name, line, each)
+            for each in trace.get("scores") or [] if isinstance(trace.get("scores"), list) else []:
+                self._score(name, line, each)
+        elif isinstance(value.get("data"), list):
+            for each in value["data"]:
+                self._row(name, line, each)
+        elif "value" in value and "type" not in value:
+            self._score(name, line, value)
+        elif "trace_id" not in value and "traceId" not in value and "session_id" in value:
+            told = _plain(value)
+            self._traces.setdefault(str(told.get("id")), told)
+        else:
+            self._row(name, line, value)
+
+    def _row(self, name: str, line: int, value: object) -> None:
+        row = _plain(value) if isinstance(value, dict) else {}
+        trace, identity, kind = (row.get(key) for key in ("trace_id", "id", "type"))
+        if not (isinstance(trace, str) and trace and isinstance(identity, str) and identity and isinstance(kind, str)):
+            self.spans.refuse(name, line, "is no observation: it has no id, no trace or no type", value)
+            return
+        if (trace, identity) in self._rows:
+            self._odd["observation(s) stand twice; the first counts"] += 1
+            return
+        self._rows[trace, identity] = (name, line, row)
+
+    def _score(self, name: str, line: int, value: object) -> None:
+        row = _plain(value) if isinstance(value, dict) else {}
+        if not all(isinstance(row.get(key), str) and row[key] for key in ("id", "trace_id", "name")):
+            self.spans.refuse(name, line, "is no score of a trace: it has no id, no trace or no name", value)
+            return
+        self.spans.reading.count("score")
+        self._scores.setdefault(row["id"], row)
+
+    def transcript(self) -> Transcript:
+        """Return what all of them say."""
+        rows = sorted(self._rows.values(), key=lambda each: _order(each[2]))
+        calls = OpenCalls()
+        for name, line, row in rows:
+            span = self._span(line, row)
+            calls.see(span, row.get("input"), row.get("name"))
+            self.spans.take(name, span, f"observation/{row['type'].upper()[:50]}")
+            for told in ("input", "output"):  # the span has them now: a file may have many, each with the whole history
+                row.pop(told, None)
+        self._odd = Counter({what: count for what, count in self._odd.items() if count})
+        self.spans.reading.notes += [f"{count} {what}" for what, count in self._odd.items()]
+        found = self.spans.transcript()
+        made = [self._scored(self._told(session)) for session in found.sessions]
+        lost = len(self._scores) - sum(len(session.scores) for session in made)
+        notes = (f"{lost} score(s) are of traces that are not here, and are not kept",) if lost else ()
+        return replace(found, sessions=tuple(made), notes=(*found.notes, *notes))
+
+    def _scored(self, session: SourceSession) -> SourceSession:
+        """Return a session with the scores of its traces, and of what its model calls answered."""
+        if session.spawned_by is not None:
+            return session
+        traces = {*session.meta.get("traces", ()), session.id}
+        named = {source_id for path in session.paths for turn in path for source_id in turn.source_ids}
+        rows = [row for row in self._scores.values() if row["trace_id"] in traces]
+        return replace(session, scores=tuple(_score(row, named) for row in rows))
+
+    def _told(self, session: SourceSession) -> SourceSession:
+        """Return a session with what its first trace says of all."""
+        traces = session.meta.get("traces") or [session.id]
+        trace = self._traces.get(traces[0], {})
+        if not trace:
+            row = next((row for _, _, row in self._rows.values() if row["trace_id"] == traces[0]), {})
+            trace = {"name": row.get("traceName"), "user_id": row.get("user_id"), "tags": row.get("tags")}
+        meta = record_checks.without_empty({key: trace.get(key) for key in _TRACE_META if key != "name"})
+        if isinstance(held := read_json(meta.get("metadata")), dict):
+            meta["metadata"] = held
+        title = trace.get("name")
+        try:
+            validation.meta(meta)
+        except InvalidInput:
+            meta = {}
+        return replace(
+            session, meta={**session.meta, **meta}, title=title if isinstance(title, str) and title else None
+        )
+
+    # --- an observation
+
+    def _span(self, line: int, row: dict[str, Any]) -> TraceSpan:
+        kind = row["type"].upper()
+        parent = row.get("parent_observation_id")
+        trace = self._traces.get(row["trace_id"], {})
+        session = row.get("session_id") or trace.get("session_id")
+        is_top = kind in _STEPS and not parent
+        operation = "invoke_workflow" if is_top else "" if kind in _STEPS else _OPERATIONS.get(kind, kind.lower()[:50])
+        made: dict[str, Any] = {"gen_ai.operation.name": operation, "gen_ai.conversation.id": session or None}
+        if kind == "AGENT":
+            made["gen_ai.agent.name"] = row.get("name")
+        if kind == "TOOL":
+            made["gen_ai.tool.call.result"] = None if row.get("output") == "null" else row.get("output")
+        elif kind in ("GENERATION", "AGENT") or is_top:
+            made[INPUT] = self._messages(row.get("input"), "user", is_model=kind == "GENERATION") or None
+            made[OUTPUT] = self._messages(row.get("output"), "assistant", is_model=kind == "GENERATION") or None
+        elif kind in _STEPS:
+            self._odd["observation(s) of a program's steps made no turn"] += 1
+        made |= _usage(row)
+        made["gen_ai.response.model"] = row.get("model")
+        made |= {name: row.get(key) for name, key in _KEPT.items() if row.get(key) not in (None, "", "{}", {}, [])}
+        failed = str(row.get("level")).upper() == "ERROR"
+        if failed:
+            made["error.type"] = row.get("status_message")
+        start, end = (_time(row.get(f"{side}_time")) for side in ("start", "end"))
+        return TraceSpan(
+            line=line,
+            raw=row,
+            trace=row["trace_id"],
+            id=row["id"],
+            parent=parent if isinstance(parent, str) and parent else None,
+            name=str(row.get("name") or ""),
+            start=start,
+            end=end,
+            attributes=made,
+            failed=failed,
+        )
+
+    def _messages(self, value: object, role: str, *, is_model: bool) -> list[Any]:
+        """Return the messages that an input or output stands for, in OpenAI's shape."""
+        read = read_json(value) if isinstance(value, str) and value.lstrip()[:1] in ('"', "{", "[") else None
+        read = value if read is None else read
+        if read is None or read in ("", "null"):
+            return []
+        if isinstance(read, str):
+            return [{"role": role, "content": read}]
+        listed = _listed(read)
+        if not is_model and not listed:
+            return [
+                {"role": role, "content": value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}
+            ]
+        made = []
+        for each in listed:
+            if isinstance(each, str):
+                made.append({"role": role, "content": each})
+            elif isinstance(each, dict) and isinstance(each.get("content"), dict) and "function" in each["content"]:
+                self._odd["definition(s) of tools stand among the messages, and are none"] += 1
+            elif isinstance(each, dict) and (message := _message(each, role)) is not None:
+                made.append(message)
+            else:
+                self._odd["part(s) of inputs and outputs are no messages, and made no turn"] += 1
+        if not listed:
+            self._odd["input(s) and output(s) of model calls hold no messages, and made no turn"] += 1
+        return made
+
+
+_KEPT: Final = {"metadata": "metadata", "llm.invocation_parameters": "model_parameters"}
+
+
+def _value(value: object) -> Any:
+    read = read_json(value) if isinstance(value, str) else value
+    return value if read is None else read
+
+
+def _listed(read: object) -> list[Any]:
+    """Return the messages, or what stands for them, in the shapes of the frameworks that are known."""
+    if isinstance(read, list):
+        return [inner for each in read for inner in (each if isinstance(each, list) else [each])]
+    if not isinstance(read, dict):
+        return []
+    for key in ("messages", "contents", "output", "input"):
+        if isinstance(read.get(key), list):
+            before = [
+                {"role": "system", "content": read[name]}
+                for name in ("system", "instructions")
+                if _is_text(read.get(name))
+            ]
+            return [*(before if key in ("messages", "input") else []), *_listed(read[key])]
+    for key, inner in (("choices", "message"), ("candidates", "content")):
+        if isinstance(read.get(key), list):
+            return [each.get(inner) for each in read[key] if isinstance(each, dict)]
+    if any(key in read for key in ("role", "parts", "tool_calls", "toolCalls")) or read.get("type") in (
+        *_LANGCHAIN,
+        "function_call",
+    ):
+        return [read]
+    return [read[key] for key in _TEXTS if _is_text(read.get(key))][:1]
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _message(each: _Json, role: str) -> dict[str, Any] | None:
+    """Return one message in OpenAI's shape; None for what is none."""
+    kind = each.get("type")
+    if kind == "function_call":
+        function = {"name": each.get("name"), "arguments": each.get("arguments")}
+        return {"role": "assistant", "content": "", "tool_calls": [{"id": each.get("call_id"), "function": function}]}
+    if kind == "function_call_output":
+        return {"role": "tool", "tool_call_id": each.get("call_id"), "content": _flat(each.get("output"))}
+    if kind == "reasoning":
+        return {"role": "assistant", "content": [dict(each)]}
+    spoken = each.get("role") or (_LANGCHAIN.get(kind) if isinstance(kind, str) else None)
+    content = next((each[key] for key in ("content", "parts", "text") if each.get(key) is not None), None)
+    extra = each.get("additional_kwargs")
+    calls = (
+        each.get("tool_calls")
+        or each.get("toolCalls")
+        or (extra.get("tool_calls") if isinstance(extra, dict) else None)
+    )
+    calls = _value(calls)
+    if spoken is None and kind != "message" and content is None and not calls:
+        return None
+    content, inner = _sdk_parts(content)
+    asked = [_call(call) for call in calls if isinstance(call, dict)] if isinstance(calls, list) else inner
+    made: dict[str, Any] = {"role": "assistant" if spoken == "model" else spoken or role, "content": _flat(content)}
+    if asked:
+        made["tool_calls"] = asked
+    if isinstance(answered := each.get("tool_call_id"), str):
+        made["tool_call_id"] = answered
+    return made
+
+
+def _sdk_parts(content: object) -> tuple[object, list[dict[str, Any]]]:
+    """Return content with the answers to calls as OpenTelemetry has them, and the calls in it: parts of Vercel's AI SDK."""
+    if not isinstance(content, list):
+        return content, []
+    kept: list[Any] = []
+    calls = []
+    for part in content:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind == "tool-call":
+            calls.append(_call(part))
+        elif kind == "tool-result":
+            answer = next((part[key] for key in ("output", "result", "content") if part.get(key) is not None), None)
+            kept.append({"type": "tool_call_response", "id": part.get("toolCallId"), "response": answer})
+        else:
+            kept.append(part)
+    return kept or ("" if calls else content), calls
+
+
+def _call(call: _Json) -> dict[str, Any]:
+    """Return a call in OpenAI's shape; LangChain and the AI SDK name the same fields otherwise."""
+    if isinstance(function := call.get("function"), dict):
+        return {
+            "id": call.get("id"),
+            "function": {"name": function.get("name"), "arguments": function.get("arguments")},
+        }
+    name = call.get("name", call.get("toolName"))
+    arguments = next((call[key] for key in ("args", "arguments", "input") if key in call), None)
+    return {"id": call.get("id", call.get("toolCallId")), "function": {"name": name, "arguments": arguments}}
+
+
+def _flat(content: object) -> Any:
+    """Return content as text or parts; parts that are texts alone are one text where there is only one."""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) or content is None else json.dumps(content, ensure_ascii=False)
+    texts = [
+        each.get("text")
+        if isinstance(each, dict) and each.get("type") in ("text", "output_text", "input_text", None)
+        else None
+        for each in content
+    ]
+    return texts[0] if len(texts) == 1 and isinstance(texts[0], str) else content
+
+
+def _usage(row: _Json) -> dict[str, Any]:
+    usage = row.get("usage_details")
+    read = read_json(usage) if isinstance(usage, str) else usage
+    counted = with_source(read, "langfuse") if isinstance(read, dict) else {}
+    made = {f"gen_ai.usage.{key}": value for key, value in counted.items()}
+    cost = row.get("cost_details")
+    cost = read_json(cost) if isinstance(cost, str) else cost
+    total = cost.get("total") if isinstance(cost, dict) else row.get("total_cost")
+    return {**made, "gen_ai.usage.cost": total} if isinstance(total, int | float) and total > 0 and made else made
+
+
+def _score(row: _Json, named: Set[str]) -> SourceScore:
+    """Return a score, of a turn where it is of an observation that made one of those named."""
+    kind, value, text = str(row.get("data_type")).upper(), row.get("value"), row.get("string_value")
+    if kind in ("CATEGORICAL", "TEXT") or value is None:
+        value = text if isinstance(text, str) and text else value
+    elif kind == "BOOLEAN" and value in (0, 1):
+        value = bool(value)
+    author = record_checks.valid_name(row.get("author_user_id", row.get("authorUserId")))
+    observation = f"{row['trace_id']}/{row.get('observation_id')}/out/0"
+    comment = row.get("comment")
+    return SourceScore(
+        id=score_id(SOURCE, row["id"], value),
+        name=row["name"],
+        value=value,
+        by=author or f"agent:{(record_checks.valid_name(row.get('source')) or SOURCE).lower()}",
+        reason=comment if isinstance(comment, str) and comment else None,
+        time=_time(row.get("timestamp")),
+        of=observation if observation in named else None,
+    )
+
+
+def _plain(row: _Json) -> dict[str, Any]:
+    """Return a row with the names of the blob-storage export, whichever it has."""
+    return {_NAMES.get(key, key): value for key, value in row.items()}
+
+
+def _time(value: object) -> datetime | None:
+    """Return the time that a text stands for: one without a zone is UTC, which is what the export writes."""
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    if found is None:
+        return None
+    return record_checks.parse_time((found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat())
+
+
+def _order(row: _Json) -> tuple[bool, datetime]:
+    start = _time(row.get("start_time"))
+    return start is None, start or datetime.max.replace(tzinfo=UTC)

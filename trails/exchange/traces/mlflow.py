@@ -1,0 +1,181 @@
+"""MLflow's traces, as `Trace.to_json` and its API give them: `{"info", "data": {"spans": [...]}}`, one or several.
+
+A session of MLflow (`mlflow.trace.session` of a trace's metadata), or a trace that is in none, is a session. Spans are read as
+those of OpenTelemetry (see `otel`): those of models make the turns, with what tools gave where no message tells it; a span at
+the top of a trace makes them where no span below it does. Both forms of spans are known, that of MLflow 2 and that of MLflow 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from trails.exchange import format_detection, json_files, record_checks
+from trails.exchange.source_transcript import SourceSession, Transcript, files_at
+from trails.exchange.traces.otlp import Spans
+from trails.exchange.traces.span_values import OpenCalls, parse_embedded, step
+from trails.exchange.traces.spans import TraceSpan
+
+SOURCE: Final = "mlflow"
+
+_KINDS: Final = {
+    "LLM": "chat",
+    "CHAT_MODEL": "chat",
+    "AGENT": "invoke_agent",
+    "TOOL": "execute_tool",
+    "EMBEDDING": "embeddings",
+}
+_INPUTS: Final = "mlflow.spanInputs"
+_OUTPUTS: Final = "mlflow.spanOutputs"
+_TYPE: Final = "mlflow.spanType"
+_USAGE: Final = "mlflow.chat.tokenUsage"
+_MODELS: Final = ("mlflow.llm.model", "gen_ai.response.model", "gen_ai.request.model", "model", "model_name")
+_SESSION: Final = "mlflow.trace.session"
+
+_TOLD: Final = frozenset({_INPUTS, _OUTPUTS, _TYPE, _USAGE})
+
+_Json = Mapping[str, Any]
+
+
+def sniff(head: bytes) -> bool:
+    """Tell whether a file that begins with these bytes holds traces of MLflow.
+
+    >>> sniff(b'{"info": {"trace_id": "tr-1", "trace_location": {}}, "data": {"spans": [')
+    True
+    """
+    first = format_detection.outline_of_first(head)
+    return first.get("info", "") is None and (
+        ("data" in first and (b'"spans"' in head or b'"mlflow.' in head))
+        or (b'"trace_location"' in head or b'"mlflow.trace_schema.version"' in head)
+    )
+
+
+def find_files(path: Path) -> list[Path]:
+    """Return the file itself, or all JSON files in a folder and below; raise `InvalidInput` where there is neither."""
+    return files_at(path, "*.json", "*.jsonl")
+
+
+def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
+    """Return what files of traces (name and bytes of each) say together; nothing that they hold raises."""
+    spans, infos = Spans(SOURCE, many=len(files) > 1), dict[str, _Json]()
+    steps: list[tuple[str, TraceSpan, object]] = []
+    for name, data in files:
+        values, problems = json_files.read_values(data)
+        for each in problems:
+            spans.refuse(name, each.line, each.reason, each.text)
+        for line, value in values:
+            info, held = value.get("info"), value.get("data")
+            listed = held.get("spans") if isinstance(held, dict) else None
+            if not isinstance(info, dict) or not isinstance(listed, list):
+                spans.refuse(name, line, "is no trace of MLflow: it has no info or no spans", value)
+                continue
+            trace = str(info.get("trace_id") or info.get("request_id") or "")
+            for each in listed:
+                if (made := _span(line, each, trace, info)) is None:
+                    spans.refuse(name, line, "is no span: it has no id", each)
+                    continue
+                infos.setdefault(made[0].trace, info)
+                steps.append((name, *made))
+    calls = OpenCalls()
+    for name, span, given in sorted(steps, key=lambda each: each[1].order):
+        calls.see(span, given, span.name)
+        spans.take(name, span, f"span/{str(_attributes(span.raw).get(_TYPE) or 'other')[:50]}")
+    found = spans.transcript()
+    return replace(found, sessions=tuple(_told(session, infos) for session in found.sessions))
+
+
+def _told(session: SourceSession, infos: Mapping[str, _Json]) -> SourceSession:
+    """Return a session with what its first trace says of all: its name, its user, its tags."""
+    info = infos.get(next(iter(session.meta.get("traces", ())), session.id), {})
+    tags = info.get("tags")
+    tags = (
+        {key: value for key, value in tags.items() if not key.startswith("mlflow.")} if isinstance(tags, dict) else {}
+    )
+    name = info["tags"].get("mlflow.traceName") if isinstance(info.get("tags"), dict) else None
+    more = record_checks.without_empty({"tags": tags, "user": _metadata(info).get("mlflow.trace.user")})
+    return replace(session, meta={**session.meta, **more}, title=name if isinstance(name, str) and name else None)
+
+
+def _metadata(info: _Json) -> _Json:
+    found = info.get("trace_metadata", info.get("request_metadata"))
+    return found if isinstance(found, dict) else {}
+
+
+def _attributes(span: _Json) -> dict[str, Any]:
+    """Return a span's attributes, each with what its JSON text stands for."""
+    held = span.get("attributes")
+    return {key: _value(value) for key, value in held.items()} if isinstance(held, dict) else {}
+
+
+def _value(value: object) -> Any:
+    """Return an attribute as it was set: MLflow writes each as JSON, texts too."""
+    read = parse_embedded(value)
+    return value if read is None else read
+
+
+def _span(line: int, span: object, trace: str, info: _Json) -> tuple[TraceSpan, object] | None:
+    """Return a span, and what it was given; None for what is none."""
+    if not isinstance(span, dict):
+        return None
+    held = span.get("context")
+    context: _Json = held if isinstance(held, dict) else {}
+    identity = span.get("span_id") or context.get("span_id")
+    if not isinstance(identity, str) or not identity:
+        return None
+    own = span.get("trace_id") or context.get("trace_id")
+    parent = span.get("parent_span_id") or span.get("parent_id")
+    attributes = _attributes(span)
+    kind = _KINDS.get(str(attributes.get(_TYPE)).upper(), "")
+    status = span.get("status")
+    failed = "ERROR" in str(status.get("code") if isinstance(status, dict) else span.get("status_code")).upper()
+    made = step(
+        kind,
+        attributes.get(_INPUTS),
+        attributes.get(_OUTPUTS),
+        is_top=not parent,
+        agent=span.get("name"),
+        conversation=_metadata(info).get(_SESSION),
+    )
+    if kind == "chat":
+        usage = attributes.get(_USAGE)
+        made |= {f"gen_ai.usage.{key}": value for key, value in usage.items()} if isinstance(usage, dict) else {}
+        made["gen_ai.response.model"] = _model(attributes)
+        made["metadata"] = record_checks.without_empty(
+            {key: value for key, value in attributes.items() if key not in _TOLD}
+        )
+    made |= {key: value for key, value in attributes.items() if key.startswith("gen_ai.") and key not in made}
+    if failed:
+        made["error.type"] = status.get("message") if isinstance(status, dict) else span.get("status_message")
+    return (
+        TraceSpan(
+            line=line,
+            raw=span,
+            trace=trace or str(own or identity),
+            id=identity,
+            parent=parent if isinstance(parent, str) else None,
+            name=str(span.get("name") or ""),
+            start=_time(span, "start"),
+            end=_time(span, "end"),
+            attributes=made,
+            failed=failed,
+        ),
+        attributes.get(_INPUTS),
+    )
+
+
+def _model(attributes: _Json) -> str | None:
+    given = attributes.get(_INPUTS)
+    told = [attributes.get(name) for name in _MODELS]
+    told += [given.get("model")] if isinstance(given, dict) else []
+    return next((name for each in told if (name := record_checks.valid_name(each)) is not None), None)
+
+
+def _time(span: _Json, side: str) -> Any:
+    nanoseconds = span.get(f"{side}_time_unix_nano", span.get(f"{side}_time"))
+    if isinstance(nanoseconds, str) and nanoseconds.isdecimal():
+        nanoseconds = int(nanoseconds)
+    if type(nanoseconds) is not int:
+        return record_checks.parse_time(nanoseconds)
+    return record_checks.epoch_time(nanoseconds / 10**9) if abs(nanoseconds) < 2**64 else None

@@ -1,0 +1,599 @@
+"""Import OpenTelemetry GenAI spans: OTLP/JSON exports and JSON lines.
+
+One conversation put together from its spans: each tells the history again, and adds to it or leaves it.
+
+OpenTelemetry GenAI spans: OTLP/JSON exports, and spans as JSON lines or one after the other; OpenInference's as well.
+
+Spans with the same `gen_ai.conversation.id` (their own, or that of a span above them) are one session. A span's input tells
+the whole history again: what of it is new is added, then its answer. Where an input is no continuation of the history, it is
+a fork from where it leaves it; several answers to one input are choices, and forks too. Messages in log records are those of
+the span that these name.
+
+Rules that are followed, and noted where they decide something: spans count in the order of their start times; a trace
+without a conversation id is a session named by the trace id; an agent's span repeats what the spans below it say, and makes
+no turn if any does; an agent within another agent is a session of its own, spawned by the other one's, if its history begins
+anew; an answer whose input is not told follows what came before; a tool's span makes a turn where no message tells its result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from trails.exchange import format_detection, json_files, record_checks
+from trails.exchange.record_checks import Reading
+from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript, files_at
+from trails.exchange.traces import span_messages
+from trails.exchange.traces.span_messages import (
+    INPUT,
+    KEPT_ATTRIBUTES,
+    OUTPUT,
+    SYSTEM,
+    SpanContent,
+    SpanMessage,
+    is_event,
+    span_usage,
+    tells_messages,
+)
+from trails.exchange.traces.span_messages import span_messages as messages_of
+from trails.exchange.traces.spans import LogRecord, TraceSpan, read_json, spans_in
+from trails.model.content_parts import calls_in, results_in
+from trails.model.values import Call
+
+_TOLD: Final = frozenset(
+    {
+        INPUT,
+        OUTPUT,
+        SYSTEM,
+        "gen_ai.conversation.id",
+        "gen_ai.operation.name",
+        "gen_ai.response.model",
+        "gen_ai.agent.name",
+        "gen_ai.tool.definitions",
+    }
+)
+"""Attributes that are not kept again with the answer: they are in the turns, or describe tools and not the talk."""
+
+Refuse = Callable[[str, object], None]
+
+
+@dataclass(slots=True, eq=False)
+class _Path:
+    """A way through the conversation: what each message says, and its turn (None where no store would keep it)."""
+
+    keys: list[str] = field(default_factory=list)
+    turns: list[SourceTurn | None] = field(default_factory=list)
+
+    def common(self, messages: Sequence[SpanMessage]) -> int:
+        """Return how many of the messages the path begins with."""
+        count = 0
+        for key, message in zip(self.keys, messages, strict=False):
+            if key != message.key:
+                break
+            count += 1
+        return count
+
+    def until(self, length: int) -> _Path:
+        """Return a copy of the path's beginning."""
+        return _Path(self.keys[:length], self.turns[:length])
+
+
+class TracedSession:
+    """A session in the making; spans come in the order of their start."""
+
+    def __init__(self, name: str, agent: str | None, reading: Reading, *, spawned_by: str | None = None) -> None:
+        self.id = name
+        self._agent = agent
+        self._reading = reading
+        self._spawned_by = spawned_by
+        self._paths: list[_Path] = []
+        self._system: str | None = None
+        self._systems: set[str] = set()
+        self._created: datetime | None = None
+        self._traces: dict[str, None] = {}
+        self._latest = _Path()
+        """The path that got something last."""
+        self._named: set[str] = set()
+        """The calls whose answers a turn is named after."""
+        self._ran: dict[str, dict[str, Any]] = {}
+        """When tools ran, by the call's id, as their spans tell."""
+        self._uncounted = 0
+        self._repeated = 0
+        self._untold = 0
+
+    def shares(self, said: SpanContent) -> bool:
+        """Tell whether a span's history has anything in common with this one's."""
+        return any(path.common(said.given) for path in self._paths)
+
+    def place(self, span: TraceSpan, said: SpanContent, agent: str | None, refuse: Refuse) -> None:
+        """Add what is new in a span: to the end of a path, or as a path of its own from where it leaves one."""
+        self._created = self._created or span.start
+        self._traces.setdefault(span.trace)
+        if said.system is not None:
+            self._system = self._system or said.system
+            self._systems.add(said.system)
+        path, common = self._path_for(span, said.given)
+        for number, message in enumerate(said.given[common:], start=common):
+            self._append(path, message.key, self._given(span, number, message), refuse)
+        length = len(path.keys) if common < len(said.given) else common
+        if not said.answers and span_usage(span):
+            self._uncounted += 1
+        for number, answer in enumerate(said.answers):
+            self._answer(path, length, answer, self._answered(span, number, answer, agent), refuse)
+
+    def tool(self, span: TraceSpan, refuse: Refuse, *, in_time: bool = False) -> None:
+        """Add what a tool's span says, where a path ends with the call and no message answers it.
+
+        With `in_time`, while spans come in order and no message will ever tell the answer, the call may stand before others.
+        """
+        call_id = span.text("gen_ai.tool.call.id")
+        result = span.attributes.get("gen_ai.tool.call.result")
+        if call_id is not None and (times := _times(span)):
+            self._ran.setdefault(call_id, {"call_id": call_id, **times})
+        if call_id is None or result is None:
+            return
+        waits = _unanswered if in_time else _open_calls
+        path = next((each for each in self._paths if call_id in waits(each)), None)
+        if path is None:
+            return
+        part = {"type": "tool_call_response", "id": call_id, "response": _result(result)}
+        turn = SourceTurn(
+            role="tool",
+            pieces=(Piece(self._name((call_id,), f"{span.trace}/{span.id}"), (part | _failure(span),)),),
+            time=span.end or span.start,
+            meta={"span": span.id, "trace": span.trace},
+        )
+        self._append(path, f"tool {call_id}", turn, refuse)
+
+    def session(self, source: str, reading: Reading) -> SourceSession:
+        """Return the session, and note what a reader should know."""
+        if len(self._systems) > 1:
+            reading.notes.append(
+                f"{self.id}: {len(self._systems)} system prompts were in force; the first is the session's"
+            )
+        if self._untold:
+            reading.notes.append(
+                f"{self.id}: {self._untold} span(s) tell no input; their answers follow what came before"
+            )
+        if self._repeated:
+            reading.notes.append(
+                f"{self.id}: {self._repeated} answer(s) were told by another span before, whose usage is the turn's"
+            )
+        if self._uncounted:
+            reading.notes.append(f"{self.id}: {self._uncounted} span(s) tell a usage and no answer; it is not counted")
+        return SourceSession(
+            source=source,
+            id=self.id,
+            paths=tuple(tuple(self._told(turn) for turn in path.turns if turn is not None) for path in self._paths)
+            or ((),),
+            created=self._created,
+            agent=self._agent,
+            system=self._system,
+            meta=reading.meta(0, {"traces": list(self._traces)}),
+            spawned_by=self._spawned_by,
+        )
+
+    # --- paths
+
+    def _path_for(self, span: TraceSpan, given: Sequence[SpanMessage]) -> tuple[_Path, int]:
+        """Return the path that a span's input goes on, and how many messages of the input it holds."""
+        if not self._paths:
+            self._paths.append(_Path())
+            return self._paths[0], 0
+        if not given:
+            self._untold += 1
+            return self._latest, len(self._latest.keys)
+        commons = [path.common(given) for path in self._paths]
+        # Where several hold as much of it, the one that ends there, else the latest.
+        best = max(range(len(commons)), key=lambda n: (commons[n], commons[n] == len(self._paths[n].keys), n))
+        path, common = self._paths[best], commons[best]
+        if common in (len(path.keys), len(given)):
+            return path, common
+        fork = path.until(common)
+        self._paths.append(fork)
+        self._reading.notes.append(
+            f"{self.id}: the input of span {span.id} leaves the history after {common} message(s); it is kept as a fork"
+        )
+        return fork, common
+
+    def _append(self, path: _Path, key: str, turn: SourceTurn, refuse: Refuse) -> None:
+        reason = record_checks.turn_fault(turn)
+        if reason is not None:
+            refuse(f"has a message that cannot be kept: {reason}", turn.content)
+        path.keys.append(key)
+        path.turns.append(turn if reason is None else None)
+        self._latest = path
+
+    def _answer(self, path: _Path, length: int, answer: SpanMessage, turn: SourceTurn, refuse: Refuse) -> None:
+        """Add an answer to the first `length` messages of a path, unless one there says it already."""
+        before = path.keys[:length]
+        for other in self._paths:
+            if len(other.keys) > length and other.keys[length] == answer.key and other.keys[:length] == before:
+                self._repeated += 1
+                return
+        if len(path.keys) > length:
+            path = path.until(length)
+            self._paths.append(path)
+            self._reading.notes.append(
+                f"{self.id}: another answer after {length} message(s), of span {turn.meta['span']}, is kept as a fork"
+            )
+        self._append(path, answer.key, turn, refuse)
+
+    # --- turns
+
+    def _given(self, span: TraceSpan, number: int, message: SpanMessage) -> SourceTurn:
+        """Return the turn of a message that a span was the first to tell; a tool's answer is named after its call."""
+        place = f"{span.trace}/{span.id}/in/{number}"
+        answers = sorted(_answers(message.turn(place)))
+        return replace(message.turn(self._name(answers, place)), time=span.start)
+
+    def _told(self, turn: SourceTurn) -> SourceTurn:
+        """Return a turn with what the spans of tools tell of the calls that it answers; these come in last."""
+        told = tuple(self._ran[call_id] for call_id in sorted(_answers(turn)) if call_id in self._ran)
+        return replace(turn, tool_results=told) if told else turn
+
+    def _name(self, answers: Sequence[str], place: str) -> str:
+        """Return the id of a turn: that of the calls it answers (message and tool span tell the same), else its place."""
+        named = f"answer/{'+'.join(answers)}"
+        if not answers or named in self._named:
+            return place
+        self._named.add(named)
+        return named
+
+    def _answered(self, span: TraceSpan, number: int, message: SpanMessage, agent: str | None) -> SourceTurn:
+        turn = message.turn(f"{span.trace}/{span.id}/out/{number}")
+        kept = {
+            key: value
+            for key, value in span.attributes.items()
+            if (key.startswith("gen_ai.") and key not in _TOLD) or key in KEPT_ATTRIBUTES
+        }
+        told = {key for key in kept if key.startswith("gen_ai.usage.") or tells_messages(key)}
+        kept = record_checks.without_empty({key: value for key, value in kept.items() if key not in told})
+        reasons = span.attributes.get("gen_ai.response.finish_reasons")
+        stop = reasons[number] if isinstance(reasons, list) and number < len(reasons) else None
+        meta = {**turn.meta, "span": span.id, "trace": span.trace}
+        return replace(
+            turn,
+            time=span.end or span.start,
+            author=f"agent:{agent}" if agent and agent != self._agent else None,
+            model=record_checks.valid_name(span.text("gen_ai.response.model", "gen_ai.request.model")),
+            usage=span_usage(span) if number == 0 else None,
+            stop_reason=turn.stop_reason or record_checks.valid_name(stop),
+            call=_call(span),
+            meta=meta | ({"attributes": kept} if kept else {}),
+        )
+
+
+def _times(span: TraceSpan) -> dict[str, Any]:
+    """Return when a span began and ended, as far as it says so; nothing of one that ends before it begins."""
+    if span.start is not None and span.end is not None and span.start > span.end:
+        return {}
+    return {name: time for name, time in (("started", span.start), ("ended", span.end)) if time is not None}
+
+
+def _call(span: TraceSpan) -> Call | None:
+    """Return what a span tells of the model call that it is of: when it was, and who served the model."""
+    made = Call(**_times(span), provider=record_checks.valid_name(span.text("gen_ai.provider.name", "gen_ai.system")))
+    return None if made == Call() else made
+
+
+def _open_calls(path: _Path) -> set[str]:
+    """Return the calls at the end of a path that nothing answers yet."""
+    answered: set[str] = set()
+    for turn in reversed(path.turns):
+        if turn is not None and turn.role != "tool":
+            return _calls(turn) - answered
+        if turn is not None:
+            answered |= _answers(turn)
+    return set()
+
+
+def _unanswered(path: _Path) -> set[str]:
+    """Return the calls of a path that nothing answers."""
+    turns = [turn for turn in path.turns if turn is not None]
+    return {call for turn in turns for call in _calls(turn)} - {call for turn in turns for call in _answers(turn)}
+
+
+def answered_calls(message: SpanMessage) -> set[str]:
+    """Return the calls that a message answers."""
+    return _answers(message.turn(""))
+
+
+def _failure(span: TraceSpan) -> dict[str, Any]:
+    return {"is_error": True} if span.failed else {}
+
+
+def _calls(turn: SourceTurn) -> set[str]:
+    content = turn.content
+    found = {call.id for call in calls_in(content)} if isinstance(content, list) else set()
+    return found | {call["id"] for call in turn.tool_calls if isinstance(call.get("id"), str)}
+
+
+def _answers(turn: SourceTurn) -> set[str]:
+    content = turn.content
+    found = {result.call_id for result in results_in(content)} if isinstance(content, list) else set()
+    return found | ({turn.tool_call_id} if turn.tool_call_id else set())
+
+
+def _result(value: object) -> Any:
+    """Return a tool's result: what its JSON stands for where it is an object or a list, else the text."""
+    read = read_json(value)
+    return read if isinstance(read, dict | list) else value
+
+
+SOURCE: Final = "otel"
+
+_EXPORT: Final = frozenset(
+    {"resourceSpans", "resource_spans", "scopeSpans", "resourceLogs", "resource_logs", "scopeLogs"}
+)
+_BESIDE: Final = ((".traces.", ".logs."), (".logs.", ".traces."))
+_CONTEXTS: Final = frozenset({"context", "spanContext", "span_context"})
+_IN_CONTEXT: Final = re.compile(rb'[{,]\s*"(?:traceId|trace_id)"\s*:')
+_FLAT: Final = (
+    frozenset({"traceId", "trace_id"}),
+    frozenset({"spanId", "span_id"}),
+    frozenset({"attributes", "parentSpanId", "parent_span_id", "parent_id"}),
+)
+_ABOVE: Final = frozenset({"invoke_agent", "invoke_workflow", "create_agent", ""})
+"""Operations whose spans repeat what the spans below them say."""
+_SILENT: Final = _ABOVE | {"execute_tool"}
+"""Operations whose spans say nothing of their own."""
+
+_CONVENTIONS: Final = {
+    "ai.": "Vercel's AI SDK (ai.*)",
+    "langsmith.": "LangSmith (langsmith.*)",
+    "langfuse.": "Langfuse (langfuse.*)",
+    "traceloop.": "Traceloop's OpenLLMetry (traceloop.*)",
+    "mlflow.": "MLflow (mlflow.*)",
+    "logfire.": "Pydantic Logfire (logfire.*)",
+    "llm.": "attributes named llm.*",
+}
+"""Whose attributes begin how, of spans that no rule here knows."""
+
+_Key = tuple[str, str]
+
+
+def sniff(head: bytes) -> bool:
+    """Tell whether a file that begins with these bytes holds OpenTelemetry spans.
+
+    >>> sniff(b'{"resourceSpans": [{"resource": {'), sniff(b'{"trace_id": "t", "span_id": "s", "attributes": {')
+    (True, True)
+    """
+    begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if begin[:1] not in (b"{", b"["):
+        return False
+    first = format_detection.outline_of_first(head).keys()
+    if first & _CONTEXTS:
+        return bool(first & _FLAT[-1] and _IN_CONTEXT.search(begin))
+    return bool(first & _EXPORT) or all(first & keys for keys in _FLAT)
+
+
+def find_files(path: Path) -> list[Path]:
+    """Return the file itself with its log records or spans beside it (`run.traces.json`, `run.logs.json`), or all in a folder.
+
+    Raises `InvalidInput` where there is neither.
+    """
+    found = files_at(path, "*.json", "*.jsonl")
+    if path.is_file():
+        beside = (path.with_name(path.name.replace(old, new)) for old, new in _BESIDE if old in path.name)
+        found += [each for each in beside if each.is_file()]
+    return found
+
+
+def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
+    """Return what files of spans (name and bytes of each) say together; nothing that they hold raises."""
+    reading = Spans(SOURCE, many=len(files) > 1)
+    for name, data in files:
+        reading.add(name, data)
+    return reading.transcript()
+
+
+class Spans:
+    """All spans of all files: a trace may stand in several."""
+
+    def __init__(self, source: str, *, many: bool) -> None:
+        """Begin without spans; `source` is the format's name, and with `many` files problems name theirs."""
+        self._source = source
+        self._many = many
+        self.reading = Reading()
+        self._spans: dict[_Key, TraceSpan] = {}
+        self._logs: dict[_Key, list[LogRecord]] = {}
+        self._files: dict[_Key, str] = {}
+        self._said: dict[_Key, SpanContent] = {}
+        self._noted: Counter[str] = Counter()
+        self._names: dict[_Key, str | None] = {}
+        self._traces: dict[str, set[str]] = {}
+        """The conversation ids that each trace names."""
+
+    def add(self, name: str, data: bytes) -> None:
+        """Take the spans and log records of a file."""
+        values, problems = json_files.read_values(data)
+        if not data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+            self.reading.notes += [
+                f"{name}: {note}" if self._many else note for note in json_files.shared_line_notes(values)
+            ]
+        for each in problems:
+            self.refuse(name, each.line, each.reason, each.text)
+        for line, value in values:
+            for found in spans_in(line, value):
+                if isinstance(found, TraceSpan):
+                    self.take(name, found)
+                elif isinstance(found, LogRecord):
+                    self.reading.count(f"log/{found.name or 'other'}")
+                    self._logs.setdefault((found.trace, found.span), []).append(found)
+                    self._files.setdefault((found.trace, found.span), name)
+                else:
+                    self.refuse(name, line, *found)
+
+    def transcript(self) -> Transcript:
+        """Return what all of them say."""
+        self._join_logs()
+        for key in self._spans:
+            self._hear(key)
+        conversations: dict[str, TracedSession] = {}
+        homes = {key: self._conversation(span) for key, span in self._spans.items()}
+        spoken = [key for key in self._said if self._is_heard(key)]
+        above = {up for key in spoken for up in self._line_up(key)}
+        told = {
+            call_id for said in self._said.values() for message in said.given for call_id in answered_calls(message)
+        }
+        tools = [key for key, span in self._spans.items() if span.operation == "execute_tool"]
+        silent = {homes[key] for key in spoken if not self._said[key].given}
+        untold = [k for k in tools if homes[k] in silent and self._spans[k].text("gen_ai.tool.call.id") not in told]
+        for key in sorted([*spoken, *untold], key=lambda key: self._spans[key].order):
+            span = self._spans[key]
+            if key not in self._said:
+                self._run(key, homes[key], conversations, in_time=True)
+            elif span.operation in _ABOVE and key in above:
+                self._noted["span(s) of agents repeat what the spans below them say, and made no turn"] += 1
+            else:
+                home = self._home(key, homes[key], conversations)
+                home.place(span, self._said.pop(key), self._agent(key), self._refuser(key))
+        for key in sorted(tools, key=lambda key: self._spans[key].order):
+            self._run(key, homes[key], conversations)
+        self.reading.notes += [f"{count} {what}" for what, count in self._noted.items()]
+        for conversation in conversations.values():
+            self.reading.sessions.append(conversation.session(self._source, self.reading))
+        return record_checks.combine_files([("", self.reading)])
+
+    def _run(self, key: _Key, name: str, conversations: Mapping[str, TracedSession], *, in_time: bool = False) -> None:
+        """Add what a tool's span says to the conversations that it may belong to."""
+        for each, conversation in conversations.items():
+            if each == name or each.startswith(f"{name}:agent-"):
+                conversation.tool(self._spans[key], self._refuser(key), in_time=in_time)
+
+    def take(self, name: str, span: TraceSpan, kind: str | None = None) -> None:
+        """Take a span of a file, and count it as a record of its kind."""
+        key = (span.trace, span.id)
+        self.reading.count(kind or f"span/{span_messages.openinference_kind(span) or span.operation or 'other'}")
+        if key in self._spans:
+            same = self._spans[key].raw == span.raw
+            what = "stand twice, with the same content" if same else "stand twice and differ; the first counts"
+            self._noted[f"span(s) {what}"] += 1
+            return
+        self._spans[key], self._files[key] = span, name
+
+    def _join_logs(self) -> None:
+        """Give log records to the spans that they name; those of a span that is not told stand for it."""
+        for key, records in self._logs.items():
+            if key not in self._spans:
+                if not any(is_event(record.name) for record in records):
+                    continue
+                first = records[0]
+                chat = {"gen_ai.operation.name": "chat"}
+                self._spans[key] = TraceSpan(first.line, first.raw, *key, None, "", first.time, None, chat)
+                self._noted["span(s) are told by their log records alone"] += 1
+            self._spans[key].events += [(record.name, record.fields) for record in records]
+        lost = sum(len(records) for key, records in self._logs.items() if key not in self._spans)
+        if lost:
+            self._noted["log record(s) tell no message, and name a span that is not here"] += lost
+
+    def _hear(self, key: _Key) -> None:
+        """Find what a span says, and what conversation it names."""
+        span, name = self._spans[key], self._files[key]
+        span_messages.translate_openinference(span)
+        if (conversation := span.text("gen_ai.conversation.id")) is not None:
+            self._traces.setdefault(span.trace, set()).add(conversation)
+        said = messages_of(span)
+        span.raw = {}  # what is read is let go: a file may have many spans, each with the whole history
+        for told in (INPUT, OUTPUT):
+            span.attributes.pop(told, None)
+        for reason, record in said.faults:
+            self.refuse(name, span.line, f"span {span.id} {reason}", record)
+        if said.given or said.answers:
+            self._said[key] = said
+            if span.failed and not said.answers:
+                self._noted["chat span(s) failed, and have no answer"] += 1
+        elif span.operation in ("chat", "text_completion", "generate_content"):
+            self._noted[f"chat span(s) carry no messages ({INPUT}, {OUTPUT}), and made no turn"] += 1
+        elif span.operation not in _SILENT:
+            self._noted[f"span(s) of the kind {span.operation[:50]} made no turn"] += 1
+        elif not span.operation and (convention := _convention(span)) is not None:
+            self._noted[
+                f"span(s) seem to follow the convention of {convention}, which is not read; they made no turn"
+            ] += 1
+
+    def refuse(self, name: str, line: int, reason: str, record: object) -> None:
+        """Keep a record of a file that cannot be used."""
+        self.reading.refuse(line, f"{reason} (in {name})" if self._many else reason, record)
+
+    def _refuser(self, key: _Key) -> Callable[[str, object], None]:
+        span = self._spans[key]
+        return lambda reason, record: self.refuse(self._files[key], span.line, f"span {span.id} {reason}", record)
+
+    # --- where a span belongs
+
+    def _line_up(self, key: _Key) -> list[_Key]:
+        """Return the spans above one, the nearest first."""
+        found: list[_Key] = []
+        seen = {key}
+        span = self._spans[key]
+        while span.parent is not None and (up := (span.trace, span.parent)) in self._spans and up not in seen:
+            seen.add(up)
+            found.append(up)
+            span = self._spans[up]
+        return found
+
+    def _is_heard(self, key: _Key) -> bool:
+        return self._spans[key].operation not in ("execute_tool", "embeddings")
+
+    def _conversation(self, span: TraceSpan) -> str:
+        """Return the id of the conversation that a span belongs to: named by it or above it, or all its trace has."""
+        in_trace = self._traces.get(span.trace, set())
+        if len(in_trace) < 2:  # without looking at what is above, which may be thousands of spans
+            return next(iter(in_trace), span.trace)
+        key = (span.trace, span.id)
+        for each in (key, *self._line_up(key)):
+            if (found := self._spans[each].text("gen_ai.conversation.id")) is not None:
+                return found
+        return span.trace
+
+    def _agent(self, key: _Key) -> str | None:
+        """Return the name of the agent that a span is of: its own attribute, or that of the nearest span above."""
+        if key not in self._names:
+            own = (
+                record_checks.valid_name(self._spans[each].attributes.get("gen_ai.agent.name"))
+                for each in (key, *self._line_up(key))
+            )
+            self._names[key] = next((found for found in own if found is not None), None)
+        return self._names[key]
+
+    def _agents(self, key: _Key) -> list[_Key]:
+        """Return the agents' spans that a span stands in, the nearest first; one that only wraps its own name counts once."""
+        agents: list[_Key] = []
+        for each in (key, *self._line_up(key)):
+            if self._spans[each].operation == "invoke_agent":
+                if agents and self._agent(agents[-1]) == self._agent(each):
+                    agents.pop()
+                agents.append(each)
+        return agents
+
+    def _home(self, key: _Key, name: str, conversations: dict[str, TracedSession]) -> TracedSession:
+        """Return the session that a span's messages go to, a new one where it is the first."""
+        span = self._spans[key]
+        if name not in conversations:
+            if name == span.trace and not self._traces.get(span.trace):
+                self.reading.notes.append(f"trace {name} has no conversation id; the trace names the session")
+            conversations[name] = TracedSession(name, self._agent(key), self.reading)
+            return conversations[name]
+        outer, agents = conversations[name], self._agents(key)
+        for agent in reversed(agents[:-1]):
+            inner = f"{name}:agent-{agent[1]}"
+            if inner not in conversations:
+                if outer.shares(self._said[key]):
+                    break
+                conversations[inner] = TracedSession(inner, self._agent(key), self.reading, spawned_by=outer.id)
+            outer = conversations[inner]
+        return outer
+
+
+def _convention(span: TraceSpan) -> str | None:
+    """Return whose attributes a span has that tells nothing in GenAI's or OpenInference's terms; None for no known one."""
+    return next(
+        (named for begin, named in _CONVENTIONS.items() if any(a.startswith(begin) for a in span.attributes)), None
+    )

@@ -1,0 +1,481 @@
+"""Read the messages of a GenAI span, also in the attributes of OpenInference.
+
+The messages that a GenAI span carries, and the turns that they make.
+
+They stand in the attributes `gen_ai.input.messages` and `gen_ai.output.messages` (JSON, as text or as values), on the span or
+on its event `gen_ai.client.inference.operation.details`. In older conventions every message is a span event of its own
+(`gen_ai.user.message`, …, `gen_ai.choice`), or `gen_ai.prompt` and `gen_ai.completion` hold the messages: as JSON, on the
+span or on its events `gen_ai.content.prompt` and `gen_ai.content.completion`, or spread over an attribute a field, with the
+message's number in its name (`gen_ai.prompt.0.role`, `gen_ai.completion.0.tool_calls.0.name`).
+
+OpenInference's spans (Phoenix, Arize and what is instrumented for them), told in OpenTelemetry's own GenAI terms.
+
+The kind of a span is the attribute `openinference.span.kind`, or `span_kind` in Phoenix's own JSON. Lists stand in attributes
+with numbers in their names (`llm.input_messages.0.message.role`), or as they are. `input.value` says again what the messages
+say, and counts where there are none: for model calls, for agents, and for chains at the top of their trace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trails.exchange import record_checks
+from trails.exchange.source_transcript import Piece, SourceTurn
+from trails.exchange.traces.spans import TraceSpan, plain_json, read_json
+from trails.usage import with_source
+
+INPUT: Final = "gen_ai.input.messages"
+OUTPUT: Final = "gen_ai.output.messages"
+SYSTEM: Final = "gen_ai.system_instructions"
+_DETAILS: Final = "gen_ai.client.inference.operation.details"
+_EVENTS: Final = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
+_CHOICE: Final = "gen_ai.choice"
+_PROMPT: Final = "gen_ai.prompt"
+_COMPLETION: Final = "gen_ai.completion"
+_CONTENTS: Final = frozenset({"gen_ai.content.prompt", "gen_ai.content.completion"})
+_SPREAD: Final = re.compile(r"(gen_ai\.prompt|gen_ai\.completion)(?:\.(\d{1,6})\.(.+))?", re.DOTALL)
+_DEEPEST_CONTENT: Final = 20
+_USAGE: Final = "gen_ai.usage."
+_UNSPOKEN: Final = ("reasoning", "thinking")
+
+_Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SpanMessage:
+    """A message of a span, and what tells whether another span's message is the same."""
+
+    role: str
+    content: str | tuple[Any, ...]
+    key: str
+    meta: _Json
+    tool_calls: tuple[_Json, ...] = ()
+    tool_call_id: str | None = None
+    finish_reason: str | None = None
+
+    def turn(self, source_id: str) -> SourceTurn:
+        """Return the turn that it makes, without what its span says of it."""
+        return SourceTurn(
+            role=self.role,
+            pieces=(Piece(source_id, self.content),),
+            tool_calls=self.tool_calls,
+            tool_call_id=self.tool_call_id,
+            stop_reason=self.finish_reason,
+            meta=self.meta,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SpanContent:
+    """What a span says: what the model was given, what it answered (each a choice), the system prompt, and what is wrong."""
+
+    given: tuple[SpanMessage, ...]
+    answers: tuple[SpanMessage, ...]
+    system: str | None
+    faults: tuple[tuple[str, object], ...]
+
+
+def span_messages(span: TraceSpan) -> SpanContent:
+    """Return the messages of a span; nothing that stands in them raises."""
+    faults: list[tuple[str, object]] = []
+    holders = [span.attributes, *(held for name, held in span.events if name == _DETAILS)]
+    told = holders
+    found: dict[str, list[SpanMessage]] = {}
+    for key in (INPUT, OUTPUT):
+        raw = next((holder[key] for holder in holders if holder.get(key) is not None), None)
+        found[key] = [] if raw is None else _listed(key, raw, faults)
+    if not found[INPUT] and not found[OUTPUT]:
+        for name, held in span.events:
+            if name in _EVENTS or name == _CHOICE:
+                message = _of_event(name, held)
+                if message is None:
+                    faults.append((f"has an event {name} that holds no message", held))
+                else:
+                    found[OUTPUT if name == _CHOICE else INPUT].append(message)
+    if not found[INPUT] and not found[OUTPUT]:
+        holders = [span.attributes, *(held for name, held in span.events if name in _CONTENTS)]
+        found = {
+            INPUT: _spread(_PROMPT, "user", holders, faults),
+            OUTPUT: _spread(_COMPLETION, "assistant", holders, faults),
+        }
+    system = next((holder[SYSTEM] for holder in told if holder.get(SYSTEM) is not None), None)
+    return SpanContent(tuple(found[INPUT]), tuple(found[OUTPUT]), _system(system), tuple(faults))
+
+
+def tells_messages(key: str) -> bool:
+    """Tell whether an attribute holds messages, or a field of one, in an older convention.
+
+    >>> tells_messages("gen_ai.prompt.0.content"), tells_messages("gen_ai.completion"), tells_messages("gen_ai.prompt.name")
+    (True, True, False)
+    """
+    return _SPREAD.fullmatch(key) is not None
+
+
+def is_event(name: str) -> bool:
+    """Tell whether an event of this name tells a message."""
+    return name in _EVENTS or name in (_CHOICE, _DETAILS) or name in _CONTENTS
+
+
+def span_usage(span: TraceSpan) -> dict[str, Any] | None:
+    """Return the token usage of a span, under the names of the conventions without what they all begin with."""
+    usage = {
+        key.removeprefix(_USAGE): value
+        for key, value in span.attributes.items()
+        if key.startswith(_USAGE) and key != _USAGE and value is not None
+    }
+    return with_source(usage, "otel") if usage else None
+
+
+def _listed(key: str, raw: object, faults: list[tuple[str, object]]) -> list[SpanMessage]:
+    value = read_json(raw)
+    if isinstance(value, dict):
+        value = [value]
+    if not isinstance(value, list):
+        faults.append((f"has {key} that are no list of messages", raw))
+        return []
+    found = []
+    for number, each in enumerate(value):
+        message = _message(each)
+        if message is None:
+            faults.append((f"has {key}[{number}] that is no message: it needs a role, and parts or content", each))
+        else:
+            found.append(message)
+    return found
+
+
+# --- the oldest conventions
+
+
+def _spread(key: str, role: str, holders: Sequence[_Json], faults: list[tuple[str, object]]) -> list[SpanMessage]:
+    """Return the messages of `gen_ai.prompt` or `gen_ai.completion`: as JSON, as one text, or with an attribute a field."""
+    whole = next((holder[key] for holder in holders if holder.get(key) is not None), None)
+    if whole is not None:
+        read = read_json(whole)
+        listed = [read] if isinstance(read, dict) else read if isinstance(read, list) else [{"content": whole}]
+    else:
+        listed = _numbered(key, holders[0])
+    found = []
+    for number, each in enumerate(listed):
+        message = _message(_plain_form(each), role)
+        if message is None:
+            faults.append((f"has {key}[{number}] that is no message: it needs content as text or parts", each))
+        else:
+            found.append(message)
+    return found
+
+
+def _numbered(key: str, attributes: _Json) -> list[Any]:
+    """Return what attributes with numbers in their names stand for, in order of the numbers."""
+    made: dict[str, Any] = {}
+    for name, value in attributes.items():
+        named = _SPREAD.fullmatch(name)
+        if named is None or named[1] != key or named[2] is None or named[3].count(".") > _DEEPEST_CONTENT:
+            continue
+        steps = [str(named[2]), *named[3].split(".")]
+        place: Any = made
+        for step in steps[:-1]:
+            place = place.setdefault(step, {}) if isinstance(place, dict) else None
+        if isinstance(place, dict):  # else the field is told as a whole too
+            place[steps[-1]] = value
+    listed = lists_from_numbers(made)
+    return listed if isinstance(listed, list) else []
+
+
+def lists_from_numbers(value: Any) -> Any:
+    """Return objects whose keys are all numbers as lists in order of these, all the way down."""
+    if not isinstance(value, dict):
+        return value
+    inner = {name: lists_from_numbers(each) for name, each in value.items()}
+    if inner and all(map(is_place, inner)):
+        return [inner[name] for name in sorted(inner, key=int)]
+    return inner
+
+
+def is_place(name: str) -> bool:
+    """Tell whether a name is a place in a list: a number from 0.
+
+    >>> is_place("10"), is_place("-1"), is_place("count")
+    (True, False, False)
+    """
+    return name.isascii() and name.isdecimal() and len(name) < 20
+
+
+def _plain_form(raw: object) -> object:
+    """Return a message of the oldest conventions as newer ones have it: parts as values, calls without an id as parts."""
+    if not isinstance(raw, dict):
+        return raw
+    made = dict(raw)
+    if made.get("role") == "model":  # Gemini's word
+        made["role"] = "assistant"
+    content = made.get("content")
+    parts = read_json(content) if isinstance(content, str) else None
+    if parts and isinstance(parts, list) and all(isinstance(p, dict) and isinstance(p.get("type"), str) for p in parts):
+        made["content"] = parts
+    calls = read_json(made.get("tool_calls"))
+    nameless = [c for c in calls if isinstance(c, dict) and not c.get("id")] if isinstance(calls, list) else []
+    if isinstance(calls, list):
+        made["tool_calls"] = [call for call in calls if call not in nameless]
+    if nameless:
+        content = made.get("content") or []
+        said = [{"type": "text", "content": content}] if isinstance(content, str) else list(content)
+        made["content"] = [*said, *({"type": "tool_call", **_named(call)} for call in nameless)]
+    return made
+
+
+# --- a message
+
+
+def _message(raw: object, role: str | None = None) -> SpanMessage | None:
+    if isinstance(raw, str):
+        raw = read_json(raw)
+    if not isinstance(raw, dict):
+        return None
+    spoken = raw.get("role", role)
+    parts = raw.get("parts", raw.get("content"))
+    if parts is None:
+        parts = []
+    if not isinstance(spoken, str) or not isinstance(parts, str | list):
+        return None
+    if isinstance(parts, list) and not all(isinstance(part, str | dict) for part in parts):
+        return None
+    calls = raw.get("tool_calls")
+    tool_calls = tuple(each for each in calls if isinstance(each, dict)) if isinstance(calls, list) else ()
+    answers = record_checks.valid_name(raw.get("tool_call_id", raw.get("id") if spoken == "tool" else None))
+    own = {"role", "parts", "content", "tool_calls", "tool_call_id", "finish_reason"}
+    return SpanMessage(
+        role=spoken,
+        content=_content(parts),
+        key=_key(spoken, parts, tool_calls, answers),
+        meta=record_checks.without_empty({key: value for key, value in raw.items() if key not in own}),
+        tool_calls=tool_calls,
+        tool_call_id=answers,
+        finish_reason=record_checks.valid_name(raw.get("finish_reason")),
+    )
+
+
+def _of_event(name: str, held: _Json) -> SpanMessage | None:
+    """Return the message of an event of older conventions: its fields are attributes, or stand in one as JSON."""
+    fields = {key: value for key, value in held.items() if not key.startswith("gen_ai.")}
+    for key in ("gen_ai.event.content", "message"):
+        inner = read_json(held.get(key))
+        if isinstance(inner, dict):
+            fields = {k: v for k, v in fields.items() if k != key} | inner
+            if isinstance(nested := read_json(inner.get("message")), dict):
+                fields = {k: v for k, v in fields.items() if k != "message"} | nested
+    calls = read_json(fields.get("tool_calls"))
+    if isinstance(calls, list):
+        fields["tool_calls"] = calls
+    if isinstance(fields.get("content"), str) and isinstance(parts := read_json(fields["content"]), list):
+        fields["content"] = parts
+    if "content" not in fields and not isinstance(calls, list):
+        return None
+    return _message(fields, _EVENTS.get(name, "assistant"))
+
+
+def _content(parts: str | Sequence[Any]) -> str | tuple[Any, ...]:
+    """Return a message's content: the text where one text part is all there is, else the parts as they stand."""
+    match parts:
+        case str():
+            return parts
+        case [{"type": "text", "content": str(text)} as part] if len(part) == 2:
+            return text
+    return tuple(parts)
+
+
+def _key(role: str, parts: str | Sequence[Any], calls: Sequence[_Json], answers: str | None) -> str:
+    """Return what two messages have in common that say the same, though one was told back without its reasoning."""
+    listed = [parts] if isinstance(parts, str) else parts
+    said = [_part_key(part) for part in listed if not (isinstance(part, dict) and part.get("type") in _UNSPOKEN)]
+    asked = [_part_key({"type": "tool_call", "id": c.get("id"), **_named(c)}) for c in calls]
+    return plain_json([role, [each for each in said if each != ["text", ""]], asked, answers])
+
+
+def _named(call: _Json) -> _Json:
+    function = call.get("function")
+    named = function if isinstance(function, dict) else call
+    return {"name": named.get("name"), "arguments": named.get("arguments")}
+
+
+def _part_key(part: object) -> list[Any]:
+    if isinstance(part, str):
+        return ["text", part]
+    if not isinstance(part, dict):
+        return ["part", part]
+    match part.get("type"):
+        case "text":
+            return ["text", part.get("content", part.get("text"))]
+        case "tool_call":
+            arguments = part.get("arguments")
+            read = read_json(arguments) if isinstance(arguments, str) else None
+            return ["call", part.get("id"), part.get("name"), arguments if read is None else read]
+        case "tool_call_response":
+            answer = part.get("response", part.get("result"))
+            read = read_json(answer) if isinstance(answer, str) else None
+            return ["answer", part.get("id"), answer if read is None else read]
+    return ["part", part]
+
+
+def _system(raw: object) -> str | None:
+    """Return the text of a system prompt: its text parts, one after the other."""
+    if raw is None:
+        return None
+    value = read_json(raw)
+    if isinstance(value, list):
+        texts = [part.get("content") if isinstance(part, dict) else part for part in value]
+        return "\n".join(text for text in texts if isinstance(text, str)) or None
+    return raw if isinstance(raw, str) and raw else None
+
+
+OPENINFERENCE_KIND: Final = "openinference.span.kind"
+_OPERATIONS: Final = {
+    "LLM": "chat",
+    "AGENT": "invoke_agent",
+    "CHAIN": "invoke_workflow",
+    "TOOL": "execute_tool",
+    "EMBEDDING": "embeddings",
+}
+_NAMES: Final = {
+    "session.id": "gen_ai.conversation.id",
+    "agent.name": "gen_ai.agent.name",
+    "tool.name": "gen_ai.tool.name",
+    "llm.model_name": "gen_ai.response.model",
+    "llm.provider": "gen_ai.provider.name",
+    "llm.system": "gen_ai.system",
+    "llm.token_count.prompt": "gen_ai.usage.input_tokens",
+    "llm.token_count.completion": "gen_ai.usage.output_tokens",
+    "llm.token_count.total": "gen_ai.usage.total_tokens",
+    "llm.token_count.prompt_details.cache_read": "gen_ai.usage.cache_read.input_tokens",
+    "llm.token_count.prompt_details.cache_write": "gen_ai.usage.cache_creation.input_tokens",
+    "llm.token_count.completion_details.reasoning": "gen_ai.usage.reasoning.output_tokens",
+}
+_CALL_ID: Final = ("tool.id", "tool_call.id", "tool.call_id")
+KEPT_ATTRIBUTES: Final = frozenset(
+    {"llm.invocation_parameters", "metadata", "tag.tags", "user.id", "llm.prompts", "error.type"}
+)
+"""Attributes that are kept with the answer under their own names."""
+_DEEPEST_NESTING: Final = 20
+
+
+def openinference_kind(span: TraceSpan) -> str | None:
+    """Return what kind of span OpenInference says that it is, in capitals; None for one that it says nothing of."""
+    found = span.text(OPENINFERENCE_KIND)
+    if (
+        found is None
+        and isinstance(told := span.raw.get("span_kind"), str)
+        and "gen_ai.operation.name" not in span.attributes
+    ):
+        found = told.rpartition(".")[2]
+    return found.upper() if found and found.upper() not in ("INTERNAL", "CLIENT", "SERVER", "UNKNOWN", "") else None
+
+
+def translate_openinference(span: TraceSpan) -> None:
+    """Give a span of OpenInference the attributes that GenAI's conventions have for the same; leave any other alone."""
+    kind = openinference_kind(span)
+    if kind is None:
+        return
+    told = _nested(span.attributes)
+    made: dict[str, Any] = {
+        key: span.attributes[key] for key in KEPT_ATTRIBUTES if span.attributes.get(key) is not None
+    }
+    made["gen_ai.operation.name"] = _OPERATIONS.get(kind, kind.lower())
+    made |= {new: found for old, new in _NAMES.items() if (found := _at(told, old)) is not None}
+    if kind == "TOOL":
+        made["gen_ai.tool.call.id"] = next((found for key in _CALL_ID if (found := _at(told, key)) is not None), None)
+        made["gen_ai.tool.call.result"] = _at(told, "output.value")
+    elif kind in ("LLM", "AGENT") or (kind == "CHAIN" and span.parent is None):
+        made |= _oi_content(told, is_model=kind == "LLM")
+    parameters = read_json(_at(told, "llm.invocation_parameters"))
+    if "gen_ai.response.model" not in made and isinstance(parameters, dict):
+        made["gen_ai.request.model"] = parameters.get("model")
+    if (reason := record_checks.valid_name(_at(told, "llm.finish_reason"))) is not None:
+        made["gen_ai.response.finish_reasons"] = [reason]
+    span.attributes = made
+
+
+def _oi_content(told: _Json, *, is_model: bool) -> dict[str, Any]:
+    """Return the messages of a span: those that it lists, else what its values say."""
+    given, answers = (_oi_messages(_at(told, f"llm.{side}_messages")) for side in ("input", "output"))
+    if not given and (value := _at(told, "input.value")) is not None:
+        given = _of_value(value, "user", is_model=is_model)
+    if not answers and (value := _at(told, "output.value")) is not None:
+        answers = _of_value(value, "assistant", is_model=is_model)
+    return {INPUT: given or None, OUTPUT: answers or None}
+
+
+def _oi_messages(listed: object) -> list[Any]:
+    found = []
+    if isinstance(listed, dict) and (placed := sorted(filter(is_place, listed), key=int)):
+        others = [{name: each} for name, each in listed.items() if not is_place(name)]  # no messages, which is reported
+        listed = [*(listed[name] for name in placed), *others]
+    for each in listed if isinstance(listed, list) else []:
+        held = each.get("message") if isinstance(each, dict) else None
+        found.append(_oi_message(held) if isinstance(held, dict) else each)
+    return found
+
+
+def _oi_message(held: _Json) -> dict[str, Any]:
+    """Return a message in OpenAI's shape."""
+    made: dict[str, Any] = {"role": held.get("role"), "content": held.get("content")}
+    if isinstance(parts := held.get("contents"), list):
+        made["content"] = [_oi_part(each) for each in parts]
+    calls = []
+    for each in held.get("tool_calls") or [] if isinstance(held.get("tool_calls"), list) else []:
+        call = each.get("tool_call") if isinstance(each, dict) else None
+        if isinstance(call, dict):
+            calls.append({"id": call.get("id"), "function": call.get("function")})
+    if calls:
+        made["tool_calls"] = calls
+    if isinstance(old := held.get("function_call_name"), str):
+        made["function_call"] = {"name": old, "arguments": held.get("function_call_arguments_json")}
+    return made | {key: held[key] for key in ("tool_call_id", "name") if held.get(key) is not None}
+
+
+def _oi_part(each: object) -> object:
+    held = each.get("message_content") if isinstance(each, dict) else None
+    return dict(held) if isinstance(held, dict) else each
+
+
+def _of_value(value: object, role: str, *, is_model: bool) -> list[Any]:
+    """Return the messages that a span's input or output stands for: a provider's request or answer, else a text."""
+    read = read_json(value) if isinstance(value, str) and value.lstrip()[:1] in ("{", "[") else value
+    if is_model and isinstance(read, dict):
+        choices = read.get("choices")
+        found = read.get("messages") or [each.get("message") for each in _objects(choices)]
+        if isinstance(found, list) and found and all(isinstance(each, dict) and each.get("role") for each in found):
+            return found
+    if (
+        is_model
+        and isinstance(read, list)
+        and read
+        and all(isinstance(each, dict) and each.get("role") for each in read)
+    ):
+        return read
+    return [{"role": role, "content": value}] if isinstance(value, str) and value else []
+
+
+def _objects(value: object) -> list[_Json]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _nested(attributes: _Json) -> dict[str, Any]:
+    """Return attributes with dots in their names as objects in one another, and those with numbers as lists."""
+    made: dict[str, Any] = {}
+    for name, value in attributes.items():
+        steps = name.split(".")
+        place: Any = made
+        for step in steps[:-1] if len(steps) <= _DEEPEST_NESTING else ():
+            place = place.setdefault(step, {}) if isinstance(place, dict) else None
+        if isinstance(place, dict):
+            place.setdefault(steps[-1], value)
+    found = lists_from_numbers(made)
+    return found if isinstance(found, dict) else {}
+
+
+def _at(told: _Json, path: str) -> Any:
+    here: Any = told
+    for step in path.split("."):
+        here = here.get(step) if isinstance(here, dict) else None
+    return here

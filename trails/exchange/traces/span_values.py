@@ -1,0 +1,181 @@
+"""What stands in inputs and outputs of traced steps, whatever framework made them: messages, and which call a tool answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from trails.exchange.traces.span_messages import INPUT, OUTPUT
+from trails.exchange.traces.spans import TraceSpan, read_json
+from trails.model import message_shapes, validation
+
+_LISTS: Final = ("messages", "contents", "generations", "choices", "candidates", "output", "input", "prompts")
+"""Where an input or output has its messages, in this order."""
+_WITHIN: Final = ("message", "content", "output", "response", "result", "return")
+"""Where one holds a single message."""
+_TEXTS: Final = (
+    "prompt",
+    "question",
+    "query",
+    "text",
+    "input",
+    "output",
+    "completion",
+    "answer",
+    "response",
+    "content",
+)
+_SYSTEMS: Final = ("system", "instructions")
+_OF_A_MESSAGE: Final = ("role", "content", "tool_calls", "tool_call_id")
+"""What is kept of a message: with more, spans that tell it again would tell another one."""
+
+_Json = Mapping[str, Any]
+
+
+def messages_in(value: object, role: str) -> list[dict[str, Any]]:
+    """Return the messages that an input or output holds, in OpenAI's shape; a single text is said by `role`.
+
+    >>> messages_in({"messages": [[{"type": "human", "content": "Hi"}]]}, "user"), messages_in({"answer": "Ho"}, "assistant")
+    ([{'role': 'user', 'content': 'Hi'}], [{'role': 'assistant', 'content': 'Ho'}])
+    """
+    read = parse_embedded(value)
+    if isinstance(read, str):
+        return [{"role": role, "content": read}] if read else []
+    if isinstance(read, list):
+        return [message for each in read for message in messages_in(each, role)]
+    if not isinstance(read, Mapping):
+        return []
+    if message_shapes.is_message(read):
+        return [_kept(each) for each in _said(read)]
+    return _within(read, role)
+
+
+def _within(read: _Json, role: str) -> list[dict[str, Any]]:
+    """Return the messages that an object holds in a list, as one, or as a text."""
+    for name in _LISTS:
+        if isinstance(inner := parse_embedded(read.get(name)), list) and (made := messages_in(inner, role)):
+            before = next((read[key] for key in _SYSTEMS if isinstance(read.get(key), str) and read[key]), None)
+            return [*([] if before is None else [{"role": "system", "content": before}]), *made]
+    for name in _WITHIN:
+        if isinstance(inner := parse_embedded(read.get(name)), Mapping) and (made := messages_in(inner, role)):
+            return made
+    return next(([{"role": role, "content": t}] for n in _TEXTS if isinstance(t := read.get(n), str) and t), [])
+
+
+def parse_embedded(value: object) -> Any:
+    """Return what a JSON text of an object or a list stands for; any other value as it is."""
+    read = read_json(value) if isinstance(value, str) and value.lstrip()[:1] in ('"', "{", "[") else None
+    return value if read is None else read
+
+
+def _beyond(given: Sequence[_Json], answers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what an output says beyond its input, which many programs begin it with."""
+    repeats = len(answers) >= len(given) and all(a == b for a, b in zip(given, answers, strict=False))
+    return list(answers[len(given) :] if repeats else answers)
+
+
+def _said(message: _Json) -> list[dict[str, Any]]:
+    if message_shapes.is_item(message):
+        return [_of_item(message)]
+    return message_shapes.chat(message)
+
+
+def _of_item(item: _Json) -> dict[str, Any]:
+    """Return an item of OpenAI's responses as a message of its chat."""
+    kind = item["type"]
+    if kind == "function_call":
+        function = {"name": item.get("name"), "arguments": item.get("arguments")}
+        return {"role": "assistant", "content": "", "tool_calls": [{"id": item.get("call_id"), "function": function}]}
+    if kind == "function_call_output":
+        return {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
+    content = item.get("content") if kind == "message" else [dict(item)]
+    return {"role": item.get("role", "tool" if kind.endswith("_output") else "assistant"), "content": content}
+
+
+def _kept(message: _Json) -> dict[str, Any]:
+    made = {name: message[name] for name in _OF_A_MESSAGE if message.get(name) is not None}
+    made["role"] = validation.standard_role(message["role"]) or message["role"]
+    content = made.get("content", "")
+    parts = content if isinstance(content, list) else [content]
+    texts = [each["text"] for each in parts if isinstance(each, Mapping) and _is_text(each)]
+    if isinstance(content, list) and len(texts) == len(content) == 1:
+        content = texts[0]
+    made["content"] = content if isinstance(content, str | list) else json.dumps(content, ensure_ascii=False)
+    return made
+
+
+def _is_text(part: _Json) -> bool:
+    return part.get("type") in ("text", "output_text", "input_text", None) and isinstance(part.get("text"), str)
+
+
+def step(
+    kind: str, given: object, answer: object, *, is_top: bool, agent: object = None, conversation: object = None
+) -> dict[str, Any]:
+    """Return the attributes of OpenTelemetry's conventions for a traced step.
+
+    `kind` is the operation: `chat`, `execute_tool`, `invoke_agent`, `embeddings`, or empty for a step of a program. One at the
+    top of a trace says what went in and came out.
+    """
+    operation = "invoke_workflow" if is_top and not kind else kind
+    made: dict[str, Any] = {"gen_ai.operation.name": operation, "gen_ai.conversation.id": conversation or None}
+    if kind == "invoke_agent":
+        made["gen_ai.agent.name"] = agent
+    if kind == "execute_tool":
+        identity, result = _result(answer)
+        made |= {"gen_ai.tool.call.id": identity, "gen_ai.tool.call.result": result}
+    elif kind in ("chat", "invoke_agent") or is_top:
+        said, replies = messages_in(given, "user"), messages_in(answer, "assistant")
+        if kind != "chat":
+            replies = _beyond(said, replies)
+            if not said and given not in (None, "", {}):
+                said = [{"role": "user", "content": json.dumps(parse_embedded(given), ensure_ascii=False)}]
+            said, replies = [*said, *replies[:-1]], replies[-1:]  # several answers would be choices
+        made |= {INPUT: said or None, OUTPUT: replies or None}
+    return made
+
+
+def _result(answer: object) -> tuple[str | None, Any]:
+    """Return what a tool gave, and the call that it names, where it is a message that answers one."""
+    read = parse_embedded(answer)
+    inner = parse_embedded(read.get("output")) if isinstance(read, Mapping) and "output" in read else read
+    said = _said(inner) if isinstance(inner, Mapping) and message_shapes.is_message(inner) else []
+    if len(said) == 1 and isinstance(said[0].get("tool_call_id"), str):
+        return said[0]["tool_call_id"], said[0].get("content")
+    return None, inner if inner is None or isinstance(inner, str) else json.dumps(inner, ensure_ascii=False)
+
+
+class OpenCalls:
+    """The calls of each trace that are not answered yet: which one a tool's span is of."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, list[tuple[str, str, Any]]] = {}
+
+    def see(self, span: TraceSpan, given: object, name: object) -> None:
+        """Take the calls of a model's answer; give a tool's span, of what it was given, the id of its call."""
+        here = self._open.setdefault(span.trace, [])
+        if span.operation == "chat":
+            for message in span.attributes.get(OUTPUT) or []:
+                here += _calls_of(message)
+        elif span.operation == "execute_tool":
+            value, own = parse_embedded(given), span.attributes.get("gen_ai.tool.call.id")
+            possible = [value, value.get("input")] if isinstance(value, dict) else [value]
+            same = [call for call in here if (call[0] == own if own else call[1] == name)]
+            call = next((call for call in same if call[2] in possible), same[0] if len(same) == 1 else None)
+            if call is not None:
+                here.remove(call)
+                span.attributes["gen_ai.tool.call.id"] = call[0]
+
+
+def _calls_of(message: _Json) -> list[tuple[str, str, Any]]:
+    """Return (id, name, arguments) of each call of a message."""
+    calls = []
+    given = message.get("tool_calls")
+    for call in given if isinstance(given, list) else []:
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict) and isinstance(call.get("id"), str):
+            calls.append((call["id"], str(function.get("name")), parse_embedded(function.get("arguments"))))
+    content = message.get("content")
+    parts = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
+    asked = (part for part in parts if part.get("type") == "tool_use" and isinstance(part.get("id"), str))
+    return [*calls, *((part["id"], str(part.get("name")), part.get("input")) for part in asked)]

@@ -1,0 +1,195 @@
+"""Record imports, readings and links to spawning sessions.
+
+How a session came in from a file: recorded in the commit that stores what came, and read again.
+
+Links from sessions to those that spawned them, added after both are stored.
+
+Keeping a record of what is read out of a store: off unless the store was opened so, and then before anything is given out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from io import BytesIO
+from typing import IO, Final, NamedTuple
+
+from pyoxigraph import NamedNode, Quad
+
+from trails.history import log_leaves
+from trails.history.transaction import Transaction, is_stored
+from trails.history.workspace import Workspace
+from trails.model import iris
+from trails.rdf import vocab
+from trails.rdf.activity_records import EXACT, Import, Reading, SourceFile, activity_quads, file_quads
+from trails.rdf.codec import meta_literal
+from trails.store.contract import Matching, QuadStore
+
+_PART: Final = 1 << 20
+"""Bytes of a file that are read at once."""
+
+
+class ImportSource(NamedTuple):
+    """That somebody reads files into a store."""
+
+    importer: str
+    """The format."""
+    version: str
+    """The version of Trails."""
+    by_iri: str
+    started: datetime
+
+
+def source_file(data: bytes | IO[bytes], name: str | None) -> SourceFile:
+    """Return what is recorded of a file that was read, given its bytes or the open file, which is then at its end.
+
+    >>> source_file(b"abc", "a.jsonl").sha256[:16], source_file(b"abc", None).size
+    ('ba7816bf8f01cfea', 3)
+    """
+    file = BytesIO(data) if isinstance(data, bytes) else data
+    digest, size = hashlib.sha256(), 0
+    while part := file.read(_PART):
+        digest.update(part)
+        size += len(part)
+    return SourceFile(sha256=digest.hexdigest(), size=size, name=name)
+
+
+def record_import(
+    store: Matching,
+    session_id: str,
+    importing: ImportSource,
+    files: Iterable[SourceFile],
+    *,
+    refused_lines: int,
+    is_new: bool,
+    origin: str | None = None,
+) -> Transaction:
+    """Return what goes into the commit that brings a session in, or more of one, and says that it does.
+
+    `is_new` is for a session whose row is logged by that commit anyhow. Where the very session comes in that was exported, it
+    is not derived from the file. `origin` is where it stands in the log of the store that it comes from.
+    """
+    node, tx = NamedNode(iris.session(session_id)), Transaction()
+    came = {file.iri: file for file in files}
+    read_as: set[str] = set()
+    for file in came.values():
+        known = store.quads((NamedNode(file.iri), None, None, vocab.CATALOG))
+        if not known:
+            tx.new(file_quads(file))
+            continue
+        tx.require(quad for quad in known if quad.predicate == vocab.TYPE)
+        if file.name is not None and file.name not in {str(getattr(quad.object, "value", "")) for quad in known}:
+            read_as.add(file.name)
+    exact = importing.importer in EXACT
+    made = Import(
+        session_id=session_id,
+        token=secrets.token_hex(8) if exact else _next(store, node.value),
+        by_iri=importing.by_iri,
+        time=datetime.now(UTC),
+        started=importing.started,
+        importer=importing.importer,
+        version=importing.version,
+        refused_lines=refused_lines,
+        files=tuple(sorted(came)),
+        read_as=tuple(sorted(read_as)),
+        origin=origin,
+    )
+    tx.new(activity_quads(made))
+    if not exact:
+        tx.add(Quad(node, vocab.DERIVED_FROM, NamedNode(file), vocab.CATALOG) for file in came)
+    if not is_new:
+        tx.log(log_leaves.row_states("change", [session_id]))
+    return tx
+
+
+def _next(store: Matching, session_iri: str) -> str:
+    number = 1
+    while store.quads((NamedNode(iris.session_import(session_iri, number)), None, None, vocab.CATALOG)):
+        number += 1
+    return str(number)
+
+
+AWAITED_PARENT: Final = "spawnedBy"
+"""The metadata of a session that names its spawner while that is not stored."""
+
+
+def add_spawn_links(tx: Transaction, session_id: str, spawner: str) -> None:
+    """Say in a session's row which one spawned it."""
+    node, parent = NamedNode(iris.session(session_id)), NamedNode(iris.session(spawner))
+    tx.require([is_stored(spawner)])
+    tx.add([Quad(node, vocab.SPAWNED_BY, parent, vocab.CATALOG)])
+    tx.forbid((node, vocab.SPAWNED_BY, None, vocab.CATALOG))
+
+
+def spawn_link(store: QuadStore, session_id: str, spawner: str) -> None:
+    """Link a stored session that has no spawner to a stored one, in a commit of its own."""
+    tx = Transaction()
+    tx.require([is_stored(session_id)])
+    add_spawn_links(tx, session_id, spawner)
+    tx.log(log_leaves.row_states("change", [session_id]))
+    tx.commit(store)
+
+
+def sessions_awaiting(store: Matching, spawner: str) -> list[str]:
+    """Return the ids of the stored sessions that name a session as their spawner and have no link."""
+    named = (None, NamedNode(iris.meta(AWAITED_PARENT)), meta_literal(spawner), vocab.CATALOG)
+    nodes = [quad.subject for quad in store.quads(named)]
+    waiting = [
+        node
+        for node in nodes
+        if isinstance(node, NamedNode) and not store.quads((node, vocab.SPAWNED_BY, None, vocab.CATALOG))
+    ]
+    return sorted(iris.session_id(node.value) for node in waiting)
+
+
+RECORD_READS: Final = "TRAILS_RECORD_READS"
+"""The variable of the environment that says, as "1", that reads are kept on record, where the program does not say."""
+_WITHIN: Final = ContextVar("_WITHIN", default=False)
+
+
+def reads_are_recorded() -> bool:
+    """Tell whether the environment says that reads are kept on record."""
+    return os.environ.get(RECORD_READS) == "1"
+
+
+@contextmanager
+def record_reading(workspace: Workspace, session_ids: Sequence[str] | None, action: str) -> Iterator[None]:
+    """Note that sessions (None: all that there are) are read whole, where the store keeps a record of reads.
+
+    What reads them again on the way, as an audit does that is packed, is not noted once more.
+    """
+    if not workspace.record_reads or _WITHIN.get():
+        yield
+        return
+    _note(workspace, workspace.reader.ids() if session_ids is None else session_ids, action)
+    token = _WITHIN.set(True)
+    try:
+        yield
+    finally:
+        _WITHIN.reset(token)
+
+
+def _note(workspace: Workspace, session_ids: Sequence[str], action: str) -> None:
+    deed, reader, tx = workspace.deed(None), workspace.reader, Transaction(workspace.reader)
+    for session_id in session_ids:
+        chain = reader.lineage(session_id)
+        last = reader.last_index(chain)
+        made = Reading(
+            session_id=session_id,
+            token=secrets.token_hex(8),
+            by_iri=deed.by_iri,
+            time=deed.time,
+            action=action,
+            used=tuple(sorted(record.id for record in chain)),
+            read_from=None if last is None else 0,
+            read_through=last,
+        )
+        tx.session(session_id)
+        tx.add(activity_quads(made))
+    tx.log(log_leaves.row_states("change", session_ids))
+    tx.commit(workspace.store)

@@ -1,0 +1,419 @@
+"""Resolve names and revisions of sessions.
+
+The beginnings of ids that may stand for them: as in git, what a program made up may be shortened, a chosen name may not.
+
+How people and programs name a session: the one place where a name becomes a session's id.
+
+A name is looked up as, in this order,
+
+1. a session's IRI (or a tag's, `urn:trails:tag:...`),
+2. a session's id,
+3. a session's label,
+4. a tag, which stands for the session that it names,
+5. the beginning of an id that a program made up (a UUID, or 16 hex digits and more), with at least 4 of its digits,
+   where no other id begins so.
+
+As in git, what was made up may be shortened and a name that somebody chose may not: whoever asks for "user-1" never gets
+"user-10". What erases takes the first three alone. A name that is one session's id and another's label or tag is refused
+by `resolve`; where an id is expected, as in `Repository.load`, the id comes first, and a session that is there by its id costs
+no further look-up.
+
+References: how people and programs name a session, or the first turns of one.
+
+A reference is a name of a session (see `names`); or such a name, an `@`, and the exclusive end of its transcript that is meant:
+`plan@5` is the first five turns of `plan`. A tag means the turns that it stands for. Instead of a number, the beginning of a
+turn's digest may stand there, at least 4 hex digits of which one is a letter: `plan@9f3a` ends with that turn. A whole name comes
+first, so an id that holds an `@` stays what it is.
+
+Giving a session its label, which no other session of the store has, or taking it away.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from heapq import nlargest
+from typing import Final, Protocol, TypeVar, runtime_checkable
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails.errors import InvalidInput, SessionNotFound
+from trails.history import annotations, log_leaves
+from trails.history.records import activities, conversations
+from trails.history.transaction import Transaction, is_stored
+from trails.history.workspace import Workspace
+from trails.model import iris, lineage, validation
+from trails.model.lineage import Owner
+from trails.model.values import SessionRecord
+from trails.plumbing import tails
+from trails.plumbing.index import figures
+from trails.rdf import vocab
+from trails.suggestions import nearest
+
+_SHOWN: Final = 8
+"""So many are shown, as they are of digests."""
+SHORTEST_ID: Final = 4
+"""So many digits of an id that was made up must be given, as in git."""
+GENERATED_ID: Final = re.compile(
+    r"(?<![0-9A-Za-z])(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{16,})(?![0-9A-Za-z])"
+)
+
+
+def may_abbreviate(beginning: str, session_id: str) -> bool:
+    """Tell whether an id may be named by its beginning: that ends inside a part that was made up, 4 of its digits in.
+
+    >>> made = "7f3a9c1e5b2d48f6a0c4e8d2b6f1a3c5"
+    >>> [may_be_short_for(short, f"pi:{made}") for short in ("pi:7f3a", "pi:7f3", "pi:", f"pi:{made}")]
+    [True, False, False, False]
+    >>> may_be_short_for("user-1", "user-10"), may_be_short_for("claude", "claude-code:plan")
+    (False, False)
+    """
+    if not session_id.startswith(beginning):
+        return False
+    return any(
+        made.start() + SHORTEST_ID <= len(beginning) < made.end() and any(letter in "abcdef" for letter in made[0])
+        for made in GENERATED_ID.finditer(session_id)
+    )
+
+
+def short_id(session_id: str, near: Iterable[str]) -> str:
+    """Return the beginning of an id, with 8 made-up digits or more, that none of those near it has; the id where none is.
+
+    >>> short("pi:7f3a9c1e5b2d48f6", []), short("pi:7f3a9c1e5b2d48f6", ["pi:7f3a9c1e5bffffff"]), short("plan", [])
+    ('pi:7f3a9c1e', 'pi:7f3a9c1e5b2', 'plan')
+    """
+    common = max((_shared(session_id, other) for other in near), default=0)
+    for made in GENERATED_ID.finditer(session_id):
+        end = max(made.start() + _SHOWN, common + 1)
+        beginning = session_id[: end + 1] if session_id[end - 1 : end] == "-" else session_id[:end]
+        if may_abbreviate(beginning, session_id):
+            return beginning
+    return session_id
+
+
+def _shared(one: str, other: str) -> int:
+    """Return with how many characters two texts begin alike."""
+    ends = (number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(ends, min(len(one), len(other)))
+
+
+_SHORTENED: Final = re.compile(r"(?:^|[^0-9A-Za-z])[0-9a-f][0-9a-f-]{3,}$")
+_UUID: Final = 32
+_ENOUGH: Final = 1_000
+_FEW: Final = 300
+_SIMILAR: Final = 0.7
+"""Labels and tags are like a name from here on; of ids, those that begin alike are compared, from 0.6 on."""
+
+
+_Found = TypeVar("_Found")
+
+
+@runtime_checkable
+class HasRecord(Protocol):
+    """What knows its session's row: a `Session`, a node of a `Tree`."""
+
+    @property
+    def record(self) -> SessionRecord:
+        """The session's row."""
+        ...
+
+
+Name = str | SessionRecord | HasRecord
+"""What a session may be named by: a text, its row, or a handle on it."""
+
+
+def name_text(name: object) -> str:
+    """Return the text that names a session; raise `InvalidInput` for what names none, saying what does."""
+    if isinstance(name, str):
+        return name
+    if isinstance(name, SessionRecord):
+        return name.id
+    if isinstance(name, NamedNode):
+        return name.value
+    record = getattr(name, "record", None)
+    if isinstance(record, SessionRecord):
+        return record.id
+    kind = "None" if name is None else f"a value of type {type(name).__name__}"
+    raise InvalidInput(
+        f"a session is named by its id, IRI, label or tag, a text, or by a Session; not by {kind}: "
+        "`store.list()` shows the sessions there are, `store.create()` makes one"
+    )
+
+
+def find_record(workspace: Workspace, name: Name) -> SessionRecord:
+    """Return the record of the session that a name stands for; raise `SessionNotFound` for none. An id is one query."""
+    text = name_text(name)
+    if validation.is_session_id(text) and (found := workspace.reader.records([text]).get(text)) is not None:
+        return found
+    return workspace.reader.record(resolve_name(workspace, text))
+
+
+def find_lineage(workspace: Workspace, name: Name) -> tuple[SessionRecord, ...]:
+    """Return the session that a name stands for, and its ancestors by forks, itself first. An id is one query."""
+    return _by_name(workspace, name, workspace.reader.lineage)
+
+
+def find_ancestry(workspace: Workspace, name: Name) -> tuple[SessionRecord, tuple[Owner, ...]]:
+    """Return the session that a name stands for, and what its transcript needs of its ancestors: see `Reader.ancestry`."""
+    return _by_name(workspace, name, workspace.reader.ancestry)
+
+
+def _by_name(workspace: Workspace, name: Name, read: Callable[[str], _Found]) -> _Found:
+    text = name_text(name)
+    if text.startswith("urn:trails:") and iris.tag_name(text) is None:
+        return read(workspace.session_id(text))
+    if validation.is_session_id(text):
+        try:
+            return read(text)
+        except SessionNotFound:
+            pass
+    return read(resolve_name(workspace, text))
+
+
+def resolve_name(workspace: Workspace, name: Name, *, exact: bool = False) -> str:
+    """Return the id of the session that a name stands for.
+
+    With `exact`, as for what erases, tags and beginnings of ids are none. Raises `SessionNotFound` for a name of nothing,
+    with the nearest there are, and `InvalidInput` for one of several things, naming them.
+    """
+    if not isinstance(name, str):
+        return find_record(workspace, name).id
+    found = whole_id(workspace, name, tags=not exact)
+    if found is not None:
+        return found[0]
+    if not exact and (short := shortened_id(workspace, name)) is not None:
+        return short
+    raise unknown_session(workspace, name, exact=exact)
+
+
+def whole_id(workspace: Workspace, name: str, *, tags: bool = True) -> tuple[str, int | None] | None:
+    """Return the session that a whole name stands for, and for a tag how many of its turns; None for a name of nothing."""
+    if name.startswith("urn:trails:") and iris.tag_name(name) is None:
+        meant = workspace.session_id(name)
+        return (meant, None) if meant in workspace.reader.records([meant]) else None
+    text = validation.text(name, "the name")
+    stored = validation.is_session_id(text) and text in workspace.reader.records([text])
+    labelled = workspace.reader.labelled(text)
+    if stored and labelled not in (None, text):
+        raise InvalidInput(f"{text!r} is the id of one session and the label of {labelled!r}; name it by its IRI")
+    session_id = text if stored else labelled
+    tagged = annotations.find_tag(workspace.store, text)
+    if session_id is not None and tagged is not None:
+        raise InvalidInput(
+            f"{text!r} is the name of session {session_id!r} and of a tag; write {iris.session(session_id)} or {iris.tag(text)}"
+        )
+    if session_id is not None:
+        return session_id, None
+    return (tagged.session_id, tagged.length) if tagged is not None and tags else None
+
+
+def shortened_id(workspace: Workspace, name: str) -> str | None:
+    """Return the only id that a program made up and that begins with a name; None where there is none.
+
+    Raises `SessionNotFound` for the whole id of a deleted session, and `InvalidInput` where several begin so.
+    """
+    if not validation.is_session_id(name):
+        return None
+    if workspace.reader.is_deleted(name):
+        raise workspace.reader.not_found(name)
+    if _SHORTENED.search(name) is None or _is_whole(name):
+        return None
+    begun = _beginning(workspace, name)
+    found = [each for each in begun if may_abbreviate(name, each)]
+    if len(found) > 1 or len(begun) == _ENOUGH:
+        some = ", ".join(map(repr, sorted(found)[:4])) + (", ..." if len(found) > 4 else "")
+        raise InvalidInput(f"{name!r} is the beginning of several ids: {some}; give more of the one that is meant")
+    return found[0] if found else None
+
+
+def near_ids(workspace: Workspace, session_id: str) -> list[str]:
+    """Return the ids before and after one, in order of text: what `shortening.short` must know. Read from the index."""
+    return workspace.index.figures(lambda file: figures.neighbours(file, session_id))
+
+
+def _is_whole(name: str) -> bool:
+    """Tell whether a text ends in a whole UUID, so that no other id that was made up can begin with it."""
+    made = list(GENERATED_ID.finditer(name))
+    return bool(made) and made[-1].end() == len(name) and len(made[-1][0].replace("-", "")) == _UUID
+
+
+def unknown_session(workspace: Workspace, name: str, *, exact: bool = False) -> SessionNotFound | InvalidInput:
+    """Return the error for a name of nothing; `InvalidInput` where it could be no session's id."""
+    if iris.is_session(name):
+        return workspace.reader.not_found(iris.session_id(name))
+    possible = validation.is_session_id(name)
+    if possible and workspace.reader.is_deleted(name):
+        return workspace.reader.not_found(name)
+    if exact and (other := _left_out(workspace, name)) is not None:
+        return SessionNotFound(f"there is no session with the id or label {name!r}; {other}")
+    near = [repr(each) for each in near_names(workspace, name)]
+    meant = f" (did you mean {' or '.join(near)}?)" if near else ""
+    message = f"there is no session, label or tag {name!r}{meant}; `trails list` and `trails tags` show what there is"
+    return SessionNotFound(message) if possible else InvalidInput(message)
+
+
+def not_an_id(workspace: Workspace, name: str) -> SessionNotFound | InvalidInput:
+    """Return the error for a text that is no stored session's id, where only ids will do."""
+    found = whole_id(workspace, name)
+    if found is None:
+        return unknown_session(workspace, name)
+    return SessionNotFound(f"no session has the id {name!r}; it names {found[0]!r}, which `store.load({name!r})` gives")
+
+
+def near_names(workspace: Workspace, name: str) -> list[str]:
+    """Return up to three labels, tags and ids that look like a name, the nearest first; none for an id that was made up."""
+    if GENERATED_ID.search(name) is not None:
+        return []
+    wanted = validation.text(name, "the name").strip()
+    if len(wanted) < 2:
+        return []
+    near = nearest(wanted, _alike(wanted, _given(workspace)), cutoff=_SIMILAR)
+    return near or nearest(wanted, _beginning(workspace, wanted[: max(2, len(wanted) // 3)]))
+
+
+def _left_out(workspace: Workspace, name: str) -> str | None:
+    """Return what to say of a tag or of the beginning of an id where only a whole name will do."""
+    tagged = annotations.find_tag(workspace.store, name)
+    found = tagged.session_id if tagged is not None else shortened_id(workspace, name)
+    if found is None:
+        return None
+    what = "is a tag on" if tagged is not None else "is the beginning of"
+    return f"it {what} {found!r}: what erases takes a session's whole id or its label"
+
+
+def _beginning(workspace: Workspace, beginning: str) -> list[str]:
+    """Return the ids that begin so, at most 1,000 of them."""
+    rows = workspace.reader.select("ids_beginning", beginning=iris.session(beginning), limit=_ENOUGH)
+    return [iris.session_id(row[0].value) for row in rows]
+
+
+def _given(workspace: Workspace) -> list[str]:
+    """Return the labels and tags there are, at most 4,000 of them."""
+    rows = [row[0] for row in workspace.reader.select("names_given")]
+    return [(iris.tag_name(term.value) or term.value) if isinstance(term, NamedNode) else term.value for term in rows]
+
+
+def _alike(wanted: str, names: list[str]) -> list[str]:
+    """Return up to 300 of the names that may be like a text: those that hold most of its first, middle and last third."""
+    if len(names) <= _FEW:
+        return names
+    plain = wanted.lower()
+    size = max(2, len(plain) // 3)
+    middle = (len(plain) - size) // 2
+    pieces = (plain[:size], plain[middle : middle + size], plain[-size:])
+
+    def held(name: str) -> int:
+        lower = name.lower()
+        return sum(piece in lower for piece in pieces)
+
+    return nlargest(_FEW, [name for name in names if held(name)], key=held)
+
+
+_PLACE: Final = re.compile(r"[0-9]{1,12}|(?=[0-9]*[a-f])[0-9a-f]{4,64}")
+_DIGEST: Final = re.compile(r"[0-9a-f]{4,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """What a reference names: a session, up to an index (exclusive; None is all of it), and the reference itself."""
+
+    ref: str
+    session_id: str
+    end: int | None = None
+
+
+def parse_revision(workspace: Workspace, ref: str) -> Revision:
+    """Return the place that a reference names.
+
+    Raises `SessionNotFound` where no session, label or tag has the name, and `InvalidInput` for an index past the end or
+    for what could be no session's id; all say what there is.
+
+    >>> import trails
+    >>> with trails.open(":memory:") as store:
+    ...     plan = store.create(id="plan", label="trip"); _ = plan.append("user", "Plan a trip"); written = plan.persist()
+    ...     place(store.workspace, "trip@1")
+    Revision(ref='trip@1', session_id='plan', end=1)
+    """
+    wanted = validation.text(ref, "a reference")
+    if (whole := whole_id(workspace, wanted)) is not None:
+        return Revision(wanted, *whole)
+    name, at, end = wanted.rpartition("@")
+    if at and name and _PLACE.fullmatch(end):
+        found = whole_id(workspace, name) or _shortened(workspace, name)
+        if found is None:
+            raise unknown_session(workspace, name)
+        return Revision(wanted, found[0], _end(workspace, Revision(name, *found), end))
+    short = _shortened(workspace, wanted)
+    if short is None:
+        raise unknown_session(workspace, wanted)
+    return Revision(wanted, *short)
+
+
+def _shortened(workspace: Workspace, name: str) -> tuple[str, int | None] | None:
+    found = shortened_id(workspace, name)
+    return None if found is None else (found, None)
+
+
+def _end(workspace: Workspace, found: Revision, end: str) -> int:
+    """Return the exclusive end that stands behind an `@`, if the place reaches that far."""
+    if not end.isdecimal():
+        return turn_index(workspace, found, end) + 1
+    index = int(end)
+    runs = lineage.segments(workspace.reader.lineage(found.session_id), found.end)
+    owner = None if index == 0 else tails.owner_at(runs, index - 1)
+    if index == 0 or (owner is not None and workspace.reader.owns(owner, index - 1)):
+        return index
+    length = tails.length(workspace.reader, runs)
+    turns = f"{length} turn{'' if length == 1 else 's'}"
+    raise InvalidInput(f"{found.ref!r} has {turns}, so there is no {found.ref}@{index}: @0 to @{length} is possible")
+
+
+def turn_index(workspace: Workspace, place: Revision, digest: str) -> int:
+    """Return the index of the turn whose digest begins so, with at least 4 hex digits, in the transcript at a place.
+
+    Raises `InvalidInput` where no turn's or several turns' digests begin so, naming those.
+    """
+    wanted = validation.text(digest, "the beginning of a digest")
+    if not _DIGEST.fullmatch(wanted):
+        raise InvalidInput(f"{wanted!r} is no beginning of a digest: that has 4 to 64 hex digits in lower case")
+    found = [
+        (index, known)
+        for run in lineage.segments(workspace.reader.lineage(place.session_id), place.end)
+        for index, known in workspace.reader.digests(run)
+        if known.startswith(wanted)
+    ]
+    if len(found) == 1:
+        return found[0][0]
+    if not found:
+        raise InvalidInput(
+            f"no turn of {place.ref!r} has a digest that begins with {wanted!r}; `trails show` lists them"
+        )
+    which = ", ".join(f"{known[:16]} (turn {index})" for index, known in found[:4])
+    raise InvalidInput(f"{wanted!r} is the beginning of several digests in {place.ref!r}: {which}; give more of it")
+
+
+def set_label(workspace: Workspace, session: Name, label: str | None, by: str | None = None) -> None:
+    """Give a stored session a label, or take its label away with None; raise `InvalidInput` for one in use."""
+    wanted = None if label is None else validation.label(label)
+    record = find_record(workspace, session)
+    if record.label == wanted:
+        return
+    deed = workspace.deed(by)
+    tx = Transaction(workspace.reader)
+    tx.add(activities.altered_sessions(record.id, deed, "label", record.label, wanted))
+    if (named := workspace.reader.conversation(record.id)) is not None:
+        conversations.relabel_conversation(tx, named, wanted)
+    else:
+        tx.require([is_stored(record.id)])
+        tx.take(_label(record.iri, record.label))
+        tx.add(_label(record.iri, wanted))
+        if wanted is not None:
+            tx.label(wanted)
+    tx.log(log_leaves.row_states("change", [record.id]))
+    changed = f"session {record.id!r} was changed by another writer; try again"
+    tx.commit(workspace.store, otherwise=lambda _: InvalidInput(changed))
+
+
+def _label(session_iri: str, label: str | None) -> list[Quad]:
+    return [] if label is None else [Quad(NamedNode(session_iri), vocab.LABEL, Literal(label), vocab.CATALOG)]

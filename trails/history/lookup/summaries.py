@@ -1,0 +1,224 @@
+"""Which sessions there are, a page at a time: found and sorted by the index, with what tells one from another."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+from pyoxigraph import NamedNode
+
+from trails.display import tables
+from trails.display.tables import Kind, PlainTable
+from trails.errors import IndexGap, InvalidInput
+from trails.history.lookup import pages
+from trails.history.lookup.pages import Page
+from trails.history.records import conversations
+from trails.history.transcript import stored_length
+from trails.history.workspace import Workspace
+from trails.model import iris, validation
+from trails.model.values import SessionRecord, Value
+from trails.plumbing.index import figures, moments
+from trails.plumbing.index.figures import SORTS, Asked, Sort
+from trails.plumbing.index.sidefile import SideFile
+
+_Made = TypeVar("_Made")
+
+
+class SessionSummary(Value):
+    """What tells one session from another. Tokens, calls, cost and models are those of its own turns, each call once."""
+
+    id: str
+    label: str | None
+    title: str | None
+    """The metadata `title`, as importers and hosts give it."""
+    first_prompt: str | None
+    """The beginning of the first turn of a user that it owns, else of the first that it inherits: 200 characters at most."""
+    turns: int
+    """The length of its transcript, inherited turns included."""
+    own_turns: int
+    calls: int
+    input_tokens: int | None
+    """Neither read from the provider's cache nor written to it; None where no call reported any."""
+    output_tokens: int | None
+    cost: float | None
+    """What its calls cost as they reported it; None where none did."""
+    models: tuple[str, ...]
+    project: str | None
+    """The metadata `project`, else the working folder (`cwd`) that an import brought."""
+    created: datetime | None
+    last_activity: datetime | None
+    """The latest time of its own turns, else when it was created."""
+    branch: str
+    agent: str
+    principal: str
+    state: str
+    kind: str | None
+    parent: str | None
+
+    @property
+    def name(self) -> str:
+        """What to call it: its label, its title, its first prompt or its id, whichever is there first."""
+        return self.label or self.title or self.first_prompt or self.id
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary as plain values, ready for JSON."""
+        plain = self.model_dump()
+        return {name: tables.plain(value) for name, value in plain.items()}
+
+
+_KINDS: Final[Mapping[str, Kind]] = {
+    "id": "text", "label": "text", "title": "text", "first_prompt": "text", "turns": "integer", "own_turns": "integer",
+    "calls": "integer", "input_tokens": "integer", "output_tokens": "integer", "cost": "number", "models": "names",
+    "project": "text", "created": "time", "last_activity": "time", "branch": "text", "agent": "text", "principal": "text",
+    "state": "text", "kind": "text", "parent": "text",
+}  # fmt: skip
+
+
+class Summaries(Page[SessionSummary]):
+    """A page of summaries, which is a table too."""
+
+    def table(self) -> PlainTable:
+        """Return the page as a table with a row for each session."""
+        return PlainTable(_KINDS, [each.model_dump() for each in self])
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return each session as a dict of Python values."""
+        return [each.model_dump() for each in self]
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryFilter:
+    """Which sessions are asked for; None stands for any."""
+
+    principal: str | None = None
+    agent: str | None = None
+    label: str | None = None
+    meta: Mapping[str, Any] | None = None
+    project: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    active_since: datetime | None = None
+    active_until: datetime | None = None
+    sort: Sort = "created"
+
+
+def filter_conditions(wanted: SummaryFilter) -> Asked:
+    """Return what is asked for as conditions, each value checked; raise `InvalidInput` for one that cannot be."""
+    moments = {
+        name: None if moment is None else validation.time(moment, name)
+        for name in ("since", "until", "active_since", "active_until")
+        for moment in [getattr(wanted, name)]
+    }
+    return figures.asked_for(
+        principal=None if wanted.principal is None else validation.name(wanted.principal, "principal"),
+        agent=None if wanted.agent is None else validation.name(wanted.agent, "agent"),
+        project=None if wanted.project is None else validation.text(wanted.project, "project"),
+        meta=_meta(wanted.meta),
+        **moments,
+    )
+
+
+def _meta(meta: object) -> Mapping[str, Any]:
+    if meta is not None and not isinstance(meta, Mapping):
+        raise InvalidInput(f'meta is a mapping of keys to values, as {{"topic": "trips"}}, not {type(meta).__name__}')
+    validation.meta(meta)
+    return meta or {}
+
+
+def summary_ids(workspace: Workspace, wanted: SummaryFilter, limit: int, cursor: str | None) -> Page[str]:
+    """Return one page of the ids of sessions."""
+    found = _rows(workspace, wanted, limit, cursor, lambda row: row["id"])
+    return Page(found, found.cursor)
+
+
+def summary_records(workspace: Workspace, wanted: SummaryFilter, limit: int, cursor: str | None) -> Page[SessionRecord]:
+    """Return one page of the records of sessions, as the store says them."""
+    page = summary_ids(workspace, wanted, limit, cursor)
+    found = workspace.reader.records(page)
+    return Page([found[each] for each in page if each in found], page.cursor)  # one may be deleted meanwhile
+
+
+def read_summaries(workspace: Workspace, wanted: SummaryFilter, limit: int, cursor: str | None) -> Summaries:
+    """Return one page of summaries."""
+    found = _rows(workspace, wanted, limit, cursor, lambda row: _summary(workspace, row))
+    recorded = workspace.reader.lengths.recorded([each.id for each in found])
+    return Summaries([_whole(workspace, each, recorded.get(each.id, 0)) for each in found], found.cursor)
+
+
+def _whole(workspace: Workspace, found: SessionSummary, recorded: int) -> SessionSummary:
+    """Return a summary whose number of turns is the one on record; warn where the store has fewer of them."""
+    if found.turns >= recorded:
+        return found
+    try:
+        stored_length(workspace.reader, [workspace.reader.record(found.id)])
+    except IndexGap as gap:  # else they came just now
+        warnings.warn(gap.message, RuntimeWarning, stacklevel=2)
+    return found.model_copy(update={"turns": recorded, "own_turns": found.own_turns + recorded - found.turns})
+
+
+def _rows(
+    workspace: Workspace,
+    wanted: SummaryFilter,
+    limit: int,
+    cursor: str | None,
+    made: Callable[[Mapping[str, Any]], _Made],
+) -> Page[_Made]:
+    """Return what is made of each row of a page, while the index is asked: a row of which nothing can be made is not believed."""
+    pages.check_limit(limit)
+    if wanted.sort not in SORTS:
+        raise InvalidInput(f"sort is one of {', '.join(SORTS)}, not {wanted.sort!r}")
+    order = SORTS.index(wanted.sort)
+    after = None if cursor is None else pages.order_clause(cursor, order)
+    asked = filter_conditions(wanted)
+    if wanted.label is not None:
+        found = workspace.reader.labelled(validation.label(wanted.label))
+        asked.where("s.id = ?", found)
+
+    def ask(file: SideFile) -> Page[_Made]:
+        rows, end = figures.page(file, asked, wanted.sort, after, limit)
+        models = figures.models(file, [row["id"] for row in rows])
+        for row in rows:
+            row["models"] = models[row["id"]]
+            if row["prompt"] is None:
+                row["prompt"] = figures.inherited_prompt(file, row["parent"], row["starts_at"])
+        return Page(
+            [made(row) for row in rows], None if end is None else pages.make_cursor(*pages.sort_page(end, order))
+        )
+
+    return workspace.index.figures(ask)
+
+
+def _summary(workspace: Workspace, row: Mapping[str, Any]) -> SessionSummary:
+    label = row["label"]
+    if row["key"] is not None:  # the label of a session with a key is its conversation's, and survives a reset
+        named = conversations.conversations_of_session(workspace.store, NamedNode(iris.session(row["id"])))
+        label = label if named is None else named.label or label
+    return SessionSummary(
+        id=row["id"],
+        label=label,
+        title=row["title"],
+        first_prompt=row["prompt"],
+        turns=row["starts_at"] + row["own_turns"],
+        own_turns=row["own_turns"],
+        calls=row["calls"],
+        input_tokens=row["input"],
+        output_tokens=row["output"],
+        cost=row["cost"] if row["calls"] > row["unpriced"] else None,
+        models=tuple(row["models"]),
+        project=row["project"],
+        created=_moment(row["created"]),
+        last_activity=_moment(row["created"] if row["activity"] is None else row["activity"]),
+        branch=row["branch"],
+        agent=row["agent"],
+        principal=row["principal"],
+        state=row["state"],
+        kind=row["kind"],
+        parent=row["parent"],
+    )
+
+
+def _moment(micros: int | None) -> datetime | None:
+    return None if micros is None else moments.moment(micros)

@@ -1,0 +1,1 @@
+"""What belongs to a session and is no turn."""

@@ -1,0 +1,262 @@
+"""Replace an erased text in names and short values.
+
+What stands in the place of a text that is taken out of names, keys and other short values. Pure.
+
+Every value that holds the text goes as a whole. What names something gets a new name, the same wherever it stands, so that
+what belonged together still does; of a key only the text itself goes, for the rest says what kind of key it is.
+
+Taking one text out of a store: where it stands, what is done about it, and what whoever goes through it may ask.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails.integrity.leaves import Leaf
+from trails.model import iris
+from trails.model.values import Value
+from trails.plumbing.needle import Needle
+from trails.rdf import activity_records, vocab
+
+_NAMES: Final = frozenset(
+    {vocab.TAG_NAME, vocab.REMOVED_TAG, vocab.SCORE_NAME, vocab.EVENT_ID, vocab.CALL_ID, vocab.SOURCE_ID, vocab.SLOT,
+    vocab.MEMORY_ID, vocab.URI}
+)  # fmt: skip
+"""The properties whose values tell one thing from another: each gets a new value of its own."""
+_KEYS: Final = frozenset(
+    {
+        vocab.KEY,
+        vocab.ALIAS_KEY,
+        vocab.REMOVED_ALIAS,
+        vocab.FROM_KEY,
+        vocab.TO_KEY,
+        vocab.CHILD_KEY,
+        vocab.REQUESTER_KEY,
+    }
+    | {vocab.REQUESTER_DISPLAY_KEY}
+)
+_OPTIONAL: Final = frozenset({vocab.LABEL, vocab.FORMER_LABEL})
+"""The properties that go with their values: two sessions cannot share a label."""
+_NOBODYS: Final = frozenset(
+    {
+        vocab.TYPE, vocab.DIGEST, vocab.SALT, vocab.NAMED_DIGEST, vocab.QUOTED_DIGEST, vocab.RESULT_DIGEST, vocab.FORK_HEAD,
+        vocab.FACTS_DIGEST, vocab.STANDS_AS, vocab.HEAD_BEFORE, vocab.HEAD_AFTER, vocab.SHA256, vocab.STATE, vocab.DIRECTION,
+        vocab.QUEUE_MODE, vocab.OUTCOME, vocab.FROM_STATE, vocab.TO_STATE, vocab.STATUS, vocab.ARTIFACT_CHANGE, vocab.ACTION,
+        vocab.CLEANUP, vocab.RUN_OUTCOME, vocab.ANNOUNCED_HOW, vocab.REDACTED_PLACE, vocab.BRANCH,
+        vocab.LEAF_SALT, vocab.ROW_SALT, vocab.FORK_DIGEST, vocab.CALL_DIGEST, vocab.TASK_SALT, vocab.TASK_DIGEST,
+        vocab.SIGNED_HEAD, vocab.SIGNATURE, vocab.DELETED_HEAD, vocab.DELETED_AT_ROOT, vocab.IMPORTER, vocab.IMPORTER_VERSION,
+    }
+)  # fmt: skip
+"""The properties whose values are Trails' own words, or made by it: no person's text is in them."""
+_ROLES: Final = frozenset({"user", "assistant", "tool", "system", "summary"})
+_TEXTUAL: Final = frozenset({vocab.STRING, vocab.JSON})
+_FIELDS: Final = frozenset(vocab.ENTRY_FIELDS.values())
+
+
+def is_personal(quad: Quad) -> bool:
+    """Tell whether a quad's value is a text that somebody may have put there, and that still is there."""
+    value, predicate = quad.object, quad.predicate
+    if predicate in _NOBODYS or not isinstance(value, Literal):
+        return False
+    if predicate == vocab.ROLE and value.value in _ROLES:
+        return False
+    if value.datatype in _TEXTUAL:
+        return True
+    any_kind = pseudonym_of(predicate) is not None or predicate in _FIELDS or predicate == vocab.REQUESTER_THREAD
+    return any_kind and value.datatype != vocab.REDACTED
+
+
+@lru_cache(maxsize=4096)  # every quad of a store is asked
+def pseudonym_of(predicate: NamedNode) -> str | None:
+    """Return the name that somebody gave a property: a key of metadata, a field of a session's entry; None for others."""
+    key = iris.meta_key(predicate.value)
+    return iris.entry_field_name(predicate.value) if key is None else key
+
+
+class Pseudonyms:
+    """What stands in the place of the values that hold one text."""
+
+    def __init__(self, needle: Needle) -> None:
+        """Take a text out; new names are drawn once for each old one."""
+        self._needle = needle
+        self._token = self._new_name()
+        self._names: dict[str, str] = {}
+
+    def holds(self, quad: Quad) -> bool:
+        """Tell whether a quad has a value, a property or a name with the text in it (ids of sessions and runs apart)."""
+        return self.holds_value(quad) or (
+            isinstance(quad.subject, NamedNode) and self.iri(quad.subject) != quad.subject
+        )
+
+    def holds_value(self, quad: Quad) -> bool:
+        """Tell the same of its value and its property, whatever it is said of."""
+        value = quad.object
+        if isinstance(value, Literal):
+            if is_personal(quad) and self._needle.within(value.value):
+                return True
+        elif isinstance(value, NamedNode) and self.iri(value) != value:
+            return True
+        return self._needle.within(pseudonym_of(quad.predicate) or "")
+
+    def quad(self, quad: Quad) -> Quad | None:
+        """Return what stands in a quad's place, or None where it goes altogether."""
+        value, subject = quad.object, quad.subject
+        if pseudonym_of(quad.predicate) is not None and self.holds(quad):
+            return None
+        if isinstance(value, NamedNode):
+            value = self.iri(value)
+        elif isinstance(value, Literal) and is_personal(quad) and self._needle.within(value.value):
+            if quad.predicate in _OPTIONAL:
+                return None
+            value = self._literal(quad.predicate, value)
+        if isinstance(subject, NamedNode):
+            subject = self.iri(subject)
+        return Quad(subject, quad.predicate, value, quad.graph_name)
+
+    def iri(self, node: NamedNode) -> NamedNode:
+        """Return the IRI that stands in the place of one that is made from a name or a key with the text in it."""
+        name = node.value
+        if not name.startswith(_RENAMED) or name in _OURS:
+            return node
+        if iris.is_author(name):
+            return NamedNode(iris.unnamed(name)) if any(map(self._needle.within, iris.author_words(name))) else node
+        head, slash, rest = name.partition("/")
+        if (tag := iris.tag_name(head)) is not None:
+            head = iris.tag(self._name(tag))
+        elif (key := iris.conversation_key(head)) is not None:
+            head = iris.conversation(self._key(key))
+        elif (alias := iris.alias_key(head)) is not None:
+            head = iris.alias(self._key(alias))
+        return NamedNode(head + slash + rest)
+
+    def _literal(self, predicate: NamedNode, literal: Literal) -> Literal:
+        if predicate in _NAMES:
+            return Literal(self._name(literal.value))
+        if predicate in _KEYS:
+            return Literal(self._key(literal.value))
+        if literal.datatype == vocab.JSON:
+            return Literal(self._json(literal.value), datatype=vocab.JSON)
+        return Literal(iris.UNNAMED)
+
+    def _json(self, text: str) -> str:
+        """Return JSON text without the text; nothing but an empty object where it stands across several values."""
+        made = json.dumps(self._needle.scrubbed(json.loads(text)), ensure_ascii=False)
+        return "{}" if self._needle.within(made) else made
+
+    def _name(self, name: str) -> str:
+        if not self._needle.within(name):
+            return name
+        return self._names.setdefault(name, self._new_name())
+
+    def _new_name(self) -> str:
+        while True:
+            made = f"{iris.UNNAMED}-{secrets.token_hex(4)}"
+            if not self._needle.within(made):
+                return made
+
+    def _key(self, key: str) -> str:
+        """Return a key with another word in the text's place; another key altogether where it stands there encoded."""
+        if not self._needle.within(key):
+            return key
+        made = key.replace(self._needle.text, self._token)
+        return self._name(key) if self._needle.within(made) else made
+
+
+_OURS: Final = frozenset({activity_records.UNKNOWN_ACTOR, activity_records.STORE_KEEPER})
+"""Who did what nobody is named for, and what falls due: nobody's names."""
+_RENAMED: Final = tuple(
+    made("") for made in (iris.principal, iris.agent, iris.tool, iris.tag, iris.conversation, iris.alias)
+)
+
+
+LOGGED_IDS: Final = {"session id": "ids of sessions are in the log, which nothing is taken out of: delete the session, or "
+    "import its turns under another id", "run id": "ids of runs, and keys of runs without a session, are in the log, which "
+    "nothing is taken out of"}  # fmt: skip
+"""Why an id stays, by what it is of."""
+
+
+class Place(Value):
+    """One place where a text stands: of which session, what kind of place, at which index, in what."""
+
+    session_id: str | None = None
+    kind: str
+    """`content`, `call arguments`, `author`, `note`, `ledger text`, and so on."""
+    index: int | None = None
+    """The turn's index, or the number of the ledger's entry; None elsewhere."""
+    iri: str
+    """What holds it, as it is called until the text is taken out."""
+    why: str | None = None
+    """Why it cannot be taken out there; None where it can."""
+
+
+class ChangedTurn(NamedTuple):
+    """A turn out of which something is taken."""
+
+    iri: str
+    digest: str
+    kinds: tuple[str, ...]
+    stands_as: str | None
+
+
+@dataclass(slots=True)
+class Changed:
+    """What is to be done to take a text out, and where it stands."""
+
+    places: dict[Place, None] = field(default_factory=dict)
+    left: dict[Place, None] = field(default_factory=dict)
+    remove: list[Quad] = field(default_factory=list)
+    add: list[Quad] = field(default_factory=list)
+    leaves: list[Leaf] = field(default_factory=list)
+    rows: set[str] = field(default_factory=set)
+    """The sessions whose rows are logged again."""
+    tombstones: set[str] = field(default_factory=set)
+    """The same of those that were deleted."""
+    turns: list[ChangedTurn] = field(default_factory=list)
+    parts: dict[str, dict[str, None]] = field(default_factory=dict)
+    """By session, the IRIs (as they are then) of all else that is changed."""
+
+    def swap(self, before: Iterable[Quad], after: Iterable[Quad]) -> None:
+        """Put quads in the place of others; what is in both stays."""
+        old, new = dict.fromkeys(before), dict.fromkeys(after)
+        self.remove += [quad for quad in old if quad not in new]
+        self.add += [quad for quad in new if quad not in old]
+
+    def note(self, session_id: str, part: str) -> None:
+        """Remember what the record of a session's redaction is to name."""
+        self.parts.setdefault(session_id, {})[part] = None
+
+
+class Erasure:
+    """A text that is being taken out of a store, and what was worked out so far."""
+
+    def __init__(self, needle: Needle, new: Pseudonyms, found: Changed) -> None:
+        self.needle = needle
+        self.new = new
+        """What stands in the place of what holds the text."""
+        self.found = found
+        self.about: dict[str, list[Quad]] = {}
+        """What the catalog says, by subject."""
+
+    def place(self, session_id: str | None, kind: str, iri: str, index: int | None = None) -> None:
+        """Take note of a place out of which the text goes."""
+        self.found.places[Place(session_id=session_id, kind=kind, iri=iri, index=index)] = None
+
+    def leave(self, session_id: str | None, kind: str, iri: str, why: str, index: int | None = None) -> None:
+        """Take note of a place where the text stays, and why."""
+        self.found.left[Place(session_id=session_id, kind=kind, iri=iri, index=index, why=why)] = None
+
+    def without(self, quads: Iterable[Quad]) -> list[Quad]:
+        """Return quads with every value and name that holds the text replaced, or gone."""
+        return [new for quad in quads if (new := self.new.quad(quad)) is not None]
+
+    def is_live(self, session_id: str) -> bool:
+        """Tell whether a session is there, and was not deleted."""
+        about: Sequence[Quad] = self.about.get(iris.session(session_id), [])
+        return any(quad.object == vocab.SESSION for quad in about)

@@ -1,0 +1,456 @@
+"""Delete sessions, keep tombstones, prune old sessions.
+
+What a deleted session was, and the log of its store just before: looked up when it goes, held against the log later.
+
+The one rule of deleting, for every path that deletes: refused while anything depends on the session.
+
+Deleting what nobody uses any more, by age, number and size: off until asked for, and by the one rule of deleting.
+
+Leaves go before what they depend on, so whole dead trees can go, and nothing that a session which stays depends on.
+"""
+
+from __future__ import annotations
+
+import base64
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails.errors import HasChildren, InvalidInput, SessionNotFound, TrailsError
+from trails.history import annotations, log_leaves, record_registry, transaction
+from trails.history.log_history import SessionLog
+from trails.history.reader import Reader
+from trails.history.records.record_kind import RecordKind
+from trails.history.removal import detach
+from trails.history.transaction import Transaction, is_stored
+from trails.integrity.leaves import Leaf
+from trails.integrity.merkle import leaf_hash, roots_at
+from trails.model import iris
+from trails.model.values import Value
+from trails.rdf import query_files, vocab
+from trails.rdf.activity_records import Deed
+from trails.rdf.codec import parse_time
+from trails.rdf.session_records import FormerSession, former_quads, tombstone_quads
+from trails.store.contract import Matching, PreconditionFailed, QuadStore, Solutions
+from trails.store.nearby import drop_graph
+from trails.store.preview import Preview
+
+
+def tombstone_facts(store: Matching, session_id: str, rows: Sequence[Quad], log: tuple[int, bytes]) -> FormerSession:
+    """Return what a session is whose row is among `rows`: turns are looked up by index, few of them, for a lock is held."""
+    node = NamedNode(iris.session(session_id))
+    row = {quad.predicate: str(getattr(quad.object, "value", "")) for quad in rows if quad.subject == node}
+    start = int(row.get(vocab.FORKED_AT_INDEX, "0"))
+    end = _first_without(store, node, start)
+    head = log_leaves.digest_at(store, session_id, end - 1) if end > start else row.get(vocab.FORK_HEAD)
+    return FormerSession(session_id, end - start, head, *log)
+
+
+def _first_without(store: Matching, graph: NamedNode, start: int) -> int:
+    """Return the first index from `start` on at which a graph has no turn: a transcript has no gaps."""
+    step = 1
+    while _has_turn(store, graph, start + step - 1):
+        step *= 2
+    low, high = start + step // 2, start + step - 1  # there is a turn before `low`, and none at `high`
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if _has_turn(store, graph, middle) else (low, middle)
+    return low
+
+
+def _has_turn(store: Matching, graph: NamedNode, index: int) -> bool:
+    return bool(store.quads((None, vocab.INDEX, vocab.integer(index), graph)))
+
+
+def false_tombstone(store: Matching, lines: Sequence[str], log: Mapping[str, SessionLog]) -> Iterator[tuple[str, str]]:
+    """Yield (session id, what) for what deletions say of sessions and of the log that is not as the log has it.
+
+    A deletion that the log does not tell of from the session's beginning on was made in another store, from which this one
+    was loaded: what it says of the log is that one's.
+    """
+    said = {session_id: row for session_id, row in _said(store) if session_id in log and _was_here(log[session_id])}
+    sizes = {int(size) for row in said.values() if (size := row[vocab.DELETED_AT_LOG_SIZE]).isdecimal()}
+    roots = roots_at((leaf_hash(line.encode()) for line in lines), sizes) if sizes else {}
+    shown = {str(size): base64.b64encode(root).decode() for size, root in roots.items()}
+    for session_id, row in said.items():
+        if shown.get(row[vocab.DELETED_AT_LOG_SIZE], "") != row.get(vocab.DELETED_AT_ROOT):
+            yield session_id, "its deletion says that the log before it was another one"
+        if (heads := log[session_id].heads) and heads[-1][1] != row.get(vocab.DELETED_HEAD):
+            yield session_id, "its deletion says that it ended with another turn than was logged"
+
+
+def _said(store: Matching) -> Iterator[tuple[str, dict[NamedNode, str]]]:
+    """Yield (session id, what its deletion says) for each deletion of a session that says what the log was."""
+    for quad in store.quads((None, vocab.DELETED_AT_LOG_SIZE, None, vocab.CATALOG)):
+        subject = str(getattr(quad.subject, "value", ""))
+        if iris.is_session(owner := subject.removesuffix("/deletion")):
+            row = store.quads((NamedNode(subject), None, None, vocab.CATALOG))
+            yield iris.session_id(owner), {each.predicate: str(getattr(each.object, "value", "")) for each in row}
+
+
+def _was_here(log: SessionLog) -> bool:
+    return log.began >= 0 and log.deleted
+
+
+def delete_session(store: QuadStore, reader: Reader, session_id: str, *, deed: Deed, cascade: bool) -> list[str]:
+    """Take the rows of a session (and, with `cascade`, of all that depend on it) out in one commit; return their ids.
+
+    Tombstones go in with the same commit, marked for `sweep_pending`. What is forked, spawned or tagged meanwhile goes too,
+    or keeps the session. Raises `HasChildren` without `cascade`.
+    """
+    while True:
+        try:
+            return _delete(store, reader, session_id, deed=deed, cascade=cascade)
+        except _Newcomer:  # and look again: each time another writer got on
+            continue
+
+
+class _RowChanged(TrailsError):
+    """A row got more quads between the look at it and the commit; nothing was written."""
+
+
+class _Newcomer(TrailsError):
+    """Something came to depend on a session between the look at what does and the commit; nothing was written."""
+
+
+def _delete(store: QuadStore, reader: Reader, session_id: str, *, deed: Deed, cascade: bool) -> list[str]:
+    dependants = reader.dependants(session_id)
+    if dependants and not cascade:
+        children = sorted(child for child, parent in dependants if parent == session_id)
+        raise has_children(session_id, children)
+    if not cascade:
+        refuse_tagged(store, session_id)
+    doomed = list(dict.fromkeys([session_id, *(child for child, _ in dependants)]))
+    tx = Transaction(reader)
+    tx.session(session_id)
+    # One that depended on it and was deleted by another writer, or a tag: the next look sees it.
+    tx.require(map(is_stored, doomed[1:]), lambda _: _Newcomer(session_id))
+    for doomed_id in doomed:
+        node = NamedNode(iris.session(doomed_id))
+        tx.add(tombstone_quads(doomed_id, deed))
+        tx.add([_mark(node)])
+        if not cascade:
+            tx.forbid((None, vocab.PARENT_SESSION, node, vocab.CATALOG), lambda found: _has_child(session_id, found))
+            tx.forbid((None, vocab.SPAWNED_BY, node, vocab.CATALOG), lambda found: _has_child(session_id, found))
+            tx.forbid((None, vocab.TAG_OF, node, vocab.CATALOG), lambda _: _Newcomer(session_id))
+    waiting = [_mark(NamedNode(iris.session(doomed_id))) for doomed_id in doomed]
+    transaction.begin_work(store, waiting)  # `sweep_pending` ends them
+    try:
+        _commit(store, doomed, tx)
+    except TrailsError:  # refused; an interrupt may come after the commit
+        transaction.end_work(store, waiting)
+        raise
+    return doomed
+
+
+def _mark(node: NamedNode) -> Quad:
+    """Return the quad that says that the graph of a deleted session waits to be swept."""
+    return Quad(node, vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG)
+
+
+def _has_child(session_id: str, failure: PreconditionFailed) -> HasChildren:
+    children = [str(getattr(quad.subject, "value", quad.subject)) for quad in failure.matched]
+    return has_children(session_id, sorted(map(iris.session_id, children)))
+
+
+def _commit(store: QuadStore, doomed: list[str], tx: Transaction) -> None:
+    """Commit a deletion with what becomes of the records of its sessions, also of those made in between."""
+    rows, log = _rows(store, doomed), store.log.root()
+    logged = _nothing_new(doomed, rows, log)
+    seen: dict[RecordKind, set[str]] = {kind: set() for kind in record_registry.KINDS}
+    while True:
+        left = [kind.leaving(store, doomed, memory) for kind, memory in seen.items()]
+        going = [quad for each in left for quad in each.remove]
+        homes = [home for each in left for home in each.rows]
+        whole = Transaction()
+        whole.join(tx)
+        whole.take([*rows, *going])
+        whole.require(map(is_stored, homes))
+        whole.log(_unused_goes([node for each in left for node in each.unless_used]))
+        whole.log(logged)
+        whole.log(log_leaves.row_states("change", homes))
+        for each in left:
+            whole.add(each.add)
+            for pattern in each.forbid:
+                whole.forbid(pattern)
+        whole.log_leaves([leaf for each in left for leaf in each.leaves])
+        try:
+            whole.commit(store)
+        except (PreconditionFailed, _RowChanged):
+            rows = _rows(store, doomed)
+            logged = _nothing_new(doomed, rows, log) if logged is not _no_leaves else _no_leaves
+            continue  # a row or a record was changed meanwhile, or the session that one was to move to
+        transaction.sweep_names(store, transaction.names_in([*rows, *going]))
+        if not any(kind.leaving(store, doomed, memory).remove for kind, memory in seen.items()):
+            return
+        tx, logged, rows = Transaction(), _no_leaves, []  # records of them that another writer made meanwhile go too
+
+
+def _nothing_new(doomed: list[str], rows: Sequence[Quad], log: tuple[int, bytes]) -> log_leaves.LeafMaker:
+    """Return the maker of the leaves of a deletion, which ends it where something depends on a session and is not to go.
+
+    It also says what the sessions were, which only then is known: `rows` are theirs, `log` how many leaves there were, and
+    their root.
+    """
+
+    def made(after: Preview) -> list[Leaf]:
+        for session_id in doomed:
+            node = NamedNode(iris.session(session_id))
+            for link in (vocab.PARENT_SESSION, vocab.SPAWNED_BY, vocab.TAG_OF):
+                for quad in after.quads((None, link, node, vocab.CATALOG)):
+                    raise _Newcomer(f"{quad.subject} came to depend on session {session_id!r}")
+        if _rows(after, doomed, deleted=True):
+            raise _RowChanged("a row was changed meanwhile")  # what stayed of it would stand beside the tombstone
+        for session_id in doomed:
+            after.add(former_quads(tombstone_facts(after, session_id, rows, log)))
+        return list(log_leaves.row_states("delete", doomed)(after))
+
+    return made
+
+
+def _unused_goes(nodes: Sequence[NamedNode]) -> log_leaves.LeafMaker:
+    """Return a maker of no leaves, which lets go what nothing uses any more once the commit is written."""
+
+    def made(after: Preview) -> list[Leaf]:
+        for node in nodes:
+            if not after.quads((None, vocab.USED, node, vocab.CATALOG)):
+                after.remove(after.quads((node, None, None, vocab.CATALOG)))
+        return []
+
+    return made
+
+
+def _no_leaves(_: Preview) -> list[Leaf]:
+    return []
+
+
+def _rows(store: Matching, doomed: list[str], *, deleted: bool = False) -> list[Quad]:
+    """Return the rows and system prompts of sessions; of `deleted` ones, what stands there beside the tombstone."""
+    found: list[Quad] = []
+    for session_id in doomed:
+        node = NamedNode(iris.session(session_id))
+        row = store.quads((node, None, None, vocab.CATALOG))
+        if deleted != any(quad.object == vocab.TOMBSTONE for quad in row):
+            continue
+        kept = (
+            _OF_TOMBSTONE if deleted else _OF_TOMBSTONE - {vocab.LEAF_SALT}
+        )  # the row's own salt goes: it gets another
+        found += [quad for quad in row if quad.object != vocab.TOMBSTONE and quad.predicate not in kept]
+        for prompt in store.quads((None, vocab.PROMPT_OF, node, vocab.CATALOG)):
+            found += store.quads((prompt.subject, None, None, vocab.CATALOG))  # type: ignore[arg-type] # an IRI
+    return found
+
+
+_OF_TOMBSTONE: Final = frozenset({vocab.DELETED_AT, vocab.INVALIDATED_BY, vocab.PENDING_SWEEP, vocab.LEAF_SALT})
+
+
+def has_children(session_id: str, children: list[str]) -> HasChildren:
+    """Return the error for a session that others depend on."""
+    shown = ", ".join(repr(child) for child in children[:5]) + (", ..." if len(children) > 5 else "")
+    return HasChildren(
+        f"session {session_id!r} has {len(children)} dependent sessions ({shown}), which would lose what they inherit; "
+        'delete them too (children="cascade"), or make its forks independent first (children="detach")'
+    )
+
+
+def refuse_tagged(store: QuadStore, session_id: str) -> None:
+    """Raise `HasChildren` for a session that tags name: like git, what a tag names is kept."""
+    names = [tag.name for tag in annotations.tags(store, session_id)]
+    if not names:
+        return
+    shown = ", ".join(repr(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
+    raise HasChildren(
+        f"session {session_id!r} is kept by the tags that name it ({shown}); remove those first, or delete them with it "
+        '(children="cascade")'
+    )
+
+
+def sweep_pending(store: QuadStore) -> int:
+    """Drop the graphs of deleted sessions, and copies that were cut short, in small steps; return how many quads went.
+
+    Principals and agents that only they mentioned go with them. Their marks go last: a sweep that was cut short goes on
+    the next time the store is opened.
+    """
+    removed = detach.sweep_copies(store)
+    pending = store.query(query_files.find("pending_sweeps").bind())
+    for row in pending if isinstance(pending, Solutions) else []:
+        graph = row[0]
+        every = (graph, *record_registry.kind_graphs(graph.value))
+        names = transaction.names_in_graphs(store, every)
+        removed += sum(drop_graph(store, each) for each in every)
+        transaction.sweep_names(store, names)
+        done = Transaction()
+        done.remove([_mark(graph)])
+        if done.commit(store):
+            transaction.end_work(store, [_mark(graph)])
+    return removed
+
+
+_TEXTS: Final = (vocab.VALUE, vocab.ARGUMENTS, vocab.META)
+
+
+class Pruning(Value):
+    """What `prune` deleted, or would delete."""
+
+    sessions: tuple[str, ...]
+    """The ids of the sessions that went, in that order."""
+    needed: tuple[str, ...]
+    """Sessions that were old enough to go and stay, because a session that stays depends on them or a tag names them."""
+    text_bytes: int
+    """How much text they held, in UTF-8 bytes; `vacuum` gives its space back."""
+    dry_run: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values, ready for JSON."""
+        return self.model_dump()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A session as pruning sees it: when it was last used, and which sessions it depends on."""
+
+    id: str
+    last: datetime | None
+    """When its last own turn was made, or else the session itself; None where nothing is known: such a one stays."""
+    needs: frozenset[str] = frozenset()
+    tagged: bool = False
+    """Whether a tag names it: then it stays, as what a tag names does in git."""
+
+
+def prune_sessions(
+    store: QuadStore,
+    reader: Reader,
+    *,
+    older_than: timedelta | None,
+    keep_count: int | None,
+    keep_bytes: int | None,
+    dry_run: bool,
+    deed: Deed,
+) -> Pruning:
+    """Delete sessions, those first whose last turn is oldest, until every limit that is given is kept, or nothing more can go."""
+    if older_than is None and keep_count is None and keep_bytes is None:
+        raise InvalidInput(
+            "prune needs to know what may go: an age (older_than), a number (keep_count) or a size (keep_bytes)"
+        )
+    if older_than is not None and not isinstance(older_than, timedelta):
+        raise InvalidInput(f"older_than is a timedelta, as timedelta(days=30), not {older_than!r:.80}")
+    if older_than is not None and older_than < timedelta(0):
+        raise InvalidInput(f"older_than must not be negative, and is {older_than}")
+    found = pruning_candidates(store, reader)
+    before = None if older_than is None else _ago(older_than)
+    sizes = {} if keep_bytes is None else {each.id: text_bytes(store, each.id) for each in found}
+    doomed = plan_pruning(found, before=before, keep_count=keep_count, keep_bytes=keep_bytes, sizes=sizes)
+    deed = deed._replace(rule=pruning_rule(older_than=older_than, keep_count=keep_count, keep_bytes=keep_bytes))
+    gone: list[str] = []
+    freed = 0
+    for session_id in doomed:
+        size = sizes[session_id] if sizes else text_bytes(store, session_id)
+        if dry_run or _deleted(store, reader, session_id, deed):
+            gone.append(session_id)
+            freed += size
+    if not dry_run:
+        sweep_pending(store)
+    needed = sorted(
+        each.id for each in found if before and each.last and each.last < before and each.id not in set(gone)
+    )
+    return Pruning(sessions=tuple(gone), needed=tuple(needed), text_bytes=freed, dry_run=dry_run)
+
+
+def pruning_rule(*, older_than: timedelta | None, keep_count: int | None, keep_bytes: int | None) -> str:
+    """Return the rule by which sessions go, as their tombstones name it.
+
+    >>> rule(older_than=timedelta(days=90), keep_count=None, keep_bytes=1000)
+    'prune: older than 7776000 s, keep 1000 bytes'
+    """
+    limits = (
+        (None if older_than is None else older_than.total_seconds(), "older than {:.15g} s"),
+        (keep_count, "keep {} sessions"),
+        (keep_bytes, "keep {} bytes"),
+    )
+    return "prune: " + ", ".join(text.format(limit) for limit, text in limits if limit is not None)
+
+
+def _ago(age: timedelta) -> datetime:
+    try:
+        return datetime.now(UTC) - age
+    except OverflowError as error:
+        raise InvalidInput(f"{age} ago is before the year 1") from error
+
+
+def _deleted(store: QuadStore, reader: Reader, session_id: str, deed: Deed) -> bool:
+    """Delete a session; False where another thread made something that depends on it, or deleted it, meanwhile."""
+    try:
+        delete_session(store, reader, session_id, deed=deed, cascade=False)
+    except (HasChildren, SessionNotFound):
+        return False
+    return True
+
+
+def plan_pruning(
+    found: Iterable[Candidate],
+    *,
+    before: datetime | None = None,
+    keep_count: int | None = None,
+    keep_bytes: int | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> list[str]:
+    """Return the ids of the sessions that should go, in the order in which they can: never one that others still need.
+
+    All that were last used before `before` go; then the oldest, until at most `keep_count` sessions with at most
+    `keep_bytes` are left.
+    """
+    alive = {each.id: each for each in found}
+    needed = Counter(need for each in alive.values() for need in each.needs)
+    size = sum((sizes or {}).values())
+    free = [
+        (each.last, each.id)
+        for each in alive.values()
+        if each.last is not None and not each.tagged and not needed[each.id]
+    ]
+    heapq.heapify(free)
+    doomed: list[str] = []
+    while free:
+        too_old = before is not None and free[0][0] < before
+        too_many = keep_count is not None and len(alive) > keep_count
+        too_big = keep_bytes is not None and size > keep_bytes
+        if not (too_old or too_many or too_big):
+            break
+        _, gone = heapq.heappop(free)
+        doomed.append(gone)
+        size -= (sizes or {}).get(gone, 0)
+        for need in alive.pop(gone).needs & alive.keys():
+            needed[need] -= 1
+            last = alive[need].last
+            if not needed[need] and last is not None and not alive[need].tagged:
+                heapq.heappush(free, (last, need))
+    return doomed
+
+
+def pruning_candidates(store: QuadStore, reader: Reader) -> list[Candidate]:
+    """Return all sessions with the time of their last turn, what they depend on, and whether a tag names them."""
+    last = {
+        iris.session_id(row["session"].value): parse_time(row["last"].value)
+        for row in reader.select("last_times")
+        if row["last"] is not None
+    }
+    found, tagged = [], {tag.session_id for tag in annotations.tags(store)}
+    for row in reader.select("tree"):
+        if row["stored"].value == "true":
+            session_id = iris.session_id(row["session"].value)
+            created = None if row["created"] is None else parse_time(row["created"].value)
+            needs = {iris.session_id(row[name].value) for name in ("parent", "spawner") if row[name] is not None}
+            used = last.get(session_id, created)
+            found.append(Candidate(session_id, used, frozenset(needs), tagged=session_id in tagged))
+    return found
+
+
+def text_bytes(store: QuadStore, session_id: str) -> int:
+    """Return how much text a session's own turns hold: content, calls' arguments and metadata, in UTF-8 bytes."""
+    graph = NamedNode(iris.session(session_id))
+    quads = (quad for predicate in _TEXTS for quad in store.quads((None, predicate, None, graph)))
+    return sum(len(quad.object.value.encode()) for quad in quads if isinstance(quad.object, Literal))

@@ -1,0 +1,279 @@
+"""Share an open store among sessions.
+
+One thread at a time on a handle: a second one is told, or waits where the first is soon done.
+
+An open store as sessions share it: its quads, how they are read, and the handles that may hold something unwritten.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Protocol
+
+from pyoxigraph import NamedNode
+
+from trails.errors import InvalidInput, StoreFailed, TrailsError
+from trails.handles import Handle
+from trails.history import turn_builder
+from trails.history.reader import Reader
+from trails.history.removal import deletion
+from trails.model import iris, validation
+from trails.model.values import SessionRecord, Turn
+from trails.plumbing.index.keeper import index_of
+from trails.plumbing.packs.keeper import packs_of
+from trails.rdf import activity_records
+from trails.rdf.activity_records import Deed
+from trails.store.contract import QuadStore, read_only
+from trails.store.embedded import EmbeddedStore
+from trails.store.past import PastStore
+from trails.store.view import is_read_only
+from trails.suggestions import calling_line
+
+if TYPE_CHECKING:
+    from trails.history.watch import Feed
+
+
+class OneThread:
+    """A `with` block that one thread is in at a time: a second one is an error, unless the first went in by `patiently`.
+
+    A handle's turns and what is pending of them must fit; two threads that append to one handle would mix them up.
+    """
+
+    __slots__ = ("_lock", "_patient", "_session_id")
+
+    def __init__(self, session_id: str) -> None:
+        self._lock = threading.RLock()
+        self._patient: set[int] = set()
+        self._session_id = session_id
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=bool(self._patient)):
+            raise TrailsError(
+                f"this handle on session {self._session_id!r} is being used by another thread right now; nothing was done. "
+                "Give each thread its own handle (store.load), or let one thread at a time use this one"
+            )
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    @contextmanager
+    def patiently(self) -> Iterator[None]:
+        """Wait for another thread that is in, and let others wait meanwhile: for what is short and not to be refused."""
+        mine = threading.get_ident()
+        self._patient.add(mine)
+        try:
+            with self._lock:
+                yield
+        finally:
+            self._patient.discard(mine)
+
+
+_OPEN: Final[weakref.WeakSet[Workspace]] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    """Close what the program left open: all that is persisted is flushed, and what is pending warns."""
+    with ExitStack() as each:  # all of them, also where one fails
+        for workspace in list(_OPEN):
+            each.callback(workspace.close)
+
+
+class Holder(Protocol):
+    """What may hold turns that are not written when the store closes."""
+
+    def warn_if_pending(self) -> None:
+        """Warn of them."""
+        ...
+
+
+class Workspace(Handle):
+    """What all handles on the sessions of one open store have in common: the store is open as long as one of them is there."""
+
+    def __init__(
+        self, store: QuadStore, actor: str | None = None, *, record_reads: bool = False, scan: str | None = None
+    ) -> None:
+        """Nothing is read yet; `actor` is the IRI of who the process says it is."""
+        self.scan = turn_builder.check_screening(scan)
+        """What becomes of a turn in which a secret is found, where `append` does not say."""
+        self.record_reads = record_reads
+        """Whether what is read out of the store is kept on record: exports and audits."""
+        self.store = store
+        self.actor = actor
+        self.packs = packs_of(store)
+        """Transcripts, read quickly."""
+        self.reader = Reader(store, self.packs)
+        self.index = index_of(store)
+        """Figures and texts, found quickly."""
+        if isinstance(store, EmbeddedStore):
+            store.follow(self._keep_up, self.index.take_out)
+        self._merging = threading.RLock()
+        self._rewriting = threading.RLock()
+        self._rewriters = 0
+        """How many are within `rewriting`, each within the other: all of one thread."""
+        self.closed = False
+        self.holders: weakref.WeakSet[Holder] = weakref.WeakSet()
+        self.feed: Feed | None = None
+        """What tells subscribers what is committed, where there are any."""
+        self._pid = os.getpid()
+        self._opened_at = calling_line()
+        _OPEN.add(self)
+        self.rewrites = 0
+        """How often stored text was taken out since the store was opened: turns that were read before may hold it."""
+
+    def _keep_up(self, *, resting: bool) -> None:
+        if resting or self.packs.is_full:  # packing beside a writer slows it down
+            self.packs.bring_up()
+        self.index.keep_up(resting=resting)
+
+    def start_anew(self) -> None:
+        """Forget what was read, of a store as it was: something was taken out of it."""
+        self.rewrites += 1
+        self.index.start_anew()
+
+    @contextmanager
+    def erasing(self) -> Iterator[None]:
+        """Take out of all that is derived from the store, before this ends, what is taken out of the store meanwhile."""
+        store = self.store
+        with (
+            self.rewriting(),
+            store.erasing() if isinstance(store, EmbeddedStore) else nullcontext(),
+            self.index.erasing(),
+            self.packs.erasing(self._stored_turn),
+        ):
+            yield
+
+    def _stored_turn(self, session_id: str, index: int) -> Turn:
+        """Return a session's own turn as the store has it; raises `ValueError` where there is not just one."""
+        (turn,) = self.reader.turns_at(session_id, [index])
+        return turn
+
+    @contextmanager
+    def rewriting(self) -> Iterator[None]:
+        """Rewrite what is stored: whoever does begins with all that the one before wrote, of whatever thread and process.
+
+        Who takes texts out or copies turns reads much, and writes what follows from that: a commit cannot hold it all to be as
+        it was read, since others append meanwhile.
+        """
+        store = self.store
+        with self._rewriting:
+            is_outer = not self._rewriters
+            with store.alone("rewriting") if is_outer and isinstance(store, EmbeddedStore) else nullcontext():
+                self._rewriters += 1
+                try:
+                    yield
+                finally:
+                    self._rewriters -= 1
+
+    def sweep(self) -> None:
+        """End the deletions that a process left half done, and take out what they were to take out.
+
+        Whoever may append to a log and not rewrite it leaves that to those who may.
+        """
+        with suppress(StoreFailed), self.erasing():
+            deletion.sweep_pending(self.store)
+
+    @contextmanager
+    def merging(self, name: str) -> Iterator[None]:
+        """Let one session of a file come in, by its name: two that came in beside each other would each make its forks.
+
+        In this process one comes in at a time; one of the same name in another process comes in before or after it.
+        """
+        store = self.store
+        with self._merging, store.alone(f"import {name}") if isinstance(store, EmbeddedStore) else nullcontext():
+            yield
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Bring in much within: the store may give many commits to its engine at once."""
+        store = self.store
+        with store.loading() if isinstance(store, EmbeddedStore) else nullcontext():
+            yield
+
+    def who(self, by: str | None) -> str:
+        """Return the IRI of who does something: whoever is named, else the process's own actor, else one that is unknown."""
+        return activity_records.actor_of(by, self.actor)
+
+    def keeper(self) -> str:
+        """Return the IRI of who does what falls due by a rule: the process's own actor, else the program."""
+        return self.actor or activity_records.STORE_KEEPER
+
+    def deed(self, by: str | None, reason: str | None = None, rule: str | None = None) -> Deed:
+        """Return that somebody does something now."""
+        why = None if reason is None else validation.text(reason, "reason")
+        return Deed(self.who(by), datetime.now(UTC), why, rule)
+
+    # --- its end
+
+    def close(self) -> None:
+        """Close the store, and warn of what was appended and not persisted; doing it twice is allowed."""
+        if self.closed:
+            return
+        self.closed = True
+        try:
+            for holder in list(self.holders):
+                holder.warn_if_pending()
+            if self.feed is not None:
+                self.feed.close()
+        finally:
+            self.packs.close()
+            self.index.close()
+            self.store.close()
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Close a store that nobody can use any more; what was appended to its sessions has warned by itself."""
+        if getattr(self, "closed", True) or is_finalizing():
+            return  # the modules that closing needs may be gone, and all that was acknowledged is on disk
+        if isinstance(self.store, PastStore) or self.store.location == ":memory:" or self.is_forked:
+            return
+        what = f"the store {self.store.location} was not closed; use `with trails.open(...)`"
+        try:
+            warnings.warn_explicit(what, ResourceWarning, *self._opened_at)
+        finally:
+            self.close()
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a copy in a forked child: the parent has the store, and what is pending there."""
+        return os.getpid() != self._pid
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be written: the store was opened to be read, or is shown as it was."""
+        return isinstance(self.store, PastStore) or is_read_only(self.store)
+
+    def check_writable(self) -> None:
+        """Raise `StoreReadOnly` where nothing can be written: what is begun now could never be stored."""
+        if self.read_only:
+            raise read_only(self.store.location, "open it without, in one process at a time")
+
+    def check_open(self, session_id: str) -> None:
+        """Raise `StoreFailed` where the store is closed, `StoreReadOnly` where nothing more of a session can be stored."""
+        if self.closed:
+            raise StoreFailed(
+                f"session {session_id!r} takes nothing more: its store {self.store.location} is closed; open that again "
+                "and load the session"
+            )
+        self.check_writable()
+
+    def session_id(self, session: object) -> str:
+        """Return the id that a session's id or IRI says, whether or not such a session is stored."""
+        if isinstance(session, NamedNode):
+            session = session.value
+        if isinstance(session, str) and session.startswith("urn:trails:"):
+            if not iris.is_session(session):
+                raise InvalidInput(f"{session!r} is not the IRI of a session")
+            return iris.session_id(session)
+        return validation.session_id(session)
+
+    def record(self, session: str) -> SessionRecord:
+        """Return the record of a session, an id or an IRI, without its turns; raise `SessionNotFound` where there is none."""
+        return self.reader.record(self.session_id(session))

@@ -1,0 +1,1 @@
+"""The values of a session, and what they may hold."""

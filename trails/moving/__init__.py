@@ -1,1 +1,0 @@
-"""Sessions and whole stores from one place to another: pushed, pulled, copied."""

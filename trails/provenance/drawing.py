@@ -1,0 +1,334 @@
+"""Provenance as a picture: which nodes and edges it has, where they stand, and the two drawings that need nothing else.
+
+Shapes and colours are those that the W3C's PROV working group draws with: entities are yellow ellipses, activities blue
+rectangles, agents orange pentagons. What came first stands on top, and an arrow leads from what was influenced to what
+influenced it. The same statements give the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+from xml.sax.saxutils import escape
+
+from trails.provenance.statements import ELEMENTS, EVIDENCE, KINDS, QUALIFIED_NAME, TYPE, Statement, Value
+
+MAX_NODES: Final = 200
+"""More than these cannot be read in one picture: the rest is left out, and a note says so."""
+WIDTH: Final = 180.0
+HEIGHT: Final = 46.0
+_ROW: Final = 6
+"""How many nodes stand beside each other at most."""
+_GAP_X: Final = 46.0
+_GAP_Y: Final = 62.0
+_EDGE: Final = 24.0
+_SWEEPS: Final = 4
+_LABEL: Final = 26
+"""How many characters of a name are shown."""
+COLOURS: Final = {"entity": "#fffc87", "activity": "#9fb1fc", "agent": "#fed37f"}
+STROKES: Final = {"entity": "#808080", "activity": "#0000ff", "agent": "#b97b00"}
+DERIVED: Final = "#b04000"
+_NUMBERS: Final = re.compile(r"(\d+)")
+
+
+class Node(NamedTuple):
+    """A thing in the picture: its IRI, the kind of element, and the two lines that it shows."""
+
+    iri: str
+    kind: str
+    name: str
+    type: str
+
+
+class Edge(NamedTuple):
+    """An arrow: from what was influenced to what influenced it, what it says, and whether all of that is only derived."""
+
+    source: int
+    target: int
+    label: str
+    is_derived: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The nodes and edges of a picture, and how many nodes were left out."""
+
+    nodes: Sequence[Node]
+    edges: Sequence[Edge]
+    left_out: int
+
+    @property
+    def note(self) -> str:
+        """What the picture says of what it leaves out; "" where that is nothing."""
+        return (
+            "" if not self.left_out else f"{self.left_out:,} more nodes are left out; the first {MAX_NODES} are shown"
+        )
+
+
+class Point(NamedTuple):
+    """The middle of a node, in units of the drawing, from its upper left corner."""
+
+    x: float
+    y: float
+
+
+# --- what is in it
+
+
+def picture(statements: Iterable[Statement]) -> Picture:
+    """Return what a picture of statements shows: at most 200 nodes, the first by their names.
+
+    >>> shown = picture([Statement("used", None, ("urn:a", "urn:e", None)), Statement("entity", "urn:e")])
+    >>> [(node.iri, node.kind) for node in shown.nodes], shown.edges
+    ([('urn:a', 'activity'), ('urn:e', 'entity')], [Edge(source=0, target=1, label='used', is_derived=False)])
+    """
+    kinds: dict[str, str] = {}
+    types: dict[str, str] = {}
+    said: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
+    for each in statements:
+        if each.kind in ELEMENTS:
+            kinds[str(each.id)] = _stronger(kinds.get(str(each.id)), each.kind)
+            types.setdefault(str(each.id), _type(each))
+        elif each.kind in KINDS and each.arguments[0] is not None and each.arguments[1] is not None:
+            ends = (each.arguments[0], each.arguments[1])
+            is_derived = (EVIDENCE, Value("derived")) in each.attributes
+            said[ends][each.kind] = said[ends].get(each.kind, True) and is_derived
+            for place, node in enumerate(ends):
+                kinds.setdefault(node, _guess(each.kind, place))
+    ordered = sorted(kinds, key=natural)
+    kept = {iri: number for number, iri in enumerate(ordered[:MAX_NODES])}
+    nodes = [Node(iri, kinds[iri], _name(iri), types.get(iri, "")) for iri in kept]
+    edges = [
+        Edge(kept[one], kept[two], ", ".join(sorted(labels)), all(labels.values()))
+        for (one, two), labels in sorted(said.items(), key=lambda each: (natural(each[0][0]), natural(each[0][1])))
+        if one in kept and two in kept
+    ]
+    return Picture(nodes, edges, len(ordered) - len(nodes))
+
+
+def natural(iri: str) -> list[tuple[int, str]]:
+    """Return what sorts names as people do: turn 2 before turn 10."""
+    return [(int(part), "") if part.isdecimal() and part.isascii() else (-1, part) for part in _NUMBERS.split(iri)]
+
+
+def _stronger(known: str | None, kind: str) -> str:
+    """Return what a node is drawn as that is an agent, and an entity or an activity too."""
+    return "agent" if "agent" in (known, kind) else kind
+
+
+def _guess(kind: str, place: int) -> str:
+    name = KINDS[kind].places[place].name
+    if name in ("agent", "delegate", "responsible"):
+        return "agent"
+    return "activity" if name in ("activity", "informed", "informant") else "entity"
+
+
+def _type(statement: Statement) -> str:
+    types = [value.text for name, value in statement.attributes if name == TYPE and value.type == QUALIFIED_NAME]
+    return re.split(r"[#/:]", types[0])[-1] if types else ""
+
+
+def _name(iri: str) -> str:
+    """Return what a node is called: short for what is ours, the end of the IRI for all else."""
+    if iri.startswith("urn:trails:session:"):
+        session, _, rest = iri.removeprefix("urn:trails:session:").partition("/")
+        number, _, tail = rest.partition("-")
+        if not rest:
+            return _cut(unquote(session))
+        if number.isdecimal():
+            part = tail.partition("/")[2].replace("/", " ")
+            return _cut(f"{unquote(session)} #{number} {part}".strip())
+        return _cut(f"{unquote(session)} {rest.replace('/', ' ')}")
+    if ours := re.fullmatch("urn:trails:[a-z]+:(.+)", iri):
+        return _cut(unquote(ours[1]))
+    return _cut(unquote(re.split(r"[#/:]", iri.rstrip("#/:"))[-1]) or iri)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LABEL else f"{text[: _LABEL // 2 - 1]}…{text[-_LABEL // 2 :]}"
+
+
+# --- where it stands
+
+
+def lay_out_picture(shown: Picture) -> tuple[list[Point], float, float]:
+    """Return the middle of each node, and the width and height of the whole."""
+    rows = _rows(shown)
+    widest = max((len(row) for row in rows), default=1)
+    width = 2 * _EDGE + widest * WIDTH + (widest - 1) * _GAP_X
+    points: dict[int, Point] = {}
+    for line, row in enumerate(rows):
+        left = (width - len(row) * WIDTH - (len(row) - 1) * _GAP_X) / 2
+        for place, node in enumerate(row):
+            x = left + place * (WIDTH + _GAP_X) + WIDTH / 2
+            points[node] = Point(x, _EDGE + line * (HEIGHT + _GAP_Y) + HEIGHT / 2)
+    height = 2 * _EDGE + max(len(rows), 1) * HEIGHT + max(len(rows) - 1, 0) * _GAP_Y + (20 if shown.note else 0)
+    return [points[number] for number in range(len(shown.nodes))], width, height
+
+
+def _rows(shown: Picture) -> list[list[int]]:
+    """Return the nodes row by row: each below all that influenced it, near what it is joined with."""
+    ranks = _ranks(shown)
+    layers: dict[int, list[int]] = defaultdict(list)
+    for node, rank in enumerate(ranks):
+        layers[rank].append(node)
+    near: dict[int, list[int]] = defaultdict(list)
+    for edge in shown.edges:
+        near[edge.source].append(edge.target)
+        near[edge.target].append(edge.source)
+    order = [layers[rank] for rank in sorted(layers)]
+    for _ in range(_SWEEPS):
+        place = {node: spot / len(layer) for layer in order for spot, node in enumerate(layer)}
+        for layer in order:
+            weight = {node: _middle([place[each] for each in near[node]] or [place[node]]) for node in layer}
+            layer.sort(key=lambda node: (weight[node], node))
+    return [layer[start : start + _ROW] for layer in order for start in range(0, len(layer), _ROW)]
+
+
+def _middle(places: Sequence[float]) -> float:
+    return round(sum(places) / len(places), 6)
+
+
+def _ranks(shown: Picture) -> list[int]:
+    """Return, for each node, the length of the longest way to what nothing influenced; circles are cut where they close."""
+    causes: dict[int, list[int]] = defaultdict(list)
+    for edge in shown.edges:
+        causes[edge.source].append(edge.target)
+    ranks: list[int | None] = [None] * len(shown.nodes)
+    for start in range(len(shown.nodes)):
+        path: dict[int, None] = {}
+        stack = [(start, False)]
+        while stack:
+            node, is_done = stack.pop()
+            if is_done:
+                known = [rank for each in causes[node] if (rank := ranks[each]) is not None]
+                ranks[node] = max(known, default=-1) + 1
+                del path[node]
+            elif ranks[node] is None and node not in path:
+                path[node] = None
+                stack.append((node, True))
+                stack += [(each, False) for each in reversed(causes[node]) if each not in path]
+    return [rank or 0 for rank in ranks]
+
+
+def edge_ends(points: Sequence[Point], shown: Picture, edge: Edge) -> tuple[Point, Point]:
+    """Return where an arrow begins and ends: at the rims of its two nodes."""
+    one, two = points[edge.source], points[edge.target]
+    kinds = shown.nodes[edge.source].kind, shown.nodes[edge.target].kind
+    return _rim(one, two, kinds[0]), _rim(two, one, kinds[1])
+
+
+def _rim(middle: Point, towards: Point, kind: str) -> Point:
+    dx, dy = towards.x - middle.x, towards.y - middle.y
+    if not dx and not dy:
+        return Point(middle.x + WIDTH / 2, middle.y)
+    if kind == "entity":
+        scale = 1 / math.hypot(dx / (WIDTH / 2), dy / (HEIGHT / 2))
+    else:
+        scale = min(WIDTH / 2 / abs(dx) if dx else math.inf, HEIGHT / 2 / abs(dy) if dy else math.inf)
+    return Point(middle.x + dx * scale, middle.y + dy * scale)
+
+
+def label_at(one: Point, two: Point) -> Point:
+    """Return where the label of an arrow stands: between the row that it leaves and the next, where no node is."""
+    rise = abs(two.y - one.y)
+    part = 0.5 if not rise else min(0.5, _GAP_Y / 2 / rise)
+    return Point(one.x + (two.x - one.x) * part, one.y + (two.y - one.y) * part)
+
+
+def pentagon(middle: Point) -> list[Point]:
+    """Return the corners of an agent: a house, its roof to the top."""
+    left, right = middle.x - WIDTH / 2, middle.x + WIDTH / 2
+    top, bottom = middle.y - HEIGHT / 2, middle.y + HEIGHT / 2
+    eaves = top + HEIGHT / 4
+    return [Point(left, eaves), Point(middle.x, top), Point(right, eaves), Point(right, bottom), Point(left, bottom)]
+
+
+# --- drawings
+
+
+_ARROW: Final = (
+    '<defs><marker id="to" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+    '<path d="M0 0L8 4L0 8z"/></marker></defs>'
+)
+
+
+def draw_svg(shown: Picture) -> bytes:
+    """Return the picture as SVG 1.1, its texts as text."""
+    points, width, height = lay_out_picture(shown)
+    size = f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}"'
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="DejaVu Sans, Verdana, sans-serif" font-size="11">',
+        _ARROW,
+        '<rect width="100%" height="100%" fill="#ffffff"/>',
+        *(_svg_edge(points, shown, edge) for edge in shown.edges),
+        *(_svg_node(point, node) for point, node in zip(points, shown.nodes, strict=True)),
+    ]
+    if shown.note:
+        lines.append(f'<text x="{width / 2:g}" y="{height - 12:g}" text-anchor="middle">{escape(shown.note)}</text>')
+    return "\n".join([*lines, "</svg>", ""]).encode("ascii", "xmlcharrefreplace")
+
+
+def _svg_edge(points: Sequence[Point], shown: Picture, edge: Edge) -> str:
+    one, two = edge_ends(points, shown, edge)
+    colour, dash = (DERIVED, ' stroke-dasharray="4 3"') if edge.is_derived else ("#444444", "")
+    x, y = label_at(one, two)
+    return (
+        f'<line x1="{one.x:.1f}" y1="{one.y:.1f}" x2="{two.x:.1f}" y2="{two.y:.1f}" stroke="{colour}"{dash} '
+        f'marker-end="url(#to)"/><text x="{x:.1f}" y="{y:.1f}" font-size="9" fill="{colour}" text-anchor="middle" '
+        f'stroke="#ffffff" stroke-width="3" paint-order="stroke">{escape(edge.label)}</text>'
+    )
+
+
+def _svg_node(point: Point, node: Node) -> str:
+    look = f'fill="{COLOURS[node.kind]}" stroke="{STROKES[node.kind]}"'
+    if node.kind == "entity":
+        shape = f'<ellipse cx="{point.x:.1f}" cy="{point.y:.1f}" rx="{WIDTH / 2:g}" ry="{HEIGHT / 2:g}" {look}/>'
+    elif node.kind == "agent":
+        corners = " ".join(f"{corner.x:.1f},{corner.y:.1f}" for corner in pentagon(point))
+        shape = f'<polygon points="{corners}" {look}/>'
+    else:
+        x, y = point.x - WIDTH / 2, point.y - HEIGHT / 2
+        shape = f'<rect x="{x:.1f}" y="{y:.1f}" width="{WIDTH:g}" height="{HEIGHT:g}" {look}/>'
+    below = (
+        f'<tspan x="{point.x:.1f}" dy="13" font-size="9" fill="#444444">{_xml(node.type)}</tspan>' if node.type else ""
+    )
+    y = point.y + (0 if node.type else 4)
+    text = f'<text x="{point.x:.1f}" y="{y:.1f}" text-anchor="middle">{_xml(node.name)}{below}</text>'
+    return f"<g><title>{_xml(node.iri)}</title>{shape}{text}</g>"
+
+
+def _xml(text: str) -> str:
+    return escape("".join(c if c.isprintable() else "\ufffd" for c in text))
+
+
+_SHAPES: Final[Mapping[str, tuple[str, str]]] = {"entity": ("([", "])"), "activity": ("[", "]"), "agent": ("{{", "}}")}
+
+
+def draw_mermaid(shown: Picture) -> bytes:
+    """Return the picture as a Mermaid flowchart."""
+    lines = ["flowchart BT"]
+    for number, node in enumerate(shown.nodes):
+        left, right = _SHAPES[node.kind]
+        text = _quoted(f"{node.name}<br/>{node.type}" if node.type else node.name)
+        lines.append(f"  n{number}{left}{text}{right}:::{node.kind}")
+    for edge in shown.edges:
+        arrow = "-.->" if edge.is_derived else "-->"
+        lines.append(f"  n{edge.source} {arrow}|{edge.label}| n{edge.target}")
+    if shown.note:
+        lines.append(f"  note[{_quoted(shown.note)}]")
+    lines += [f"  classDef {kind} fill:{COLOURS[kind]},stroke:{STROKES[kind]},color:#000" for kind in COLOURS]
+    return "\n".join([*lines, ""]).encode()
+
+
+def _quoted(text: str) -> str:
+    """Return a text as Mermaid has it in quotes: its own signs as entities."""
+    kept = text.replace("<br/>", "\n")
+    safe = "".join(c if c.isalnum() or c in " \n.,_-…" else f"#{ord(c)};" for c in kept)
+    return '"' + safe.replace("\n", "<br/>") + '"'

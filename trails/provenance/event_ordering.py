@@ -1,0 +1,530 @@
+"""Check the order of events and impossible statements.
+
+Circles in a graph of numbered nodes: which nodes lie on one, and the shortest through an edge.
+
+What cannot be, by looking it up: the typing and impossibility constraints of PROV-CONSTRAINTS (50 to 56).
+
+The ordering constraints of PROV-CONSTRAINTS (30 to 49): events, what precedes what, and circles that cannot be.
+
+All generations of an entity happen at once (39), and so do its invalidations (40), and the starts and ends of an
+activity (31, 32): each is one event. Each usage is one of its own. A rule orders events that there are: those that are
+stated, and those that follow from a statement (Inferences 7 to 14 and 21). An order may run in a circle, all of it at
+one moment, unless a step of it is strict: an entity is generated before what is derived from it (42).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from trails.provenance.statements import ATTRIBUTES, ELEMENTS, EMPTY, QUALIFIED_NAME, TYPE, Statement
+from trails.provenance.uniqueness import (
+    ATTRIBUTE_RULE,
+    CONSTRAINT_NAMES,
+    NOTHING,
+    Finding,
+    Record,
+    Term,
+    Unified,
+    each_of,
+    finding_of,
+    is_unknown,
+)
+from trails.rdf import vocab
+
+_WORK: Final = 20_000_000
+"""How many steps the search for more than one circle in a component may take, all components together."""
+
+
+class Edges:
+    """The edges of a graph, each by its number: where it leaves from and where it leads to."""
+
+    __slots__ = ("sources", "targets")
+
+    def __init__(self) -> None:
+        """There are none yet."""
+        self.sources: list[int] = []
+        self.targets: list[int] = []
+
+    def outgoing(self, nodes: int) -> list[list[int]]:
+        """Return the edges that leave each of the nodes, which are numbered from 0."""
+        found: list[list[int]] = [[] for _ in range(nodes)]
+        for edge, source in enumerate(self.sources):
+            found[source].append(edge)
+        return found
+
+
+def components(edges: Edges, outgoing: Sequence[Sequence[int]]) -> list[int]:
+    """Return, for each node, the number of its strongly connected component (Tarjan 1972, without recursion).
+
+    Components are numbered from the last to the first: no edge leads to a higher number.
+    """
+    targets = edges.targets
+    count = len(outgoing)
+    index = [0] * count
+    low = [0] * count
+    component = [-1] * count
+    stack: list[int] = []
+    seen = made = 0
+    for root in range(count):
+        if index[root]:
+            continue
+        seen += 1
+        index[root] = low[root] = seen
+        stack.append(root)
+        work = [(root, iter(outgoing[root]))]
+        while work:
+            node, ways = work[-1]
+            for edge in ways:
+                other = targets[edge]
+                if not index[other]:
+                    seen += 1
+                    index[other] = low[other] = seen
+                    stack.append(other)
+                    work.append((other, iter(outgoing[other])))
+                    break
+                if component[other] < 0 and index[other] < low[node]:
+                    low[node] = index[other]
+            else:
+                work.pop()
+                if work and low[node] < low[work[-1][0]]:
+                    low[work[-1][0]] = low[node]
+                if low[node] == index[node]:
+                    while component[node] < 0:
+                        component[stack.pop()] = made
+                    made += 1
+    return component
+
+
+def find_cycles(edges: Edges, nodes: int, wanted: Callable[[int], bool]) -> Iterator[list[int]]:
+    """Yield circles, as edges, so that each wanted edge that is on any circle is in one that is yielded.
+
+    Each is a shortest one through its first edge. A component where that would take too long gives one circle only.
+    """
+    outgoing = edges.outgoing(nodes)
+    component = components(edges, outgoing)
+    told: set[int] = set()
+    told_of: set[int] = set()
+    work = _WORK
+    for edge, target in enumerate(edges.targets):
+        here = component[target]
+        if component[edges.sources[edge]] != here or edge in told or not wanted(edge):
+            continue
+        if work <= 0 and here in told_of:
+            continue
+        way, steps = _shortest(edges, outgoing, component, target, edges.sources[edge])
+        work -= steps
+        told.update((edge, *way))
+        told_of.add(here)
+        yield [edge, *way]
+
+
+def _shortest(
+    edges: Edges, outgoing: Sequence[Sequence[int]], component: Sequence[int], start: int, end: int
+) -> tuple[list[int], int]:
+    """Return the edges of a shortest way within one component, and how many steps finding it took."""
+    came: dict[int, int] = {}
+    queue = deque([start])
+    steps = 0
+    while queue and end not in came and start != end:
+        for edge in outgoing[queue.popleft()]:
+            steps += 1
+            other = edges.targets[edge]
+            if other not in came and other != start and component[other] == component[start]:
+                came[other] = edge
+                queue.append(other)
+    way: list[int] = []
+    node = end
+    while node != start:
+        way.append(came[node])
+        node = edges.sources[came[node]]
+    return way[::-1], steps
+
+
+_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
+    # what stands in each place is an entity, an activity, an agent (Constraint 50); "" where a place says nothing of it
+    "wasGeneratedBy": ("entity", "activity"),
+    "used": ("activity", "entity"),
+    "wasInformedBy": ("activity", "activity"),
+    "wasStartedBy": ("activity", "entity", "activity"),
+    "wasEndedBy": ("activity", "entity", "activity"),
+    "wasInvalidatedBy": ("entity", "activity"),
+    "wasDerivedFrom": ("entity", "entity", "activity"),
+    "wasAttributedTo": ("entity", "agent"),
+    "wasAssociatedWith": ("activity", "agent", "entity"),
+    "actedOnBehalfOf": ("agent", "agent", "activity"),
+    "alternateOf": ("entity", "entity"),
+    "specializationOf": ("entity", "entity"),
+    "mentionOf": ("entity", "entity"),
+    "hadMember": ("entity", "entity"),
+}
+_APART: Final = (
+    *("used", "wasGeneratedBy", "wasInvalidatedBy", "wasStartedBy", "wasEndedBy", "wasInformedBy"),
+    *("wasAttributedTo", "wasAssociatedWith", "actedOnBehalfOf"),
+)
+"""The relations of which no two share an id (Constraint 53); an influence and a derivation may."""
+Specializations = dict[Term, list[tuple[Term, Record]]]
+"""What is a specialization of each entity, and the record that says so."""
+_RELATIONS: Final = (*_APART, "wasInfluencedBy", "wasDerivedFrom")
+
+
+def impossible(unified: Unified) -> Iterator[Finding]:
+    """Yield what the look-ups find in one bundle."""
+    yield from _attributes(unified.statements)
+    yield from _derivations(unified.statements)
+    yield from _disjoint(unified)
+    yield from _overlaps(unified)
+    specific = specializations(unified)
+    yield from _specialization_cycles(specific, unified)
+    yield from _empty(specific, unified)
+
+
+def _attributes(statements: Iterable[Statement]) -> Iterator[Finding]:
+    for statement in statements:
+        for name, _ in statement.attributes:
+            if name.startswith(vocab.PROV) and name not in ATTRIBUTES:
+                local = name.removeprefix(vocab.PROV)
+                said = f"prov:{local} is no attribute of PROV-DM (there are type, label, location, role and value)"
+                yield finding_of(ATTRIBUTE_RULE, said, [str(statement.id), name], [statement])
+
+
+def _derivations(statements: Iterable[Statement]) -> Iterator[Finding]:
+    for each in statements:
+        if each.kind == "wasDerivedFrom" and each.arguments[2] is None and any(each.arguments[3:]):
+            said = "a derivation names a generation or a usage and no activity"
+            nodes = [node for node in each.arguments if node is not None]
+            yield finding_of(51, said, nodes, [each])
+
+
+def _disjoint(unified: Unified) -> Iterator[Finding]:
+    """Yield what is an entity by one statement and an activity by another (Constraints 50 and 55)."""
+    seen: dict[str, dict[Term, Record]] = {"entity": {}, "activity": {}, "agent": {}}
+    for kind in ("entity", "activity"):
+        for record in unified.records.get(kind, ()):
+            seen[kind].setdefault(unified.find(record.id), record)
+    for kind, types in _TYPES.items():
+        for record in unified.records.get(kind, ()):
+            for term, type_ in zip(record.terms, types, strict=False):
+                if term != NOTHING:
+                    seen[type_].setdefault(unified.find(term), record)
+    activities = seen["activity"]
+    for node, entity in seen["entity"].items():
+        activity = activities.get(node)
+        if activity is not None:
+            clash = [*unified.sources(entity), *unified.sources(activity)]
+            said = f"{node} is an entity by one statement and an activity by another"
+            yield finding_of(55, said, _named(node), clash)
+
+
+def _overlaps(unified: Unified) -> Iterator[Finding]:
+    """Yield ids that stand for two relations (Constraint 53), or for a relation and a thing (Constraint 54)."""
+    relations: dict[Term, tuple[str, Record]] = {}
+    for kind in _APART:
+        for record in unified.records.get(kind, ()):
+            id_ = unified.find(record.id)
+            first = relations.setdefault(id_, (kind, record))
+            if first[0] != kind:
+                said = f"{id_} is the id of {first[0]} and of {kind}"
+                clash = [*unified.sources(first[1]), *unified.sources(record)]
+                yield finding_of(53, said, _named(id_), clash)
+    things = {
+        unified.find(record.id): (kind, record) for kind in sorted(ELEMENTS) for record in unified.records.get(kind, ())
+    }
+    for kind in _RELATIONS:
+        for record in unified.records.get(kind, ()):
+            id_ = unified.find(record.id)
+            thing = things.get(id_)
+            if thing is not None:
+                said = f"{id_} is the id of {kind}, and names an {thing[0]} too"
+                yield finding_of(54, said, _named(id_), [*unified.sources(thing[1]), *unified.sources(record)])
+
+
+def _named(term: Term) -> list[str]:
+    return [term] if isinstance(term, str) else []
+
+
+# --- specializations
+
+
+def specializations(unified: Unified) -> Specializations:
+    """Return what each entity has as its specializations, mentions among them (PROV-LINKS, Inference 1)."""
+    found: Specializations = {}
+    for kind in ("specializationOf", "mentionOf"):
+        for record, terms in each_of(unified, kind):
+            if NOTHING not in terms[:2]:
+                found.setdefault(terms[1], []).append((terms[0], record))
+    return found
+
+
+def _specialization_cycles(specific: Specializations, unified: Unified) -> Iterator[Finding]:
+    """Yield circles of specializations: by Inference 19 their members specialize themselves (Constraint 52)."""
+    numbers: dict[Term, int] = {}
+    edges, records = Edges(), []
+    for general, found in specific.items():
+        for each, record in found:
+            edges.sources.append(numbers.setdefault(general, len(numbers)))
+            edges.targets.append(numbers.setdefault(each, len(numbers)))
+            records.append(record)
+    nodes = list(numbers)
+    for circle in find_cycles(edges, len(nodes), lambda edge: True):
+        members = [nodes[edges.sources[edge]] for edge in circle]
+        clash = [each for edge in circle for each in unified.sources(records[edge])]
+        said = f"{members[0]} would be a specialization of itself"
+        yield finding_of(52, said, [str(node) for node in members], clash)
+
+
+def declared(specific: Specializations, first: Iterable[Term]) -> dict[Term, Term]:
+    """Return what is stated of entities, and so of all their specializations (Inference 21): each, and whose it was."""
+    found: dict[Term, Term] = {each: each for each in first}
+    queue = deque(found)
+    while queue:
+        node = queue.popleft()
+        for other, _ in specific.get(node, ()):
+            if other not in found:
+                found[other] = found[node]
+                queue.append(other)
+    return found
+
+
+def _empty(specific: Specializations, unified: Unified) -> Iterator[Finding]:
+    """Yield members of empty collections (Constraint 56)."""
+    empty = {
+        unified.find(str(each.id)): each
+        for each in unified.statements
+        if each.kind == "entity" and any(_is_empty(name, value) for name, value in each.attributes)
+    }
+    if not empty:
+        return
+    known = declared(specific, empty)
+    for record, terms in each_of(unified, "hadMember"):
+        said_empty = known.get(terms[0])
+        if said_empty is not None:
+            said = f"{terms[0]} is an empty collection and has the member {terms[1]}"
+            clash = [empty[said_empty], *unified.sources(record)]
+            yield finding_of(56, said, [*_named(terms[0]), *_named(terms[1])], clash)
+
+
+def _is_empty(name: str, value: object) -> bool:
+    return name == TYPE and isinstance(value, tuple) and value[:2] == (EMPTY, QUALIFIED_NAME)
+
+
+STRICT: Final = 42
+
+
+class Event(NamedTuple):
+    """Something that happens at one moment: its kind, what it happens to, and the statements that say when."""
+
+    what: str
+    node: Term
+
+
+@dataclass(slots=True)
+class Order:
+    """The events of one bundle and what precedes what: edge by edge its two events, its rule and the record behind it."""
+
+    events: list[Event] = field(default_factory=list)
+    edges: Edges = field(default_factory=Edges)
+    rules: list[int] = field(default_factory=list)
+    records: list[Record | None] = field(default_factory=list)
+    times: list[tuple[int, str, Record]] = field(default_factory=list)
+    """Event, time, and the record that says so."""
+
+    def add(self, source: int | None, target: int | None, rule: int, record: Record | None) -> None:
+        """Say that an event does not come after another, where both are events that there are."""
+        if source is not None and target is not None:
+            self.edges.sources.append(source)
+            self.edges.targets.append(target)
+            self.rules.append(rule)
+            self.records.append(record)
+
+
+class _Builder:
+    """Makes the order of a bundle: first its events, then every rule's edges."""
+
+    def __init__(self, unified: Unified) -> None:
+        self._unified = unified
+        self.order = Order()
+        self._specific = specializations(unified)
+        self._generated: dict[Term, int] = {}
+        self._invalidated: dict[Term, int] = {}
+        self._started: dict[Term, int] = {}
+        self._ended: dict[Term, int] = {}
+        self._used: dict[Term, int] = {}
+
+    def build(self) -> Order:
+        self._make_events()
+        self._activities()
+        self._usages()
+        self._starts_and_ends()
+        self._entities()
+        self._agents()
+        self._specializations()
+        return self.order
+
+    # --- events
+
+    def _event(self, made: dict[Term, int], what: str, node: Term) -> int:
+        number = made.get(node)
+        if number is None:
+            number = made[node] = len(self.order.events)
+            self.order.events.append(Event(what, node))
+        return number
+
+    def _timed(self, event: int, time: Term, record: Record) -> None:
+        time = self._unified.find(time)
+        if isinstance(time, str) and not is_unknown(time) and time != NOTHING:
+            self.order.times.append((event, time, record))
+
+    def _make_events(self) -> None:
+        unified, find = self._unified, self._unified.find
+        for record in unified.records.get("wasGeneratedBy", ()):
+            event = self._event(self._generated, "generation", find(record.terms[0]))
+            self._timed(event, record.terms[2], record)
+        for record in unified.records.get("wasInvalidatedBy", ()):
+            event = self._event(self._invalidated, "invalidation", find(record.terms[0]))
+            self._timed(event, record.terms[2], record)
+        for record in unified.records.get("used", ()):
+            event = self._event(self._used, "usage", find(record.id))
+            self._timed(event, record.terms[2], record)
+        for kind, made, what in (("wasStartedBy", self._started, "start"), ("wasEndedBy", self._ended, "end")):
+            for record in unified.records.get(kind, ()):
+                event = self._event(made, what, find(record.terms[0]))
+                self._timed(event, record.terms[3], record)
+        for record in unified.records.get("activity", ()):
+            node = find(record.id)
+            self._timed(self._event(self._started, "start", node), record.terms[0], record)
+            self._timed(self._event(self._ended, "end", node), record.terms[1], record)
+        stated = [find(record.id) for record in unified.records.get("entity", ())]
+        for node in declared(self._specific, stated):
+            self._event(self._generated, "generation", node)
+            self._event(self._invalidated, "invalidation", node)
+        for record in unified.records.get("wasAttributedTo", ()):  # Inference 13
+            self._event(self._generated, "generation", find(record.terms[0]))
+
+    # --- edges
+
+    def _activities(self) -> None:
+        add, started, ended = self.order.add, self._started, self._ended
+        stated = {self._unified.find(record.id): record for record in self._unified.records.get("activity", ())}
+        for node, start in started.items():
+            add(start, ended.get(node), 30, stated.get(node))
+        for record, (later, earlier) in each_of(self._unified, "wasInformedBy"):
+            add(started.get(earlier), ended.get(later), 35, record)
+        for record, (entity, activity, _) in each_of(self._unified, "wasGeneratedBy"):
+            event = self._generated[entity]
+            add(started.get(activity), event, 34, record)
+            add(event, ended.get(activity), 34, record)
+
+    def _usages(self) -> None:
+        add = self.order.add
+        for record, (activity, entity, _) in each_of(self._unified, "used"):
+            event = self._used[self._unified.find(record.id)]
+            add(self._started.get(activity), event, 33, record)
+            add(event, self._ended.get(activity), 33, record)
+            add(self._generated.get(entity), event, 37, record)
+            add(event, self._invalidated.get(entity), 38, record)
+
+    def _starts_and_ends(self) -> None:
+        """Order triggers and what they trigger (43, 44): the activity behind one generated its entity (Inferences 9 and 10)."""
+        add = self.order.add
+        for kind, made, rule in (("wasStartedBy", self._started, 43), ("wasEndedBy", self._ended, 44)):
+            for record, (activity, trigger, other, _) in each_of(self._unified, kind):
+                event = made[activity]
+                if other in self._started or other in self._ended or not isinstance(trigger, int):
+                    generated = self._event(self._generated, "generation", trigger)
+                    add(self._started.get(other), generated, 34, record)
+                    add(generated, self._ended.get(other), 34, record)
+                    add(generated, event, rule, record)
+                add(event, self._invalidated.get(trigger), rule, record)
+
+    def _entities(self) -> None:
+        add, generated = self.order.add, self._generated
+        find = self._unified.find
+        stated = {find(record.terms[0]): record for record in self._unified.records.get("wasInvalidatedBy", ())}
+        for node, event in self._invalidated.items():
+            add(generated.get(node), event, 36, stated.get(node))
+        for record, terms in each_of(self._unified, "wasDerivedFrom"):
+            later, earlier, activity, _, usage = terms
+            add(generated.get(earlier), generated.get(later), STRICT, record)
+            if activity != NOTHING:
+                add(self._used.get(usage), generated.get(later), 41, record)
+
+    def _agents(self) -> None:
+        add = self.order.add
+        for record, (entity, agent) in each_of(self._unified, "wasAttributedTo"):
+            event = self._generated.get(entity)
+            add(self._generated.get(agent), event, 48, record)
+            add(self._started.get(agent), event, 48, record)
+        for record, (activity, agent, _) in each_of(self._unified, "wasAssociatedWith"):
+            self._associated(activity, agent, record)
+        for record, (delegate, responsible, activity) in each_of(self._unified, "actedOnBehalfOf"):
+            add(self._generated.get(responsible), self._invalidated.get(delegate), 49, record)
+            add(self._started.get(responsible), self._ended.get(delegate), 49, record)
+            if activity != NOTHING:  # Inference 14
+                self._associated(activity, delegate, record)
+                self._associated(activity, responsible, record)
+
+    def _associated(self, activity: Term, agent: Term, record: Record) -> None:
+        add, started, ended = self.order.add, self._started, self._ended
+        add(started.get(activity), self._invalidated.get(agent), 47, record)
+        add(self._generated.get(agent), ended.get(activity), 47, record)
+        add(started.get(activity), ended.get(agent), 47, record)
+        add(started.get(agent), ended.get(activity), 47, record)
+
+    def _specializations(self) -> None:
+        """Order the generations and invalidations of specializations (45, 46), also over entities that have neither.
+
+        Specialization is transitive (Inference 19). An entity without an event of its own gets one to pass the order on,
+        which no other rule touches.
+        """
+        add = self.order.add
+        for general, found in self._specific.items():
+            for specific, record in found:
+                one, two = (self._event(self._generated, "generation", node) for node in (general, specific))
+                add(one, two, 45, record)
+                one, two = (self._event(self._invalidated, "invalidation", node) for node in (specific, general))
+                add(one, two, 46, record)
+
+
+def order_of(unified: Unified) -> Order:
+    """Return the events of a bundle and what precedes what."""
+    return _Builder(unified).build()
+
+
+def order_cycles(order: Order, unified: Unified) -> Iterator[Finding]:
+    """Yield a finding for each circle with a strict step; a strict step is in one of them, and in a shortest one first."""
+    for circle in find_cycles(order.edges, len(order.events), lambda edge: order.rules[edge] == STRICT):
+        yield _cycle_finding(order, circle, unified)
+
+
+def _cycle_finding(order: Order, circle: Sequence[int], unified: Unified) -> Finding:
+    nodes: dict[str, None] = {}
+    statements: dict[Statement, None] = {}
+    said = [shown(order.events[order.edges.sources[circle[0]]])]
+    for edge in circle:
+        sign = "<" if order.rules[edge] == STRICT else "<="
+        said.append(
+            f"{sign} {shown(order.events[order.edges.targets[edge]])} ({order.rules[edge]} {CONSTRAINT_NAMES[order.rules[edge]]})"
+        )
+        record = order.records[edge]
+        if record is not None:
+            statements.update(dict.fromkeys(unified.sources(record)))
+        for event in (order.events[order.edges.sources[edge]], order.events[order.edges.targets[edge]]):
+            if isinstance(event.node, str):
+                nodes[event.node] = None
+    return finding_of(STRICT, "an order runs in a circle: " + " ".join(said), list(nodes), statements)
+
+
+def shown(event: Event) -> str:
+    """Return an event for people."""
+    return f"{event.what} of {event.node if isinstance(event.node, str) else 'something unknown'}"
+
+
+def by_event(order: Order) -> Mapping[int, list[tuple[str, Record]]]:
+    """Return the times that are stated of each event."""
+    found: dict[int, list[tuple[str, Record]]] = {}
+    for event, time, record in order.times:
+        found.setdefault(event, []).append((time, record))
+    return found

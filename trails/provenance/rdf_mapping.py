@@ -1,0 +1,515 @@
+"""Map PROV statements to RDF terms and back.
+
+Which RDF term says which PROV statement: PROV-O's own, and by the ontology every term of Trails below one of PROV-O's.
+
+A new class or property of Trails needs no change here: what `rdfs:subClassOf` and `rdfs:subPropertyOf` in
+`ontology/trails.ttl` say of it is what it is read and written as.
+
+RDF facts as PROV statements: what a file in RDF and what the rows of a store are both read by.
+
+What a store holds as PROV statements, read predicate by predicate: only what a PROV statement can come from is fetched.
+
+PROV-O (W3C, 2013) in RDF as statements: Turtle, TriG, N-Triples and N-Quads, with qualified terms; a graph is a bundle.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+import pyoxigraph as ox
+
+from trails.errors import InvalidInput
+from trails.model.validation import decodes
+from trails.provenance.statements import (
+    BLANK,
+    ELEMENTS,
+    EMPTY,
+    INTERNATIONALIZED,
+    KINDS,
+    LABEL,
+    LOCATION,
+    MAX_BYTES,
+    ROLE,
+    SUBTYPES,
+    TYPE,
+    Attribute,
+    Bundle,
+    Document,
+    Statement,
+    Value,
+    name_value,
+)
+from trails.rdf import query_files, vocab
+from trails.store import tsv
+from trails.store.contract import QuadStore
+
+PROV: Final = vocab.PROV
+_Said = TypeVar("_Said")
+_SUB_CLASS: Final = ox.NamedNode(vocab.RDFS + "subClassOf")
+_SUB_PROPERTY: Final = ox.NamedNode(vocab.RDFS + "subPropertyOf")
+
+
+class Relation(NamedTuple):
+    """A property that is a PROV statement: its kind, the places of subject and object, and a type that it says as well."""
+
+    kind: str
+    subject: int = 0
+    object: int = 1
+    subtype: str | None = None
+
+
+class Qualified(NamedTuple):
+    """A property that leads to a node about a statement: its kind, and which property of the node fills which place."""
+
+    kind: str
+    places: Mapping[str, int]
+    subtype: str | None = None
+
+
+class Time(NamedTuple):
+    """A property that is the time of a statement about its subject: the kind, and the place of the time."""
+
+    kind: str
+    place: int
+
+
+def _qualified(kind: str, places: str, subtype: str | None = None) -> Qualified:
+    return Qualified(kind, {PROV + name: place for place, name in enumerate(places.split(), 1) if name != "-"}, subtype)
+
+
+_SIMPLE: Final = (
+    *("wasGeneratedBy", "used", "wasInformedBy", "wasStartedBy", "wasEndedBy", "wasInvalidatedBy", "wasDerivedFrom"),
+    *("wasAttributedTo", "wasAssociatedWith", "actedOnBehalfOf", "wasInfluencedBy"),
+    *("alternateOf", "specializationOf", "mentionOf", "hadMember"),
+)
+RELATIONS: Final[Mapping[str, Relation]] = {
+    **{PROV + kind: Relation(kind) for kind in _SIMPLE},
+    PROV + "generated": Relation("wasGeneratedBy", 1, 0),
+    PROV + "invalidated": Relation("wasInvalidatedBy", 1, 0),
+    PROV + "influenced": Relation("wasInfluencedBy", 1, 0),
+    PROV + "wasRevisionOf": Relation("wasDerivedFrom", subtype="Revision"),
+    PROV + "wasQuotedFrom": Relation("wasDerivedFrom", subtype="Quotation"),
+    PROV + "hadPrimarySource": Relation("wasDerivedFrom", subtype="PrimarySource"),
+}
+"""PROV-O's properties for statements without an id (PROV-O 3.1 and 3.2)."""
+
+_DERIVED: Final = "entity hadActivity hadGeneration hadUsage"
+QUALIFIED: Final[Mapping[str, Qualified]] = {
+    PROV + "qualifiedGeneration": _qualified("wasGeneratedBy", "activity atTime"),
+    PROV + "qualifiedUsage": _qualified("used", "entity atTime"),
+    PROV + "qualifiedCommunication": _qualified("wasInformedBy", "activity"),
+    PROV + "qualifiedStart": _qualified("wasStartedBy", "entity hadActivity atTime"),
+    PROV + "qualifiedEnd": _qualified("wasEndedBy", "entity hadActivity atTime"),
+    PROV + "qualifiedInvalidation": _qualified("wasInvalidatedBy", "activity atTime"),
+    PROV + "qualifiedDerivation": _qualified("wasDerivedFrom", _DERIVED),
+    PROV + "qualifiedRevision": _qualified("wasDerivedFrom", _DERIVED, "Revision"),
+    PROV + "qualifiedQuotation": _qualified("wasDerivedFrom", _DERIVED, "Quotation"),
+    PROV + "qualifiedPrimarySource": _qualified("wasDerivedFrom", _DERIVED, "PrimarySource"),
+    PROV + "qualifiedAttribution": _qualified("wasAttributedTo", "agent"),
+    PROV + "qualifiedAssociation": _qualified("wasAssociatedWith", "agent hadPlan"),
+    PROV + "qualifiedDelegation": _qualified("actedOnBehalfOf", "agent hadActivity"),
+    PROV + "qualifiedInfluence": _qualified("wasInfluencedBy", "influencer"),
+}
+"""PROV-O's properties for statements with an id, a time or attributes (PROV-O 3.3)."""
+INFLUENCERS: Final = tuple(PROV + name for name in ("influencer", "entity", "activity", "agent"))
+"""What may stand for the influencing place in any qualified form: they are all below prov:influencer."""
+
+TIMES: Final[Mapping[str, Time]] = {
+    PROV + "startedAtTime": Time("activity", 0),
+    PROV + "endedAtTime": Time("activity", 1),
+    PROV + "generatedAtTime": Time("wasGeneratedBy", 2),
+    PROV + "invalidatedAtTime": Time("wasInvalidatedBy", 2),
+}
+
+BUNDLE_OF_MENTION: Final = PROV + "asInBundle"
+RDF_NAMES: Final[Mapping[str, str]] = {
+    vocab.RDFS + "label": LABEL,
+    PROV + "atLocation": LOCATION,
+    PROV + "hadRole": ROLE,
+}
+"""How PROV-O names what PROV-DM names otherwise."""
+
+CLASSES: Final[Mapping[str, str]] = {
+    **{PROV + kind.capitalize(): kind for kind in ELEMENTS},
+    **{PROV + name: kind for name, kind in SUBTYPES.items() if kind in ELEMENTS},
+}
+"""The kind of element that each class of PROV-O is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What each RDF term says: classes to kinds of elements, properties to statements and to times."""
+
+    classes: Mapping[str, tuple[str, ...]]
+    relations: Mapping[str, Relation]
+    qualified: Mapping[str, Qualified]
+    times: Mapping[str, Time]
+
+
+@cache
+def plain_terms() -> Terms:
+    """Return the terms of PROV-O alone."""
+    return Terms({iri: (kind,) for iri, kind in CLASSES.items()}, RELATIONS, QUALIFIED, TIMES)
+
+
+@cache
+def trails_terms() -> Terms:
+    """Return the terms of PROV-O and those of Trails, by the ontology that ships with it.
+
+    >>> trails_terms().classes["https://w3id.org/trails#Turn"]
+    ('entity',)
+    >>> trails_terms().relations["https://w3id.org/trails#answers"]
+    Relation(kind='wasGeneratedBy', subject=0, object=1, subtype=None)
+    """
+    quads = list(ox.parse(_ontology().read_bytes(), format=ox.RdfFormat.TURTLE))
+    classes = _below(quads, _SUB_CLASS)
+    properties = _below(quads, _SUB_PROPERTY)
+    plain = plain_terms()
+    kinds = {
+        iri: tuple(dict.fromkeys(kind for above in found if above in CLASSES for kind in plain.classes[above]))
+        for iri, found in classes.items()
+    }
+    return Terms(
+        {**plain.classes, **{iri: found for iri, found in kinds.items() if found}},
+        {**RELATIONS, **_nearest(properties, RELATIONS)},
+        {**QUALIFIED, **_nearest(properties, QUALIFIED)},
+        {**TIMES, **_nearest(properties, TIMES)},
+    )
+
+
+def _ontology() -> Path:
+    """Return the ontology's file, in a source tree or an installed package."""
+    package = Path(__file__).resolve().parent.parent
+    return next(
+        path
+        for path in (package / "_data" / "ontology" / "trails.ttl", package.parent / "ontology" / "trails.ttl")
+        if path.is_file()
+    )
+
+
+def _below(quads: list[ox.Quad], predicate: ox.NamedNode) -> dict[str, list[str]]:
+    """Return what each term is below by the ontology, the nearest first."""
+    above: dict[str, list[str]] = {}
+    for quad in quads:
+        if (
+            quad.predicate == predicate
+            and isinstance(quad.subject, ox.NamedNode)
+            and isinstance(quad.object, ox.NamedNode)
+        ):
+            above.setdefault(quad.subject.value, []).append(quad.object.value)
+    found: dict[str, list[str]] = {}
+    for term, nearest in above.items():
+        reached = list(nearest)
+        for each in reached:
+            reached += [other for other in above.get(each, ()) if other not in reached]
+        found[term] = reached
+    return found
+
+
+def _nearest(properties: Mapping[str, list[str]], known: Mapping[str, _Said]) -> dict[str, _Said]:
+    """Return, for each property below a known one, what the nearest known one says."""
+    return {
+        term: next(known[above] for above in found if above in known)
+        for term, found in properties.items()
+        if any(above in known for above in found)
+    }
+
+
+Object = str | Value
+"""What a fact says of its subject: the IRI of a thing (or the name of a blank node), or a literal."""
+Facts = Mapping[str, Iterable[tuple[str, Object]]]
+"""Facts by the IRI of their predicate, as pairs of subject and object."""
+
+_RDF_TYPE: Final = vocab.RDF + "type"
+_REFERENCES: Final = (PROV + "hadGeneration", PROV + "hadUsage")
+
+
+def statements_of(facts: Facts, terms: Terms, *, attributes: bool = True) -> list[Statement]:
+    """Return what facts say in PROV; with `attributes` also what else they say of its elements and qualified statements.
+
+    A statement that stands in both forms is given once, in its qualified one. A generation's and an invalidation's time
+    joins the one statement that it can be about, and is a statement of its own where there are several or none.
+    """
+    return _Reading(facts, terms, attributes=attributes).statements()
+
+
+class _Reading:
+    def __init__(self, facts: Facts, terms: Terms, *, attributes: bool) -> None:
+        self._facts = facts
+        self._terms = terms
+        self._nodes = {node: found for found in terms.qualified for _, node in facts.get(found, ())}
+        self._wanted = attributes
+        self._about: dict[str, list[tuple[str, Object]]] = defaultdict(list)
+        if attributes or self._nodes:
+            self._collect()
+
+    def _collect(self) -> None:
+        """Collect what is said of each element and each qualified node beside relations and times."""
+        terms = self._terms
+        known = {*terms.relations, *terms.qualified, *terms.times, BUNDLE_OF_MENTION}
+        for predicate, pairs in self._facts.items():
+            if predicate not in known:
+                for subject, value in pairs:
+                    if self._wanted or subject in self._nodes:
+                        self._about[subject].append((predicate, value))
+
+    def statements(self) -> list[Statement]:
+        qualified = list(self._qualified())
+        covered = {(each.kind, each.arguments[0], each.arguments[1]) for each in qualified}
+        relations = [each for each in self._relations() if (each.kind, *each.arguments[:2]) not in covered]
+        return [*self._elements(), *self._with_times([*relations, *qualified])]
+
+    # --- elements
+
+    def _elements(self) -> Iterator[Statement]:
+        classes = self._terms.classes
+        kinds: dict[str, dict[str, None]] = {}
+        for subject, type_ in self._facts.get(_RDF_TYPE, ()):
+            for kind in classes.get(str(type_), ()) if isinstance(type_, str) else ():
+                kinds.setdefault(subject, {})[kind] = None
+        times, more = self._activity_times(kinds)
+        empty = {subject for subject, type_ in self._facts.get(_RDF_TYPE, ()) if type_ == EMPTY}
+        for subject, found in kinds.items():
+            types = ((TYPE, name_value(EMPTY)),) if subject in empty else ()
+            attributes = tuple(self._attributes(subject)) if self._wanted else types
+            for kind in found:
+                yield Statement(
+                    kind, subject, times.get(subject, (None, None)) if kind == "activity" else (), attributes
+                )
+        yield from more
+
+    def _activity_times(
+        self, kinds: dict[str, dict[str, None]]
+    ) -> tuple[dict[str, tuple[str | None, str | None]], list[Statement]]:
+        """Return the times of activities, and a statement for each further time; what has one is an activity."""
+        found: dict[str, list[str | None]] = {}
+        more: list[Statement] = []
+        for predicate, time in self._of_times("activity"):
+            for subject, value in self._facts[predicate]:
+                kinds.setdefault(subject, {})["activity"] = None
+                times = found.setdefault(subject, [None, None])
+                if times[time.place] is None:
+                    times[time.place] = _text(value)
+                elif times[time.place] != _text(value):
+                    ends = (_text(value), None) if time.place == 0 else (None, _text(value))
+                    more.append(Statement("activity", subject, ends))
+        return {subject: (times[0], times[1]) for subject, times in found.items()}, list(dict.fromkeys(more))
+
+    def _of_times(self, kind: str) -> Iterator[tuple[str, Time]]:
+        for predicate, time in self._terms.times.items():
+            if time.kind == kind and predicate in self._facts:
+                yield predicate, time
+
+    def _attributes(self, node: str, left_out: frozenset[str] = frozenset()) -> Iterator[Attribute]:
+        for predicate, value in self._about.get(node, ()):
+            if predicate in left_out:
+                continue
+            if predicate == _RDF_TYPE:
+                if value not in _BARE_KINDS:
+                    yield TYPE, _value(value)
+            else:
+                yield RDF_NAMES.get(predicate, predicate), _value(value)
+
+    # --- relations
+
+    def _relations(self) -> Iterator[Statement]:
+        for predicate, relation in self._terms.relations.items():
+            pairs = self._facts.get(predicate)
+            if not pairs:
+                continue
+            if relation.kind == "mentionOf":
+                yield from self._mentions(pairs)
+                continue
+            count = len(KINDS[relation.kind].places)
+            attributes = _said(relation)
+            rest = (None,) * (count - 2)
+            for subject, value in pairs:
+                ends = (subject, _iri(value)) if relation.subject == 0 else (_iri(value), subject)
+                yield Statement(relation.kind, None, (*ends, *rest), attributes)
+
+    def _mentions(self, pairs: Iterable[tuple[str, Object]]) -> Iterator[Statement]:
+        bundles = dict(self._facts.get(BUNDLE_OF_MENTION, ()))
+        for subject, value in pairs:
+            bundle = bundles.get(subject)
+            yield Statement("mentionOf", None, (subject, _iri(value), None if bundle is None else _iri(bundle)))
+
+    def _qualified(self) -> Iterator[Statement]:
+        named = {_iri(value) for predicate in _REFERENCES for _, value in self._facts.get(predicate, ())}
+        for predicate, form in self._terms.qualified.items():
+            for subject, node in self._facts.get(predicate, ()):
+                name = _iri(node)
+                left_out = frozenset({*form.places, *INFLUENCERS})
+                first, *more = _one_by_one(self._about.get(name, ()), left_out)
+                own = [each for each in self._attributes(name, left_out) if each not in _CLASS_NAMES]
+                id_ = name if more or not name.startswith(BLANK) or name in named else None
+                yield Statement(form.kind, id_, self._arguments(subject, first, form), (*_said(form), *own))
+                for about in more:
+                    yield Statement(form.kind, id_, self._arguments(subject, about, form), _said(form))
+
+    def _arguments(self, subject: str, about: Mapping[str, Object], form: Qualified) -> tuple[str | None, ...]:
+        arguments: list[str | None] = [subject, *[None] * (len(KINDS[form.kind].places) - 1)]
+        for predicate, place in form.places.items():
+            value = about.get(predicate)
+            if value is None and place == 1:
+                value = next((about[each] for each in INFLUENCERS if each in about), None)
+            if value is not None:
+                arguments[place] = _text(value) if KINDS[form.kind].places[place].is_time else _iri(value)
+        return tuple(arguments)
+
+    def _with_times(self, found: list[Statement]) -> list[Statement]:
+        """Put the times of generations and invalidations to the statements that they are about."""
+        for kind in ("wasGeneratedBy", "wasInvalidatedBy"):
+            times = {
+                subject: _text(value)
+                for predicate, _ in self._of_times(kind)
+                for subject, value in self._facts[predicate]
+            }
+            if not times:
+                continue
+            several: dict[str | None, int] = defaultdict(int)
+            for each in found:
+                if each.kind == kind:
+                    several[each.arguments[0]] += 1
+            joined: set[str] = set()
+            for place, each in enumerate(found):
+                node = each.arguments[0] if each.kind == kind else None
+                if node is not None and node in times and several[node] == 1 and each.arguments[2] is None:
+                    found[place] = each._replace(arguments=(*each.arguments[:2], times[node]))
+                    joined.add(node)
+            found += [Statement(kind, None, (node, None, time)) for node, time in times.items() if node not in joined]
+        return found
+
+
+_BARE_KINDS: Final = frozenset(iri for iri in CLASSES if iri.removeprefix(PROV).lower() in KINDS)
+"""The classes that a statement's kind says already."""
+_CLASS_NAMES: Final = frozenset((TYPE, name_value(PROV + kind.type)) for kind in KINDS.values())
+
+
+def _one_by_one(said: Iterable[tuple[str, Object]], places: Collection[str]) -> Iterator[dict[str, Object]]:
+    """Yield what is said of a qualified node with one value for each place: as often as some place has several.
+
+    One statement can't have two of anything. As several of one id they clash, as PROV-CONSTRAINTS (22 to 29) has it.
+    """
+    first: dict[str, Object] = {}
+    more: list[dict[str, Object]] = []
+    for predicate, value in said:
+        if predicate not in places or first.setdefault(predicate, value) == value:
+            continue
+        more.append({predicate: value})
+    yield first
+    yield from ({**first, **other} for other in more)
+
+
+def _said(form: Relation | Qualified) -> tuple[Attribute, ...]:
+    return () if form.subtype is None else ((TYPE, name_value(PROV + form.subtype)),)
+
+
+def _iri(value: Object) -> str:
+    if isinstance(value, Value):
+        raise InvalidInput(f"a literal, {value.text[:80]!r}, stands where PROV has a thing")
+    return value
+
+
+def _text(value: Object) -> str:
+    return value.text if isinstance(value, Value) else value
+
+
+def _value(value: Object) -> Value:
+    return value if isinstance(value, Value) else name_value(value)
+
+
+@decodes
+def recorded_statements(store: QuadStore) -> Document:
+    """Return all that a store holds in PROV, without other attributes, as one history.
+
+    The graphs of a store are one history in pieces, a session's own turns in each, and name the same things by the same
+    IRIs: read as one, an order that runs in a circle through several of them is found too.
+    """
+    terms = trails_terms()
+    facts: dict[str, list[tuple[str, Object]]] = {}
+    for predicate in _predicates(terms):
+        pairs = _pairs(store, predicate)
+        if pairs:
+            facts[predicate] = pairs
+    return Document([Bundle(None, statements_of(facts, terms, attributes=False))], vocab.PREFIXES)
+
+
+def _predicates(terms: Terms) -> list[str]:
+    """Return what is fetched: relations, times, and the parts of qualified statements, each once."""
+    parts = chain.from_iterable(form.places for form in terms.qualified.values())
+    known = [_RDF_TYPE, *terms.relations, *terms.times, *terms.qualified, *parts, *INFLUENCERS, BUNDLE_OF_MENTION]
+    return list(dict.fromkeys(known))
+
+
+def _pairs(store: QuadStore, predicate: str) -> list[tuple[str, Object]]:
+    rows = store.table(query_files.find("prov_pairs").bind(predicate=predicate))
+    return [(_stored_node(subject), _stored_object(value)) for subject, value in rows]
+
+
+def _stored_node(term: str) -> str:
+    return term if term.startswith(BLANK) else tsv.iri(term)
+
+
+def _stored_object(term: str) -> Object:
+    if term[0] == "<":
+        return term[1:-1]
+    if term.startswith(BLANK):
+        return term
+    return Value(tsv.date_time(term) or "", vocab.DATE_TIME.value)
+
+
+RDF_FORMATS: Final = {
+    "turtle": ox.RdfFormat.TURTLE,
+    "trig": ox.RdfFormat.TRIG,
+    "ntriples": ox.RdfFormat.N_TRIPLES,
+    "nquads": ox.RdfFormat.N_QUADS,
+}
+
+
+def read_rdf(data: bytes, format: str, terms: Terms | None = None) -> Document:  # noqa: A002 - the name of all readers
+    """Return what an RDF document says in PROV, by the terms of PROV-O alone or by others below them as well.
+
+    RDF cannot tell an argument that is `-` from one that is left open: both are read as left open or as nothing there, as
+    PROV-DM has it for the place. Raises `InvalidInput` for what is no RDF.
+
+    >>> text = b"@prefix prov: <http://www.w3.org/ns/prov#> . <urn:e> a prov:Entity ; prov:wasAttributedTo <urn:a> ."
+    >>> [each.to_provn() for each in read(text, "turtle").bundles[0].statements]
+    ['entity(urn:e)', 'wasAttributedTo(urn:e, urn:a)']
+    """
+    if len(data) > MAX_BYTES:
+        raise InvalidInput(f"the RDF document has {len(data):,} bytes, and {MAX_BYTES:,} at most are read; split it")
+    graphs: dict[str | None, dict[str, list[tuple[str, Object]]]] = {None: defaultdict(list)}
+    parser = ox.parse(data, format=RDF_FORMATS[format])
+    try:
+        for quad in parser:
+            graph = quad.graph_name
+            name = None if isinstance(graph, ox.DefaultGraph) else _node(graph)
+            facts = graphs.setdefault(name, defaultdict(list))
+            facts[quad.predicate.value].append((_node(quad.subject), _object(quad.object)))
+    except (SyntaxError, ValueError, MemoryError) as error:
+        raise InvalidInput(f"the document is not {RDF_FORMATS[format].name}: {f'{error}'[:300]}") from error
+    known = plain_terms() if terms is None else terms
+    bundles = [Bundle(name, statements_of(facts, known)) for name, facts in graphs.items()]
+    return Document(bundles, dict(parser.prefixes))
+
+
+def _node(term: object) -> str:
+    if isinstance(term, ox.NamedNode):
+        return term.value
+    if isinstance(term, ox.BlankNode):
+        return BLANK + term.value
+    raise InvalidInput("the RDF document quotes triples, which PROV-O does not have")
+
+
+def _object(term: object) -> Object:
+    if not isinstance(term, ox.Literal):
+        return _node(term)
+    if term.language:
+        return Value(term.value, INTERNATIONALIZED, term.language)
+    return Value(term.value, term.datatype.value)

@@ -1,0 +1,147 @@
+"""Read and write PROV by the name of a format.
+
+Finding out what a PROV file is and reading it: one table of formats, by name and by the end of a file's name.
+
+Writing PROV: one table of formats, and a stream of bundles that goes through the writer of one of them.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from trails.errors import InvalidInput
+from trails.files import as_path, in_words, read_whole
+from trails.provenance import json_readers, rdf_mapping, text_readers
+from trails.provenance.rdf_mapping import trails_terms
+from trails.provenance.statements import MAX_BYTES, Document, Statement
+from trails.provenance.writers import (
+    JsonLdWriter,
+    Pieces,
+    ProvJsonWriter,
+    ProvNWriter,
+    ProvXmlWriter,
+    RdfWriter,
+    Writer,
+)
+
+Reader = Callable[[bytes], Document]
+
+READ_FORMATS: Final[Mapping[str, tuple[str, ...]]] = {
+    "provn": (".provn",),
+    "json": (".json",),
+    "jsonld": (".jsonld",),
+    "xml": (".xml", ".provx"),
+    "turtle": (".ttl",),
+    "trig": (".trig",),
+    "ntriples": (".nt",),
+    "nquads": (".nq",),
+}
+"""The formats by their names, and the ends of the names of files that hold them."""
+
+
+def read_prov(data: bytes, format: str) -> Document:  # noqa: A002 - the public name
+    """Return what a PROV document says; `format` is a name of `FORMATS`.
+
+    RDF is read by the terms of Trails too, so that an export of a session is PROV. Raises `InvalidInput`, with the place,
+    for a document that is none.
+
+    >>> read(b"document entity(prov:x) endDocument", "provn").statements
+    1
+    """
+    readers: dict[str, Reader] = {
+        "provn": text_readers.read_provn,
+        "json": json_readers.read_provjson,
+        "jsonld": json_readers.read_jsonld,
+        "xml": text_readers.read_provxml,
+        **{name: partial(rdf_mapping.read_rdf, format=name, terms=trails_terms()) for name in rdf_mapping.RDF_FORMATS},
+    }
+    if format not in readers:
+        raise InvalidInput(f"{format!r} is no PROV format; there are: {', '.join(readers)}")
+    return readers[format](data)
+
+
+def read_prov_file(path: str | os.PathLike[str], format: str | None = None) -> Document:  # noqa: A002 - the public name
+    """Return what a PROV file says, by the format that its name ends in unless one is given.
+
+    Raises `InvalidInput` for a file that is too large, or whose name says nothing, or that cannot be read as PROV.
+    """
+    place = as_path(path, "the file to read")
+    chosen = format_of(place) if format is None else format
+    with in_words(place, "read"):
+        if place.stat().st_size > MAX_BYTES:
+            raise InvalidInput(f"{place} has more than {MAX_BYTES:,} bytes, which is the most that is read; split it")
+        data = read_whole(place)
+    try:
+        return read_prov(data, chosen)
+    except InvalidInput as error:
+        raise InvalidInput(f"{place}: {error}") from error
+
+
+def format_of(path: Path) -> str:
+    """Return the format that a file's name says."""
+    found = next((name for name, ends in READ_FORMATS.items() if path.suffix.lower() in ends), None)
+    if found is None:
+        known = ", ".join(end for ends in READ_FORMATS.values() for end in ends)
+        raise InvalidInput(f"the name {path.name!r} says no PROV format ({known}); give one: {', '.join(READ_FORMATS)}")
+    return found
+
+
+WRITERS: Final[Mapping[str, Callable[[Pieces, Mapping[str, str]], Writer]]] = {
+    "provn": ProvNWriter,
+    "json": ProvJsonWriter,
+    "jsonld": JsonLdWriter,
+    "xml": ProvXmlWriter,
+    "turtle": partial(RdfWriter, graphs=False),
+    "trig": partial(RdfWriter, graphs=True),
+}
+"""The formats that can be written, by their names."""
+
+
+def write_prov(
+    bundles: Iterable[tuple[str | None, Iterable[Statement]]],
+    format: str,  # noqa: A002 - the public name
+    out: BinaryIO,
+    prefixes: Mapping[str, str] | None = None,
+) -> None:
+    """Write bundles as they come, the document's own statements (named None) first, to a binary file.
+
+    A bundle without statements is left out. Raises `InvalidInput` for a format that is none, and for an IRI that no
+    prefix covers.
+    """
+    if format not in WRITERS:
+        raise InvalidInput(f"{format!r} is no PROV format that can be written; there are: {', '.join(WRITERS)}")
+    text = Pieces(out)
+    writer = WRITERS[format](text, prefixes or {})
+    writer.begin()
+    for name, statements in bundles:
+        _write_one(writer, name, iter(statements))
+    writer.end()
+    text.flush()
+
+
+def _write_one(writer: Writer, name: str | None, statements: Iterable[Statement]) -> None:
+    if name is None:
+        writer.write(statements)
+        return
+    first = next(iter(statements), None)
+    if first is not None:
+        writer.open(name)
+        writer.write(chain([first], statements))
+        writer.close()
+
+
+def prov_bytes(document: Document, format: str) -> bytes:  # noqa: A002 - the public name
+    """Return a document as the bytes of a file in a format.
+
+    >>> to_bytes(Document([Bundle(None, [Statement("entity", "urn:x:e")])]), "provn").splitlines()[-2]
+    b'entity(urn:x\\\\:e)'
+    """
+    out = io.BytesIO()
+    write_prov([(bundle.name, bundle.statements) for bundle in document.bundles], format, out, document.prefixes)
+    return out.getvalue()

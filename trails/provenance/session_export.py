@@ -1,0 +1,506 @@
+"""Export the provenance of sessions as W3C PROV.
+
+What a store holds as a stream of PROV statements with their attributes: a graph at a time, a subject at a time.
+
+The catalog's statements are the document's own, and each graph is a bundle under its own name: a session's turns are in the
+bundle of its session, inherited ones in that of the ancestor that owns them, up to where the fork began. Texts, salts and
+what holds JSON stay in the store.
+
+The public way out: what a store recorded, and what follows from it, as a PROV document in a format of one's choice.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol
+
+from pyoxigraph import NamedNode, Quad, Triple
+
+from trails.errors import InvalidInput
+from trails.history import import_records, record_registry
+from trails.history.lookup import names
+from trails.history.lookup import session_quads as session_bundle
+from trails.history.removal import redaction
+from trails.history.workspace import Workspace
+from trails.model import iris
+from trails.model.validation import decodes
+from trails.model.values import SessionRecord
+from trails.provenance.document_import import read_document
+from trails.provenance.drawing import draw_mermaid, draw_svg, picture
+from trails.provenance.rdf_mapping import CLASSES, PROV, RDF_NAMES, Terms, trails_terms
+from trails.provenance.serializations import write_prov
+from trails.provenance.statements import (
+    ELEMENTS,
+    INTERNATIONALIZED,
+    KINDS,
+    RECORDED,
+    ROLE,
+    TYPE,
+    UNATTRIBUTED,
+    Attribute,
+    Statement,
+    Value,
+    is_derived,
+    is_imported,
+    name_value,
+)
+from trails.rdf import query_files, vocab
+from trails.rdf.session_records import tool_quads
+from trails.store import tsv
+from trails.store.contract import QuadStore
+
+if TYPE_CHECKING:
+    from prov.model import ProvDocument
+
+MEMORY: Final = ":memory:"
+_NUMBERED: Final = (
+    *(vocab.TYPE, vocab.ATTRIBUTED_TO, vocab.GENERATED_BY, vocab.ASSOCIATED_WITH, vocab.TIME),
+    *(vocab.INDEX, vocab.ROLE, vocab.DIGEST, vocab.MODEL),
+)
+"""The properties that stand in the rows of a graph as numbers, from 0: see `prov_facts.rq`."""
+_BARE: Final = frozenset(iri for iri in CLASSES if iri.removeprefix(PROV).lower() in ELEMENTS)
+_OF_GRAPHS: Final = (
+    "derived_tool_informed_by_model",
+    "derived_tool_times",
+    "derived_tool_ran",
+    "derived_tool_approved",
+    "derived_tool_refused",
+    "derived_turn_in_run",
+    "derived_redacted_content",
+    "derived_spawned_for_spawner",
+    "derived_result_by_agent",
+)
+_ROLES: Final = {"derived_tool_approved": "approver", "derived_tool_refused": "refuser", "derived_tool_ran": "tool"}
+"""In which role, by the rule that says so, somebody is associated with an activity."""
+_OF_TIMES: Final = {0: "wasStartedBy", 1: "wasEndedBy"}
+"""The statement that says a derived time of an activity, by the time's place: the activity itself is recorded."""
+_OF_SESSIONS: Final = ("derived_agent_for_principal", "derived_child_for_requester")
+_DROPPED: Final = frozenset(
+    term.value for term in (vocab.VALUE, vocab.SALT, vocab.LEAF_SALT, vocab.ROW_SALT, vocab.TASK_SALT, vocab.BRANCH)
+) | frozenset(term.value for term in (vocab.ARGUMENTS, vocab.USAGE, vocab.META, vocab.REQUEST))
+"""What the queries of this export leave out, for facts that are read without them."""
+
+Row = list[str]
+Sources = Mapping[str, tuple[Attribute, ...]]
+"""What imported turns rest on, by turn."""
+_FIRST: Final = itemgetter(0)
+_LONG: Final = 60
+"""Characters of a term, as it is written, above which it is hardly ever said twice: a digest has more."""
+_STARTED: Final = ("activity", 0)
+_ENDED: Final = ("activity", 1)
+
+
+class ExportPart(NamedTuple):
+    """The statements of one bundle, to be read once: None names the document's own."""
+
+    name: str | None
+    statements: Iterable[Statement]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportScope:
+    """What of a store is to be written: one session with its ancestors, one turn of it, or everything."""
+
+    session: SessionRecord | None = None
+    turn: int | None = None
+    recorded_only: bool = False
+
+
+@decodes
+def export_parts(workspace: Workspace, wanted: ExportScope) -> Iterator[ExportPart]:
+    """Yield the bundles of what is wanted, the document's own statements first; each is read while it is written."""
+    store = workspace.store
+    if wanted.session is None:
+        yield ExportPart(None, _catalog(store, wanted))
+        for row in store.rows(query_files.find("graphs").text):
+            graph = tsv.iri(row[0])
+            if record_registry.owner_of(graph) is not None:
+                continue  # a document of others: not what was recorded here
+            yield ExportPart(graph, _graph(store, graph, None, wanted))
+        return
+    chain = workspace.reader.lineage(wanted.session.id)[::-1]
+    yield ExportPart(None, _rows_of(store, chain, wanted))
+    # a fork may begin below what its parent owns itself: the lowest start that follows is where an ancestor's part ends
+    starts = [child.starts_at for child in chain[1:]]
+    ends = [*[min(starts[place:]) for place in range(len(starts))], None]
+    for record, end in zip(chain, ends, strict=True):
+        yield ExportPart(record.iri, _graph(store, record.iri, end, wanted))
+        if end is None:
+            for beside in record_registry.kind_graphs(record.iri):
+                if store.quads((None, None, None, beside)):
+                    yield ExportPart(beside.value, _graph(store, beside.value, None, wanted))
+
+
+def session_family(workspace: Workspace, session_id: str, *, recorded_only: bool) -> Iterator[Statement]:
+    """Yield what the catalog says of all sessions of the fork tree that a session belongs to."""
+    reader = workspace.reader
+    tree = [reader.lineage(session_id)[-1]]
+    for record in tree:
+        tree += reader.branches(record.id)
+    yield from _rows_of(workspace.store, tree, ExportScope(recorded_only=recorded_only))
+
+
+# --- one graph
+
+
+def _graph(store: QuadStore, graph: str, end: int | None, wanted: ExportScope) -> Iterator[Statement]:
+    """Yield a graph's statements: of turns below `end`, of the one turn that is wanted, and of all that is no turn's."""
+    keep = _keeper(end, wanted.turn)
+    sources = _sources(store, graph)
+    rows = _by_subject(store, query_files.find("prov_facts").bind(graph=graph))
+    yield from _export_statements(rows, sources, keep)
+    if not wanted.recorded_only:
+        yield from _derived(store, _OF_GRAPHS, keep, graph=graph)
+
+
+def _sources(store: QuadStore, graph: str) -> Sources:
+    """Return what imported turns of a graph rest on: the records of their source, and the files that the session is from."""
+    files = [quad.object for quad in store.quads((NamedNode(graph), vocab.DERIVED_FROM, None, vocab.CATALOG))]
+    named = [each.value for each in files if isinstance(each, NamedNode) and iris.file_digest(each.value) is not None]
+    found = store.table(query_files.find("prov_sources").bind(graph=graph))
+    return {turn: is_imported(tsv.string(source), sorted(named)) for turn, source in found}
+
+
+def _by_subject(store: QuadStore, query: str) -> Iterable[Row]:
+    """Return the rows of a query subject after subject: on disk they come so, in memory in the order of writing."""
+    return sorted(store.table(query)) if store.location == MEMORY else store.rows(query)
+
+
+def _keeper(end: int | None, turn: int | None) -> Callable[[str], bool]:
+    if end is None and turn is None:
+        return lambda subject: True
+
+    def keep(subject: str) -> bool:
+        index = _turn_index(subject)
+        return index is None or ((end is None or index < end) and (turn is None or index == turn))
+
+    return keep
+
+
+def _turn_index(subject: str) -> int | None:
+    """Return the index of the turn that an IRI is of or belongs to; None where it is no turn's."""
+    number = subject.partition("/")[2].partition("-")[0]
+    return int(number) if number.isascii() and number.isdecimal() else None
+
+
+def _derived(store: QuadStore, rules: Iterable[str], keep: Callable[[str], bool], **bound: str) -> Iterator[Statement]:
+    for rule in rules:
+        role = ((ROLE, Value(_ROLES[rule])),) if rule in _ROLES else ()
+        made = store.query(query_files.find(rule).bind(**bound))
+        for statement in _constructed(made, (*role, *is_derived(rule))):  # type: ignore[arg-type] # a CONSTRUCT
+            if keep(str(statement.arguments[0] if statement.arguments else statement.id)):
+                yield statement
+
+
+def _constructed(triples: Sequence[Triple], evidence: tuple[Attribute, ...]) -> Iterator[Statement]:
+    """Yield what constructed triples say: what things are, their times, their relations, and those with a node of their own."""
+    terms = trails_terms()
+    nodes: dict[str, dict[str, str]] = {
+        value: {} for _, predicate, value in map(_texts, triples) if predicate in terms.qualified
+    }
+    for subject, predicate, value in map(_texts, triples) if nodes else ():
+        if subject in nodes:
+            nodes[subject][predicate] = value
+    for subject, predicate, value in map(_texts, triples):
+        if subject in nodes:
+            continue
+        if predicate in terms.times:  # the activity itself is recorded
+            yield Statement(_OF_TIMES[terms.times[predicate].place], None, (subject, None, None, value), evidence)
+        elif predicate in terms.qualified:
+            form = terms.qualified[predicate]
+            places: list[str | None] = [subject, *(None,) * (len(KINDS[form.kind].places) - 1)]
+            for what, place in form.places.items():
+                places[place] = nodes[value].get(what)
+            yield Statement(form.kind, value, tuple(places), evidence)
+        elif predicate == vocab.TYPE.value:
+            for kind in terms.classes.get(value, ()):
+                yield Statement(kind, subject, (), evidence)
+        else:
+            relation = terms.relations[predicate]
+            rest = (None,) * (len(KINDS[relation.kind].places) - 2)
+            said = () if relation.kind in UNATTRIBUTED else evidence
+            yield Statement(relation.kind, None, (subject, value, *rest), said)
+
+
+def _texts(triple: Triple) -> tuple[str, str, str]:
+    """Return a constructed triple as texts: IRIs, and literals without their types."""
+    return triple.subject.value, triple.predicate.value, triple.object.value  # type: ignore[union-attr] # no triples in it
+
+
+# --- the catalog
+
+
+def _catalog(store: QuadStore, wanted: ExportScope) -> Iterator[Statement]:
+    yield from _export_statements(_by_subject(store, query_files.find("prov_catalog").text), {}, lambda subject: True)
+    if not wanted.recorded_only:
+        sessions = store.quads((None, vocab.TYPE, vocab.SESSION, vocab.CATALOG))
+        for quad in sessions:
+            yield from _derived(store, _OF_SESSIONS, lambda subject: True, session=str(quad.subject)[1:-1])
+
+
+def _rows_of(store: QuadStore, chain: Iterable[SessionRecord], wanted: ExportScope) -> Iterator[Statement]:
+    quads: dict[Quad, None] = {}
+    for record in chain:
+        quads.update(dict.fromkeys(_said_of(store, record)))
+    kept = [quad for quad in quads if quad.graph_name == vocab.CATALOG and quad.predicate.value not in _DROPPED]
+    rows = ([str(quad.subject), str(quad.predicate), str(quad.object)] for quad in sorted(kept, key=str))
+    yield from _export_statements(rows, {}, lambda subject: True)
+    if not wanted.recorded_only:
+        for record in chain:
+            yield from _derived(store, _OF_SESSIONS, lambda subject: True, session=record.iri)
+
+
+def _said_of(store: QuadStore, record: SessionRecord) -> Iterator[Quad]:
+    """Yield what the catalog says of a session and of whom it names."""
+    node = NamedNode(record.iri)
+    yield from session_bundle.session_row(store, node)
+    yield from redaction.redactions_of_session(store, node)
+    for kind in record_registry.KINDS:
+        yield from kind.exported(store, node)
+    for quad in store.quads((None, vocab.DELETED_TURN, None, vocab.CATALOG)):
+        if str(quad.object).startswith(f"<{record.iri}/") and isinstance(quad.subject, NamedNode):
+            yield from store.quads((quad.subject, None, None, vocab.CATALOG))
+    for who in (iris.principal(record.principal), iris.agent(record.agent)):
+        yield from store.quads((NamedNode(who), vocab.TYPE, None, vocab.CATALOG))
+    for (tool,) in store.table(query_files.find("prov_tools").bind(graph=record.iri)):
+        yield from tool_quads(tsv.iri(tool))
+
+
+# --- facts of one subject
+
+_Filled = tuple[str, list[str | None], tuple[Attribute, ...]]
+"""A relation while the times of its subject are not known yet: its kind, its arguments, and what is said of it."""
+
+
+class _Forms:
+    """What each predicate says, by the predicate as it is written in a row."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.types = frozenset({str(vocab.TYPE)})
+        self.classes = {f"<{iri}>": kinds_ for iri, kinds_ in terms.classes.items()}
+        self.relations = {
+            f"<{iri}>": (relation, len(KINDS[relation.kind].places), _said(iri, relation.subtype))
+            for iri, relation in terms.relations.items()
+            if relation.kind != "mentionOf"
+        }
+        self.times = {f"<{iri}>": time for iri, time in terms.times.items()}
+        self.bare = frozenset(f"<{iri}>" for iri in _BARE)
+        self.names: dict[str, str] = {f"<{iri}>": name for iri, name in RDF_NAMES.items()}
+        for number, term in enumerate(_NUMBERED):
+            self._number(str(number), str(term))
+
+    def _number(self, number: str, predicate: str) -> None:
+        """Let a number say what a predicate does."""
+        if predicate in self.types:
+            self.types |= {number}
+        elif predicate in self.relations:
+            self.relations[number] = self.relations[predicate]
+        elif predicate in self.times:
+            self.times[number] = self.times[predicate]
+        else:
+            self.names[number] = self.names.get(predicate, predicate[1:-1])
+
+
+def _export_statements(rows: Iterable[Row], sources: Sources, keep: Callable[[str], bool]) -> Iterator[Statement]:
+    """Yield the statements of rows that come subject after subject."""
+    forms = _Forms(trails_terms())
+    for subject, about in groupby(rows, _FIRST):
+        if keep(subject):
+            yield from _subject(subject, about, sources, forms)
+
+
+def _subject(term: str, rows: Iterable[Row], sources: Sources, forms: _Forms) -> list[Statement]:
+    """Return the statements of one subject: what it is, with its attributes, then its relations."""
+    subject = term[1:-1]
+    evidence = _evidence(term, sources) if sources else RECORDED
+    kinds_: dict[str, None] = {}
+    attributes: list[Attribute] = []
+    relations: list[_Filled] = []
+    times: dict[tuple[str, int], str] = {}
+    for _, predicate, value in rows:
+        if predicate in forms.types:
+            for kind in forms.classes.get(value, ()):
+                kinds_[kind] = None
+            if value not in forms.bare:
+                attributes.append((TYPE, _value(value)))
+        elif predicate in forms.relations:
+            relation, places, said = forms.relations[predicate]
+            arguments: list[str | None] = [None] * places
+            arguments[relation.subject], arguments[relation.object] = subject, value[1:-1]
+            relations.append((relation.kind, arguments, said + evidence if said else evidence))
+        elif predicate in forms.times:
+            time = forms.times[predicate]
+            times[time.kind, time.place] = tsv.date_time(value) or ""
+        else:
+            name = forms.names.get(predicate) or predicate[1:-1]
+            attributes.append((name, _read_value(value) if len(value) > _LONG else _value(value)))
+    activity = (times.get(_STARTED), times.get(_ENDED))
+    if times:
+        _join(times, relations, subject, evidence)
+        if any(activity):
+            kinds_["activity"] = None
+    attributes += evidence
+    found = [Statement(kind, subject, activity if kind == "activity" else (), tuple(attributes)) for kind in kinds_]
+    for kind, filled, said in relations:
+        found.append(Statement(kind, None, tuple(filled), () if kind in UNATTRIBUTED else said))
+    return found
+
+
+def _join(
+    times: Mapping[tuple[str, int], str], relations: list[_Filled], subject: str, evidence: tuple[Attribute, ...]
+) -> None:
+    """Put the times of a generation and an invalidation to the one statement that they can be about, or to one of their own."""
+    for (kind, place), time in times.items():
+        if kind != "activity":
+            same = [arguments for name, arguments, _ in relations if name == kind and arguments[0] == subject]
+            if len(same) == 1:
+                same[0][place] = time
+            else:
+                relations.append((kind, [subject, None, time], evidence))
+
+
+def _said(iri: str, subtype: str | None) -> tuple[Attribute, ...]:
+    """Return what a relation's property says beyond its kind: PROV's subtype, or a property of Trails itself."""
+    if subtype is not None:
+        return ((TYPE, name_value(PROV + subtype)),)
+    return ((TYPE, name_value(iri)),) if iri.startswith(vocab.TRAILS) else ()
+
+
+def _evidence(term: str, sources: Sources) -> tuple[Attribute, ...]:
+    turn = term if term in sources else f"<{iris.turn_of(term[1:-1])}>" if "/" in term else term
+    return sources.get(turn, RECORDED)
+
+
+def _read_value(term: str) -> Value:
+    if term[0] == "<":
+        return name_value(term[1:-1])
+    text, datatype, language = tsv.literal(term)
+    return Value(text, INTERNATIONALIZED, language) if language else Value(text, datatype)
+
+
+_value: Final = lru_cache(maxsize=4096)(_read_value)
+"""The value that a term is: the short ones, which say the same of many things, are made once."""
+
+
+PICTURES: Final = ("svg", "png", "mermaid")
+
+
+class Worked(Protocol):
+    """An open store, as `trails.open` returns it."""
+
+    @property
+    def workspace(self) -> Workspace:
+        """What all handles on it share."""
+        ...
+
+
+def export(
+    store: Worked,
+    out: BinaryIO,
+    *,
+    format: str,  # noqa: A002 - the public name
+    session: str | None = None,
+    turn: int | None = None,
+    recorded_only: bool = False,
+) -> None:
+    """Write what a store holds in PROV to a binary file, as a stream: memory stays flat, however much it is.
+
+    `session` names one session by its id, IRI or label, and its ancestors come with it as far as it inherits them; the IRI
+    of a turn names that turn of its session, as `turn`, an index from 0, does. Without a session, everything is written.
+    The IRI of a PROV document that was brought in names that, which is written as what it says, and no more.
+    `format` is provn, json, jsonld, xml, turtle or trig. Each statement says what it rests on (`trails:evidence`): that it
+    was recorded, imported (`trails:evidenceSource` names the record of the source), or derived by a rule
+    (`trails:evidenceRule`); with `recorded_only`, what is only derived is left out. Texts, arguments, usage and salts
+    stay in the store.
+
+    Raises `SessionNotFound` for a session that is not there, and `InvalidInput` for a turn that it does not have and for
+    a format that cannot be written.
+
+    >>> import io, trails
+    >>> with trails.open(":memory:") as store:
+    ...     s = store.create(id="s", principal="alice", agent="planner")
+    ...     _ = (s.append("user", "Plan a trip"), s.persist())
+    ...     out = io.BytesIO()
+    ...     export(store, out, format="provn", session="s")
+    >>> b"bundle session:s" in out.getvalue()
+    True
+    """
+    if session is not None and session.startswith(iris.document("")) and turn is None:
+        document = read_document(store, session)
+        write_prov([(each.name, each.statements) for each in document.bundles], format, out, document.prefixes)
+        return
+    wanted = _scope_of(store.workspace, session, turn, recorded_only=recorded_only)
+    with import_records.record_reading(store.workspace, _read_document(wanted), "export"):
+        write_prov(export_parts(store.workspace, wanted), format, out)
+
+
+def _read_document(wanted: ExportScope) -> list[str] | None:
+    return None if wanted.session is None else [wanted.session.id]
+
+
+def _scope_of(workspace: Workspace, session: str | None, turn: int | None, *, recorded_only: bool) -> ExportScope:
+    if session is None:
+        if turn is not None:
+            raise InvalidInput(f"turn {turn} of which session? Name one")
+        return ExportScope(recorded_only=recorded_only)
+    if session.startswith("urn:trails:session:") and "/" in session:
+        turn, session = iris.turn_index(session), session.partition("/")[0]
+    record = names.find_record(workspace, session)
+    if turn is not None:
+        chain = workspace.reader.lineage(record.id)
+        length = len(workspace.reader.turns(chain))
+        if not 0 <= turn < length:
+            raise InvalidInput(f"session {record.id!r} has no turn {turn}; it has {length}, counted from 0")
+    return ExportScope(record, turn, recorded_only)
+
+
+def draw(
+    store: Worked,
+    *,
+    format: str,  # noqa: A002 - the public name
+    session: str | None = None,
+    turn: int | None = None,
+    forks: bool = False,
+    recorded_only: bool = False,
+) -> bytes:
+    """Return a picture of what a store holds in PROV: of a session, of a turn, of everything, or of a tree of forks.
+
+    `format` is svg, png (which needs the extra `plot`) or mermaid; the other arguments are those of `export`. With
+    `forks`, it is the fork tree that `session` belongs to: its sessions and whom they belong to, without turns. What is
+    only derived is drawn dashed. The same facts give the same bytes; past 200 nodes, a note says how many are left out.
+
+    Raises as `export` does.
+    """
+    if format not in PICTURES:
+        raise InvalidInput(f"{format!r} is no format of pictures; there are: {', '.join(PICTURES)}")
+    if forks:
+        if session is None or turn is not None:
+            raise InvalidInput("forks of which session? Name one, and no turn")
+        found = session_family(
+            store.workspace, names.resolve_name(store.workspace, session), recorded_only=recorded_only
+        )
+    else:
+        wanted = _scope_of(store.workspace, session, turn, recorded_only=recorded_only)
+        found = (each for part in export_parts(store.workspace, wanted) for each in part.statements)
+    shown = picture(found)
+    if format == "png":
+        try:
+            from trails.provenance.png_drawing import draw_png  # noqa: PLC0415 - matplotlib is an extra, and takes long to import
+        except ImportError as error:
+            raise InvalidInput("PNG needs matplotlib; install the extra: pip install 'trails[plot]'") from error
+        return draw_png(shown)
+    return draw_svg(shown) if format == "svg" else draw_mermaid(shown)
+
+
+def export_document(store: Worked, session: str, *, recorded_only: bool = False) -> ProvDocument:
+    """Return what a store holds of a session as a document of the package `prov`, in memory; arguments as in `export`."""
+    from prov.model import ProvDocument  # noqa: PLC0415 - it takes long to import, and is needed only here
+
+    out = io.BytesIO()
+    export(store, out, format="jsonld", session=session, recorded_only=recorded_only)
+    return ProvDocument.deserialize(content=out.getvalue(), format="jsonld")

@@ -1,0 +1,318 @@
+"""PROV statements, their names, values and bounds.
+
+PROV statements as frozen values: what PROV-DM can say, in the order and by the names of PROV-N.
+
+The places of each kind, and what may stand for a missing one, follow PROV-DM (W3C, 2013) section 5 and Definition 4 of
+PROV-CONSTRAINTS, "optional-placeholders".
+
+What a statement rests on: that it was recorded when it happened, imported from a file, or derived by a rule from facts.
+
+Names of PROV documents: prefixes in scope, and the whole IRIs that names with prefixes stand for.
+
+What a PROV document may be at most: it is read whole, so what is larger or stranger is refused, not read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
+
+from trails.errors import InvalidInput
+from trails.rdf import vocab
+
+QUALIFIED_NAME: Final = vocab.PROV + "QUALIFIED_NAME"
+"""The type of a value that is a name: `Value.text` is its whole IRI."""
+NAME_TYPES: Final = frozenset({QUALIFIED_NAME, vocab.XSD + "QName"})
+"""The datatypes of literals that are names with prefixes: xsd:QName is what drafts of PROV-N had."""
+INTERNATIONALIZED: Final = vocab.PROV + "InternationalizedString"
+STRING: Final = vocab.XSD + "string"
+BLANK: Final = "_:"
+"""How the name of a blank node begins: it stands for something that has no name."""
+
+TYPE: Final = vocab.PROV + "type"
+LABEL: Final = vocab.PROV + "label"
+LOCATION: Final = vocab.PROV + "location"
+ROLE: Final = vocab.PROV + "role"
+VALUE: Final = vocab.PROV + "value"
+EMPTY: Final = vocab.PROV + "EmptyCollection"
+ATTRIBUTES: Final = frozenset({TYPE, LABEL, LOCATION, ROLE, VALUE})
+"""The only attributes in PROV's own namespace (PROV-DM 5.7.2)."""
+
+Missing = Literal["refused", "unknown", "none"]
+"""What `-` in a place says: nothing may be missing there; something unknown stands there; nothing stands there."""
+
+
+class Value(NamedTuple):
+    """The value of an attribute: its text, the IRI of its type, and its language where it has one."""
+
+    text: str
+    type: str = STRING
+    language: str = ""
+
+
+Attribute = tuple[str, Value]
+
+
+class Place(NamedTuple):
+    """One argument of a kind of statement: its name, as in PROV-JSON and PROV-XML, and what it takes."""
+
+    name: str
+    missing: Missing = "refused"
+    is_time: bool = False
+
+
+class Kind(NamedTuple):
+    """A kind of statement: its name in PROV-N, its class in PROV-O, its places, and whether it may carry an id."""
+
+    name: str
+    type: str
+    places: tuple[Place, ...]
+    identified: bool = True
+
+
+class Statement(NamedTuple):
+    """One PROV statement.
+
+    `id` is the IRI that the statement gives, None for none; `arguments` are IRIs and times (as written) in the order of
+    PROV-N without the id of an element, None for `-`. Names of blank nodes begin with `_:`.
+
+    >>> Statement("used", None, ("urn:a", "urn:e", None))
+    Statement(kind='used', id=None, arguments=('urn:a', 'urn:e', None), attributes=())
+    """
+
+    kind: str
+    id: str | None
+    arguments: tuple[str | None, ...] = ()
+    attributes: tuple[Attribute, ...] = ()
+
+    def to_provn(self) -> str:
+        """Return the statement for people, in PROV-N with whole IRIs and without attributes.
+
+        >>> Statement("used", "urn:u", ("urn:a", "urn:e", None)).to_provn()
+        'used(urn:u; urn:a, urn:e, -)'
+        """
+        shown = ", ".join("-" if each is None else each for each in self.arguments)
+        if self.kind in ELEMENTS:
+            return f"{self.kind}({self.id}{', ' + shown if shown else ''})"
+        return f"{self.kind}({self.id + '; ' if self.id else ''}{shown})"
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Statements under a name; None names the document's own, outside all bundles."""
+
+    name: str | None
+    statements: Sequence[Statement]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a PROV file says: its own statements first, then each bundle's, and the prefixes that it declares."""
+
+    bundles: Sequence[Bundle]
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def statements(self) -> int:
+        """How many statements there are in all bundles."""
+        return sum(len(bundle.statements) for bundle in self.bundles)
+
+
+def _place(name: str) -> Place:
+    """Return a place: `name` required, `name?` something unknown where it is missing, `name-` nothing; `@name` a time."""
+    if name[0] == "@":
+        return Place(name[1:], "unknown", is_time=True)
+    missing: dict[str, Missing] = {"?": "unknown", "-": "none"}
+    return Place(name.rstrip("?-"), missing.get(name[-1], "refused"))
+
+
+def _kind(name: str, type_: str, places: str, *, identified: bool = True) -> Kind:
+    return Kind(name, type_, tuple(_place(each) for each in places.split()), identified)
+
+
+KINDS: Final[dict[str, Kind]] = {
+    kind.name: kind
+    for kind in (
+        _kind("entity", "Entity", ""),
+        _kind("activity", "Activity", "@startTime @endTime"),
+        _kind("agent", "Agent", ""),
+        _kind("wasGeneratedBy", "Generation", "entity activity? @time"),
+        _kind("used", "Usage", "activity entity? @time"),
+        _kind("wasInformedBy", "Communication", "informed informant"),
+        _kind("wasStartedBy", "Start", "activity trigger? starter? @time"),
+        _kind("wasEndedBy", "End", "activity trigger? ender? @time"),
+        _kind("wasInvalidatedBy", "Invalidation", "entity activity? @time"),
+        # a derivation's generation and usage are unknown where its activity is given, and nothing where it is not
+        _kind("wasDerivedFrom", "Derivation", "generatedEntity usedEntity activity- generation? usage?"),
+        _kind("wasAttributedTo", "Attribution", "entity agent"),
+        _kind("wasAssociatedWith", "Association", "activity agent? plan-"),
+        _kind("actedOnBehalfOf", "Delegation", "delegate responsible? activity-"),
+        _kind("wasInfluencedBy", "Influence", "influencee influencer"),
+        _kind("alternateOf", "Alternate", "alternate1 alternate2", identified=False),
+        _kind("specializationOf", "Specialization", "specificEntity generalEntity", identified=False),
+        _kind("mentionOf", "Mention", "specificEntity generalEntity bundle", identified=False),
+        _kind("hadMember", "Membership", "collection entity", identified=False),
+    )
+}
+"""Every kind of statement that PROV-DM and PROV-LINKS define. No rule is about those of other kinds, which extensions have."""
+
+ELEMENTS: Final = frozenset({"entity", "activity", "agent"})
+
+SUBTYPES: Final = {
+    **dict.fromkeys(("Plan", "Bundle", "Collection", "EmptyCollection"), "entity"),
+    **dict.fromkeys(("Person", "Organization", "SoftwareAgent"), "agent"),
+    **dict.fromkeys(("Revision", "Quotation", "PrimarySource"), "wasDerivedFrom"),
+}
+"""The types that PROV-DM itself defines, and the kind of statement that each is a type of."""
+
+
+def name_value(iri: str) -> Value:
+    """Return the value that is a name."""
+    return Value(iri, QUALIFIED_NAME)
+
+
+def without_blank_ids(statements: Iterable[Statement]) -> list[Statement]:
+    """Return statements whose ids are names of blank nodes without them, but for those that another statement names."""
+    found = list(statements)
+    named = {value for each in found for value in each.arguments if value is not None and value.startswith(BLANK)}
+    return [
+        each
+        if each.id is None or not each.id.startswith(BLANK) or each.id in named or each.kind in ELEMENTS
+        else each._replace(id=None)
+        for each in found
+    ]
+
+
+Evidence = Literal["recorded", "imported", "derived"]
+
+EVIDENCE: Final = vocab.EVIDENCE.value
+SOURCE: Final = vocab.EVIDENCE_SOURCE.value
+FILE: Final = vocab.EVIDENCE_FILE.value
+RULE: Final = vocab.EVIDENCE_RULE.value
+
+RECORDED: Final[tuple[Attribute, ...]] = ((EVIDENCE, Value("recorded")),)
+UNATTRIBUTED: Final = frozenset({"alternateOf", "specializationOf", "mentionOf", "hadMember"})
+"""The kinds that PROV-DM gives no attributes: what they rest on cannot be said."""
+
+
+def is_imported(source: str, files: Sequence[str] = ()) -> tuple[Attribute, ...]:
+    """Return the attributes of what came from a record of another system, given the IRIs of the files that it stood in."""
+    return ((EVIDENCE, Value("imported")), (SOURCE, Value(source)), *((FILE, Value(each)) for each in files))
+
+
+def is_derived(rule: str) -> tuple[Attribute, ...]:
+    """Return the attributes of what follows by a rule, the name of a query file."""
+    return ((EVIDENCE, Value("derived")), (RULE, Value(rule)))
+
+
+DEFAULT_PREFIX: Final = ""
+"""The prefix of names that are written without one."""
+PREDECLARED: Final = {"prov": vocab.PROV, "xsd": vocab.XSD, "rdf": vocab.RDF, "rdfs": vocab.RDFS}
+"""Prefixes that hold in every document: PROV-N declares prov and xsd; the other two are what everybody means by them."""
+
+
+class Namespaces:
+    """The prefixes in scope at a place of a document; those of a bundle come over those around it."""
+
+    def __init__(self, prefixes: Mapping[str, str] | None = None, outer: Namespaces | None = None) -> None:
+        """Begin with the prefixes around it, which nothing here changes."""
+        around = PREDECLARED if outer is None else outer.prefixes
+        self._prefixes: dict[str, str] = {**around, **(prefixes or {})}
+        self._known: dict[str, str] = {}
+
+    @property
+    def prefixes(self) -> dict[str, str]:
+        """All prefixes in scope, and the namespaces that they stand for."""
+        return dict(self._prefixes)
+
+    def declare(self, prefix: str, namespace: str) -> None:
+        """Let a prefix stand for a namespace from here on."""
+        self._prefixes[prefix] = namespace
+        self._known.clear()
+
+    def iri(self, name: str) -> str:
+        """Return the IRI that a name stands for; names of blank nodes stay as they are.
+
+        Raises `InvalidInput` for a prefix that nothing declares.
+
+        >>> Scope({"ex": "http://example.org/"}).iri("ex:a")
+        'http://example.org/a'
+        """
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = self._resolved(name)
+        return known
+
+    def _resolved(self, name: str) -> str:
+        if name.startswith(BLANK):
+            return name
+        prefix, colon, local = name.partition(":")
+        if colon and prefix in self._prefixes:
+            return self._prefixes[prefix] + local
+        if not colon and DEFAULT_PREFIX in self._prefixes:
+            return self._prefixes[DEFAULT_PREFIX] + name
+        if colon:
+            raise InvalidInput(f"the prefix {prefix[:80]!r} of {name[:120]!r} is declared nowhere")
+        raise InvalidInput(f"{name[:120]!r} has no prefix, and no default namespace is declared")
+
+    def iri_or_whole(self, name: str) -> str:
+        """Return the IRI that a name stands for, or the name itself where it is a whole IRI (as JSON-LD has them)."""
+        prefix, colon, rest = name.partition(":")
+        if colon and prefix not in self._prefixes and (rest.startswith("//") or prefix == "urn"):
+            return name
+        return self.iri(name)
+
+
+MAX_BYTES: Final = 512 << 20
+"""Bytes of one document."""
+MAX_DEPTH: Final = 64
+"""How deep JSON and XML may be nested; PROV's own formats need six levels."""
+
+
+def decode_text(data: bytes, what: str) -> str:
+    """Return the text of a document, UTF-8 with or without a byte order mark; raise `InvalidInput` for what is none."""
+    if len(data) > MAX_BYTES:
+        raise InvalidInput(f"the {what} document has {len(data):,} bytes, and {MAX_BYTES:,} at most are read; split it")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"the {what} document is not UTF-8 at byte {error.start:,}; convert it first") from error
+
+
+def read_json_object(data: bytes, what: str) -> dict[str, Any]:
+    """Return the JSON object that a document is.
+
+    Raises `InvalidInput` for other JSON, for a key that an object has twice (one of the two would be lost) and for what
+    is nested too deep.
+    """
+    text = decode_text(data, what)
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            seen: set[str] = set()
+            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value] # None
+            raise InvalidInput(
+                f"the {what} document has an object with the key {twice[:120]!r} twice; keep one of them"
+            )
+        return made
+
+    try:
+        value = json.loads(text, object_pairs_hook=unique, parse_constant=_no_constant)
+    except InvalidInput:
+        raise
+    except json.JSONDecodeError as error:
+        raise InvalidInput(
+            f"the document is not JSON at line {error.lineno}, column {error.colno}: {error.msg}"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"the {what} document cannot be read: {f'{error}'[:200]}") from error
+    if not isinstance(value, dict):
+        raise InvalidInput(f"the {what} document is no JSON object")
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise InvalidInput(f"the document holds {name}, which is no JSON")

@@ -1,0 +1,522 @@
+"""Read PROV-N and PROV-XML.
+
+PROV documents as statements: a reader a format, and none that fetches anything or grows without a bound.
+
+PROV-N (W3C, 2013) as statements: a reader of our own for the whole grammar.
+
+What the grammar has no place for is refused with its line. Arguments that are left out at the end, or written `-` where
+PROV-DM wants something, are read as missing: that is for validation to name.
+
+PROV-XML (W3C, 2013) as statements, read as a stream of elements: no document type, no entities, nothing fetched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+from xml.parsers import expat
+
+from trails.errors import InvalidInput
+from trails.provenance.statements import (
+    BLANK,
+    DEFAULT_PREFIX,
+    ELEMENTS,
+    INTERNATIONALIZED,
+    KINDS,
+    MAX_BYTES,
+    MAX_DEPTH,
+    NAME_TYPES,
+    STRING,
+    SUBTYPES,
+    TYPE,
+    Attribute,
+    Bundle,
+    Document,
+    Kind,
+    Namespaces,
+    Statement,
+    Value,
+    decode_text,
+    name_value,
+    without_blank_ids,
+)
+from trails.rdf import vocab
+
+_LETTER: Final = (
+    r"A-Za-z\u00C0-\u00D6\u00D8-\u00F6\u00F8-\u02FF\u0370-\u037D\u037F-\u1FFF\u200C\u200D"
+    r"\u2070-\u218F\u2C00-\u2FEF\u3001-\uD7FF\uF900-\uFDCF\uFDF0-\uFFFD\U00010000-\U000EFFFF"
+)
+_CHARACTER: Final = rf"[{_LETTER}_0-9\u00B7\u0300-\u036F\u203F\u2040\-]"
+_OTHER: Final = r"[/@~&+*?#$!]|%[0-9A-Fa-f]{2}|\\[='(),\-:;\[\].\"]"
+_PREFIX: Final = rf"[{_LETTER}](?:(?:{_CHARACTER}|\.)*{_CHARACTER})?"
+_LOCAL: Final = rf"(?:[{_LETTER}_0-9:]|{_OTHER})(?:(?:{_CHARACTER}|[.:]|{_OTHER})*(?:{_CHARACTER}|:|{_OTHER}))?"
+_QUALIFIED_NAME: Final = rf"(?:{_PREFIX}:(?:{_LOCAL})?|_:{_LOCAL}|{_LOCAL})"
+_TIME: Final = r"-?\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?"
+_TOKEN: Final = re.compile(
+    rf"""(?P<space>\s+|//[^\n\r]*|/\*.*?\*/)
+    |(?P<iri><[^<>"{{}}|^`\\\x00-\x20]*>)
+    |(?P<long>\"\"\"(?:[^"\\]|\\.|"(?!""))*\"\"\")
+    |(?P<text>"(?:[^"\\\n\r]|\\.)*")
+    |(?P<time>{_TIME})
+    |(?P<quoted>'{_QUALIFIED_NAME}')
+    |(?P<type>%%)
+    |(?P<language>@[a-zA-Z]+(?:-[a-zA-Z0-9]+)*)
+    |(?P<integer>-?\d+(?![\w:]))
+    |(?P<name>{_QUALIFIED_NAME})
+    |(?P<mark>-)
+    |(?P<sign>[(),;=\[\]{{}}])""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPED: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+_NAMED_ESCAPES: Final = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
+_NAME_ESCAPE: Final = re.compile(r"\\(.)")
+_INTEGER: Final = vocab.XSD + "int"
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    place: int
+
+
+def read_provn(data: bytes) -> Document:
+    """Return what a PROV-N document says; raise `InvalidInput`, with the line, for what is none.
+
+    >>> document = read(b"document prefix ex <http://example.org/> entity(ex:e) endDocument")
+    >>> document.bundles[0].statements
+    [Statement(kind='entity', id='http://example.org/e', arguments=(), attributes=())]
+    """
+    text = decode_text(data, "PROV-N")
+    return _ProvNParser(text).document()
+
+
+class _ProvNParser:
+    """One pass over the tokens of a document."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = self._cut()
+        self._next = 0
+
+    def _cut(self) -> list[_Token]:
+        found: list[_Token] = []
+        place, end = 0, len(self._text)
+        match = _TOKEN.match
+        while place < end:
+            hit = match(self._text, place)
+            if hit is None:
+                raise self._refused(place, f"{self._text[place : place + 20]!r} is no PROV-N")
+            if hit.lastgroup != "space":
+                found.append(_Token(str(hit.lastgroup), hit.group(), place))
+            place = hit.end()
+        found.append(_Token("end", "the end", end))
+        return found
+
+    def _refused(self, place: int, reason: str) -> InvalidInput:
+        return InvalidInput(
+            f"the PROV-N document cannot be read at line {self._text.count(chr(10), 0, place) + 1}: {reason}"
+        )
+
+    # --- tokens
+
+    def _is(self, text: str) -> bool:
+        token = self._tokens[self._next]
+        return token.text == text and token.kind in ("sign", "name", "mark")
+
+    def _take(self, text: str) -> bool:
+        if self._is(text):
+            self._next += 1
+            return True
+        return False
+
+    def _want(self, text: str) -> None:
+        if not self._take(text):
+            token = self._tokens[self._next]
+            raise self._refused(token.place, f"{text!r} is wanted where {token.text[:40]!r} stands")
+
+    def _of(self, kind: str, what: str) -> str:
+        token = self._tokens[self._next]
+        if token.kind != kind:
+            raise self._refused(token.place, f"{what} is wanted where {token.text[:40]!r} stands")
+        self._next += 1
+        return token.text
+
+    # --- documents and bundles
+
+    def document(self) -> Document:
+        self._want("document")
+        scope = self._declared(Namespaces())
+        ends = ("bundle", "endDocument")
+        own = self._statements(scope, ends)
+        bundles = [Bundle(None, own)]
+        prefixes = scope.prefixes
+        while self._take("bundle"):
+            name = self._of("name", "the name of a bundle")
+            place = self._tokens[self._next - 1].place
+            inner = self._declared(Namespaces(outer=scope))
+            statements = self._statements(inner, ("endBundle",))
+            bundles.append(Bundle(self._iri(name, inner, place), statements))
+            prefixes = {**inner.prefixes, **prefixes}
+            self._want("endBundle")
+            own += self._statements(scope, ends)  # examples of the Recommendation go on after a bundle
+        self._want("endDocument")
+        if (token := self._tokens[self._next]).kind != "end":
+            raise self._refused(token.place, f"{token.text[:40]!r} stands after the document's end")
+        return Document(bundles, prefixes)
+
+    def _declared(self, scope: Namespaces) -> Namespaces:
+        """Take the declarations of prefixes at the beginning of a document or a bundle."""
+        while True:
+            if self._take("default"):
+                scope.declare(DEFAULT_PREFIX, self._of("iri", "a namespace in angle brackets")[1:-1])
+            elif self._take("prefix"):
+                prefix = self._of("name", "a prefix")
+                scope.declare(prefix, self._of("iri", "a namespace in angle brackets")[1:-1])
+            else:
+                return scope
+
+    def _statements(self, scope: Namespaces, ends: tuple[str, ...]) -> list[Statement]:
+        found: list[Statement] = []
+        while not any(self._is(end) for end in ends):
+            found.append(self._statement(scope))
+        return found
+
+    # --- statements
+
+    def _statement(self, scope: Namespaces) -> Statement:
+        place = self._tokens[self._next].place
+        name = self._of("name", "a statement")
+        kind = self._kind(name, scope, place)
+        self._want("(")
+        if kind not in KINDS:
+            return self._extension(kind, scope)
+        first = self._argument(scope)
+        id_, arguments = (first, []) if self._take(";") else (None, [first])
+        if not arguments and not self._is(")") and not self._is("["):
+            arguments.append(self._argument(scope))
+        attributes: tuple[Attribute, ...] = ()
+        while self._take(","):
+            if self._is("["):
+                attributes = self._attributes(scope)
+                break
+            arguments.append(self._argument(scope))
+        if self._is("["):
+            attributes = self._attributes(scope)
+        self._want(")")
+        return self._made(kind, id_, arguments, attributes, place)
+
+    def _kind(self, name: str, scope: Namespaces, place: int) -> str:
+        if name in KINDS:
+            return name
+        if ":" not in name:
+            raise self._refused(place, f"{name[:40]!r} is no statement of PROV")
+        iri = self._iri(name, scope, place)
+        local = iri.removeprefix(vocab.PROV)
+        return local if local in KINDS else iri
+
+    def _made(
+        self, kind: str, id_: str | None, arguments: list[str | None], attributes: tuple[Attribute, ...], place: int
+    ) -> Statement:
+        known = KINDS[kind]
+        if kind in ELEMENTS:
+            if not arguments or arguments[0] is None:
+                raise self._refused(place, f"{kind} names nothing")
+            id_, arguments = arguments[0], arguments[1:]
+        elif id_ is not None and not known.identified:
+            raise self._refused(place, f"{kind} takes no id")
+        if len(arguments) > len(known.places):
+            raise self._refused(place, f"{kind} takes {len(known.places)} arguments at most, not {len(arguments)}")
+        filled = (*arguments, *[None] * (len(known.places) - len(arguments)))
+        for value, where in zip(filled, known.places, strict=True):
+            if value is not None and where.is_time != bool(re.fullmatch(_TIME, value)):
+                wanted = "a time" if where.is_time else "a name"
+                raise self._refused(place, f"the {where.name} of {kind} is {value[:40]!r}, not {wanted}")
+        return Statement(kind, id_, filled, attributes)
+
+    def _extension(self, kind: str, scope: Namespaces) -> Statement:
+        """Take an extension's statement to its closing parenthesis: its arguments are names or whatever its authors chose."""
+        arguments: list[str | None] = []
+        depth = 1
+        while depth:
+            token = self._tokens[self._next]
+            if token.kind == "end":
+                raise self._refused(token.place, "a statement is not closed")
+            self._next += 1
+            depth += (token.text in ("(", "{", "[")) - (token.text in (")", "}", "]")) if token.kind == "sign" else 0
+            if depth == 1 and token.kind != "sign":
+                arguments.append(self._iri(token.text, scope, token.place) if token.kind == "name" else token.text)
+        return Statement(kind, None, tuple(arguments))
+
+    def _argument(self, scope: Namespaces) -> str | None:
+        token = self._tokens[self._next]
+        self._next += 1
+        if token.kind == "mark":
+            return None
+        if token.kind == "name":
+            return self._iri(token.text, scope, token.place)
+        if token.kind in ("time", "integer", "text", "long"):
+            return token.text
+        raise self._refused(token.place, f"a name, a time or - is wanted where {token.text[:40]!r} stands")
+
+    def _attributes(self, scope: Namespaces) -> tuple[Attribute, ...]:
+        self._want("[")
+        found: list[Attribute] = []
+        while not self._take("]"):
+            if found:
+                self._want(",")
+            place = self._tokens[self._next].place
+            name = self._iri(self._of("name", "the name of an attribute"), scope, place)
+            self._want("=")
+            found.append((name, self._value(scope)))
+        return tuple(found)
+
+    def _value(self, scope: Namespaces) -> Value:
+        token = self._tokens[self._next]
+        self._next += 1
+        if token.kind == "integer":
+            return Value(token.text, _INTEGER)
+        if token.kind == "quoted":
+            return name_value(self._iri(token.text[1:-1], scope, token.place))
+        if token.kind not in ("text", "long"):
+            raise self._refused(token.place, f"a value is wanted where {token.text[:40]!r} stands")
+        text = self._unescaped(token.text[3:-3] if token.kind == "long" else token.text[1:-1], token.place)
+        after = self._tokens[self._next]
+        if after.kind == "language":
+            self._next += 1
+            return Value(text, INTERNATIONALIZED, after.text[1:])
+        if after.kind != "type":
+            return Value(text)
+        self._next += 1
+        datatype = self._datatype(scope)
+        return name_value(self._iri(text, scope, token.place)) if datatype in NAME_TYPES else Value(text, datatype)
+
+    def _datatype(self, scope: Namespaces) -> str:
+        token = self._tokens[self._next]
+        if token.kind == "iri":
+            return self._of("iri", "a datatype")[1:-1]
+        return self._iri(self._of("name", "a datatype"), scope, token.place)
+
+    def _unescaped(self, text: str, place: int) -> str:
+        if "\\" not in text:
+            return text
+
+        def character(escape: re.Match[str]) -> str:
+            short, long, named = escape.groups()
+            if named:
+                return _NAMED_ESCAPES.get(named, named)
+            return chr(int(short or long, 16))
+
+        try:
+            made = _ESCAPED.sub(character, text)
+            made.encode()
+        except (ValueError, OverflowError) as error:
+            raise self._refused(place, "a text escapes what is no character") from error
+        return made
+
+    def _iri(self, name: str, scope: Namespaces, place: int) -> str:
+        try:
+            return scope.iri(_NAME_ESCAPE.sub(r"\1", name) if "\\" in name else name)
+        except InvalidInput as error:
+            raise self._refused(place, f"{error}") from error
+
+
+_SEPARATOR: Final = " "
+_XSD: Final = "http://www.w3.org/2001/XMLSchema"
+_XSI: Final = "http://www.w3.org/2001/XMLSchema-instance type"
+_LANGUAGE: Final = "http://www.w3.org/XML/1998/namespace lang"
+_ID: Final = f"{vocab.PROV} id"
+_REF: Final = f"{vocab.PROV} ref"
+_XML_RELATIONS: Final = {"Revision": "wasRevisionOf", "Quotation": "wasQuotedFrom", "PrimarySource": "hadPrimarySource"}
+_NAMED: Final[Mapping[str, tuple[Kind, str | None]]] = {
+    **{name: (kind, None) for name, kind in KINDS.items()},
+    **{
+        _XML_RELATIONS.get(subtype, subtype[0].lower() + subtype[1:]): (KINDS[kind], subtype)
+        for subtype, kind in SUBTYPES.items()
+    },
+}
+"""What each element is a statement of, and the type that it says by its name."""
+
+
+@dataclass(slots=True)
+class _Record:
+    """A statement while its element is open."""
+
+    kind: Kind
+    id: str | None
+    arguments: dict[str, list[str]] = field(default_factory=dict)
+    attributes: list[Attribute] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Part:
+    """An argument or attribute of a statement while its element is open."""
+
+    name: str
+    attributes: Mapping[str, str]
+    scope: Namespaces
+    text: list[str] = field(default_factory=list)
+
+
+def read_provxml(data: bytes) -> Document:
+    """Return what a PROV-XML document says; raise `InvalidInput`, with the line, for what is none.
+
+    >>> text = b'<prov:document xmlns:prov="http://www.w3.org/ns/prov#" xmlns:ex="http://example.org/">'
+    >>> read(text + b'<prov:entity prov:id="ex:e"/></prov:document>').bundles[0].statements
+    [Statement(kind='entity', id='http://example.org/e', arguments=(), attributes=())]
+    """
+    if len(data) > MAX_BYTES:
+        raise InvalidInput(
+            f"the PROV-XML document has {len(data):,} bytes, and {MAX_BYTES:,} at most are read; split it"
+        )
+    reader = _ProvXmlReader()
+    try:
+        reader.parser.Parse(data, True)
+    except expat.ExpatError as error:
+        said = expat.errors.messages.get(error.code, str(error))
+        raise InvalidInput(f"the document is not XML at line {error.lineno}, column {error.offset}: {said}") from error
+    except (InvalidInput, ValueError, LookupError) as error:  # LookupError: an encoding that Python does not know
+        line = reader.parser.CurrentLineNumber
+        raise InvalidInput(f"the PROV-XML document cannot be read at line {line}: {error}") from error
+    bundles = [replace(bundle, statements=without_blank_ids(bundle.statements)) for bundle in reader.bundles]
+    return Document(bundles, reader.prefixes)
+
+
+class _ProvXmlReader:
+    """Takes the elements of a document one by one; a record is all that is kept of it at a time."""
+
+    def __init__(self) -> None:
+        self.parser = expat.ParserCreate(namespace_separator=_SEPARATOR)
+        self.parser.buffer_text = True
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._text
+        self.parser.StartNamespaceDeclHandler = self._declare
+        self.parser.StartDoctypeDeclHandler = self._no_doctype
+        self.bundles: list[Bundle] = [Bundle(None, [])]
+        self.prefixes: dict[str, str] = {}
+        self._statements: list[Statement] = []
+        self.bundles = [Bundle(None, self._statements)]
+        self._own = self._statements
+        self._scopes: list[Namespaces] = [Namespaces()]
+        self._declared: dict[str, str] = {}
+        self._record: _Record | None = None
+        self._part: _Part | None = None
+        self._skipping = 0
+
+    def _no_doctype(self, *_: object) -> None:
+        raise InvalidInput("it has a document type, which may define entities; take it out")
+
+    def _declare(self, prefix: str | None, namespace: str | None) -> None:
+        # XML names the datatypes of XML Schema without the # that all else has
+        self._declared[prefix or DEFAULT_PREFIX] = _XSD + "#" if namespace == _XSD else namespace or ""
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        scope = self._scopes[-1]
+        if self._declared:
+            scope = Namespaces(self._declared, scope)
+            self.prefixes = {**scope.prefixes, **self.prefixes}
+            self._declared = {}
+        self._scopes.append(scope)
+        if len(self._scopes) > MAX_DEPTH:
+            raise InvalidInput(f"it is nested deeper than {MAX_DEPTH}")
+        namespace, _, local = tag.rpartition(_SEPARATOR)
+        if self._skipping:
+            self._skipping += 1
+        elif self._part is not None:
+            raise InvalidInput(f"there is an element {local[:80]!r} within a value, which PROV-XML does not have")
+        elif self._record is not None:
+            self._part = _Part(namespace + local, attributes, scope)
+        elif namespace == vocab.PROV:
+            self._open(local, attributes, scope)
+        else:
+            raise InvalidInput(f"there is an element {tag[:120]!r} where PROV-XML has a statement")
+
+    def _open(self, local: str, attributes: Mapping[str, str], scope: Namespaces) -> None:
+        if local == "document" and len(self._scopes) == 2:
+            return
+        if len(self._scopes) == 2:
+            raise InvalidInput(f"its root is {local[:80]!r}, not prov:document")
+        id_ = attributes.get(_ID)
+        if local == "other":
+            self._skipping = 1
+        elif local == "bundleContent":
+            if self._statements is not self._own or id_ is None:
+                raise InvalidInput("a bundle stands in a bundle, or has no prov:id")
+            self._statements = []
+            self.bundles.append(Bundle(scope.iri(id_), self._statements))
+        elif local in _NAMED:
+            kind, subtype = _NAMED[local]
+            self._record = _Record(kind, None if id_ is None else id_ if id_.startswith(BLANK) else scope.iri(id_))
+            if subtype is not None:
+                self._record.attributes.append((TYPE, name_value(vocab.PROV + subtype)))
+        else:
+            raise InvalidInput(f"prov:{local[:80]} is no statement of PROV-XML")
+
+    def _text(self, text: str) -> None:
+        if self._part is not None:
+            self._part.text.append(text)
+        elif text.strip() and not self._skipping:
+            raise InvalidInput(f"the text {text.strip()[:40]!r} stands where PROV-XML has none")
+
+    def _end(self, tag: str) -> None:
+        self._scopes.pop()
+        if self._skipping:
+            self._skipping -= 1
+        elif self._part is not None and self._record is not None:
+            self._close_part(self._record, self._part)
+            self._part = None
+        elif self._record is not None:
+            self._statements.extend(_made(self._record))
+            self._record = None
+        elif tag.endswith(_SEPARATOR + "bundleContent"):
+            self._statements = self._own
+
+    def _close_part(self, record: _Record, part: _Part) -> None:
+        text = "".join(part.text)
+        reference = part.attributes.get(_REF)
+        place = next((each for each in record.kind.places if vocab.PROV + each.name == part.name), None)
+        if place is not None and (place.is_time or reference is not None):
+            value = text.strip() if place.is_time else _iri(reference or "", part.scope)
+            record.arguments.setdefault(place.name, []).append(value)
+        elif reference is not None:
+            record.attributes.append((part.name, name_value(_iri(reference, part.scope))))
+        else:
+            record.attributes.append((part.name, _value(text, part)))
+
+
+def _iri(name: str, scope: Namespaces) -> str:
+    return name if name.startswith(BLANK) else scope.iri(name)
+
+
+def _value(text: str, part: _Part) -> Value:
+    language = part.attributes.get(_LANGUAGE)
+    if language is not None:
+        return Value(text, INTERNATIONALIZED, language)
+    named = part.attributes.get(_XSI)
+    datatype = STRING if named is None else part.scope.iri(named)
+    if datatype not in NAME_TYPES:
+        return Value(text, datatype)
+    if ":" not in text and DEFAULT_PREFIX not in part.scope.prefixes:
+        return Value(text.strip(), datatype)  # in no namespace, as the Recommendation's own examples have it
+    return name_value(part.scope.iri(text.strip()))
+
+
+def _made(record: _Record) -> list[Statement]:
+    """Return what an element says: a statement, or one for each member of a membership."""
+    kind = record.kind
+    if record.id is None and kind.name in ELEMENTS:
+        raise InvalidInput(f"an element {kind.name} has no prov:id")
+    several = (kind.name == "hadMember" and len(record.arguments.get("entity", ()))) or 1
+    made = []
+    for number in range(several):
+        arguments: list[str | None] = []
+        for place in kind.places:
+            values = record.arguments.get(place.name, [])
+            if len(values) > 1 and (kind.name, place.name) != ("hadMember", "entity"):
+                raise InvalidInput(f"{kind.name} has {len(values)} elements prov:{place.name}, and may have one")
+            arguments.append(values[min(number, len(values) - 1)] if values else None)
+        id_ = record.id if kind.identified else None
+        made.append(Statement(kind.name, id_, tuple(arguments), tuple(record.attributes)))
+    return made

@@ -1,0 +1,609 @@
+"""Write PROV statements in each format.
+
+PROV statements as documents: a writer a format, each of which writes a statement at a time and keeps none.
+
+What all writers share: names with prefixes, and the order in which they are called.
+
+Statements as PROV-JSONLD (W3C member submission, 2024), a statement a line.
+
+`mentionOf`, for which the submission has no term, is left out.
+
+Statements as PROV-JSON (W3C member submission, 2013).
+
+The format has all statements of a kind together, which a stream has not: those of each kind go to a temporary file of its
+own, and the files into the document when the bundle ends. What has no id gets the name of a blank node, which the format
+needs as a key; statements of a kind with the same id are a list under it.
+
+Statements as PROV-N.
+
+Statements as PROV-XML (W3C, 2013), an element a line.
+
+The schema has the arguments first, then prov:label, location, role, type and value, then all else. A text with a character
+that XML 1.0 cannot hold loses that character to U+FFFD.
+
+Statements as PROV-O in Turtle, or in TriG with a graph for each bundle.
+
+A statement with an id, a time, a further argument or attributes is written both ways: as PROV-O's property between its two
+things, and as a qualified node, which has the rest. Turtle has no bundles: all statements stand together there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from json.decoder import JSONDecoder
+from json.encoder import encode_basestring_ascii as quoted
+from typing import IO, BinaryIO, Final
+from xml.sax.saxutils import escape, quoteattr
+
+import pyoxigraph as ox
+
+from trails.errors import InvalidInput
+from trails.provenance.rdf_mapping import BUNDLE_OF_MENTION, PROV, QUALIFIED, RDF_NAMES, RELATIONS
+from trails.provenance.statements import (
+    BLANK,
+    ELEMENTS,
+    INTERNATIONALIZED,
+    KINDS,
+    LABEL,
+    LOCATION,
+    QUALIFIED_NAME,
+    ROLE,
+    STRING,
+    TYPE,
+    VALUE,
+    Attribute,
+    Statement,
+    Value,
+)
+from trails.rdf import vocab
+
+PREFIXES: Final[Mapping[str, str]] = {
+    "prov": vocab.PROV,
+    "xsd": vocab.XSD,
+    "rdf": vocab.RDF,
+    "rdfs": vocab.RDFS,
+    "trails": vocab.TRAILS,
+    "session": "urn:trails:session:",
+    "principal": "urn:trails:principal:",
+    "agent": "urn:trails:agent:",
+    "tool": "urn:trails:tool:",
+    "urn": "urn:",
+    "http": "http:",
+    "https": "https:",
+}
+"""The prefixes that an export declares; the last three stand for whatever the others do not cover."""
+
+
+_ENOUGH: Final = 1 << 16
+
+
+class Pieces:
+    """Text for a binary file, in UTF-8, in pieces large enough to be worth a call."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        """Nothing is held back yet."""
+        self._out = out
+        self._held: list[str] = []
+        self._size = 0
+
+    def write(self, text: str) -> None:
+        """Take text; it goes to the file when there is enough of it."""
+        self._held.append(text)
+        self._size += len(text)
+        if self._size >= _ENOUGH:
+            self.flush()
+
+    def flush(self) -> None:
+        """Bring what is held to the file."""
+        self._out.write("".join(self._held).encode())
+        self._held.clear()
+        self._size = 0
+
+
+class PrefixNames:
+    """IRIs as names with prefixes, the longest namespace first."""
+
+    def __init__(self, prefixes: Mapping[str, str]) -> None:
+        """Take the prefixes of a document and, beside them, those of every export."""
+        known = {**PREFIXES, **{prefix: iri for prefix, iri in prefixes.items() if prefix and prefix not in PREFIXES}}
+        self.prefixes = known
+        self._prefix_of = {iri: prefix for prefix, iri in reversed(known.items())}
+        longest = sorted(self._prefix_of, key=len, reverse=True)
+        self._namespace = re.compile("|".join(map(re.escape, longest))).match
+        self.split = lru_cache(maxsize=4096)(self._split)
+        self.name = lru_cache(maxsize=4096)(self._name)
+
+    def _split(self, iri: str) -> tuple[str, str]:
+        """Return prefix and local part of an IRI; raise `InvalidInput` for one that no prefix covers."""
+        if iri.startswith(BLANK):
+            return "_", iri[2:]
+        found = self._namespace(iri)
+        if found is None:
+            raise InvalidInput(f"no prefix of the document covers {iri[:200]!r}; declare one for it")
+        return self._prefix_of[found.group()], iri[found.end() :]
+
+    def _name(self, iri: str) -> str:
+        return ":".join(self._split(iri))
+
+
+class Writer(ABC):
+    """Writes one document: `begin`, then statements, each bundle's between `open` and `close`, then `end`."""
+
+    def __init__(self, out: Pieces, prefixes: Mapping[str, str] | None = None) -> None:
+        """Nothing is written yet."""
+        self.out = out
+        self.names = PrefixNames(prefixes or {})
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Write what comes before all statements."""
+
+    @abstractmethod
+    def open(self, bundle: str) -> None:
+        """Begin a bundle."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End a bundle."""
+
+    @abstractmethod
+    def write(self, statements: Iterable[Statement]) -> None:
+        """Write statements where the document is."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Write what comes after all statements."""
+
+
+CONTEXT: Final = "https://openprovenance.org/prov-jsonld/context.jsonld"
+_SPECIAL: Final = {TYPE: "type", LABEL: "label", ROLE: "role", LOCATION: "location"}
+_JSONLD_NAMES: Final = frozenset({TYPE, ROLE, LOCATION})
+_QNAME: Final = vocab.XSD + "QName"
+
+
+class JsonLdWriter(Writer):
+    """Writes PROV-JSONLD."""
+
+    def begin(self) -> None:
+        """Write the context: the document's prefixes, and the submission's by its address."""
+        self._name = lru_cache(maxsize=4096)(lambda iri: quoted(self.names.name(iri)))
+        self._key = lru_cache(maxsize=1024)(lambda name: quoted(_SPECIAL.get(name) or self.names.name(name)))
+        self._said = lru_cache(maxsize=1024)(self._attributes)
+        self._heads = {
+            kind.name: (f'{{"@type": "{kind.type}"', [(f', "{place.name}": ', place.is_time) for place in kind.places])
+            for kind in KINDS.values()
+        }
+        self._first = True
+        context = json.dumps([dict(self.names.prefixes), CONTEXT])
+        self.out.write(f'{{"@context": {context}, "@graph": [')
+
+    def open(self, bundle: str) -> None:
+        """Begin a bundle."""
+        self._comma()
+        self.out.write(f'{{"@type": "Bundle", "@id": {self._name(bundle)}, "@context": [], "@graph": [')
+        self._first = True
+
+    def close(self) -> None:
+        """End a bundle."""
+        self.out.write("\n]}")
+        self._first = False
+
+    def end(self) -> None:
+        """End the document."""
+        self.out.write("\n]}\n")
+
+    def _comma(self) -> None:
+        self.out.write("\n" if self._first else ",\n")
+        self._first = False
+
+    def write(self, statements: Iterable[Statement]) -> None:
+        """Write statements, each on its line."""
+        put, line = self.out.write, self._line
+        for statement in statements:
+            if statement.kind != "mentionOf":
+                put("\n" if self._first else ",\n")
+                self._first = False
+                put(line(statement))
+
+    def _line(self, statement: Statement) -> str:
+        name = self._name
+        kind, id_, arguments, attributes = statement
+        line, places = self._heads[kind]
+        if id_ is not None:
+            line += f', "@id": {name(id_)}'
+        for value, (key, is_time) in zip(arguments, places, strict=True):
+            if value is not None:
+                line += f'{key}"{value}"' if is_time else key + name(value)
+        if kind in ELEMENTS:
+            return f"{line}{self._attributes(attributes, kind == 'entity')}}}"
+        # what is said of relations is the same for many, and is made once
+        return f"{line}{self._said(attributes, False)}}}" if attributes else line + "}"
+
+    def _attributes(self, attributes: tuple[Attribute, ...], is_entity: bool) -> str:
+        grouped: dict[str, str] = {}
+        for attribute, value in attributes:
+            key = '"value"' if is_entity and attribute == VALUE else self._key(attribute)
+            said = self._value(attribute, value)
+            grouped[key] = f"{grouped[key]}, {said}" if key in grouped else said
+        return "".join([f", {key}: [{said}]" for key, said in grouped.items()])
+
+    def _value(self, attribute: str, value: Value) -> str:
+        text, datatype, language = value
+        if datatype == STRING:
+            return f'{{"@value": {quoted(text)}}}'
+        if datatype == QUALIFIED_NAME:
+            name = self._name(text)
+            return name if attribute in _JSONLD_NAMES else f'{{"@value": {name}, "@type": "xsd:QName"}}'
+        if datatype == INTERNATIONALIZED and language:
+            return f'{{"@value": {quoted(text)}, "@language": {quoted(language)}}}'
+        return f'{{"@value": {quoted(text)}, "@type": {self._name(datatype)}}}'
+
+
+_PIECE: Final = 1 << 16
+_END: Final = JSONDecoder().raw_decode
+
+
+class ProvJsonWriter(Writer):
+    """Writes PROV-JSON."""
+
+    def begin(self) -> None:
+        """Write the prefixes."""
+        self._kinds: dict[str, IO[str]] = {}
+        self._bundles = 0
+        self._count = 0
+        self._seen: dict[str, set[int]] = {}
+        self._again: dict[str, dict[str, list[str]]] = {}
+        self.out.write(f'{{"prefix": {json.dumps(dict(self.names.prefixes))}')
+
+    def open(self, bundle: str) -> None:
+        """Begin a bundle; the document's own statements are over with the first."""
+        self._flush(", ")
+        self.out.write(', "bundle": {\n' if not self._bundles else ",\n")
+        self._bundles += 1
+        self.out.write(f"{quoted(self.names.name(bundle))}: {{")
+
+    def close(self) -> None:
+        """End a bundle."""
+        self._flush("")
+        self.out.write("}")
+
+    def end(self) -> None:
+        """End the document."""
+        if self._bundles:
+            self.out.write("}")
+        else:
+            self._flush(", ")
+        self.out.write("}\n")
+
+    def _flush(self, joint: str) -> None:
+        for kind, spool in self._kinds.items():
+            self.out.write(f'{joint}\n"{kind}": {{')
+            joint = ", "
+            with spool:
+                spool.seek(0)
+                again = self._again.get(kind)
+                if again:
+                    self._joined(spool, again)
+                else:
+                    while piece := spool.read(_PIECE):
+                        self.out.write(piece)
+            self.out.write("}")
+        self._kinds, self._seen, self._again = {}, {}, {}
+
+    def _joined(self, spool: IO[str], again: dict[str, list[str]]) -> None:
+        """Write the records of a file, one a line, and those that have the same key as one of them in a list with it."""
+        joint = "\n"
+        for line in spool:
+            record = line.strip(",\n")
+            if record:
+                key = record[: _END(record)[1]]
+                more = again.pop(key, None)
+                if more is not None:
+                    record = f"{key}: [{', '.join([record[len(key) + 2 :], *more])}]"
+                self.out.write(joint + record)
+                joint = ",\n"
+        for key, records in again.items():  # their keys only have the hash of one that was seen
+            self.out.write(f"{joint}{key}: [{', '.join(records)}]")
+
+    def write(self, statements: Iterable[Statement]) -> None:
+        """Write statements to the file of their kind."""
+        for statement in statements:
+            kind = statement.kind
+            spool = self._kinds.get(kind)
+            key, record = self._key(statement), f"{{{self._record(statement)}}}"
+            if spool is None:
+                spool = self._kinds[kind] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - _flush closes it
+                self._seen[kind] = set()
+                joint = "\n"
+            else:
+                joint = ",\n"
+            if statement.id is not None:
+                seen = hash(key)  # a document may have very many keys
+                if seen in self._seen[kind]:
+                    self._again.setdefault(kind, {}).setdefault(key, []).append(record)
+                    continue
+                self._seen[kind].add(seen)
+            spool.write(f"{joint}{key}: {record}")
+
+    def _key(self, statement: Statement) -> str:
+        if statement.id is not None:
+            return quoted(self.names.name(statement.id))
+        self._count += 1
+        return f'"_:n{self._count}"'
+
+    def _record(self, statement: Statement) -> str:
+        name = self.names.name
+        pieces = [
+            f'"prov:{place.name}": {quoted(value if place.is_time else name(value))}'
+            for value, place in zip(statement.arguments, KINDS[statement.kind].places, strict=True)
+            if value is not None
+        ]
+        grouped: dict[str, list[str]] = {}
+        for attribute, value in statement.attributes:
+            grouped.setdefault(name(attribute), []).append(self._value(value))
+        for key, values in grouped.items():
+            pieces.append(f"{quoted(key)}: {values[0] if len(values) == 1 else '[' + ', '.join(values) + ']'}")
+        return ", ".join(pieces)
+
+    def _value(self, value: Value) -> str:
+        text, datatype, language = value
+        if datatype == QUALIFIED_NAME:
+            return f'{{"$": {quoted(self.names.name(text))}, "type": "prov:QUALIFIED_NAME"}}'
+        if datatype == STRING:
+            return quoted(text)
+        if datatype == INTERNATIONALIZED and language:
+            return f'{{"$": {quoted(text)}, "lang": {quoted(language)}}}'
+        return f'{{"$": {quoted(text)}, "type": {quoted(self.names.name(datatype))}}}'
+
+
+_ESCAPED: Final = re.compile(r"""[='(),:;\[\]"]|^[-.]|\.$""")
+_TEXT: Final = str.maketrans(
+    {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+)
+_PREDECLARED: Final = ("prov", "xsd")
+
+
+class ProvNWriter(Writer):
+    """Writes PROV-N, a statement a line."""
+
+    def begin(self) -> None:
+        """Write the prefixes; prov and xsd hold without."""
+        self._name = lru_cache(maxsize=4096)(self._escaped)
+        self.out.write("document\n")
+        for prefix, iri in self.names.prefixes.items():
+            if prefix not in _PREDECLARED:
+                self.out.write(f"prefix {prefix} <{iri}>\n")
+
+    def open(self, bundle: str) -> None:
+        """Begin a bundle."""
+        self.out.write(f"bundle {self._name(bundle)}\n")
+
+    def close(self) -> None:
+        """End a bundle."""
+        self.out.write("endBundle\n")
+
+    def end(self) -> None:
+        """End the document."""
+        self.out.write("endDocument\n")
+
+    def write(self, statements: Iterable[Statement]) -> None:
+        """Write statements, each on its line."""
+        for statement in statements:
+            self.out.write(self._line(statement))
+
+    def _escaped(self, iri: str) -> str:
+        prefix, local = self.names.split(iri)
+        return prefix + ":" + _ESCAPED.sub(r"\\\g<0>", local)
+
+    def _line(self, statement: Statement) -> str:
+        places = KINDS[statement.kind].places
+        arguments = [
+            "-" if value is None else value if place.is_time else self._name(value)
+            for value, place in zip(statement.arguments, places, strict=True)
+        ]
+        id_ = "" if statement.id is None else self._name(statement.id)
+        if statement.kind in ELEMENTS:
+            arguments, id_ = [id_, *arguments], ""
+        if statement.attributes:
+            said = ", ".join(f"{self._name(name)}={self._value(value)}" for name, value in statement.attributes)
+            arguments.append(f"[{said}]")
+        return f"{statement.kind}({id_}{'; ' if id_ else ''}{', '.join(arguments)})\n"
+
+    def _value(self, value: Value) -> str:
+        text, datatype, language = value
+        if datatype == QUALIFIED_NAME:
+            return f"'{self._name(text)}'"
+        quoted = f'"{text.translate(_TEXT)}"'
+        if datatype == STRING:
+            return quoted
+        if datatype == INTERNATIONALIZED and language:
+            return f"{quoted}@{language}"
+        return f"{quoted} %% {self._name(datatype)}"
+
+
+_ORDER: Final = {name: place for place, name in enumerate((LABEL, LOCATION, ROLE, TYPE, VALUE))}
+_TYPED: Final = frozenset({TYPE, LOCATION, VALUE, ROLE})
+_NOT_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_LOCAL: Final = re.compile(r"[A-Za-z_][\w.\-]*\Z")
+_AS_REFERENCES: Final = {"\r": "&#13;", "\x7f": "&#127;"}
+_LAST: Final = len(_ORDER)
+
+
+class ProvXmlWriter(Writer):
+    """Writes PROV-XML."""
+
+    def begin(self) -> None:
+        """Write the root with all namespaces; XML names the datatypes of XML Schema without the # that all else has."""
+        declared = {**self.names.prefixes, "xsd": vocab.XSD[:-1], "xsi": vocab.XSD[:-1] + "-instance"}
+        said = " ".join(f"xmlns:{prefix}={quoteattr(iri)}" for prefix, iri in declared.items())
+        self.out.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<prov:document {said}>\n')
+
+    def open(self, bundle: str) -> None:
+        """Begin a bundle."""
+        self.out.write(f"<prov:bundleContent prov:id={quoteattr(self.names.name(bundle))}>\n")
+
+    def close(self) -> None:
+        """End a bundle."""
+        self.out.write("</prov:bundleContent>\n")
+
+    def end(self) -> None:
+        """End the document."""
+        self.out.write("</prov:document>\n")
+
+    def write(self, statements: Iterable[Statement]) -> None:
+        """Write statements, each on its line."""
+        # what is not ASCII as references to characters: the same to a reader, and nothing that steers a terminal
+        for statement in statements:
+            self.out.write(self._line(statement).encode("ascii", "xmlcharrefreplace").decode())
+
+    def _line(self, statement: Statement) -> str:
+        name = self.names.name
+        id_ = "" if statement.id is None else f" prov:id={quoteattr(name(statement.id))}"
+        pieces = [f"<prov:{statement.kind}{id_}>"]
+        for value, place in zip(statement.arguments, KINDS[statement.kind].places, strict=True):
+            if value is None:
+                continue
+            if place.is_time:
+                pieces.append(f"<prov:{place.name}>{escape(value)}</prov:{place.name}>")
+            else:
+                pieces.append(f"<prov:{place.name} prov:ref={quoteattr(name(value))}/>")
+        pieces += map(self._attribute, sorted(statement.attributes, key=lambda each: _ORDER.get(each[0], _LAST)))
+        pieces.append(f"</prov:{statement.kind}>\n")
+        return "".join(pieces)
+
+    def _attribute(self, attribute: Attribute) -> str:
+        name, declared = self._tag(attribute[0])
+        text, datatype, language = attribute[1]
+        said, kind = text, ""
+        if datatype == QUALIFIED_NAME:
+            said, kind = self.names.name(text), ' xsi:type="xsd:QName"'
+        elif datatype == INTERNATIONALIZED and language:
+            kind = f" xml:lang={quoteattr(language)}"
+        elif datatype != STRING or attribute[0] in _TYPED:
+            kind = f" xsi:type={quoteattr(self.names.name(datatype))}"
+        return f"<{name}{declared}{kind}>{escape(_NOT_XML.sub(chr(0xFFFD), said), _AS_REFERENCES)}</{name}>"
+
+    def _tag(self, attribute: str) -> tuple[str, str]:
+        """Return the name of an attribute's element, and the namespace that it declares where no prefix fits XML's names."""
+        name = self.names.name(attribute)
+        if _LOCAL.match(name.partition(":")[2]):
+            return name, ""
+        local = _LOCAL.search(attribute)
+        if local is None:
+            raise InvalidInput(f"PROV-XML cannot name the attribute {attribute[:200]!r}: it ends in no name")
+        return f"own:{local.group()}", f" xmlns:own={quoteattr(attribute[: local.start()])}"
+
+
+_SHORT: Final = re.compile(r"[A-Za-z_0-9](?:[A-Za-z_0-9\-]*)\Z")
+_FORMS: Final = {form.kind: (iri, form) for iri, form in QUALIFIED.items() if form.subtype is None}
+_RDF_NAMES: Final = {name: iri for iri, name in RDF_NAMES.items()} | {TYPE: vocab.RDF + "type"}
+_SUBTYPES: Final = {
+    (relation.kind, PROV + relation.subtype): iri for iri, relation in RELATIONS.items() if relation.subtype is not None
+}
+_ELEMENT_TIMES: Final = (PROV + "startedAtTime", PROV + "endedAtTime")
+
+
+class RdfWriter(Writer):
+    """Writes Turtle, or TriG where bundles are to stay apart."""
+
+    def __init__(self, out: Pieces, prefixes: Mapping[str, str] | None = None, *, graphs: bool) -> None:
+        """Write a graph for each bundle where `graphs` says so."""
+        super().__init__(out, prefixes)
+        self._graphs = graphs
+        self._count = 0
+        self._node = lru_cache(maxsize=4096)(self._made)
+
+    def begin(self) -> None:
+        """Write the prefixes."""
+        for prefix, iri in self.names.prefixes.items():
+            self.out.write(f"@prefix {prefix}: <{iri}> .\n")
+
+    def open(self, bundle: str) -> None:
+        """Begin a graph."""
+        if self._graphs:
+            self.out.write(f"{self._node(bundle)} {{\n")
+
+    def close(self) -> None:
+        """End a graph."""
+        if self._graphs:
+            self.out.write("}\n")
+
+    def end(self) -> None:
+        """Nothing ends the document."""
+
+    def write(self, statements: Iterable[Statement]) -> None:
+        """Write statements, each with its predicates on its line."""
+        for statement in statements:
+            if statement.kind in ELEMENTS:
+                self.out.write(self._element(statement))
+            else:
+                self.out.write("".join(self._relation(statement)))
+
+    def _made(self, iri: str) -> str:
+        """Return an IRI with its prefix where Turtle takes the local part as it is, else whole; blank nodes by their names."""
+        if iri.startswith(BLANK):
+            return iri
+        try:
+            prefix, local = self.names.split(iri)
+        except InvalidInput:
+            return f"<{iri}>"
+        return f"{prefix}:{local}" if _SHORT.match(local) else f"<{iri}>"
+
+    def _element(self, statement: Statement) -> str:
+        said = [f"a prov:{KINDS[statement.kind].type}"]
+        for time, name in zip(statement.arguments, _ELEMENT_TIMES, strict=False):
+            if time is not None:
+                said.append(f"{self._node(name)} {_time(time)}")
+        said += self._attributes(statement.attributes)
+        return f"{self._node(str(statement.id))} {' ; '.join(said)} .\n"
+
+    def _attributes(self, attributes: Iterable[Attribute]) -> Iterable[str]:
+        return [f"{self._node(_RDF_NAMES.get(name, name))} {self._value(value)}" for name, value in attributes]
+
+    def _value(self, value: Value) -> str:
+        text, datatype, language = value
+        if datatype == QUALIFIED_NAME:
+            return self._node(text)
+        if datatype == STRING:
+            return str(ox.Literal(text))
+        if datatype == INTERNATIONALIZED and language:
+            return str(ox.Literal(text, language=language))
+        return f"{ox.Literal(text)}^^{self._node(datatype)}"
+
+    def _relation(self, statement: Statement) -> Iterable[str]:
+        subject, other = statement.arguments[:2]
+        if subject is None:
+            raise InvalidInput(f"RDF cannot say {statement.to_provn()}: what it is about is missing")
+        form = _FORMS.get(statement.kind)
+        name = PROV + statement.kind
+        types = [value.text for attribute, value in statement.attributes if attribute == TYPE]
+        name = next((_SUBTYPES[statement.kind, each] for each in types if (statement.kind, each) in _SUBTYPES), name)
+        if other is not None:
+            yield f"{self._node(subject)} {self._node(name)} {self._node(other)} .\n"
+        if statement.kind == "mentionOf" and statement.arguments[2] is not None:
+            yield f"{self._node(subject)} {self._node(BUNDLE_OF_MENTION)} {self._node(statement.arguments[2])} .\n"
+        if form is None or not (statement.id or statement.attributes or any(statement.arguments[2:]) or other is None):
+            return
+        property_, places = form[0], form[1].places
+        node = statement.id
+        if node is None:
+            self._count += 1
+            node = f"_:q{self._count}"
+        said = [f"a prov:{KINDS[statement.kind].type}"]
+        for predicate, place in places.items():
+            value = statement.arguments[place]
+            if value is not None:
+                is_time = KINDS[statement.kind].places[place].is_time
+                said.append(f"{self._node(predicate)} {_time(value) if is_time else self._node(value)}")
+        said += self._attributes(statement.attributes)
+        yield f"{self._node(subject)} {self._node(property_)} {self._node(node)} .\n"
+        yield f"{self._node(node)} {' ; '.join(said)} .\n"
+
+
+def _time(text: str) -> str:
+    return f'"{text}"^^xsd:dateTime'

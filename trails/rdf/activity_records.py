@@ -1,0 +1,440 @@
+"""Encode activities and their authors as quads of the catalog.
+
+Who did something, when, why and by which rule: what every activity that changes a store says of itself. Pure.
+
+What was done to sessions, by whom and when, frozen, and between it and quads of the catalog. Pure.
+
+An act belongs to the session that it was done to, and is logged with that one's row.
+
+PROV documents of others that a store keeps, frozen, and between them and quads of the catalog. Pure.
+
+Who does a thing: whoever is named for it, else the process's own actor, else nobody that is known.
+
+Nobody is guessed at: whose data it is does not tell who changed it. What no caller asked for (a sweep, a tick) is done by
+`KEEPER`, and its record names the rule.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails.errors import IntegrityError, InvalidInput
+from trails.model import iris, validation
+from trails.model.validation import decodes
+from trails.model.values import Value
+from trails.rdf import vocab as v
+from trails.rdf.codec import (
+    FLAG,
+    IRI,
+    NUMBER,
+    SESSION,
+    TEXT,
+    TEXTS,
+    TIME,
+    Codec,
+    Node,
+    Table,
+    TableField,
+    known_node,
+    time_literal,
+)
+
+
+class Deed(NamedTuple):
+    """That somebody did something."""
+
+    by_iri: str
+    time: datetime
+    reason: str | None = None
+    """Why, in the words of whoever did it."""
+    rule: str | None = None
+    """The rule by which it fell due, where one did."""
+
+
+def deed_quads(node: NamedNode, deed: Deed) -> list[Quad]:
+    """Return what the catalog says of an activity: who, when, why; and what the one who did it is."""
+    who = known_node(deed.by_iri)
+    rows: list[tuple[NamedNode, NamedNode | Literal]] = [
+        (v.ENDED_AT, time_literal(deed.time)),
+        (v.ASSOCIATED_WITH, who),
+    ]
+    if deed.reason is not None:
+        rows.append((v.REASON, Literal(deed.reason)))
+    if deed.rule is not None:
+        rows.append((v.RULE, Literal(deed.rule)))
+    return [*(Quad(node, predicate, term, v.CATALOG) for predicate, term in rows), author_type(deed.by_iri)]
+
+
+def author_type(author_iri: str) -> Quad:
+    """Return the quad that says what an author is."""
+    kind = v.TOOL if iris.is_tool(author_iri) else v.AGENT if iris.is_agent(author_iri) else v.PRINCIPAL
+    return Quad(known_node(author_iri), v.TYPE, kind, v.CATALOG)
+
+
+_SESSIONS: Final = Codec(lambda session_id: NamedNode(iris.session(session_id)), iris.session_id, order=str)
+_IRIS: Final = Codec(NamedNode, order=str)
+
+
+MOVED: Final = frozenset({"push", "pull"})
+"""What stands in the place of a format where a session came from another store of Trails."""
+EXACT: Final = frozenset({"nquads", "trig"}) | MOVED
+"""The formats in which the very sessions come in that were exported, and not what another system tells of them."""
+
+
+class Activity(Value):
+    """Something that was done to a session: `token` tells it from the others."""
+
+    session_id: str
+    token: str
+    by_iri: str
+    time: datetime
+
+    @property
+    def iri(self) -> str:
+        """The act's IRI."""
+        return iris.act(iris.session(self.session_id), self.token)
+
+
+class Copying(Activity):
+    """Turns of other sessions, or those that a fork inherited, came to stand in a session of its own."""
+
+    action: str
+    """`detach`, `flatten` or `cherry-pick`; `rerun` where a rerun played them; `push` or `pull` where another store's tail became
+    a fork."""
+    used: tuple[str, ...] = ()
+    """The ids of the sessions whose turns were copied, in order."""
+    was_fork_of: str | None = None
+    """The id of the session that a detached one was a fork of until then."""
+    was_forked_at: int | None = None
+    """At which index."""
+
+
+class Alteration(Activity):
+    """Something that is said of a session became something else: its label, or a field of its entry (as JSON text)."""
+
+    field: str
+    old: str | None = None
+    new: str | None = None
+
+
+class Reading(Activity):
+    """What a session holds was read whole, as far as it went then, and given out: exported, or audited."""
+
+    action: str
+    """`export` or `audit`."""
+    used: tuple[str, ...] = ()
+    """The ids of the sessions that were read: itself, and those that it inherits turns from."""
+    read_from: int | None = None
+    """The index of the first turn that was read, 0; None where there was none."""
+    read_through: int | None = None
+    """The index of the last one, inclusive."""
+
+
+class Rerunning(Activity):
+    """An agent ran again over the record of a session, and the fork that this was done to is what came of it."""
+
+    started: datetime
+    used: tuple[str, ...]
+    """The id of the session whose record was played."""
+    outcome: str
+    """`finished`, `stopped` (by something that was not recorded) or `failed` (by an error of the agent)."""
+    agreed: int
+    """How many turns of the record the run said again: the fork shares them."""
+    left_at: int | None = None
+    """The index of the first turn of the record that the run did not say; None where it said all."""
+    played: int = 0
+    """How many answers of models and tools were the record's."""
+    live: int = 0
+    """How many were called for."""
+
+
+class Import(Activity):
+    """A session, or more of one, came in from a file: `token` counts the imports of the session, from 1, unless `is_exact`."""
+
+    started: datetime
+    importer: str
+    """The format by which it was read."""
+    version: str
+    """The version of Trails that read it."""
+    refused_lines: int = 0
+    """How many lines of what was read with it could not be used."""
+    files: tuple[str, ...] = ()
+    """The IRIs of the files that it came from, in order."""
+    read_as: tuple[str, ...] = ()
+    """The names of those files that were read before under another name."""
+    origin: str | None = None
+    """Where the session stands in the log of the store that it was pushed or pulled from, as JSON:
+    `trails.exchange.remotes.push_plan`
+    reads it."""
+
+    @property
+    def iri(self) -> str:
+        """The import's IRI."""
+        session_iri = iris.session(self.session_id)
+        return iris.act(session_iri, self.token) if self.is_exact else iris.session_import(session_iri, int(self.token))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the very session came in that was exported: that it did is this store's affair, and in no export."""
+        return self.importer in EXACT
+
+
+class SourceFile(Value):
+    """A file that a session came from: what its bytes are, and what it was called when they were read first."""
+
+    sha256: str
+    """The digest of its bytes, in hex."""
+    size: int
+    """How many there are."""
+    name: str | None = None
+    """None for what has no name, as standard input."""
+
+    @property
+    def iri(self) -> str:
+        """The file's IRI, by its bytes."""
+        return iris.source_file(self.sha256)
+
+
+_BY: Final = (
+    TableField("session_id", v.DONE_TO, SESSION, required=True),
+    TableField("by_iri", v.ASSOCIATED_WITH, IRI, required=True),
+    TableField("time", v.ENDED_AT, TIME, required=True),
+)
+_TABLES: Final[Mapping[type[Activity], Table]] = {
+    Copying: Table(
+        (v.COPYING, v.ACTIVITY),
+        (
+            *_BY,
+            TableField("action", v.ACTION, TEXT, required=True),
+            TableField("used", v.USED, _SESSIONS),
+            TableField("was_fork_of", v.WAS_FORK_OF, SESSION),
+            TableField("was_forked_at", v.WAS_FORKED_AT, NUMBER),
+        ),
+    ),
+    Alteration: Table(
+        (v.ALTERATION, v.ACTIVITY),
+        (
+            *_BY,
+            TableField("field", v.ALTERED_FIELD, TEXT, required=True),
+            TableField("old", v.OLD_VALUE, TEXT),
+            TableField("new", v.NEW_VALUE, TEXT),
+        ),
+    ),
+    Reading: Table(
+        (v.READING, v.ACTIVITY),
+        (
+            *_BY,
+            TableField("action", v.ACTION, TEXT, required=True),
+            TableField("used", v.USED, _SESSIONS),
+            TableField("read_from", v.READ_FROM, NUMBER),
+            TableField("read_through", v.READ_THROUGH, NUMBER),
+        ),
+    ),
+    Rerunning: Table(
+        (v.RERUNNING, v.ACTIVITY),
+        (
+            *_BY,
+            TableField("started", v.STARTED_AT, TIME, required=True),
+            TableField("used", v.USED, _SESSIONS, required=True),
+            TableField("outcome", v.RERUN_OUTCOME, TEXT, required=True),
+            TableField("agreed", v.AGREED_TURNS, NUMBER, required=True),
+            TableField("left_at", v.LEFT_RECORD_AT, NUMBER),
+            TableField("played", v.PLAYED_ANSWERS, NUMBER, required=True),
+            TableField("live", v.LIVE_ANSWERS, NUMBER, required=True),
+        ),
+    ),
+    Import: Table(
+        (v.IMPORT, v.ACTIVITY),
+        (
+            *_BY,
+            TableField("started", v.STARTED_AT, TIME, required=True),
+            TableField("importer", v.IMPORTER, TEXT, required=True),
+            TableField("version", v.IMPORTER_VERSION, TEXT, required=True),
+            TableField("refused_lines", v.REFUSED_LINES, NUMBER, required=True),
+            TableField("files", v.USED, _IRIS),
+            TableField("read_as", v.FILE_NAME, TEXTS),
+            TableField("origin", v.ORIGIN, TEXT),
+        ),
+    ),
+}
+_FILES: Final = Table(
+    (v.SOURCE_FILE, v.ENTITY),
+    (
+        TableField("sha256", v.SHA256, TEXT, required=True),
+        TableField("size", v.FILE_SIZE, NUMBER, required=True),
+        TableField("name", v.FILE_NAME, TEXT),
+    ),
+)
+_CLASSES: Final[Mapping[NamedNode, type[Activity]]] = {
+    v.COPYING: Copying,
+    v.ALTERATION: Alteration,
+    v.IMPORT: Import,
+    v.READING: Reading,
+    v.RERUNNING: Rerunning,
+}
+ACTIVITY_TYPES: Final = frozenset(_CLASSES)
+
+
+def activity_quads(act: Activity) -> list[Quad]:
+    """Return the quads of an act, with what the one who did it is."""
+    return [*_TABLES[type(act)].quads(act, NamedNode(act.iri), v.CATALOG), author_type(act.by_iri)]
+
+
+@decodes
+def activity_of(subject: str, quads: Iterable[Quad]) -> Activity:
+    """Return the act that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
+    said: dict[NamedNode, list[Node]] = defaultdict(list)
+    for quad in quads:
+        if isinstance(quad.object, Node):
+            said[quad.predicate].append(quad.object)
+    kind = next((_CLASSES[each] for each in said[v.TYPE] if each in _CLASSES), None)  # type: ignore[index] # IRIs
+    number = iris.import_number(subject)
+    token = iris.act_token(subject) if number is None else str(number)
+    if kind is None or token is None:
+        raise IntegrityError(f"<{subject}> is no act: the store was altered; restore it from a backup")
+    values = {name: value for name, value in _TABLES[kind].values(said).items() if value is not None}
+    try:
+        found = kind.model_validate(values | {"token": token})
+        if found.iri == subject:
+            return found
+        raise IntegrityError(f"<{subject}> says what another act would say: the store was altered")
+    except ValueError as error:
+        raise IntegrityError(f"<{subject}> cannot be read ({error}): the store was altered") from error
+
+
+def file_quads(file: SourceFile) -> list[Quad]:
+    """Return the quads of a file that was read."""
+    return _FILES.quads(file, NamedNode(file.iri), v.CATALOG)
+
+
+@decodes
+def file_of(subject: str, quads: Iterable[Quad]) -> SourceFile:
+    """Return the file that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
+    said: dict[NamedNode, list[Node]] = defaultdict(list)
+    for quad in quads:
+        if isinstance(quad.object, Node):
+            said[quad.predicate].append(quad.object)
+    try:
+        found = SourceFile.model_validate(_FILES.values(said))
+    except ValueError as error:
+        raise IntegrityError(f"<{subject}> cannot be read ({error}): the store was altered") from error
+    if found.iri != subject:
+        raise IntegrityError(f"<{subject}> says another digest: the store was altered; restore it from a backup")
+    return found
+
+
+class ImportedDocument(Value):
+    """A PROV document that was brought into a store: what it is, who brought it and when, and the verdict on it."""
+
+    sha256: str
+    """The SHA-256 of the file, in 64 hex digits; the document's IRI is made of it."""
+    size: int
+    """Bytes of the file."""
+    format: str
+    """What the file is: a name of `trails.provenance.serializations.FORMATS`."""
+    statements: int
+    valid: bool
+    """Whether it kept W3C's PROV-CONSTRAINTS when it was brought in."""
+    broken: tuple[str, ...] = ()
+    """The names of the constraints that it broke, where it was kept all the same."""
+    name: str | None = None
+    """The file's name, without folders; None where there was none."""
+    by_iri: str
+    time: datetime
+    digest: str
+    """Over all quads that stand in the document's graphs."""
+    leaf_salt: str
+
+    @property
+    def iri(self) -> str:
+        """The document's IRI, which is that of the graph of its own statements too."""
+        return iris.document(self.sha256)
+
+
+_TABLE: Final = Table(
+    (v.PROV_DOCUMENT, v.ENTITY),
+    (
+        TableField("sha256", v.SHA256, TEXT, required=True),
+        TableField("size", v.FILE_SIZE, NUMBER, required=True),
+        TableField("format", v.PROV_FORMAT, TEXT, required=True),
+        TableField("statements", v.STATEMENT_COUNT, NUMBER, required=True),
+        TableField("valid", v.IS_VALID, FLAG, required=True),
+        TableField("broken", v.BROKEN_RULE, TEXTS),
+        TableField("name", v.FILE_NAME, TEXT),
+        TableField("by_iri", v.ATTRIBUTED_TO, IRI, required=True),
+        TableField("time", v.TIME, TIME, required=True),
+        TableField("digest", v.DIGEST, TEXT, required=True),
+        TableField("leaf_salt", v.LEAF_SALT, TEXT, required=True),
+    ),
+)
+
+
+def document_quads(document: ImportedDocument) -> list[Quad]:
+    """Return the quads of a document's record, with what the one who brought it is."""
+    return [*_TABLE.quads(document, NamedNode(document.iri), v.CATALOG), author_type(document.by_iri)]
+
+
+@decodes
+def document_of(subject: str, quads: Iterable[Quad]) -> ImportedDocument:
+    """Return the record that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
+    said: dict[NamedNode, list[Node]] = defaultdict(list)
+    for quad in quads:
+        if isinstance(quad.object, Node):
+            said[quad.predicate].append(quad.object)
+    values = {name: value for name, value in _TABLE.values(said).items() if value is not None}
+    try:
+        found = ImportedDocument.model_validate(values)
+    except ValueError as error:
+        raise IntegrityError(f"<{subject}> cannot be read ({error}): the store was altered") from error
+    if found.iri != subject:
+        raise IntegrityError(f"<{subject}> is not the IRI of its document: the store was altered")
+    return found
+
+
+UNKNOWN_ACTOR: Final = iris.agent("unknown")
+"""Who did what nobody is named for."""
+STORE_KEEPER: Final = iris.agent("trails")
+"""Who does what falls due by a rule, and nobody asked for just then."""
+ACTOR_VARIABLE: Final = "TRAILS_ACTOR"
+"""The variable of the environment that names the process's own actor, where the program does not."""
+
+
+def named_actor(name: str | None, what: str = "author") -> str | None:
+    """Return the IRI of somebody: a name is a principal's, `agent:NAME` an agent's, an IRI of ours is kept.
+
+    A tool is no name of somebody: only as an author its IRI is taken.
+
+    >>> named("eve"), named("agent:planner"), named("urn:trails:agent:planner"), named(None)
+    ('urn:trails:principal:eve', 'urn:trails:agent:planner', 'urn:trails:agent:planner', None)
+    """
+    if name is None:
+        return None
+    plain = validation.name(name, what)
+    if plain.startswith("urn:trails:"):
+        if iris.is_tool(plain) and what == "author" and iris.is_of_author(plain):
+            return plain
+        author = validation.name(iris.author_name(plain), what)
+        if plain not in (iris.principal(author), iris.agent(author)):
+            raise InvalidInput(f"{what} {plain!r} is not the IRI of a principal or an agent")
+        return plain
+    if not plain.startswith("agent:"):
+        return iris.principal(plain)
+    return iris.agent(validation.name(plain.removeprefix("agent:"), what))
+
+
+def process_actor(given: str | None) -> str | None:
+    """Return the IRI of the process's own actor: as given, else as `TRAILS_ACTOR` says, else None."""
+    if given is not None:
+        return named_actor(given, "actor")
+    return named_actor(os.environ.get(ACTOR_VARIABLE) or None, ACTOR_VARIABLE)
+
+
+def actor_of(by: str | None, actor: str | None) -> str:
+    """Return the IRI of who does something, given who is named for it and the IRI of the process's own actor."""
+    return named_actor(by, "by") or actor or UNKNOWN_ACTOR

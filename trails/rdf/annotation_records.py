@@ -1,0 +1,174 @@
+"""Encode tags, notes and signatures as quads.
+
+Tags, notes and what stays of those that were removed, between values and quads of the catalog. Pure.
+
+Signatures of heads, between values and quads of the catalog. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from hashlib import sha256
+from typing import Final
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails.errors import IntegrityError
+from trails.integrity.signed_notes import HeadSignature
+from trails.model import iris
+from trails.model.validation import decodes
+from trails.model.values import Note, Tag
+from trails.rdf import vocab
+from trails.rdf import vocab as v
+from trails.rdf.activity_records import author_type
+from trails.rdf.codec import IRI, NUMBER, SESSION, TEXT, TIME, Codec, Row, Table, TableField, time_literal
+from trails.rdf.score_records import Score
+
+ANNOTATION_REMOVAL: Final = frozenset(
+    {vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.REMOVED_FROM, vocab.REMOVED_TAG, vocab.REMOVED_NOTE}
+    | {vocab.REMOVED_SCORE, vocab.SCORED_UP_TO, vocab.TAG_LENGTH, vocab.NOTE_INDEX, vocab.NAMED_DIGEST}
+)
+"""What the catalog may say of the removal of a tag, a note or a score; the log says whether it is as it was."""
+
+
+# --- kept
+
+
+def _note_text(text: str, note: Note) -> Literal:
+    return Literal("", datatype=vocab.REDACTED) if note.redacted else Literal(text)
+
+
+_TAG: Final = Table(
+    (vocab.TAG,),
+    (
+        TableField("name", vocab.TAG_NAME, TEXT),
+        TableField("session_id", vocab.TAG_OF, SESSION, required=True),
+        TableField("length", vocab.TAG_LENGTH, NUMBER, required=True),
+        TableField("digest", vocab.NAMED_DIGEST, TEXT, required=True),
+        TableField("author_iri", vocab.ATTRIBUTED_TO, IRI, required=True),
+        TableField("time", vocab.TIME, TIME, required=True),
+    ),
+)
+_NOTE: Final = Table(
+    (vocab.NOTE,),
+    (
+        TableField("session_id", vocab.NOTE_ON, SESSION, required=True),
+        TableField("index", vocab.NOTE_INDEX, NUMBER, required=True),
+        TableField("turn_digest", vocab.NAMED_DIGEST, TEXT, required=True),
+        TableField("text", vocab.VALUE, Codec(_note_text, of_record=True), required=True),
+        TableField("digest", vocab.DIGEST, TEXT, required=True),
+        TableField("salt", vocab.SALT, TEXT, required=True),
+        TableField("author_iri", vocab.ATTRIBUTED_TO, IRI, required=True),
+        TableField("time", vocab.TIME, TIME, required=True),
+    ),
+)
+
+
+# --- as quads
+
+
+def _quads(rows: Iterable[Row]) -> list[Quad]:
+    return [Quad(s, p, o, vocab.CATALOG) for s, p, o in rows]
+
+
+def tag_quads(tag: Tag) -> list[Quad]:
+    """Return the quads of a tag, without that of its author's type."""
+    return _TAG.quads(tag, NamedNode(iris.tag(tag.name)), vocab.CATALOG)
+
+
+def note_quads(note: Note) -> list[Quad]:
+    """Return the quads of a note, without that of its author's type."""
+    return _NOTE.quads(note, NamedNode(iris.note(note.id)), vocab.CATALOG)
+
+
+def removal_quads(removed: Tag | Note | Score, by_iri: str, time: datetime, token: str) -> list[Quad]:
+    """Return what stays of a tag, a note or a score that was removed: who did it, when, and what it named; no text."""
+    if isinstance(removed, Tag):
+        named, what = iris.tag(removed.name), (vocab.REMOVED_TAG, removed.name)
+        place, digest = (vocab.TAG_LENGTH, removed.length), removed.digest
+    elif isinstance(removed, Score):
+        named, what = iris.score(removed.id), (vocab.REMOVED_SCORE, removed.id)
+        place, digest = (vocab.SCORED_UP_TO, removed.end), removed.turn_digest
+    else:
+        named, what = iris.note(removed.id), (vocab.REMOVED_NOTE, removed.id)
+        place, digest = (vocab.NOTE_INDEX, removed.index), removed.turn_digest
+    node = NamedNode(iris.removal(named, token))
+    return _quads(
+        [
+            (node, vocab.TYPE, vocab.DELETION),
+            (node, what[0], Literal(what[1])),
+            (node, vocab.REMOVED_FROM, NamedNode(iris.session(removed.session_id))),
+            (node, place[0], vocab.integer(place[1])),
+            (node, vocab.NAMED_DIGEST, Literal(digest)),
+            (node, vocab.ENDED_AT, time_literal(time)),
+            (node, vocab.ASSOCIATED_WITH, NamedNode(by_iri)),
+        ]
+    )
+
+
+# --- and back
+
+
+@decodes
+def tag_of(subject: str, quads: Iterable[Quad]) -> Tag:
+    """Return the tag that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
+    row = _TAG.row(subject, quads)
+    return Tag(**_TAG.values(row) | {"name": iris.tag_name(subject) or ""})
+
+
+@decodes
+def note_of(subject: str, quads: Iterable[Quad]) -> Note:
+    """Return the note that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
+    row = _NOTE.row(subject, quads)
+    redacted = any(getattr(term, "datatype", None) == vocab.REDACTED for terms in row.values() for term in terms)
+    return Note(id=iris.note_id(subject) or "", redacted=redacted, **_NOTE.values(row))
+
+
+@decodes
+def annotation_quads_as_written(subject: str, quads: Sequence[Quad]) -> list[Quad]:
+    """Return the quads that a tag or a note would have if it were written from what it says."""
+    if iris.tag_name(subject) is not None:
+        return tag_quads(tag_of(subject, quads))
+    return note_quads(note_of(subject, quads))
+
+
+_TABLE: Final = Table(
+    (v.HEAD_SIGNATURE,),
+    (
+        TableField("session_id", v.SIGNATURE_OF, SESSION, required=True),
+        TableField("index", v.SIGNED_INDEX, NUMBER, required=True),
+        TableField("head", v.SIGNED_HEAD, TEXT, required=True),
+        TableField("by_iri", v.ATTRIBUTED_TO, IRI, required=True),
+        TableField("time", v.TIME, TIME, required=True),
+        TableField("key", v.SIGNER_KEY, TEXT, required=True),
+        TableField("signature", v.SIGNATURE, TEXT, required=True),
+    ),
+)
+
+
+def signature_node(said: HeadSignature) -> NamedNode:
+    """Return the node of a signature: its name is a digest of that, and so says all that was signed."""
+    token = sha256(said.signature.encode()).hexdigest()
+    return NamedNode(iris.signature(iris.session(said.session_id), token))
+
+
+def signature_quads(said: HeadSignature) -> list[Quad]:
+    """Return the quads of a signature, with what the one who signed is."""
+    return [*_TABLE.quads(said, signature_node(said), v.CATALOG), author_type(said.by_iri)]
+
+
+@decodes
+def signature_of(subject: str, quads: Iterable[Quad]) -> HeadSignature:
+    """Return the signature that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
+    said = HeadSignature(**_TABLE.values(_TABLE.row(subject, quads)))
+    if signature_node(said).value != subject:
+        raise IntegrityError(
+            f"<{subject}> is no signature of that name: the store was altered; restore it from a backup"
+        )
+    return said
+
+
+def signature_quads_as_written(subject: str, quads: Sequence[Quad]) -> list[Quad]:
+    """Return the quads that a signature would have if it were written from what it says."""
+    return [quad for quad in signature_quads(signature_of(subject, quads)) if quad.subject == NamedNode(subject)]

@@ -1,0 +1,364 @@
+"""A sub-agent's run, frozen, and between it and quads. Pure.
+
+Runs stand in the catalog. What a run says in words (its task, why it failed, whatever else a record of it held) can be
+taken out; what the log covers of it is one salted digest, so that the texts can go and everything still verifies.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final, Literal, Self
+
+from pyoxigraph import Literal as RdfLiteral
+from pyoxigraph import NamedNode, Quad
+
+from trails.errors import IntegrityError
+from trails.integrity import digests, leaves
+from trails.integrity.leaves import Leaf
+from trails.model import iris
+from trails.model.validation import decodes
+from trails.model.values import Value
+from trails.rdf import vocab as v
+from trails.rdf.codec import AGENT, FLAG, IRI, NUMBER, SESSION, TEXT, TIME, Codec, Properties, Table, TableField, one
+
+Cleanup = Literal["delete", "keep"]
+"""What becomes of a sub-agent's session once its run is announced."""
+RunStatus = Literal["ok", "error", "timeout", "unknown"]
+"""How a run ended."""
+SpawnMode = Literal["steered", "queued", "direct"]
+"""How an announcement reached the session that asked for the run."""
+RunState = Literal["running", "ended", "announcing", "done"]
+"""Where a run stands: not ended; ended and not announced; being announced; announced."""
+
+RUN_TEXTS: Final = (v.TASK, v.RUN_ERROR, v.RUN_EXTRA)
+_LOOSE: Final = frozenset({*RUN_TEXTS, v.SALT, v.TASK_SALT})
+_REGISTERED: Final = frozenset({v.RUN_ID, v.REGISTERED_AT, v.TASK_DIGEST})
+
+
+class RunOrigin(Value):
+    """Where the request for a run came from: what an answer goes back to."""
+
+    channel: str | None = None
+    to: str | None = None
+    account_id: str | None = None
+    thread_id: str | int | None = None
+
+    def is_empty(self) -> bool:
+        """Tell whether nothing is known of it."""
+        return self == RunOrigin()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as in a record of a run."""
+        names = {"channel": self.channel, "to": self.to, "accountId": self.account_id, "threadId": self.thread_id}
+        return {name: value for name, value in names.items() if value is not None}
+
+
+class RunContent(Value):
+    """What a run says in words; with `withheld`, only the salted digest of it."""
+
+    task: str | None = None
+    error: str | None = None
+    extra_json: str | None = None
+    salt: str | None = None
+    digest: str
+    withheld: bool = False
+
+    @classmethod
+    def of(cls, task: str | None, error: str | None = None, extra_json: str | None = None) -> Self:
+        """Return texts, salted."""
+        salt = digests.new_salt()
+        made = digests.content_digest(_joined(task, error, extra_json), salt, structured=True)
+        return cls(task=task, error=error, extra_json=extra_json, salt=salt, digest=made)
+
+    def with_error(self, error: str | None) -> RunContent:
+        """Return them with an error beside the rest; once they were taken out, nothing is added."""
+        return self if self.withheld else RunContent.of(self.task, error, self.extra_json)
+
+    def gone(self) -> RunContent:
+        """Return what stays when the texts go."""
+        return RunContent(digest=self.digest, withheld=True)
+
+    def is_true(self) -> bool:
+        """Tell whether texts that are there have the digest that they should have."""
+        if self.withheld:
+            return True
+        joined = _joined(self.task, self.error, self.extra_json)
+        return self.digest == digests.content_digest(joined, self.salt or "", structured=True)
+
+
+def _joined(*texts: str | None) -> str:
+    return json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
+
+
+class Run(Value):
+    """A sub-agent's run as the registry has it. Times are aware and cut to milliseconds."""
+
+    run_id: str
+    revision: int = 1
+    child_session_key: str | None = None
+    requester_session_key: str | None = None
+    requester_display_key: str | None = None
+    requester_origin: RunOrigin = RunOrigin()
+    said: RunContent
+    cleanup: Cleanup | None = None
+    label: str | None = None
+    created: datetime | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
+    outcome: RunStatus | None = None
+    archive_at: datetime | None = None
+    cleanup_completed: datetime | None = None
+    cleanup_handled: bool | None = None
+    agent: str | None = None
+    """The agent that runs it."""
+    child_session: str | None = None
+    """The id of the session that it runs in; None where only its key is known."""
+    requester_session: str | None = None
+    """The id of the session that asked for it, as it was then."""
+    model: str | None = None
+    thinking: str | None = None
+    run_timeout_seconds: int = 0
+    """How long it may take; 0 for as long as it likes."""
+    announced_as: str | None = None
+    """The IRI of the message in the requester's inbox that says how it ended."""
+    announced_how: SpawnMode | None = None
+    kept_because: str | None = None
+    """Why its session was kept although it was to be deleted."""
+    task_salt: str | None = None
+    task_digest: str | None = None
+    """The salted digest of the task that it was registered with, which stays when the task goes. None before that."""
+    leaf_salt: str | None = None
+    """What salts its newest leaf, drawn anew with every change. None for one that an older version wrote last."""
+
+    @property
+    def iri(self) -> str:
+        """The run's IRI."""
+        return iris.run(iris.session(self.child_session or self.child_session_key or "unknown"), self.run_id)
+
+    @property
+    def task(self) -> str | None:
+        """What it was asked to do; None once that was taken out."""
+        return self.said.task
+
+    def with_task_sealed(self) -> Run:
+        """Return the run with the digest of its task, once and for all."""
+        salt = digests.new_salt()
+        made = digests.salted_digest("task", salt, self.task or "")
+        return self.model_copy(update={"task_salt": None if self.said.withheld else salt, "task_digest": made})
+
+    def salted_anew(self) -> Run:
+        """Return the run with other random bits for its leaf: with the old ones goes what could be guessed of older leaves."""
+        return self.model_copy(update={"leaf_salt": digests.new_salt()})
+
+    def has_true_task(self) -> bool:
+        """Tell whether a task that is there is the one that the run was registered with."""
+        if self.said.withheld or self.task_digest is None:
+            return self.task_salt is None
+        return self.task_digest == digests.salted_digest("task", self.task_salt or "", self.task or "")
+
+    @property
+    def error(self) -> str | None:
+        """Why it failed; None where it did not, or where that was taken out."""
+        return self.said.error
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """What else a record of it held (a fresh copy each time)."""
+        return {} if self.said.extra_json is None else dict(json.loads(self.said.extra_json))
+
+    @property
+    def state(self) -> RunState:
+        """Where it stands."""
+        if self.cleanup_completed is not None:
+            return "done"
+        if self.cleanup_handled:
+            return "announcing"
+        return "running" if self.ended is None else "ended"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the run as plain values, ready for JSON."""
+        plain = self.model_dump(exclude={"said", "requester_origin", "task_salt", "task_digest", "leaf_salt"}) | {
+            "iri": self.iri,
+            "state": self.state,
+            "requester_origin": self.requester_origin.to_json(),
+            "task": self.task,
+            "error": self.error,
+            "extra": self.extra,
+            "withheld": self.said.withheld,
+        }
+        return {key: value.isoformat() if isinstance(value, datetime) else value for key, value in plain.items()}
+
+
+# --- taking out
+
+
+def run_without_texts(run: Run) -> Run:
+    """Return a run without what it says in words, whose digest stays."""
+    return run.model_copy(update={"said": run.said.gone(), "task_salt": None})
+
+
+def run_without_sessions(run: Run, *, child: bool, requester: bool) -> Run:
+    """Return a run without all that people may have put there, where its own session is gone, or the requester's, or both.
+
+    The IRI of a run without a session is made from its key, which therefore stays.
+    """
+    gone: dict[str, Any] = {"label": None}
+    if child:
+        gone |= {"model": None, "kept_because": None}
+        if run.child_session is not None:
+            gone["child_session_key"] = None
+    if requester:
+        origin = RunOrigin(channel=run.requester_origin.channel)
+        gone |= {"requester_session_key": None, "requester_display_key": None, "requester_origin": origin}
+    return run_without_texts(run).model_copy(update=gone)
+
+
+# --- kept
+
+
+def _thread(thread_id: str | int) -> RdfLiteral:
+    return v.integer(thread_id) if isinstance(thread_id, int) else RdfLiteral(thread_id)
+
+
+_SECONDS: Final = Codec(v.integer, lambda text: int(text or 0))
+_ASKED: Final = Table(
+    (v.RUN, v.ACTIVITY),
+    (
+        TableField("run_id", v.RUN_ID, TEXT),
+        TableField("revision", v.REVISION, NUMBER, absent=""),
+        TableField("child_session_key", v.CHILD_KEY, TEXT),
+        TableField("requester_session_key", v.REQUESTER_KEY, TEXT),
+        TableField("requester_display_key", v.REQUESTER_DISPLAY_KEY, TEXT),
+    ),
+)
+_ORIGIN: Final = Table(
+    (),
+    (
+        TableField("channel", v.REQUESTER_CHANNEL, TEXT),
+        TableField("to", v.REQUESTER_RECIPIENT, TEXT),
+        TableField("account_id", v.REQUESTER_ACCOUNT, TEXT),
+        TableField("thread_id", v.REQUESTER_THREAD, Codec(_thread)),
+    ),
+)
+_DONE: Final = Table(
+    (),
+    (
+        TableField("cleanup", v.CLEANUP, TEXT),
+        TableField("label", v.RUN_LABEL, TEXT),
+        TableField("outcome", v.RUN_OUTCOME, TEXT),
+        TableField("model", v.RUN_MODEL, TEXT),
+        TableField("thinking", v.RUN_THINKING, TEXT),
+        TableField(
+            "run_timeout_seconds", v.RUN_TIMEOUT, _SECONDS, absent="", when=lambda run: run.run_timeout_seconds != 0
+        ),
+        TableField("cleanup_handled", v.CLEANUP_HANDLED, FLAG),
+        TableField("announced_how", v.ANNOUNCED_HOW, TEXT),
+        TableField("kept_because", v.KEPT_BECAUSE, TEXT),
+        TableField("created", v.REGISTERED_AT, TIME),
+        TableField("started", v.STARTED_AT, TIME),
+        TableField("ended", v.ENDED_AT, TIME),
+        TableField("archive_at", v.ARCHIVE_AT, TIME),
+        TableField("cleanup_completed", v.CLEANUP_COMPLETED_AT, TIME),
+        TableField("agent", v.ASSOCIATED_WITH, AGENT),
+        TableField("child_session", v.GENERATED, SESSION),
+        TableField("requester_session", v.STARTED_BY, SESSION),
+        TableField("announced_as", v.ANNOUNCED_AS, IRI),
+        TableField("task_salt", v.TASK_SALT, TEXT),
+        TableField("task_digest", v.TASK_DIGEST, TEXT),
+        TableField("leaf_salt", v.LEAF_SALT, TEXT),
+    ),
+)
+"""What a run is, where the request for it came from, and what became of it, in the order in which they are written."""
+
+
+# --- to quads
+
+
+def run_quads(run: Run) -> list[Quad]:
+    """Return the quads of a run, in the catalog."""
+    node = NamedNode(run.iri)
+    return [
+        *_ASKED.quads(run, node, v.CATALOG),
+        *_ORIGIN.quads(run.requester_origin, node, v.CATALOG),
+        *_DONE.quads(run, node, v.CATALOG),
+        *(Quad(node, predicate, term, v.CATALOG) for predicate, term in _said(run.said) if term is not None),
+    ]
+
+
+def _said(said: RunContent) -> Iterator[tuple[NamedNode, RdfLiteral | None]]:
+    yield v.DIGEST, RdfLiteral(said.digest)
+    if said.withheld:
+        yield v.TASK, RdfLiteral("", datatype=v.REDACTED)
+        return
+    yield v.SALT, RdfLiteral(said.salt or "")
+    yield v.TASK, None if said.task is None else RdfLiteral(said.task)
+    yield v.RUN_ERROR, None if said.error is None else RdfLiteral(said.error)
+    yield v.RUN_EXTRA, None if said.extra_json is None else RdfLiteral(said.extra_json, datatype=v.JSON)
+
+
+def agent_quads(run: Run) -> list[Quad]:
+    """Return the quad that says that a run's agent is one."""
+    return [] if run.agent is None else [Quad(NamedNode(iris.agent(run.agent)), v.TYPE, v.AGENT, v.CATALOG)]
+
+
+def run_row_digest(run: Run) -> str:
+    """Return the digest of a run without its texts: what its newest leaf holds."""
+    return leaves.row_digest(quad for quad in run_quads(run) if quad.predicate not in _LOOSE)
+
+
+def run_leaf(run: Run) -> Leaf:
+    """Return the leaf for a run as it stands."""
+    return Leaf("run", run.iri, run.revision, run_row_digest(run))
+
+
+def registration_digest(run: Run) -> str | None:
+    """Return the digest of what a run was registered with; None for one that an older version registered."""
+    if run.task_digest is None:
+        return None
+    return leaves.row_digest(quad for quad in run_quads(run) if quad.predicate in _REGISTERED)
+
+
+def task_leaf(run: Run) -> Leaf:
+    """Return the leaf for what a run is registered with, which never changes."""
+    return Leaf("task", run.iri, 1, registration_digest(run) or "-")
+
+
+# --- from quads
+
+
+@decodes
+def decode_runs(iri: str, found: Iterable[Quad]) -> Run:
+    """Return the run that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
+    properties: dict[NamedNode, list[Any]] = {}
+    for quad in found:
+        properties.setdefault(quad.predicate, []).append(quad.object)
+    try:
+        return Run.model_validate(_values(properties))
+    except (ValueError, IntegrityError) as error:
+        raise IntegrityError(
+            f"the run {iri} cannot be read ({error}): the store was altered; restore it from a backup"
+        ) from error
+
+
+def _values(properties: Properties) -> Mapping[str, Any]:
+    fields, origin = _ASKED.values(properties) | _DONE.values(properties), _ORIGIN.values(properties)
+    if origin["thread_id"] is not None and getattr(properties[v.REQUESTER_THREAD][0], "datatype", None) == v.INTEGER:
+        origin["thread_id"] = int(origin["thread_id"])
+    return fields | {"requester_origin": RunOrigin(**origin), "said": _decode_said(properties)}
+
+
+def _decode_said(properties: Properties) -> RunContent:
+    digest = one(properties, v.DIGEST)
+    if digest is None:
+        raise IntegrityError("it has no digest")
+    if any(getattr(each, "datatype", None) == v.REDACTED for each in properties.get(v.TASK, [])):
+        return RunContent(digest=digest, withheld=True)
+    return RunContent(
+        task=one(properties, v.TASK),
+        error=one(properties, v.RUN_ERROR),
+        extra_json=one(properties, v.RUN_EXTRA),
+        salt=one(properties, v.SALT),
+        digest=digest,
+    )

@@ -1,0 +1,1 @@
+"""What runs agents: keys, policies, routing, runs, the session tree, the ledger."""

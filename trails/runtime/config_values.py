@@ -1,0 +1,257 @@
+"""Read configuration, texts and times as OpenClaw does.
+
+Text as the systems of session keys read it: they are JavaScript, whose trimming and counting differ from Python's.
+
+Reading configuration: every field is checked, and what is wrong is named by its path.
+
+Moments as milliseconds since 1970, and the hours of a place, as these systems count them.
+"""
+
+from __future__ import annotations
+
+import math
+import zoneinfo
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
+from decimal import Decimal
+from typing import Any, Final
+
+from trails.errors import InvalidInput
+
+_SPACE: Final = (
+    "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006"
+    "\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
+"""White space and line ends of ECMA-262; Python also strips U+001C to U+001F and U+0085, and not U+FEFF."""
+
+
+def trim(text: str | None) -> str:
+    """Return a text without white space at its ends; nothing is an empty text.
+
+    >>> trim("\\ufeff a b\\n"), trim(None)
+    ('a b', '')
+    """
+    return "" if text is None else text.strip(_SPACE)
+
+
+def trim_start(text: str) -> str:
+    """Return a text without white space at its start."""
+    return text.lstrip(_SPACE)
+
+
+def lower(text: str | None) -> str:
+    """Return a text trimmed and in lower case; nothing is an empty text.
+
+    >>> lower(" Discord ")
+    'discord'
+    """
+    return trim(text).lower()
+
+
+def single_spaced(text: str) -> str:
+    """Return a text with every run of white space as one space, and none at its ends.
+
+    >>> single_spaced(" Hello,\\n\\nworld ")
+    'Hello, world'
+    """
+    words: list[str] = []
+    word: list[str] = []
+    for character in text:
+        if character not in _SPACE:
+            word.append(character)
+        elif word:
+            words.append("".join(word))
+            word.clear()
+    return " ".join([*words, "".join(word)] if word else words)
+
+
+def utf16_length(text: str) -> int:
+    """Return the length of a text in UTF-16 code units: what these systems mean by a length.
+
+    >>> units("emoji"), units("\\N{GRINNING FACE}")
+    (5, 2)
+    """
+    return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
+
+
+def first_utf16(text: str, count: int) -> str:
+    """Return the first `count` UTF-16 code units of a text, one less where the cut would split a character.
+
+    >>> first_units("abc", 2), first_units("a\\N{GRINNING FACE}", 2)
+    ('ab', 'a')
+    """
+    if text.isascii():
+        return text[:count]
+    taken = 0
+    for place, character in enumerate(text):
+        taken += 2 if character > "\uffff" else 1
+        if taken > count:
+            return text[:place]
+    return text
+
+
+def js_text(value: object) -> str | None:
+    """Return how a text, number or truth value is written as text; None for anything else.
+
+    >>> written("a"), written(True), written(2.0), written(0.5), written([1])
+    ('a', 'true', '2', '0.5', None)
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e21 else repr(value)
+    return None
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a value is a finite number (truth values are none); one beyond 1.8e308 is infinite there."""
+    try:
+        return not isinstance(value, bool) and isinstance(value, (int, float, Decimal)) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def config_section(value: Any, path: str) -> Mapping[str, Any]:
+    """Return an object of a configuration, empty where there is none; anything else raises `InvalidInput` with its path."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"{path} must be an object, not {type(value).__name__}")
+    return value
+
+
+def config_text(value: Any, path: str) -> str | None:
+    """Return a text of a configuration, or None where there is none; anything else raises `InvalidInput` with its path."""
+    if value is not None and not isinstance(value, str):
+        raise InvalidInput(f"{path} must be a text, not {type(value).__name__}")
+    return value
+
+
+def config_number(value: Any, path: str) -> int | float | None:
+    """Return a number of a configuration, or None where there is none."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidInput(f"{path} must be a number, not {type(value).__name__}")
+    return value
+
+
+def config_list(value: Any, path: str) -> tuple[Any, ...]:
+    """Return a list of a configuration, empty where there is none."""
+    if value is None:
+        return ()
+    if not isinstance(value, (list, tuple)):
+        raise InvalidInput(f"{path} must be a list, not {type(value).__name__}")
+    return tuple(value)
+
+
+def config_choice(value: Any, path: str, allowed: Collection[str]) -> str | None:
+    """Return one of some words, or None where there is none."""
+    if value is None:
+        return None
+    if value not in allowed:
+        raise InvalidInput(f"{path} is {value!r}; use one of {', '.join(sorted(allowed))}")
+    return str(value)
+
+
+def check_fields(
+    fields: Mapping[str, Any], path: str, known: Collection[str], *, hints: Mapping[str, str] | None = None
+) -> None:
+    """Refuse an object that holds fields with other names: a mistyped rule must not be half a rule."""
+    for name in fields:
+        if name not in known:
+            hint = (hints or {}).get(name, f"use {', '.join(sorted(known))}")
+            raise InvalidInput(f"{path}.{name} is no setting: {hint}")
+
+
+Moment = int | datetime
+"""Milliseconds since 1970-01-01 UTC, or an aware datetime."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+NEVER: Final = datetime.max.replace(tzinfo=UTC)
+"""The end of the calendar: when a time is up that is longer than what is left of it."""
+
+
+def to_ms(moment: Moment) -> int:
+    """Return a moment in milliseconds since 1970; a naive datetime raises `InvalidInput`.
+
+    >>> to_ms(datetime(1970, 1, 1, 0, 0, 1, 500000, tzinfo=UTC)), to_ms(5)
+    (1500, 5)
+    """
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None or moment.utcoffset() is None:
+            raise InvalidInput(f"{moment!r} has no time zone; give an aware datetime, or milliseconds since 1970")
+        return (moment - _EPOCH) // _MILLISECOND
+    if isinstance(moment, bool) or not isinstance(moment, int):
+        raise InvalidInput(f"a moment is an aware datetime or milliseconds since 1970, not {moment!r}")
+    return moment
+
+
+def from_ms(milliseconds: int) -> datetime:
+    """Return the moment so many milliseconds after the start of 1970, in UTC.
+
+    >>> from_ms(1500).isoformat()
+    '1970-01-01T00:00:01.500000+00:00'
+    """
+    try:
+        return _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        raise InvalidInput(f"{milliseconds} ms since 1970 is no date of the years 1 to 9999") from None
+
+
+def time_after(moment: datetime, span: timedelta | float) -> datetime:
+    """Return the moment a span (or a number of seconds, from 0) after an aware one; `NEVER` where the calendar ends before.
+
+    A span may be longer than any calendar: a model or a configuration chose it, or an older version stored it.
+
+    >>> time_after(datetime(2026, 3, 1, tzinfo=UTC), 90).isoformat()
+    '2026-03-01T00:01:30+00:00'
+    >>> time_after(datetime(2026, 3, 1, tzinfo=UTC), 10**20) == NEVER
+    True
+    """
+    try:
+        return moment + (span if isinstance(span, timedelta) else timedelta(seconds=span))
+    except OverflowError:
+        return NEVER
+
+
+def zone_of(zone: str | tzinfo) -> tzinfo:
+    """Return a time zone by its name in the tz database; an unknown name raises `InvalidInput`."""
+    if isinstance(zone, tzinfo):
+        return zone
+    if zone == "UTC":
+        return UTC
+    try:
+        return zoneinfo.ZoneInfo(zone)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        reason = "no time zone of this computer's tz database (the package tzdata brings one)"
+        raise InvalidInput(f"{zone!r} is {reason}; use a name such as Europe/Berlin") from None
+
+
+def last_local_hour(now: Moment, hour: int, zone: str | tzinfo = "UTC") -> int:
+    """Return when the clocks of a place last showed a full hour, at or before `now`, in milliseconds since 1970.
+
+    As JavaScript's local `Date` has it: an hour that is skipped in spring is taken by the clock of before (02:00 is then
+    03:00), and one that comes twice in autumn is the first. The day before is found from what the clock then shows, so that
+    after a skipped hour it keeps the later hour.
+
+    >>> from_ms(last_local_hour(datetime(2026, 1, 18, 3, tzinfo=UTC), 4)).isoformat()
+    '2026-01-17T04:00:00+00:00'
+    >>> from_ms(last_local_hour(datetime(2026, 3, 29, 3, tzinfo=UTC), 2, "Europe/Berlin")).isoformat()
+    '2026-03-29T01:00:00+00:00'
+    """
+    place, moment = zone_of(zone), to_ms(now)
+    try:
+        today = from_ms(moment).astimezone(place).replace(hour=hour, minute=0, second=0, microsecond=0, fold=0)
+        reset = today.astimezone(UTC)
+        if moment < to_ms(reset):
+            shown = reset.astimezone(place)
+            reset = (shown - timedelta(days=1)).replace(fold=0).astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput(f"{moment} ms since 1970 is too close to the ends of the calendar") from None
+    return to_ms(reset)

@@ -1,0 +1,290 @@
+"""Receive, order and drop messages; record deliveries.
+
+Which messages come next: pure rules over the events that wait.
+
+What comes in and goes out: messages checked and found again, messages dropped, deliveries recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple, get_args
+
+from pyoxigraph import Literal, NamedNode
+
+from trails.errors import InvalidInput
+from trails.history.transaction import Transaction
+from trails.model import content_parts, iris, validation
+from trails.model.values import Turn
+from trails.rdf import activity_records, vocab
+from trails.rdf.activity_records import Deed
+from trails.rdf.ledger_records import Delivery, Entry, EntryTexts, Event, Exchange, Mode, Outcome
+from trails.runtime.config_values import time_after
+from trails.runtime.ledger.ledger_writer import Book, put_entries
+from trails.session import Repository
+
+
+class NextMessages(NamedTuple):
+    """The messages that the next exchange takes up; without any, when there will be some (None: nothing waits)."""
+
+    events: tuple[Event, ...]
+    due: datetime | None
+
+
+def next_messages(waiting: Sequence[Event], now: datetime, debounce: timedelta) -> NextMessages:
+    """Return what the next exchange takes up of the events that wait, given in order.
+
+    What is held is left where it is. Of the others the first one alone, unless it is to be collected: then also those
+    right after it that came from the same address within `debounce` of one another, once nothing more came for that
+    long, or something else did.
+    """
+    waiting = [event for event in waiting if event.mode != "hold"]
+    if not waiting:
+        return NextMessages((), None)
+    first = waiting[0]
+    if first.mode != "collect":
+        return NextMessages((first,), None)
+    group = [first]
+    for event in waiting[1:]:
+        if event.mode != "collect" or event.address != first.address:
+            return NextMessages(tuple(group), None)
+        if _received(event) - _received(group[-1]) > debounce:
+            return NextMessages(tuple(group), None)
+        group.append(event)
+    due = time_after(_received(group[-1]), debounce)
+    return NextMessages(tuple(group), None) if now >= due else NextMessages((), due)
+
+
+def _received(event: Event) -> datetime:
+    return event.received or event.time
+
+
+_LONGEST_ID: Final = 1000
+"""Characters of an event's id: a Message-ID may be that long (RFC 5322 has 998 a line)."""
+
+
+# --- in
+
+
+def inbound_event(
+    session_id: str,
+    content: str | Sequence[Any],
+    *,
+    now: datetime,
+    source: str | None = None,
+    event_id: str | None = None,
+    channel: str | None = None,
+    account: str | None = None,
+    peer: str | None = None,
+    author: str | None = None,
+    time: datetime | None = None,
+    mode: Mode = "followup",
+) -> Event:
+    """Return a message, checked, that has no number yet (0)."""
+    if mode not in get_args(Mode):
+        raise InvalidInput(f"mode is one of {', '.join(get_args(Mode))}, not {mode!r}")
+    text, structured = validation.content(content)
+    if not content_parts.holds_anything(content):
+        raise InvalidInput(f"the message for session {session_id!r} is empty: give it a text or parts")
+    return Event(
+        session_id=session_id,
+        number=0,
+        direction="inbound",
+        source=_name(source, "source"),
+        event_id=None if event_id is None else _event_id(event_id),
+        channel=_name(channel, "channel"),
+        account=_name(account, "account"),
+        peer=_name(peer, "peer"),
+        mode=mode,
+        author_iri=activity_records.named_actor(author),
+        time=now if time is None else validation.time(time),
+        received=now,
+        waiting=True,
+        words=EntryTexts.of(text, structured=structured),
+    )
+
+
+def _name(value: str | None, what: str) -> str | None:
+    return None if value is None else validation.name(value, what)
+
+
+def _event_id(value: str) -> str:
+    plain = validation.text(value, "event_id")
+    if not 1 <= len(plain) <= _LONGEST_ID:
+        raise InvalidInput(f"event_id must have 1 to {_LONGEST_ID} characters, not {len(plain)}")
+    return plain
+
+
+def existing_event(repository: Repository, book: Book, made: Event) -> Event | None:
+    """Return the event with the same source and id that the store has already, or None; without a source, the session.
+
+    Raises `InvalidInput` where it says something else.
+    """
+    if made.event_id is None:
+        return None
+    found = (each for each in _with_id(repository, book, made) if isinstance(each, Event))
+    earlier = next((each for each in found if each.source == made.source), None)
+    if earlier is None:
+        return None
+    before, now = event_words(repository, earlier), made.words
+    if before is not None and now is not None and (before.text, before.structured) != (now.text, now.structured):
+        raise InvalidInput(
+            f"session {earlier.session_id!r} has another message with the id {made.event_id!r} of {made.source!r} "
+            f"(entry {earlier.number}); an id stands for one message: give this one an id of its own"
+        )
+    return earlier
+
+
+def _with_id(repository: Repository, book: Book, made: Event) -> Iterator[Entry]:
+    """Give the entries with a message's id: those of its session first, and where a source gave it, those of the others."""
+    wanted = Literal(made.event_id or "")
+    yield from book.where(made.session_id, vocab.EVENT_ID, wanted)
+    if made.source is None:
+        return
+    for quad in repository.store.quads((None, vocab.EVENT_ID, wanted, None)):
+        session_id = iris.session_id(str(quad.subject.value))  # type: ignore[union-attr] # an IRI
+        if session_id != made.session_id and session_id in repository:  # else deleted, and still to be swept
+            yield from book.where(session_id, vocab.EVENT_ID, wanted)
+
+
+def event_words(repository: Repository, event: Event) -> EntryTexts | None:
+    """Return what an event says, from its own text or from its turn; None where that was taken out."""
+    if event.words is not None and event.words.text is not None:
+        return event.words
+    for turn_iri in event.turn_iris:
+        value = turn_value(repository, turn_iri)
+        if value is not None and value.datatype != vocab.REDACTED:
+            return EntryTexts(text=value.value, structured=value.datatype == vocab.JSON, digest="")
+    return None
+
+
+def turn_value(repository: Repository, turn_iri: str) -> Literal | None:
+    """Return a stored turn's content as it is stored, or None where there is no such turn."""
+    graph = NamedNode(iris.session(iris.session_id(turn_iri)))
+    for quad in repository.store.quads((NamedNode(turn_iri), vocab.VALUE, None, graph)):
+        if isinstance(quad.object, Literal):
+            return quad.object
+    return None
+
+
+# --- out of the inbox, unprocessed
+
+
+def drop_event(book: Book, event: Event, number: int, deed: Deed) -> tuple[list[Entry], list[tuple[Entry, Entry]]]:
+    """Return the entries to make and to move on when a message is dropped."""
+    users = [
+        each for each in book.where(event.session_id, vocab.USED, NamedNode(event.iri)) if isinstance(each, Exchange)
+    ]
+    if event.direction != "inbound" or any(each.state == "completed" for each in users):
+        raise InvalidInput(
+            f"a turn says message {event.number} of session {event.session_id!r}; take that out (redact)"
+        )
+    if any(each.state in ("pending", "streaming") for each in users):
+        raise InvalidInput(
+            f"message {event.number} of session {event.session_id!r} is in an open exchange; fail it first"
+        )
+    words = None if event.words is None else event.words.gone(withheld=True)
+    moved: list[tuple[Entry, Entry]] = [(event, event.model_copy(update={"words": words, "waiting": False}))]
+    for each in users:
+        hidden = None if each.words is None else each.words.gone(withheld=True)
+        moved.append((each, each.model_copy(update={"words": hidden})))
+    if not event.waiting:
+        return [], moved
+    made = Exchange(
+        session_id=event.session_id,
+        number=number,
+        state="failed",
+        agent=iris.author_name(deed.by_iri) if iris.is_agent(deed.by_iri) else deed.by_iri,
+        events=(event.number,),
+        queued=deed.time,
+        ended=deed.time,
+        words=EntryTexts.of("dropped" if deed.reason is None else f"dropped: {deed.reason}"),
+    )
+    return [made], moved
+
+
+# --- out
+
+
+def build_delivery(
+    repository: Repository,
+    book: Book,
+    what: Event | Turn | str,
+    *,
+    channel: str | None,
+    outcome: Outcome,
+    text: str | None,
+    at: datetime,
+    reason: str | None,
+) -> Delivery:
+    """Return the record of an attempt to send something out, checked, without a number and not yet counted."""
+    if outcome not in get_args(Outcome):
+        raise InvalidInput(f"outcome is one of {', '.join(get_args(Outcome))}, not {outcome!r}")
+    turn_iri, event = _sent(book, what)
+    over = channel if channel is not None or event is None else event.channel
+    if over is None:
+        raise InvalidInput("a delivery needs the channel that it went over")
+    stored = turn_value(repository, turn_iri)
+    if stored is None:
+        raise InvalidInput(f"there is no turn {turn_iri}; only what is stored can be delivered")
+    words = None
+    if text is not None and validation.text(text, "text") != stored.value:
+        words = EntryTexts.of(text)
+    return Delivery(
+        session_id=iris.session_id(turn_iri),
+        number=0,
+        turn_iri=turn_iri,
+        event=None if event is None else event.number,
+        channel=validation.name(over, "channel"),
+        outcome=outcome,
+        attempt=1,
+        time=at,
+        reason=_name(reason, "reason"),
+        words=words,
+    )
+
+
+def turn_node(what: Turn | str) -> NamedNode:
+    """Return the node of a turn that is given itself or by its IRI; whether it is there is not looked up."""
+    iri = what.iri if isinstance(what, Turn) else validation.text(what, "the turn")
+    try:
+        iris.turn_index(iri)
+        iris.session_id(iri)
+        return NamedNode(iri)
+    except ValueError as error:
+        raise InvalidInput(f"{iri!r} is not the IRI of a turn") from error
+
+
+def _sent(book: Book, what: Event | Turn | str) -> tuple[str, Event | None]:
+    """Return the turn that is sent, and the outbound event that it is sent for, where there is one."""
+    if isinstance(what, Event):
+        if what.direction != "outbound":
+            raise InvalidInput(
+                f"event {what.number} of session {what.session_id!r} came in; what goes out is delivered"
+            )
+        return what.turn_iris[0], what
+    node = turn_node(what)
+    found = book.where(iris.session_id(node.value), vocab.DERIVED_FROM, node)
+    return node.value, next((each for each in found if isinstance(each, Event)), None)
+
+
+def post_delivery(repository: Repository, book: Book, record: Delivery, number: int) -> Delivery:
+    """Write a delivery (inside `Book.at`) with the next number and attempt; return it.
+
+    The text that was sent is not kept for a turn whose content was taken out.
+    """
+    node, session_id = NamedNode(record.turn_iri), record.session_id
+    before = [each for each in book.where(session_id, vocab.DERIVED_FROM, node) if isinstance(each, Delivery)]
+    attempt = 1 + sum(each.channel == record.channel for each in before)
+    made = record.model_copy(update={"number": number, "attempt": attempt})
+    redacted = (node, vocab.VALUE, Literal("", datatype=vocab.REDACTED), NamedNode(iris.session(session_id)))
+    if made.words is not None and repository.store.quads(redacted):
+        made = made.model_copy(update={"words": made.words.gone(withheld=True)})
+    tx = Transaction()
+    put_entries(tx, session_id, [made])
+    if made.words is not None and not made.words.withheld:
+        tx.forbid(redacted)
+    tx.commit(repository.store, otherwise=lambda failure: book.refusal(session_id, failure))
+    book.wrote(session_id, [made])
+    return made

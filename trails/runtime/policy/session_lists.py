@@ -1,0 +1,363 @@
+"""List sessions and find the one that a name means.
+
+Which sessions a list shows, in which order and under which names.
+
+Finding the one session that a name means, and what a session may see or lose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, Self
+
+from trails.errors import InvalidInput, RequestRefused
+from trails.model.values import Value
+from trails.runtime.config_values import (
+    Moment,
+    check_fields,
+    config_section,
+    first_utf16,
+    from_ms,
+    is_number,
+    lower,
+    single_spaced,
+    to_ms,
+    trim,
+    utf16_length,
+)
+from trails.runtime.keys.key_resolution import group_display_name
+from trails.runtime.keys.key_settings import KeySettings, canonical_key, store_key_of_agent
+from trails.runtime.keys.session_key import classify_key, normalize_agent_id, parse_agent_key, parse_group_key
+from trails.runtime.policy.session_entry import check_label, total_tokens
+
+Entries = Mapping[str, Mapping[str, Any]]
+TITLE_UNITS: Final = 60
+"""The length of a title, in UTF-16 code units."""
+_MINUTE: Final = 60_000
+
+
+class ListQuery(Value):
+    """What a list of sessions is to show; by default all but the global and the unknown session."""
+
+    include_global: bool = False
+    include_unknown: bool = False
+    spawned_by: str | None = None
+    label: str | None = None
+    agent_id: str | None = None
+    search: str | None = None
+    """A part of the name, label, subject, id or key, in any case."""
+    active_minutes: float | None = None
+    limit: float | None = None
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any] | None) -> Self:
+        """Read the parameters of `sessions.list`; others, and those of the wrong kind, raise `InvalidInput`."""
+        fields = config_section(value, "sessions.list")
+        check_fields(fields, "sessions.list", _LIST_FIELDS)
+        for name, found in fields.items():
+            if not isinstance(found, _LIST_FIELDS[name]) or (
+                isinstance(found, bool) and _LIST_FIELDS[name] is not bool
+            ):
+                raise InvalidInput(f"sessions.list.{name} is of the wrong kind: {found!r}")
+        return cls(**{_LIST_NAMES[name]: found for name, found in fields.items() if name in _LIST_NAMES})
+
+
+_LIST_FIELDS: Final[Mapping[str, Any]] = {
+    "includeGlobal": bool,
+    "includeUnknown": bool,
+    "includeDerivedTitles": bool,
+    "includeLastMessage": bool,
+    "spawnedBy": str,
+    "label": str,
+    "agentId": str,
+    "search": str,
+    "activeMinutes": (int, float),
+    "limit": (int, float),
+}
+_LIST_NAMES: Final = {
+    "includeGlobal": "include_global",
+    "includeUnknown": "include_unknown",
+    "spawnedBy": "spawned_by",
+    "label": "label",
+    "agentId": "agent_id",
+    "search": "search",
+    "activeMinutes": "active_minutes",
+    "limit": "limit",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionRow:
+    """One session of a list: its key, its entry as stored, and what is derived of both."""
+
+    key: str
+    entry: Mapping[str, Any]
+    kind: Literal["global", "unknown", "group", "direct"]
+    display_name: str | None = None
+    channel: str | None = None
+    updated_at: int | None = None
+    total_tokens: int = 0
+
+    @property
+    def session_id(self) -> str | None:
+        """The id of the session."""
+        return self.entry.get("sessionId")
+
+    @property
+    def label(self) -> str | None:
+        """The session's label."""
+        return self.entry.get("label")
+
+
+def combined_entries(entries: Entries, settings: KeySettings | None = None) -> dict[str, Mapping[str, Any]]:
+    """Return entries under keys of one form: one without an agent is the default agent's. The newer of two entries wins.
+
+    >>> list(combined_entries({"main": {"sessionId": "s"}, "global": {"sessionId": "g"}}))
+    ['agent:main:main', 'global']
+    """
+    agent = (settings or KeySettings()).default_agent
+    found: dict[str, Mapping[str, Any]] = {}
+    for key, entry in entries.items():
+        whole = store_key_of_agent(key, agent)
+        known = found.get(whole)
+        merged = dict(entry) if known is None else _newest_over(known, entry)
+        spawner = trim(merged.get("spawnedBy"))
+        if spawner:
+            merged["spawnedBy"] = store_key_of_agent(spawner, agent)
+        found[whole] = merged
+    return found
+
+
+def _newest_over(known: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+    older, newer = (entry, known) if (last_update(known) or 0) > (last_update(entry) or 0) else (known, entry)
+    return {**older, **newer}
+
+
+def last_update(entry: Mapping[str, Any]) -> int | None:
+    """Return when an entry was last updated, in milliseconds since 1970, if it says so."""
+    value: Any = entry.get("updatedAt")
+    return int(value) if is_number(value) else None
+
+
+def list_sessions(
+    entries: Entries, query: ListQuery | None = None, *, now: Moment, settings: KeySettings | None = None
+) -> list[SessionRow]:
+    """Return the sessions that a query asks for, the latest updated first.
+
+    >>> entries = {"agent:main:main": {"updatedAt": 5}, "agent:main:slack:group:dev": {"updatedAt": 9, "subject": "Dev"}}
+    >>> [(row.key, row.display_name) for row in list_sessions(entries, now=10)]
+    [('agent:main:slack:group:dev', 'slack:g-dev'), ('agent:main:main', None)]
+    """
+    asked = query or ListQuery()
+    combined = combined_entries(entries, settings)
+    rows = [_row(key, entry) for key, entry in combined.items() if is_asked(key, entry, asked)]
+    rows.sort(key=lambda row: row.updated_at or 0, reverse=True)
+    if needle := lower(asked.search):
+        rows = [row for row in rows if any(needle in text.lower() for text in _searched(row))]
+    if asked.active_minutes is not None and math.isfinite(asked.active_minutes):
+        since = to_ms(now) - max(1, math.floor(asked.active_minutes)) * _MINUTE
+        rows = [row for row in rows if (row.updated_at or 0) >= since]
+    if asked.limit is not None and math.isfinite(asked.limit):
+        rows = rows[: max(1, math.floor(asked.limit))]
+    return rows
+
+
+def is_asked(key: str, entry: Mapping[str, Any], asked: ListQuery) -> bool:
+    """Tell whether a query asks for a session, by all but its search, its time and its limit."""
+    alone = key in ("global", "unknown")
+    if (key == "global" and not asked.include_global) or (key == "unknown" and not asked.include_unknown):
+        return False
+    if asked.agent_id is not None and (alone or not is_of_agent(key, asked.agent_id)):
+        return False
+    if asked.spawned_by and (alone or entry.get("spawnedBy") != asked.spawned_by):
+        return False
+    label = trim(asked.label)
+    return not label or entry.get("label") == label
+
+
+def is_of_agent(key: str, agent_id: str) -> bool:
+    """Tell whether a key belongs to an agent."""
+    parsed = parse_agent_key(key)
+    return parsed is not None and normalize_agent_id(parsed.agent_id) == normalize_agent_id(agent_id)
+
+
+def _row(key: str, entry: Mapping[str, Any]) -> SessionRow:
+    group = parse_group_key(key)
+    channel = entry.get("channel") or (group.channel if group else None)
+    return SessionRow(
+        key=key,
+        entry=entry,
+        kind=classify_key(key, entry),
+        display_name=_display_name(key, entry, channel, group.id if group else None),
+        channel=channel,
+        updated_at=last_update(entry),
+        total_tokens=total_tokens(entry),
+    )
+
+
+def _display_name(key: str, entry: Mapping[str, Any], channel: str | None, group_id: str | None) -> str | None:
+    if entry.get("displayName") is not None:
+        return str(entry["displayName"])
+    if channel:
+        return group_display_name(
+            key=key,
+            provider=channel,
+            subject=entry.get("subject"),
+            group_channel=entry.get("groupChannel"),
+            space=entry.get("space"),
+            group_id=group_id,
+        )
+    return entry.get("label") or (entry.get("origin") or {}).get("label")
+
+
+def _searched(row: SessionRow) -> Iterator[str]:
+    for text in (row.display_name, row.label, row.entry.get("subject"), row.session_id, row.key):
+        if isinstance(text, str):
+            yield text
+
+
+def session_title(entry: Mapping[str, Any] | None, first_user_message: str | None = None) -> str | None:
+    """Return how a list entitles a session: its name, its subject, the start of its first message, or its id and day.
+
+    A message is cut after 60 UTF-16 code units, at a space where one is near, and no character is split.
+
+    >>> session_title({"sessionId": "abc123"}, "Hello,  how are you?")
+    'Hello, how are you?'
+    >>> session_title({"sessionId": "abcd1234-5678", "updatedAt": 1710498600000})
+    'abcd1234 (2024-03-15)'
+    """
+    if entry is None:
+        return None
+    for name in ("displayName", "subject"):
+        told = entry.get(name)
+        if isinstance(told, str) and trim(told):
+            return trim(told)
+    if message := single_spaced(first_user_message or ""):
+        return _cut(message)
+    session = entry.get("sessionId")
+    return _id_and_day(session, entry.get("updatedAt")) if isinstance(session, str) and session else None
+
+
+def _cut(text: str) -> str:
+    if utf16_length(text) <= TITLE_UNITS:
+        return text
+    cut = first_utf16(text, TITLE_UNITS - 1)
+    space = cut.rfind(" ")
+    return f"{cut[:space] if utf16_length(cut[: max(space, 0)]) > TITLE_UNITS * 0.6 else cut}…"
+
+
+def _id_and_day(name: str, updated: Any) -> str:
+    if isinstance(updated, str):
+        try:
+            updated = datetime.fromisoformat(updated)
+        except ValueError:
+            raise InvalidInput(f"updatedAt of session {name!r} is no time: {updated!r}") from None
+    moment = updated.replace(tzinfo=updated.tzinfo or UTC) if isinstance(updated, datetime) else updated
+    milliseconds = to_ms(moment) if isinstance(moment, datetime) else int(moment) if is_number(moment) else 0
+    start = first_utf16(name, 8)
+    return f"{start} ({from_ms(milliseconds).date().isoformat()})" if milliseconds > 0 else start
+
+
+def resolve_session(
+    entries: Entries,
+    *,
+    key: str | None = None,
+    session_id: str | None = None,
+    label: str | None = None,
+    agent_id: str | None = None,
+    spawned_by: str | None = None,
+    include_global: bool = False,
+    include_unknown: bool = False,
+    settings: KeySettings | None = None,
+) -> str:
+    """Return the key of the one session that exactly one of key, id and label names, or raise `RequestRefused`.
+
+    A key may be any name of it ("main"). An id or a label must name one session alone: of several, none is chosen, and the
+    error lists them. `agent_id` and `spawned_by` narrow all three down; with `spawned_by` a session finds what it spawned,
+    and by key itself. The global and the unknown session are found by key, or where they are included.
+
+    >>> store = {"agent:main:main": {"sessionId": "s-1", "label": "trip"}}
+    >>> resolve_session(store, label="trip"), resolve_session(store, key="main")
+    ('agent:main:main', 'agent:main:main')
+    >>> resolve_session(store)
+    Traceback (most recent call last):
+    trails.errors.RequestRefused: Either key, sessionId, or label is required
+    """
+    given = [name for name in (key, session_id, label) if isinstance(name, str) and trim(name)]
+    if len(given) > 1:
+        raise RequestRefused("Provide either key, sessionId, or label (not multiple)")
+    if not given:
+        raise RequestRefused("Either key, sessionId, or label is required")
+    if trim(key):
+        return _by_key(entries, trim(key), agent_id, spawned_by, settings or KeySettings())
+    query = ListQuery(
+        include_global=include_global, include_unknown=include_unknown, spawned_by=spawned_by, agent_id=agent_id
+    )
+    asked = {one: entry for one, entry in combined_entries(entries, settings).items() if is_asked(one, entry, query)}
+    if trim(session_id):
+        name = trim(session_id)
+        found = {one: entry for one, entry in asked.items() if name in (entry.get("sessionId"), one)}
+        return _only(found, 8, f"No session found: {name}", f"Multiple sessions found for sessionId: {name}")
+    name = check_label(label)
+    found = {one: entry for one, entry in asked.items() if entry.get("label") == name}
+    return _only(found, 2, f"No session found with label: {name}", f"Multiple sessions found with label: {name}")
+
+
+def _by_key(entries: Entries, key: str, agent_id: str | None, spawned_by: str | None, settings: KeySettings) -> str:
+    whole = canonical_key(key, settings)
+    parsed = parse_agent_key(whole)
+    plain = parsed.rest if parsed and parsed.agent_id == settings.default_agent else whole
+    found = {name: entries[name] for name in (whole, key, plain) if name in entries}
+    known = combined_entries(found, settings)
+    entry = known.get(whole, next(iter(known.values()), None))
+    if entry is None or not _is_within(whole, entry, agent_id, spawned_by):
+        raise RequestRefused(f"No session found: {key}")
+    return whole
+
+
+def _is_within(key: str, entry: Mapping[str, Any], agent_id: str | None, spawned_by: str | None) -> bool:
+    if agent_id is not None and not is_of_agent(key, agent_id):
+        return False
+    return not spawned_by or is_visible(key, entry, spawned_by)
+
+
+def _only(found: Entries, most: int, none: str, several: str) -> str:
+    """Return the one key of what was found; an error lists the latest keys, as many as the systems look at."""
+    keys = sorted(found, key=lambda one: last_update(found[one]) or 0, reverse=True)
+    if not keys:
+        raise RequestRefused(none)
+    if len(keys) > 1:
+        raise RequestRefused(f"{several} ({', '.join(keys[:most])})")
+    return keys[0]
+
+
+def is_visible(key: str, entry: Mapping[str, Any] | None, requester_key: str) -> bool:
+    """Tell whether a sandboxed session sees another: itself, and what it spawned.
+
+    >>> is_visible("agent:main:subagent:1", {"spawnedBy": "agent:main:main"}, "agent:main:main")
+    True
+    >>> is_visible("agent:main:slack:group:dev", {}, "agent:main:main")
+    False
+    """
+    return key == requester_key or (entry is not None and entry.get("spawnedBy") == requester_key)
+
+
+def check_deletable(key: str, settings: KeySettings | None = None) -> str:
+    """Return the stored key of what is to be deleted, or refuse the main session, under any of its names.
+
+    >>> check_deletable("discord:group:dev")
+    'agent:main:discord:group:dev'
+    >>> check_deletable("main")
+    Traceback (most recent call last):
+    trails.errors.RequestRefused: Cannot delete the main session (agent:main:main).
+    """
+    known = settings or KeySettings()
+    whole = canonical_key(key, known)
+    if not whole:
+        raise RequestRefused("key required")
+    if whole == known.main_session_key:
+        raise RequestRefused(f"Cannot delete the main session ({known.main_session_key}).")
+    return whole

@@ -1,0 +1,418 @@
+"""Rules and prompts for agents that spawn or message others.
+
+Which agents may talk to each other, which may start each other, and how long two may go on.
+
+The system prompt of a sub-agent, and what two agents are told that talk to each other. Every part can be replaced.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple, Self, cast
+
+from trails.errors import RequestRefused
+from trails.model.values import Value
+from trails.runtime.config_values import (
+    config_list,
+    config_number,
+    config_section,
+    config_text,
+    is_number,
+    js_text,
+    single_spaced,
+    trim,
+)
+from trails.runtime.keys.session_key import agent_id_from_key, may_spawn, normalize_agent_id
+
+MAX_PING_PONG_TURNS: Final = 5
+REPLY_SKIP: Final = "REPLY_SKIP"
+ANNOUNCE_SKIP: Final = "ANNOUNCE_SKIP"
+
+
+class AgentToAgentPolicy(Value):
+    """Whether agents may talk across: off by default, and always allowed within one agent.
+
+    >>> policy = AgentToAgentPolicy.from_json({"enabled": True, "allow": ["work-*"]})
+    >>> policy.allows("work-1", "work-2"), policy.allows("work-1", "home"), policy.allows("home", "home")
+    (True, False, True)
+    """
+
+    enabled: bool = False
+    allow: tuple[str, ...] = ()
+    """Patterns of agent ids; none at all means everybody."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any] | None) -> Self:
+        """Read `tools.agentToAgent`: enabled by `true` alone; an `allow` that is no list is an empty one, as documented."""
+        fields = config_section(value, "tools.agentToAgent")
+        allow = fields.get("allow")
+        patterns = allow if isinstance(allow, (list, tuple)) else ()
+        return cls(enabled=fields.get("enabled") is True, allow=tuple(trim(js_text(one)) for one in patterns))
+
+    def matches(self, agent_id: str) -> bool:
+        """Tell whether an agent is named by the patterns, or there are none."""
+        return not self.allow or any(matches_pattern(pattern, agent_id) for pattern in self.allow)
+
+    def allows(self, requester: str, target: str) -> bool:
+        """Tell whether one agent may send to another: both must be named."""
+        return requester == target or (self.enabled and self.matches(requester) and self.matches(target))
+
+
+def matches_pattern(pattern: str, agent_id: str) -> bool:
+    """Tell whether an agent's id fits a pattern: exact, with case; with `*` for any run of characters, without case.
+
+    >>> matches_pattern("Work-*", "work-1"), matches_pattern("Work", "work"), matches_pattern("", "work")
+    (True, False, False)
+    """
+    if "*" not in pattern:
+        return bool(pattern) and pattern == agent_id
+    first, *middle, last = pattern.lower().split("*")
+    name = agent_id.lower()
+    if not name.startswith(first) or not name.endswith(last) or len(name) < len(first) + len(last):
+        return False
+    place, end = len(first), len(name) - len(last)
+    for piece in middle:
+        found = name.find(piece, place, end)
+        if found < 0:
+            return False
+        place = found + len(piece)
+    return True
+
+
+class SubagentSettings(Value):
+    """What is configured for the sub-agents of one agent, or of all (under `agents.defaults`)."""
+
+    allow_agents: tuple[str, ...] = ()
+    """The other agents that it may start; `*` for all."""
+    model: str | None = None
+    thinking: str | None = None
+    archive_after_minutes: float | None = None
+    max_concurrent: int | None = None
+
+
+class SpawnSettings(Value):
+    """What a configuration says of sub-agents: for each agent, and the defaults."""
+
+    defaults: SubagentSettings = SubagentSettings()
+    agents: tuple[tuple[str, SubagentSettings], ...] = ()
+
+    @classmethod
+    def from_json(cls, config: Mapping[str, Any] | None) -> Self:
+        """Read `agents.defaults.subagents` and each `agents.list[].subagents`.
+
+        >>> settings = SpawnSettings.from_json({"agents": {"list": [{"id": "Main", "subagents": {"allowAgents": ["beta"]}}]}})
+        >>> settings.of("main").allow_agents
+        ('beta',)
+        """
+        agents = config_section(config_section(config, "configuration").get("agents"), "agents")
+        defaults = config_section(agents.get("defaults"), "agents.defaults")
+        return cls(
+            defaults=_subagents(defaults.get("subagents"), "agents.defaults.subagents"),
+            agents=tuple(_listed_agents(agents.get("list"))),
+        )
+
+    def of(self, agent_id: str | None) -> SubagentSettings:
+        """Return what is configured for an agent itself, without the defaults."""
+        name = normalize_agent_id(agent_id)
+        return next((settings for known, settings in self.agents if known == name), SubagentSettings())
+
+    def model_for(self, agent_id: str | None, parameter: str | None = None) -> str | None:
+        """Return the model of an agent's sub-agent: the parameter, else the agent's, else the default; None for none."""
+        return choose_model(parameter, self.of(agent_id).model, self.defaults.model)
+
+
+def _listed_agents(value: Any) -> Iterator[tuple[str, SubagentSettings]]:
+    for place, one in enumerate(config_list(value, "agents.list")):
+        agent = config_section(one, f"agents.list[{place}]")
+        name = normalize_agent_id(config_text(agent.get("id"), f"agents.list[{place}].id"))
+        yield name, _subagents(agent.get("subagents"), f"agents.list[{place}].subagents")
+
+
+def _subagents(value: Any, path: str) -> SubagentSettings:
+    fields = config_section(value, path)
+    allowed = config_list(fields.get("allowAgents"), f"{path}.allowAgents")
+    minutes = config_number(fields.get("archiveAfterMinutes"), f"{path}.archiveAfterMinutes")
+    most = config_number(fields.get("maxConcurrent"), f"{path}.maxConcurrent")
+    return SubagentSettings(
+        allow_agents=tuple(config_text(one, f"{path}.allowAgents[{place}]") or "" for place, one in enumerate(allowed)),
+        model=model_selection(fields.get("model"), f"{path}.model"),
+        thinking=trim(config_text(fields.get("thinking"), f"{path}.thinking")) or None,
+        archive_after_minutes=None if minutes is None else float(minutes),
+        max_concurrent=None if most is None or not math.isfinite(most) else max(1, math.floor(most)),
+    )
+
+
+def model_selection(value: Any, path: str = "model") -> str | None:
+    """Return a configured model: a text, or an object's `primary`; None for none.
+
+    >>> model_selection({"primary": "openai/gpt-5.2"}), model_selection("  ")
+    ('openai/gpt-5.2', None)
+    """
+    if isinstance(value, Mapping):
+        return trim(config_text(value.get("primary"), f"{path}.primary")) or None
+    return trim(config_text(value, path)) or None
+
+
+def choose_model(parameter: str | None, agent: str | None, default: str | None) -> str | None:
+    """Return the model that counts: what was asked for, else the agent's, else the default; None where none is set.
+
+    >>> choose_model(None, " small ", "large"), choose_model("", None, None) is None
+    ('small', True)
+    """
+    return next((found for found in map(trim, (parameter, agent, default)) if found), None)
+
+
+def spawn_target(
+    requester_key: str | None, agent_id: str | None = None, *, settings: SpawnSettings | None = None
+) -> str:
+    """Return the agent that a session may start a sub-agent of, or raise `RequestRefused` with the code FORBIDDEN.
+
+    No sub-agent starts another, at any depth. Without `agent_id` it is the requester's own agent; another one must be in
+    the requester's agent's `allowAgents`.
+
+    >>> spawn_target("agent:ops:main")
+    'ops'
+    >>> spawn_target("agent:ops:subagent:1")
+    Traceback (most recent call last):
+    trails.errors.RequestRefused: sessions_spawn is not allowed from sub-agent sessions
+    """
+    if not may_spawn(requester_key):
+        raise RequestRefused("sessions_spawn is not allowed from sub-agent sessions", code="FORBIDDEN")
+    requester = agent_id_from_key(requester_key)
+    target = normalize_agent_id(agent_id) if trim(agent_id) else requester
+    allowed = [trim(one) for one in (settings or SpawnSettings()).of(requester).allow_agents if trim(one)]
+    names = list(dict.fromkeys(normalize_agent_id(one) for one in allowed if one != "*"))
+    if target != requester and "*" not in allowed and target not in names:
+        told = ", ".join(names) or "none"
+        raise RequestRefused(f"agentId is not allowed for sessions_spawn (allowed: {told})", code="FORBIDDEN")
+    return target
+
+
+def ping_pong_turns(value: object) -> int:
+    """Return how many turns two agents may answer each other: floored, 0 to 5; 5 for what is no finite number.
+
+    >>> ping_pong_turns(None), ping_pong_turns(2.9), ping_pong_turns(99), ping_pong_turns(-1), ping_pong_turns("3")
+    (5, 2, 5, 0, 5)
+    """
+    return (
+        max(0, min(MAX_PING_PONG_TURNS, math.floor(cast("float", value)))) if is_number(value) else MAX_PING_PONG_TURNS
+    )
+
+
+def is_reply_skip(reply: str | None) -> bool:
+    """Tell whether an agent's answer ends the exchange: it is exactly REPLY_SKIP."""
+    return trim(reply) == REPLY_SKIP
+
+
+def is_announce_skip(reply: str | None) -> bool:
+    """Tell whether an agent wants nothing posted: its answer is exactly ANNOUNCE_SKIP."""
+    return trim(reply) == ANNOUNCE_SKIP
+
+
+def ends_ping_pong(reply: str | None) -> bool:
+    """Tell whether an exchange of two agents ends with this answer: it is empty, or REPLY_SKIP.
+
+    >>> ends_ping_pong(""), ends_ping_pong(" REPLY_SKIP "), ends_ping_pong("REPLY_SKIP it")
+    (True, True, False)
+    """
+    return not trim(reply) or is_reply_skip(reply)
+
+
+class PingPongTurn(NamedTuple):
+    """One turn of an exchange, from 1: who answers, in which session, and to whom."""
+
+    number: int
+    role: Literal["requester", "target"]
+    session_key: str
+    partner_key: str
+
+
+def ping_pong_order(requester_key: str | None, target_key: str, turns: int) -> tuple[PingPongTurn, ...]:
+    """Return who answers when, after the target's first reply: the requester begins, and the roles swap each turn.
+
+    There are none without a requester, or where it is the target.
+
+    >>> [turn.role for turn in ping_pong_order("agent:a:main", "agent:b:main", 3)]
+    ['requester', 'target', 'requester']
+    >>> ping_pong_order("agent:a:main", "agent:a:main", 3)
+    ()
+    """
+    if not requester_key or requester_key == target_key:
+        return ()
+    return tuple(
+        PingPongTurn(number, "requester", requester_key, target_key)
+        if number % 2
+        else PingPongTurn(number, "target", target_key, requester_key)
+        for number in range(1, ping_pong_turns(turns) + 1)
+    )
+
+
+DEFAULT_TASK: Final = "the task that you are given in the first message"
+
+
+class SubagentBrief(Value):
+    """What a sub-agent's prompt is made of."""
+
+    task: str | None = None
+    child_session_key: str
+    requester_session_key: str | None = None
+    requester_channel: str | None = None
+    label: str | None = None
+
+    @property
+    def task_text(self) -> str:
+        """The task on one line."""
+        return single_spaced(self.task or "") or DEFAULT_TASK
+
+
+Part = Callable[[SubagentBrief], str | None]
+"""Returns one part of a prompt, or None to leave it out."""
+
+
+def _context(brief: SubagentBrief) -> str:
+    return "# Subagent Context\n\nYou are a **subagent** spawned by the main agent."
+
+
+def _role(brief: SubagentBrief) -> str:
+    return (
+        "## Your Role\n"
+        f"- You were created to handle: {brief.task_text}\n"
+        "- Complete this task. That's your entire purpose.\n"
+        "- You are not the main agent. Do not act in its place."
+    )
+
+
+def _rules(brief: SubagentBrief) -> str:
+    return (
+        "## Rules\n"
+        "1. Stay focused - Do your assigned task, nothing else\n"
+        "2. Complete the task - Your final message will be reported to the main agent\n"
+        "3. Don't initiate - No heartbeats, no proactive actions, no side quests\n"
+        "4. Be short-lived - Your session may end once the task is complete"
+    )
+
+
+def _output(brief: SubagentBrief) -> str:
+    return (
+        "## Output\n"
+        "Your final message should say:\n"
+        "- What you did or found\n"
+        "- What the main agent needs to know of it\n"
+        "Keep it short, and leave nothing important out."
+    )
+
+
+def _limits(brief: SubagentBrief) -> str:
+    return (
+        "## What you do not do\n"
+        "- You do not talk to the user; that is the main agent's work\n"
+        "- You do not send messages to others unless the task asks for it and names them\n"
+        "- You do not create scheduled jobs or lasting state\n"
+        "- You do not start sub-agents"
+    )
+
+
+def _session(brief: SubagentBrief) -> str:
+    lines = [
+        f"- Label: {trim(brief.label)}" if trim(brief.label) else None,
+        f"- Requester session: {brief.requester_session_key}" if brief.requester_session_key else None,
+        f"- Requester channel: {brief.requester_channel}" if brief.requester_channel else None,
+        f"- Your session: {brief.child_session_key}",
+    ]
+    return "\n".join(["## Session Context", *(line for line in lines if line)])
+
+
+PROMPT_PARTS: Final[Mapping[str, Part | None]] = MappingProxyType(
+    {
+        "context": _context,
+        "role": _role,
+        "rules": _rules,
+        "output": _output,
+        "limits": _limits,
+        "session": _session,
+    }
+)
+"""The parts by name, in their order."""
+
+
+def subagent_prompt(brief: SubagentBrief, *, parts: Mapping[str, Part | None] | None = None) -> str:
+    """Return the system prompt of a sub-agent.
+
+    `parts` replaces parts by their names (`PROMPT_PARTS`), leaves out those that are None, and adds others at the end.
+
+    >>> brief = SubagentBrief(task="Find trains", child_session_key="agent:main:subagent:1")
+    >>> print(subagent_prompt(brief, parts={"rules": lambda brief: "Be quick.", "role": None, "output": None, "limits": None}))
+    # Subagent Context
+    <BLANKLINE>
+    You are a **subagent** spawned by the main agent.
+    <BLANKLINE>
+    Be quick.
+    <BLANKLINE>
+    ## Session Context
+    - Your session: agent:main:subagent:1
+    """
+    made = (part(brief) for part in {**PROMPT_PARTS, **(parts or {})}.values() if part is not None)
+    return "\n\n".join(text for text in made if text)
+
+
+class Parties(Value):
+    """Two agents that talk: who asked, who was asked, and the channels on which they are heard."""
+
+    target_session_key: str
+    requester_session_key: str | None = None
+    requester_channel: str | None = None
+    target_channel: str | None = None
+
+
+def message_context(exchange: Parties) -> str:
+    """Return what an agent is told with the first message of another agent."""
+    return "\n".join(["Agent-to-agent message:", *_parties(exchange, target_channel=False)])
+
+
+def reply_context(exchange: Parties, *, role: Literal["requester", "target"], turn: int, turns: int) -> str:
+    """Return what an agent is told for one turn of an exchange, from 1 to `turns`: whose it is, and how to end it.
+
+    >>> print(reply_context(Parties(target_session_key="agent:b:main"), role="target", turn=2, turns=5))
+    Agent-to-agent reply:
+    You are agent 2 (target). This is turn 2 of 5.
+    Agent 2 (target) session: agent:b:main.
+    To end the exchange, reply exactly "REPLY_SKIP".
+    """
+    you = "agent 1 (requester)" if role == "requester" else "agent 2 (target)"
+    return "\n".join(
+        [
+            "Agent-to-agent reply:",
+            f"You are {you}. This is turn {turn} of {turns}.",
+            *_parties(exchange),
+            f'To end the exchange, reply exactly "{REPLY_SKIP}".',
+        ]
+    )
+
+
+def announce_context(
+    exchange: Parties, *, original: str, first_reply: str | None = None, latest_reply: str | None = None
+) -> str:
+    """Return what the target is told at the end: its answer is posted to its channel, unless it is ANNOUNCE_SKIP."""
+    return "\n".join(
+        [
+            "Agent-to-agent announcement:",
+            *_parties(exchange),
+            f"Original request: {original}",
+            f"First reply: {trim(first_reply) or '(not available)'}",
+            f"Latest reply: {trim(latest_reply) or '(not available)'}",
+            f'To stay silent, reply exactly "{ANNOUNCE_SKIP}".',
+            "Any other reply is posted to the target's channel, and the exchange is over.",
+        ]
+    )
+
+
+def _parties(exchange: Parties, *, target_channel: bool = True) -> list[str]:
+    lines = [
+        ("Agent 1 (requester) session", exchange.requester_session_key),
+        ("Agent 1 (requester) channel", exchange.requester_channel),
+        ("Agent 2 (target) session", exchange.target_session_key),
+        ("Agent 2 (target) channel", exchange.target_channel if target_channel else None),
+    ]
+    return [f"{what}: {who}." for what, who in lines if who]

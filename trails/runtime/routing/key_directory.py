@@ -1,0 +1,318 @@
+"""The keys of a store as they are read and written: which session a key names, and its entry. No policy is here.
+
+Every change of a key requires the session that it named when it was read, in the same commit: of two writers who make,
+reset or move one key at once, one wins and the other looks again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import uuid4
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails.errors import InvalidInput, RequestRefused
+from trails.history import import_records, log_leaves
+from trails.history.records import conversations
+from trails.history.transaction import Proposal, Transaction, is_stored
+from trails.model import iris, validation
+from trails.model.validation import decodes
+from trails.model.values import SessionRecord
+from trails.rdf import conversation_records, vocab
+from trails.rdf.codec import parse_time
+from trails.rdf.conversation_records import Conversation, SessionEntry, belongs_quad, current_quad
+from trails.rdf.ledger_records import Entry, Event
+from trails.runtime import keys
+from trails.runtime.ledger import ledger_writer
+from trails.session import Repository, Session
+from trails.store.contract import PreconditionFailed
+
+OWN: Final = ("sessionId", "label")
+"""The fields of an entry that are kept as what they are: the session's own id, the conversation's label."""
+_LABEL: Final = "label"
+_ID: Final = "sessionId"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldKey:
+    """A key as it was read: its conversation, and the entry of its current session."""
+
+    conversation: Conversation
+    entry: SessionEntry
+    source_id: str
+    """The id that the session has in the system that it came from; else its own."""
+
+    @property
+    def key(self) -> str:
+        """The key."""
+        return self.conversation.key
+
+    @property
+    def session_id(self) -> str:
+        """The id of the current session."""
+        return self.conversation.session_id
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry in the shape of `sessions.json`."""
+        label = self.conversation.label
+        own = {"sessionId": self.source_id}
+        rest = self.entry.to_json()
+        if label is not None:
+            rest["label"] = label
+        return own | rest
+
+
+def new_id() -> str:
+    """Return an id for a new session: a UUID, which cannot be taken for a key."""
+    return str(uuid4())
+
+
+def source_id(session_id: str, source_session: str | None) -> str:
+    """Return the id that a session has where it was imported from, else its own.
+
+    >>> source_id("pi:01", "pi:01"), source_id("s-1", None)
+    ('01', 's-1')
+    """
+    return session_id if source_session is None else source_session.partition(":")[2] or session_id
+
+
+class Keyring:
+    """The keys of one store."""
+
+    def __init__(self, repository: Repository) -> None:
+        self.repository = repository
+        self.book = ledger_writer.Book(repository)
+
+    # --- reading
+
+    @decodes
+    def find(self, key: str) -> tuple[Conversation, str | None] | None:
+        """Return the conversation that a key names, and the key itself where that is an alias: direct, then alias."""
+        store = self.repository.store
+        names = keys.spellings(key)
+        for name in names:
+            direct = conversations.find_conversation(store, name)
+            if direct is not None:
+                return direct, None
+        for name in names:
+            alias = conversations.find_alias(store, name)
+            found = None if alias is None else conversations.find_conversation(store, alias.key)
+            if found is not None:
+                return found, name
+        return None
+
+    @decodes
+    def held(self, conversation: Conversation) -> HeldKey:
+        """Return a key with the entry of its session."""
+        reader = self.repository.reader
+        record = reader.record(conversation.session_id)
+        name = source_id(record.id, record.source_session)
+        return HeldKey(conversation, reader.entry(conversation.session_id), name)
+
+    @decodes
+    def every(self) -> list[HeldKey]:
+        """Return all keys with the entries of their sessions, in two queries."""
+        reader = self.repository.reader
+        facts: dict[str, list[Quad]] = defaultdict(list)
+        for row in reader.select("entry_facts"):
+            facts[row[0].value].append(Quad(row[0], row[1], row[2], vocab.CATALOG))
+        found = []
+        for row in reader.select("keys"):
+            session_id = iris.session_id(row["session"].value)
+            conversation = Conversation(
+                key=iris.conversation_key(row["conversation"].value) or "",
+                session_id=session_id,
+                label=None if row["label"] is None else row["label"].value,
+                created=parse_time(row["created"].value),
+                revision=int(row["revision"].value),
+            )
+            source = None if row["source"] is None else row["source"].value
+            entry = conversation_records.decode_overrides(session_id, facts[row["session"].value])
+            found.append(HeldKey(conversation, entry, source_id(session_id, source)))
+        return found
+
+    @decodes
+    def called(self, name: str) -> list[HeldKey]:
+        """Return the keys that are a name themselves, or whose session has it as its id, here or where it came from."""
+        wanted = name.strip()
+        found = []
+        for row in self.repository.reader.select("keys"):
+            session_id = iris.session_id(row["session"].value)
+            key = iris.conversation_key(row["conversation"].value)
+            source = None if row["source"] is None else row["source"].value
+            if wanted in (key, session_id, source_id(session_id, source)):
+                found.append(conversations.find_conversation(self.repository.store, key or ""))
+        return [self.held(each) for each in found if each is not None]
+
+    @decodes
+    def labelled(self, label: str) -> list[HeldKey]:
+        """Return the keys with a label, those included whose entry brought it along where it was in use."""
+        store, wanted = self.repository.store, Literal(label.strip())
+        apart = Literal(json.dumps(label.strip(), ensure_ascii=False), datatype=vocab.JSON)
+        quads = store.quads((None, vocab.LABEL, wanted, vocab.CATALOG))
+        quads += store.quads((None, NamedNode(iris.entry_field(_LABEL)), apart, None))
+        found = {}
+        for quad in quads:
+            subject = str(getattr(quad.subject, "value", ""))
+            key = iris.conversation_key(subject)
+            named = (
+                conversations.find_conversation(store, key)
+                if key
+                else conversations.conversations_of_session(store, NamedNode(subject))
+            )
+            if named is not None:
+                found[named.key] = self.held(named)
+        return list(found.values())
+
+    @decodes
+    def known_event(self, key: str, source: str | None, event_id: str) -> Event | None:
+        """Return a message with an id that any session of a key has got before, or None."""
+        store = self.repository.store
+        for quad in store.quads((None, vocab.EVENT_ID, Literal(event_id), None)):
+            session_id = iris.session_id(str(getattr(quad.subject, "value", "")))
+            belongs = Quad(NamedNode(iris.session(session_id)), vocab.KEY, Literal(key), vocab.CATALOG)
+            if store.quads((belongs.subject, belongs.predicate, belongs.object, belongs.graph_name)):  # type: ignore[arg-type] # IRIs
+                for event in self.book.where(session_id, vocab.EVENT_ID, Literal(event_id)):
+                    if isinstance(event, Event) and event.source == source:
+                        return event
+        return None
+
+    def orphan(self, key: str) -> SessionRecord | None:
+        """Return the one session that was made with a key by other means than a router; raise for several of them."""
+        store, reader = self.repository.store, self.repository.reader
+        found = []
+        for name in keys.spellings(key):
+            for quad in store.quads((None, vocab.KEY, Literal(name), vocab.CATALOG)):
+                node = quad.subject
+                if isinstance(node, NamedNode) and iris.is_session(node.value):
+                    bound = store.quads((node, vocab.SPECIALIZATION_OF, None, vocab.CATALOG))
+                    found += [] if bound else [iris.session_id(node.value)]
+        if len(found) > 1:
+            raise InvalidInput(
+                f"{len(found)} sessions have the key {key!r} ({', '.join(sorted(found))}), and none is the current one of it; "
+                "delete or fork those that are not meant"
+            )
+        return reader.record(found[0]) if found else None
+
+    # --- writing
+
+    def begin(
+        self,
+        key: str,
+        session: Session,
+        fields: Mapping[str, Any],
+        *,
+        now: datetime,
+        user_activity: datetime | None = None,
+        label: str | None = None,
+        replaces: Conversation | None = None,
+        made: Sequence[Entry] = (),
+        stored: bool = False,
+        also: Proposal | None = None,
+    ) -> bool:
+        """Make a session the current one of a key, in one commit with its entry and its ledger's first entries.
+
+        The session is new (or `stored`, and had no conversation). `also` is what else goes into the commit. False where
+        another writer did so first: nothing of it was written then.
+        """
+        entry = SessionEntry(session_id=session.id).changed(_fields(fields), last_user_activity=user_activity)
+        tx = Transaction()
+        _bind(tx, key, session.id, now=now, label=label, replaces=replaces)
+        tx.add(conversation_records.override_quads(entry))
+        if made:
+            ledger_writer.enter_entries(tx, session.id, made)
+        if stored:
+            tx.require([is_stored(session.id)])
+            tx.log(log_leaves.row_states("change", [session.id]))
+        change = tx.change() if also is None else tx.change().joined(also)
+        try:
+            if stored:
+                change.commit(self.repository.store)
+            else:
+                session.worktree.persist(change)
+        except PreconditionFailed as failure:
+            return _refused(tx, failure)
+        return True
+
+    def rewrite(
+        self,
+        held: HeldKey,
+        fields: Mapping[str, Any],
+        *,
+        user_activity: datetime | None = None,
+        spawner: str | None = None,
+        made: Sequence[Entry] = (),
+        told: Sequence[Quad] = (),
+    ) -> bool:
+        """Let the entry of a key's session say exactly this, with entries of its ledger in the same commit.
+
+        `fields` are in the shape of `sessions.json`; its label becomes the conversation's. `spawner` is the id of the session
+        that spawned this one, `told` says who altered what. False where the key or the entry was changed by another writer
+        meanwhile.
+
+        Raises `RequestRefused` for a label in use.
+        """
+        apart = held.conversation.label is None and fields.get(_LABEL) == held.entry.get(_LABEL)
+        kept = _fields(fields) | ({_LABEL: fields[_LABEL]} if apart and _LABEL in fields else {})
+        if _ID in held.entry.fields:  # imported under another name than its own
+            kept[_ID] = held.entry.get(_ID)
+        after = held.entry.changed(kept, last_user_activity=user_activity)
+        gone, come = conversation_records.overrides_difference(held.entry, after)
+        node, graph = NamedNode(iris.session(held.session_id)), conversation_records.overrides_graph(held.session_id)
+        tx = Transaction()
+        tx.take(gone)
+        tx.add([*come, *told])
+        tx.require([current_quad(held.key, held.session_id)])
+        if not held.entry.salt:
+            tx.forbid((node, vocab.SALT, None, graph))
+        tx.log(log_leaves.row_states("change", [held.session_id]))
+        label = fields.get(_LABEL)
+        if not apart:
+            wanted = None if label is None else validation.label(label)
+            conversations.relabel_conversation(tx, held.conversation, wanted, lambda _: _label_in_use(label))
+        if spawner is not None:
+            import_records.add_spawn_links(tx, held.session_id, spawner)
+        if made:
+            ledger_writer.put_entries(tx, held.session_id, made)
+        try:
+            tx.commit(self.repository.store)
+        except PreconditionFailed:
+            if made:  # another writer may have made the ledger's next entry
+                self.book.runtime.wrote(held.session_id, None)
+            return False
+        return True
+
+
+def _bind(
+    tx: Transaction, key: str, session_id: str, *, now: datetime, label: str | None, replaces: Conversation | None
+) -> None:
+    """Make a session the current one of a key."""
+    tx.add(belongs_quad(session_id, key))
+    if replaces is not None:
+        tx.move([current_quad(key, replaces.session_id)], [current_quad(key, session_id)])
+        tx.log(log_leaves.row_states("change", [replaces.session_id]))
+        return
+    made = Conversation(key=key, session_id=session_id, label=label, created=now)
+    conversations.begin_conversation(tx, made, lambda _: _label_in_use(label))
+
+
+def _label_in_use(label: Any) -> RequestRefused:
+    return RequestRefused(f"label already in use: {label}")
+
+
+def _refused(tx: Transaction, failure: PreconditionFailed) -> bool:
+    """Raise what a failed precondition means; return False where it means that another writer was first."""
+    error = tx.error(failure)
+    if error is failure:
+        return False
+    raise error from failure
+
+
+def _fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of an entry is kept in its graph: not the session's id, nor the label, which is the conversation's."""
+    return {name: value for name, value in fields.items() if name not in OWN}

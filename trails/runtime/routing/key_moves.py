@@ -1,0 +1,527 @@
+"""Move sessions between keys: aliases, promotion, merge, migration.
+
+Sessions that go from one key to another, as one commit: the ground under promotion, merge, and a change of scope.
+
+What is moved is recorded session by session, so that it can be taken back as far as nothing else has happened to those
+sessions since, and so that who asks later sees where each came from.
+
+Other names for a session's key: aliases, promotion, merge; and taking an operation back.
+
+A change of the scope of direct chats: which session belongs to whom under the new one, and what nobody can tell.
+
+A session that several people wrote to stays where it is: its turns cannot be parted without giving one the other's words.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails.errors import InvalidInput
+from trails.history import log_leaves
+from trails.history.records import conversations
+from trails.history.transaction import Transaction, is_stored
+from trails.model import iris
+from trails.rdf import vocab
+from trails.rdf.activity_records import author_type
+from trails.rdf.conversation_records import (
+    Alias,
+    Conversation,
+    Move,
+    alias_quads,
+    belongs_quad,
+    conversation_quads,
+    move_quads,
+    removal_quads,
+)
+from trails.runtime import keys, policy
+from trails.runtime.keys import KeySettings, SessionKey
+from trails.runtime.routing.key_directory import HeldKey, Keyring
+from trails.runtime.routing.routing_values import MovedSession, Moving, Unplaced
+from trails.store.contract import PreconditionFailed
+from trails.store.pattern import Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A session that is to go to another key, and whether it becomes the current one there."""
+
+    session_id: str
+    from_key: str
+    to_key: str
+    current: bool
+
+
+@dataclass(slots=True)
+class KeyPlan:
+    """One commit being put together: the conversations that it touches, as they were read and as they become."""
+
+    keyring: Keyring
+    reason: str
+    by_iri: str
+    time: datetime
+    undoes: str | None = None
+    operation: str = field(default_factory=lambda: secrets.token_hex(8))
+    moved: list[MovedSession] = field(default_factory=list)
+    aliases: list[tuple[str, str]] = field(default_factory=list)
+    _before: dict[str, Conversation | None] = field(default_factory=dict)
+    _after: dict[str, Conversation | None] = field(default_factory=dict)
+    _old: set[Quad] = field(default_factory=set)
+    _new: set[Quad] = field(default_factory=set)
+    _forbid: list[Pattern] = field(default_factory=list)
+    _touched: dict[str, None] = field(default_factory=dict)
+    _grown: set[str] = field(default_factory=set)
+    """The keys that get an alias, or a record of one that was taken away."""
+    _gone: list[Alias] = field(default_factory=list)
+    _renamed: set[str] = field(default_factory=set)
+    """The aliases that the plan itself makes, takes away or points elsewhere."""
+
+    def conversation(self, key: str) -> Conversation | None:
+        """Return what a key names, as it becomes so far."""
+        if key not in self._after:
+            found = conversations.find_conversation(self.keyring.repository.store, key)
+            self._before[key] = self._after[key] = found
+        return self._after[key]
+
+    def move(self, step: Transfer, *, label: str | None = None) -> None:
+        """Take a session out of one key's conversation and into another's; `label` comes with it where it has none."""
+        here, there = self.conversation(step.from_key), self.conversation(step.to_key)
+        left = here if here is not None and here.session_id == step.session_id else None
+        if left is not None:
+            self._after[step.from_key] = None
+        if step.current:
+            kept = there.label if there is not None and there.label is not None else (left.label if left else None)
+            began = there or left
+            created = self._created(step.session_id) if began is None else began.created
+            self._after[step.to_key] = Conversation(
+                key=step.to_key, session_id=step.session_id, label=kept or label, created=created
+            )
+        self._swap(belongs_quad(step.session_id, step.from_key), belongs_quad(step.session_id, step.to_key))
+        self._touched[step.session_id] = None
+        self._record(step, left)
+
+    def _created(self, session_id: str) -> datetime:
+        return self.keyring.repository.reader.record(session_id).created or self.time
+
+    def _record(self, step: Transfer, left: Conversation | None) -> None:
+        made = Move(
+            operation=self.operation,
+            number=len(self.moved) + 1,
+            session_id=step.session_id,
+            from_key=step.from_key,
+            to_key=step.to_key,
+            was_current=left is not None,
+            became_current=step.current,
+            reason=self.reason,
+            by_iri=self.by_iri,
+            time=self.time,
+            former_label=left.label if left is not None else None,
+            undoes=self.undoes,
+        )
+        self._new |= set(move_quads(made))
+        done = {"session_id": step.session_id, "from_key": step.from_key, "to_key": step.to_key}
+        self.moved.append(MovedSession(**done, current=step.current))
+
+    def alias(self, name: str, key: str, reason: str) -> None:
+        """Let a key that names nothing by itself be found as another one."""
+        made = Alias(alias=name, key=key, reason=reason, by_iri=self.by_iri, time=self.time)
+        self._grown.add(key)
+        self._new |= set(alias_quads(made))
+        self._forbid += [
+            (NamedNode(iris.alias(each)), vocab.TYPE, None, vocab.CATALOG) for each in keys.spellings(name)
+        ]
+        self._aliased(made)
+
+    def unalias(self, gone: Alias) -> None:
+        """Take an alias away, leaving word of it with the conversation that it stood for."""
+        self._old |= set(alias_quads(gone))
+        self._grown.add(gone.key)
+        self._gone.append(gone)
+        self._aliased(gone)
+
+    def redirect(self, alias: Alias, key: str) -> None:
+        """Let an alias stand for another key, and remember for which one it stood."""
+        moved = alias.model_copy(update={"key": key, "from_key": None if alias.from_key == key else alias.key})
+        self._swap(alias_quads(alias), alias_quads(moved))
+        self._grown.add(key)
+        self._aliased(moved)
+
+    def _aliased(self, alias: Alias) -> None:
+        self.conversation(alias.key)
+        self._renamed.add(alias.alias)
+        self.aliases.append((alias.alias, alias.key))
+
+    def _swap(self, old: list[Quad], new: list[Quad]) -> None:
+        self._old |= set(old) - set(new)
+        self._new |= set(new) - set(old)
+
+    # --- writing it
+
+    def commit(self) -> None:
+        """Write it all; raise `InvalidInput` where another writer changed one of the keys meanwhile."""
+        for key, before in list(self._before.items()):
+            if before is not None and self._after[key] is None:
+                self._leave(key, before)
+        for key in list(self._before):
+            self._settle(key)
+        self._refuse_dangling()
+        for gone in self._gone:
+            if self._after[gone.key] is not None:
+                self._new |= set(removal_quads(gone, self.by_iri, self.time, secrets.token_hex(4)))
+        touched = list(self._touched)
+        tx = Transaction()
+        tx.add([*(self._new - self._old), author_type(self.by_iri)])
+        tx.remove(self._old - self._new)
+        tx.require([*self._old, *map(is_stored, touched)])
+        for pattern in self._forbid:
+            tx.forbid(pattern)
+        tx.log(log_leaves.row_states("change", touched))
+        tx.commit(self.keyring.repository.store, otherwise=_conflict_error)
+
+    def _refuse_dangling(self) -> None:
+        """Refuse a plan whose aliases would stand for nothing: the session to be moved went while it was made."""
+        gone = {alias.alias for alias in self._gone}
+        for name, key in self.aliases:
+            if name not in gone and self._after[key] is None:
+                raise InvalidInput(
+                    f"another writer deleted or moved the session that {name!r} was to stand for; nothing was written, try again"
+                )
+
+    def _settle(self, key: str) -> None:
+        """Put what becomes of a touched conversation into the commit."""
+        before, after = self._before[key], self._after[key]
+        if after is not None and key in self._grown:
+            after = after.model_copy(update={"revision": after.revision + 1})
+        old = [] if before is None else conversation_quads(before)
+        self._old |= set(old)
+        self._new |= set([] if after is None else conversation_quads(after))
+        self._touched |= {each.session_id: None for each in (before, after) if each is not None}
+        if before is None:
+            self._forbid.append((NamedNode(iris.conversation(key)), vocab.CURRENT_SESSION, None, vocab.CATALOG))
+        if before is None and after is not None and key not in {gone.alias for gone in self._gone}:
+            self._forbid.append((NamedNode(iris.alias(key)), vocab.TYPE, None, vocab.CATALOG))
+
+    def _leave(self, key: str, before: Conversation) -> None:
+        """Let the aliases of a conversation that goes follow its session; what is said of past ones goes with it."""
+        store, node = self.keyring.repository.store, NamedNode(iris.conversation(key))
+        target = next((each.to_key for each in self.moved if each.session_id == before.session_id), None)
+        for alias in conversations.aliases_of(store, key):
+            if alias.alias not in self._renamed and target is not None:
+                self.redirect(alias, target)
+        for quad in store.quads((None, vocab.ALIAS_WAS_OF, node, vocab.CATALOG)):
+            self._old |= set(store.quads((quad.subject, None, None, vocab.CATALOG)))  # type: ignore[arg-type] # an IRI
+
+    def label_is_free(self, label: str) -> bool:
+        """Tell whether no session and no conversation has a label."""
+        return not self.keyring.repository.store.quads((None, vocab.LABEL, Literal(label), vocab.CATALOG))
+
+    def report(self, **more: Any) -> Moving:
+        """Return what was done."""
+        return Moving(
+            operation=self.operation,
+            reason=self.reason,
+            undoes=self.undoes,
+            moved=tuple(self.moved),
+            aliases=tuple(self.aliases),
+            **more,
+        )
+
+
+def _conflict_error(failure: PreconditionFailed) -> InvalidInput:
+    return InvalidInput(f"another writer changed one of the keys meanwhile ({failure}); nothing was written, try again")
+
+
+class Renaming:
+    """What is done to the keys of a store by hand. Keys come in their canonical form."""
+
+    def __init__(self, keyring: Keyring, now: Callable[[], datetime]) -> None:
+        self._keyring = keyring
+        self._store = keyring.repository.store
+        self._now = now
+
+    def plan(self, reason: str, by: str | None, *, undoes: str | None = None) -> KeyPlan:
+        """Return an empty operation."""
+        who = self._keyring.repository.workspace.who(by)
+        return KeyPlan(self._keyring, reason, who, self._now(), undoes=undoes)
+
+    def _named(self, key: str) -> Conversation:
+        found = self._keyring.find(key)
+        if found is None:
+            raise InvalidInput(f"the key {key!r} names no session")
+        return found[0]
+
+    def _refuse_taken(self, key: str) -> None:
+        found = self._keyring.find(key)
+        if found is None:
+            return
+        conversation, alias = found
+        if alias is None:
+            what = f"names session {conversation.session_id!r} itself; merge it into the other one, or choose another"
+            raise InvalidInput(f"the key {key!r} {what}")
+        raise InvalidInput(f"the key {key!r} is an alias of {conversation.key!r}; remove that first, or choose another")
+
+    def alias(self, name: str, key: str, by: str | None) -> Alias:
+        """Let a key be found as another one; doing it again changes nothing."""
+        target = self._named(key)
+        known = conversations.find_alias(self._store, name)
+        if known is not None and known.key == target.key:
+            return known
+        self._refuse_taken(name)
+        plan = self.plan("manual", by)
+        plan.conversation(name)  # it must name nothing, also when it is written
+        plan.alias(name, target.key, "manual")
+        plan.commit()
+        return self._alias(name)
+
+    def _alias(self, name: str) -> Alias:
+        found = next((a for each in keys.spellings(name) if (a := conversations.find_alias(self._store, each))), None)
+        if found is None:
+            raise InvalidInput(f"there is no alias {name!r}")
+        return found
+
+    def unalias(self, name: str, by: str | None) -> Alias:
+        """Take an alias away and return what it was."""
+        gone = self._alias(name)
+        plan = self.plan("manual", by)
+        plan.unalias(gone)
+        plan.commit()
+        return gone
+
+    def promote(self, key: str, new_key: str, by: str | None) -> Moving:
+        """Give a key's sessions a better key; the old one becomes its alias."""
+        source = self._named(key)
+        self._refuse_taken(new_key)
+        return self._all(source, new_key, "promotion", by)
+
+    def merge(self, key: str, into: str, by: str | None) -> Moving:
+        """Put a key's sessions to those of another key, which keeps its current one; the old key becomes its alias."""
+        source, target = self._named(key), self._named(into)
+        if source.key == target.key:
+            raise InvalidInput(f"{key!r} and {into!r} name one session already")
+        return self._all(source, target.key, "merge", by)
+
+    def _all(self, source: Conversation, to_key: str, reason: str, by: str | None) -> Moving:
+        plan = self.plan(reason, by)
+        for session_id in sorted(conversations.sessions_in(self._store, source.key)):
+            current = reason == "promotion" and session_id == source.session_id
+            plan.move(Transfer(session_id, source.key, to_key, current))
+        plan.alias(source.key, to_key, reason)
+        plan.commit()
+        return plan.report()
+
+    # --- taking back
+
+    def undo(self, operation: str, by: str | None) -> Moving:
+        """Take back what an operation moved, as far as the sessions are still where it brought them."""
+        every = conversations.moves_of(self._store)
+        done = [move for move in every if move.operation == operation]
+        if not done:
+            raise InvalidInput(f"no operation {operation!r} moved a session; `Router.moves` lists those that did")
+        if any(move.undoes == operation for move in every):
+            raise InvalidInput(f"operation {operation!r} was taken back before")
+        plan, unplaced = self.plan("undo", by, undoes=operation), list[Unplaced]()
+        for alias in conversations.aliases_of(self._store):
+            if (
+                any((move.from_key, move.to_key) == (alias.alias, alias.key) for move in done)
+                and alias.reason != "manual"
+            ):
+                plan.unalias(alias)
+        for move in reversed(done):
+            why = self._stuck(move)
+            if why is not None:
+                unplaced.append(Unplaced(session_id=move.session_id, key=move.to_key, reason=why))
+            else:
+                self._back(plan, move)
+        if not plan.moved:
+            raise InvalidInput(f"nothing of operation {operation!r} can be taken back: {unplaced[0].reason}")
+        for alias in conversations.aliases_of(self._store):
+            if any((move.from_key, move.to_key) == (alias.from_key, alias.key) for move in done):
+                plan.redirect(alias, alias.from_key or "")
+        plan.commit()
+        return plan.report(unplaced=tuple(unplaced))
+
+    def _stuck(self, move: Move) -> str | None:
+        """Return why a session cannot go back, or None."""
+        record = self._keyring.repository.reader.records([move.session_id]).get(move.session_id)
+        if record is None:
+            return f"session {move.session_id!r} was deleted"
+        if record.key != move.to_key:
+            return f"session {move.session_id!r} has the key {record.key!r} by now"
+        return None
+
+    def _back(self, plan: KeyPlan, move: Move) -> None:
+        label = move.former_label if move.former_label and plan.label_is_free(move.former_label) else None
+        current = move.was_current and plan.conversation(move.from_key) is None
+        plan.move(Transfer(move.session_id, move.to_key, move.from_key, current), label=label)
+
+
+UNKNOWN: Final = "unknown"
+_AT_ONCE: Final = 200
+"""How many sessions one query asks about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Where messages of one person came from; what is not known is None."""
+
+    channel: str | None
+    account: str | None
+    peer: str | None
+
+    def __str__(self) -> str:
+        return (
+            UNKNOWN if self.peer is None else "/".join(each or "-" for each in (self.channel, self.account, self.peer))
+        )
+
+
+@dataclass(slots=True)
+class MigrationPlan:
+    """Where sessions go under another scope, and which stay, with the reason."""
+
+    steps: list[Transfer] = field(default_factory=list)
+    unplaced: list[Unplaced] = field(default_factory=list)
+    aliases: list[tuple[str, str, str]] = field(default_factory=list)
+    """(old key, new key, why) of keys that are left by all their sessions for one other key."""
+
+
+def plan_migration(keyring: Keyring, settings: KeySettings, to_scope: keys.DmScope) -> MigrationPlan:
+    """Return where the sessions of main and direct keys go when the scope of direct chats becomes another one."""
+    made = MigrationPlan()
+    wanted: dict[str, str] = {}
+    owners: dict[str, HeldKey] = {}
+    roots: dict[str, SessionKey] = {}
+    for held in keyring.every():
+        parts = keys.parse_key(held.key, main_key=settings.main_key)
+        if parts.kind in ("main", "dm"):
+            for session_id in sorted(conversations.sessions_in(keyring.repository.store, held.key)):
+                owners[session_id], roots[session_id] = held, parts
+    senders = _senders(keyring, {each: _root(parts, settings)[0] for each, parts in roots.items()})
+    for session_id, held in owners.items():
+        found = _target(held.key, roots[session_id], senders[session_id], settings, to_scope)
+        if isinstance(found, str):
+            named = keyring.find(found)
+            wanted[session_id] = found if named is None else named[0].key
+        elif found is not None:
+            made.unplaced.append(found.model_copy(update={"session_id": session_id}))
+    moving = {each: key for each, key in wanted.items() if key != owners[each].key}
+    made.steps = list(_steps(keyring, moving, owners))
+    made.aliases = list(_aliases(keyring, made.steps, owners, settings))
+    return made
+
+
+def _root(parts: SessionKey, settings: KeySettings) -> tuple[SessionKey, str]:
+    """Return what a thread's key is of, and what follows that in the key."""
+    suffix = ""
+    while parts.parent is not None:
+        suffix = parts.text[len(parts.parent) :] + suffix
+        parts = keys.parse_key(parts.parent, main_key=settings.main_key)
+    return parts, suffix
+
+
+def _senders(keyring: Keyring, roots: Mapping[str, SessionKey]) -> Mapping[str, set[Sender]]:
+    """Return who wrote to each session. In a direct key, a turn of which nothing is known came from the key's own peer."""
+    found: dict[str, set[Sender]] = defaultdict(set)
+    turns: dict[str, int] = defaultdict(int)
+    ids = list(roots)
+    for start in range(0, len(ids), _AT_ONCE):
+        _read_senders(keyring, ids[start : start + _AT_ONCE], found, turns)
+    for session_id, root in roots.items():
+        if turns[session_id] > 0:
+            found[session_id].add(Sender(None, None, None))
+        if root.kind == "dm":
+            own = Sender(root.channel, root.account_id, root.id)
+            found[session_id] = {own if each.peer is None else each for each in found[session_id]} or {own}
+    return found
+
+
+def _read_senders(keyring: Keyring, ids: Sequence[str], found: dict[str, set[Sender]], turns: dict[str, int]) -> None:
+    """Note who wrote to sessions, and how many turns of people there are of which nobody knows the sender."""
+    reader = keyring.repository.reader
+    for row in reader.select_each("user_turns", "sessions", ids):
+        turns[iris.session_id(row["session"].value)] += int(row["turns"].value)
+    for row in reader.select_each("told_turns", "sessions", ids):
+        turns[iris.session_id(row["session"].value)] -= int(row["turns"].value)
+    for row in reader.select_each("senders", "sessions", ids):
+        if row["author"] is None or not iris.is_agent(row["author"].value):
+            told = [None if row[name] is None else row[name].value for name in ("channel", "account", "peer")]
+            found[iris.session_id(row["session"].value)].add(Sender(*told))
+
+
+def _target(
+    key: str, parts: SessionKey, senders: set[Sender], settings: KeySettings, scope: keys.DmScope
+) -> str | Unplaced | None:
+    """Return the key that a session has under a scope, or why that cannot be told; None for one that nobody wrote to."""
+    if not senders:
+        return None
+    root, suffix = _root(parts, settings)
+    names = tuple(sorted(map(str, senders)))
+    targets = {_key_for(sender, root, settings, scope) for sender in senders}
+    if None in targets:
+        return Unplaced(session_id="", key=key, reason="nobody knows who wrote to it", senders=names)
+    if len(targets) > 1:
+        return Unplaced(session_id="", key=key, reason="several people wrote to it", senders=names)
+    return f"{targets.pop()}{suffix}"
+
+
+def _key_for(sender: Sender, root: SessionKey, settings: KeySettings, scope: keys.DmScope) -> str | None:
+    needs_channel = scope in ("per-channel-peer", "per-account-channel-peer")
+    if scope != "main" and (sender.peer is None or (needs_channel and sender.channel is None)):
+        return None
+    made = keys.build_peer_key(
+        agent_id=root.agent_id,
+        channel=sender.channel,
+        peer_kind="dm",
+        peer_id=sender.peer,
+        account_id=sender.account,
+        main_key=settings.main_key,
+        dm_scope=scope,
+        identity_links=settings.links,
+        fold_case=settings.fold_case,
+        direct_word=root.direct_word or "dm",
+    )
+    return keys.canonicalize_main_alias(made, agent_id=root.agent_id, config=settings)
+
+
+def _steps(keyring: Keyring, moving: Mapping[str, str], owners: Mapping[str, HeldKey]) -> Iterator[Transfer]:
+    """Give the moves; of those that come to a key without a session, the one in use last becomes the current one."""
+    by_target: dict[str, list[str]] = defaultdict(list)
+    for session_id, key in moving.items():
+        by_target[key].append(session_id)
+    for key, ids in sorted(by_target.items()):
+        there = keyring.find(key)
+        stays = there is not None and there[0].session_id not in moving
+        ordered = sorted(ids, key=lambda each: _rank(keyring, each, owners[each]))
+        for session_id in ordered:
+            current = not stays and session_id == ordered[-1]
+            yield Transfer(session_id, owners[session_id].key, key, current)
+
+
+def _rank(keyring: Keyring, session_id: str, held: HeldKey) -> tuple[bool, int, str]:
+    """Return what sessions that meet under one key are ordered by: current ones, by when they were last used."""
+    if session_id != held.session_id:
+        created = keyring.repository.reader.record(session_id).created
+        return False, 0 if created is None else policy.to_ms(created), session_id
+    last, updated = held.entry.last_user_activity, held.entry.get("updatedAt")
+    known = updated if isinstance(updated, int) else 0
+    return True, known if last is None else policy.to_ms(last), session_id
+
+
+def _aliases(
+    keyring: Keyring, steps: Iterable[Transfer], owners: Mapping[str, HeldKey], settings: KeySettings
+) -> Iterator[tuple[str, str, str]]:
+    """Give the direct keys that all their sessions leave for one other key; never a main one, which others may use."""
+    left: dict[str, dict[str, str]] = defaultdict(dict)
+    for step in steps:
+        left[step.from_key][step.session_id] = step.to_key
+    for key, went in sorted(left.items()):
+        targets = set(went.values())
+        stay = set(conversations.sessions_in(keyring.repository.store, key)) - went.keys()
+        if len(targets) == 1 and not stay and not keys.is_main_key(key, settings):
+            target = targets.pop()
+            yield key, target, "promotion" if keyring.find(target) is None else "merge"

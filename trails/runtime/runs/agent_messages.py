@@ -1,0 +1,385 @@
+"""Messages between sessions: who may send to whom, the answer within a time, and the talk of two agents after it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, Literal, Self
+
+from trails.errors import RequestRefused, SessionNotFound
+from trails.model import validation
+from trails.model.values import SessionRecord, Value
+from trails.rdf.ledger_records import Outcome
+from trails.runtime import keys
+from trails.runtime.config_values import is_number
+from trails.runtime.policy.send_policy import resolve_send_policy
+from trails.runtime.policy.session_entry import delivery_context
+from trails.runtime.policy.subagents import (
+    ANNOUNCE_SKIP,
+    Parties,
+    PingPongTurn,
+    announce_context,
+    ends_ping_pong,
+    is_announce_skip,
+    message_context,
+    ping_pong_order,
+    ping_pong_turns,
+    reply_context,
+)
+from trails.runtime.runs.host import Outgoing, WorkContext
+from trails.runtime.runs.run_engine import Awaited, Engine, Reply, agent_of
+
+SEND_SOURCE: Final = "sessions_send"
+"""The source of the messages that sessions send one another; the event id is the sending's run id and a step."""
+DEFAULT_TIMEOUT: Final = 30
+ANNOUNCE_STEP: Final = "Agent-to-agent announce step."
+_DISABLED: Final = (
+    "Agent-to-agent messaging is disabled. Set tools.agentToAgent.enabled=true to allow cross-agent sends."
+)
+_DENIED: Final = "Agent-to-agent messaging denied by tools.agentToAgent.allow."
+_report = logging.getLogger("trails.runtime.runs")
+_HIDDEN: Final = "Session not visible from this sandboxed agent session"
+
+
+class Sent(Value):
+    """The answer to a sending: "ok" with the reply, "accepted" where nobody waits for one, or why there is none."""
+
+    run_id: str
+    status: Literal["ok", "accepted", "timeout", "error", "forbidden"]
+    reply: str | None = None
+    error: str | None = None
+    session_key: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer as the tool gives it; what is not known is left out."""
+        plain: dict[str, Any] = {
+            "runId": self.run_id,
+            "status": self.status,
+            "reply": self.reply,
+            "error": self.error,
+            "sessionKey": self.session_key,
+        }
+        if self.status in ("ok", "accepted"):
+            plain["delivery"] = {"status": "pending", "mode": "announce"}
+        return {name: value for name, value in plain.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class SendRequest:
+    """What is to be sent, and how the target is named."""
+
+    message: str
+    session_key: str | None = None
+    label: str | None = None
+    agent_id: str | None = None
+    timeout_seconds: int = DEFAULT_TIMEOUT
+    sandboxed: bool = False
+    """Whether the requester sees only itself and what it spawned."""
+    requester_channel: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        message: str,
+        *,
+        session_key: str | None = None,
+        label: str | None = None,
+        agent_id: str | None = None,
+        timeout_seconds: float = DEFAULT_TIMEOUT,
+        sandboxed: bool = False,
+        requester_channel: str | None = None,
+    ) -> Self:
+        """Check what is to be sent; what is wrong raises `RequestRefused`, under its name in `sessions_send`."""
+        for name, given in (("sessionKey", session_key), ("label", label), ("agentId", agent_id), ("message", message)):
+            if given is not None and not isinstance(given, str):
+                raise RequestRefused(f"{name} must be a string")
+        if not message:
+            raise RequestRefused("message required")
+        return cls(
+            message=message,
+            session_key=session_key,
+            label=label,
+            agent_id=agent_id,
+            timeout_seconds=whole_seconds(timeout_seconds),
+            sandboxed=sandboxed,
+            requester_channel=requester_channel,
+        )
+
+
+def whole_seconds(value: float) -> int:
+    """Return a time-out in whole seconds: floored, 0 to a day; what is no finite number raises `RequestRefused`."""
+    if not is_number(value):
+        raise RequestRefused("timeoutSeconds must be a number")
+    return max(0, min(86_400, int(value)))
+
+
+class _RefusedError(Exception):
+    """A sending that is refused, and how the tool says so."""
+
+    def __init__(self, status: Literal["error", "forbidden"], words: str, key: str | None = None) -> None:
+        super().__init__(words)
+        self.status: Literal["error", "forbidden"] = status
+        self.key = key
+
+
+def send_message(engine: Engine, requester: str | None, request: SendRequest) -> Sent:
+    """Send a message to a session, and wait for its answer as long as the request says."""
+    message = validation.text(request.message, "the message")
+    run_id = engine.host.new_id()
+    requester_key, asking = (None, None) if requester is None else engine.places.named(requester)
+    try:
+        target_key = _target(engine, requester_key, asking, request)
+    except _RefusedError as refused:
+        return Sent(run_id=run_id, status=refused.status, error=f"{refused}", session_key=refused.key)
+    shown = engine.places.shown(target_key)
+    if requester_key is not None and asking is None:
+        engine.places.ensure(requester_key)  # it is answered there
+    talk = Talk(engine, run_id, requester_key, target_key, request)
+    session_id = engine.places.ensure(target_key)
+    told = message_context(talk.parties)
+    event = engine.post(
+        session_id,
+        message,
+        WorkContext("nested", system=told),
+        source=SEND_SOURCE,
+        event_id=run_id,
+        author=agent_of(requester_key),
+    )
+    if request.timeout_seconds == 0:
+        talk.expect(session_id, event.number, talk.begin)
+        engine.lanes.submit("nested", lambda: engine.work(session_id, "nested"))
+        return Sent(run_id=run_id, status="accepted", session_key=shown)
+    reply = _wait(engine, session_id, event.number, request.timeout_seconds)
+    if reply is None:
+        return Sent(run_id=run_id, status="timeout", session_key=shown)
+    if reply.status == "error":
+        return Sent(run_id=run_id, status="error", error=reply.error or "agent error", session_key=shown)
+    talk.begin(reply)
+    return Sent(run_id=run_id, status="ok", reply=reply.text, session_key=shown)
+
+
+# --- the target
+
+
+def _target(engine: Engine, requester_key: str | None, asking: SessionRecord | None, request: SendRequest) -> str:
+    """Return the key of the session that is meant and may be sent to, or raise `_RefusedError`."""
+    label, named = (request.label or "").strip() or None, (request.session_key or "").strip() or None
+    if label and named:
+        raise _RefusedError("error", "Provide either sessionKey or label (not both).")
+    restricted = bool(
+        request.sandboxed
+        and not engine.settings.sandbox_sees_all
+        and requester_key
+        and not keys.is_subagent_key(requester_key)
+    )
+    if label:
+        key = _by_label(engine, requester_key, label, request.agent_id, restricted=restricted)
+    elif named:
+        try:
+            key = engine.places.named(named)[0]
+        except SessionNotFound as missing:
+            raise _RefusedError("error", f"No session found: {named}") from missing
+        if restricted and not (asking is not None and engine.places.sees(asking, key)):
+            raise _RefusedError("forbidden", f"{_HIDDEN}: {named}", engine.places.shown(key))
+    else:
+        raise _RefusedError("error", "Either sessionKey or label is required")
+    _check_agents(engine, requester_key, keys.agent_id_from_key(key), shown=engine.places.shown(key))
+    return key
+
+
+def _by_label(engine: Engine, requester_key: str | None, label: str, agent_id: str | None, *, restricted: bool) -> str:
+    agent = keys.normalize_agent_id(agent_id) if (agent_id or "").strip() else None
+    if agent and requester_key and agent != keys.agent_id_from_key(requester_key):
+        if restricted:
+            raise _RefusedError("forbidden", "Sandboxed sessions_send label lookup is limited to this agent")
+        _check_agents(engine, requester_key, agent)
+    try:
+        return engine.places.resolve(label=label, agent_id=agent, spawned_by=requester_key if restricted else None)
+    except RequestRefused as refused:
+        if restricted:
+            raise _RefusedError("forbidden", f"{_HIDDEN}.") from refused
+        raise _RefusedError("error", f"{refused}") from refused
+
+
+def _check_agents(engine: Engine, requester_key: str | None, target: str, *, shown: str | None = None) -> None:
+    requester = keys.agent_id_from_key(requester_key)
+    policy = engine.settings.agents
+    if not policy.allows(requester, target):
+        raise _RefusedError("forbidden", _DENIED if policy.enabled else _DISABLED, shown)
+
+
+# --- waiting
+
+
+def _wait(engine: Engine, session_id: str, number: int, seconds: int) -> Reply | None:
+    """Have a message worked on in the nested lane and return what came of it, or None where the time was up.
+
+    Where threads or an event loop work on the lanes, they do it; else it is done here, if the lane has a place left.
+    """
+    found: list[Reply | None] = []
+    done = threading.Event()
+
+    def then(reply: Reply | None) -> None:
+        found.append(reply)
+        done.set()
+
+    deadline = engine.now() + timedelta(seconds=seconds)
+    engine.expect(Awaited(session_id, number, then, deadline))
+    engine.lanes.submit("nested", lambda: engine.work(session_id, "nested"))
+    if engine.lanes.listener is not None:
+        done.wait(seconds)
+    else:
+        while not done.is_set() and engine.lanes.drain(1, ["nested"]):
+            pass
+    engine.drop(then)
+    reply = found[0] if found else None
+    return None if engine.now() >= deadline else reply
+
+
+# --- the talk
+
+
+class Talk:
+    """What follows a sending: the two answer each other a few times, then the target may tell its channel."""
+
+    def __init__(
+        self, engine: Engine, run_id: str, requester_key: str | None, target_key: str, request: SendRequest
+    ) -> None:
+        self._engine = engine
+        self._run_id = run_id
+        self._target_key = target_key
+        self._message = request.message
+        self._patience = timedelta(seconds=request.timeout_seconds or DEFAULT_TIMEOUT)
+        self._turns = ping_pong_turns(engine.settings.ping_pong)
+        self._order: tuple[PingPongTurn, ...] = ping_pong_order(requester_key, target_key, self._turns)
+        self._taken = 0
+        self._first: str | None = None
+        self._latest: str | None = None
+        self._channel = _channel_of(engine, target_key)
+        self.parties = Parties(
+            target_session_key=engine.places.shown(target_key),
+            requester_session_key=requester_key,
+            requester_channel=request.requester_channel,
+            target_channel=self._channel.channel if self._channel else "unknown",
+        )
+
+    def expect(self, session_id: str, number: int, then: Callable[[Reply | None], None]) -> None:
+        """Go on with `then` once something came of a message, or its time is up."""
+        self._engine.expect(Awaited(session_id, number, then, self._engine.now() + self._patience))
+
+    def begin(self, reply: Reply | None) -> None:
+        """Begin with the target's first reply; without one there is no talk."""
+        if reply is None or reply.status != "ok" or not reply.text:
+            return
+        self._first = self._latest = reply.text
+        self._next()
+
+    def _next(self) -> None:
+        """Let whose turn it is answer what was said last."""
+        if self._taken >= len(self._order):
+            self._announce()
+            return
+        turn = self._order[self._taken]
+        self._taken += 1
+        told = reply_context(self.parties, role=turn.role, turn=turn.number, turns=self._turns)
+        self._step(
+            (turn.session_key, turn.partner_key), self._latest or "", told, f"turn-{turn.number}", self._answered
+        )
+
+    def _answered(self, reply: Reply | None) -> None:
+        text = reply.text if reply is not None and reply.status == "ok" else None
+        if text is None or ends_ping_pong(text):
+            self._announce()
+            return
+        self._latest = text
+        self._next()
+
+    def _announce(self) -> None:
+        told = announce_context(
+            self.parties, original=self._message, first_reply=self._first, latest_reply=self._latest
+        )
+        self._step((self._target_key, self._target_key), ANNOUNCE_STEP, told, "announce", self._post)
+
+    def _step(
+        self, ends: tuple[str, str], text: str, told: str, name: str, then: Callable[[Reply | None], None]
+    ) -> None:
+        """Have a session (the first key) answer a message of another (the second), in the nested lane."""
+        engine, (key, sender_key) = self._engine, ends
+        session_id = engine.places.session_of(key)
+        if session_id is None:
+            then(None)  # it was deleted meanwhile
+            return
+        event = engine.post(
+            session_id,
+            text,
+            WorkContext("nested", system=told),
+            source=SEND_SOURCE,
+            event_id=f"{self._run_id}:{name}",
+            author=agent_of(sender_key),
+        )
+        self.expect(session_id, event.number, then)
+        engine.lanes.submit("nested", lambda: engine.work(session_id, "nested"))
+
+    def _post(self, reply: Reply | None) -> None:
+        """Post what the target tells its channel, where there is one and it may."""
+        engine, channel = self._engine, self._channel
+        if channel is None or engine.host.send is None or reply is None or not reply.text or reply.turn_iri is None:
+            return
+        entry = engine.places.entry(self._target_key)
+        outcome: Outcome = "skipped"
+        reason: str | None = None
+        if is_announce_skip(reply.text):
+            reason = ANNOUNCE_SKIP
+        elif self._is_denied(entry):
+            reason = "the send policy denies it"
+        else:
+            outcome, reason = self._send(channel, reply.text, engine.host.send)
+        engine.ledger.delivered(reply.turn_iri, channel=channel.channel, outcome=outcome, reason=reason)
+
+    def _is_denied(self, entry: Mapping[str, Any]) -> bool:
+        found = resolve_send_policy(
+            self._engine.settings.send, entry=entry, session_key=self._target_key, strip_agent=True
+        )
+        return found == "deny"
+
+    def _send(self, channel: _Channel, text: str, send: Callable[[Outgoing], object]) -> tuple[Outcome, str | None]:
+        """Let the host send a text; return how that ended, and why it failed."""
+        out = Outgoing(
+            channel=channel.channel,
+            to=channel.to,
+            text=text,
+            session_key=self._target_key,
+            idempotency_key=f"send:{self._run_id}",
+            account_id=channel.account_id,
+            thread_id=channel.thread_id,
+        )
+        try:
+            send(out)
+        except Exception as error:  # noqa: BLE001 - whatever a host's own code raises, the talk is over
+            _report.exception("sending to %s failed", channel.channel)
+            return "failed", type(error).__name__
+        return "sent", None
+
+
+@dataclass(frozen=True, slots=True)
+class _Channel:
+    channel: str
+    to: str
+    account_id: str | None = None
+    thread_id: str | int | None = None
+
+
+def _channel_of(engine: Engine, key: str) -> _Channel | None:
+    """Return where a session is heard: by its key, for groups and channels, else by what its entry says."""
+    parsed = keys.parse_key(key)
+    if parsed.kind in ("group", "channel") and parsed.channel and parsed.id:
+        return _Channel(parsed.channel, f"{parsed.kind}:{parsed.id}", thread_id=parsed.thread_id)
+    entry = engine.places.entry(key)
+    last = {"channel": entry.get("lastChannel"), "to": entry.get("lastTo"), "accountId": entry.get("lastAccountId")}
+    found = delivery_context(entry.get("deliveryContext")) or delivery_context(last) or {}
+    if not found.get("channel") or not found.get("to"):
+        return None
+    return _Channel(found["channel"], found["to"], found.get("accountId"), found.get("threadId"))

@@ -1,0 +1,494 @@
+"""Store sub-agent runs, and read and write `runs.json`.
+
+Which session a key names, and back; and sub-agents' sessions, begun in one commit with what makes them needed.
+
+The registry of sub-agents' runs over a store: entered, read, changed by compare-and-set, taken out.
+
+Between the registry's runs and records of runs as `runs.json` has them, all fields of which are kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from pyoxigraph import Literal, NamedNode
+
+from trails.errors import InvalidInput, RequestRefused
+from trails.history.records import subagent_runs
+from trails.history.removal import redaction
+from trails.history.transaction import Proposal, Transaction
+from trails.model import iris, validation
+from trails.model.values import SessionRecord, Value
+from trails.rdf import vocab
+from trails.rdf.activity_records import Deed
+from trails.rdf.ledger_records import Entry
+from trails.rdf.subagent_records import Run, RunContent, RunOrigin
+from trails.runtime import keys
+from trails.runtime.config_values import from_ms, to_ms
+from trails.runtime.keys import KeySettings
+from trails.runtime.policy.run_records import RUN_FIELDS, RunOutcome, RunRecord, read_runs, write_runs
+from trails.runtime.routing import Router
+from trails.runtime.routing.access_rules import visible_sessions
+from trails.runtime.routing.key_directory import Keyring
+from trails.session import Repository
+from trails.session.session import Session
+from trails.store.contract import PreconditionFailed
+
+
+class Places:
+    """The sessions of a store by their keys.
+
+    A session without a key has one all the same: its agent's, with its own id.
+    """
+
+    def __init__(self, repository: Repository, router: Router, settings: KeySettings) -> None:
+        self._repository = repository
+        self._router = router
+        self._keyring = Keyring(repository)
+        self._settings = settings
+
+    def session_of(self, key: str) -> str | None:
+        """Return the id of the session that a key names now, aliases followed; None where there is none."""
+        found = self._keyring.find(key)
+        if found is not None:
+            return found[0].session_id
+        orphan = self._keyring.orphan(key)
+        if orphan is not None:
+            return orphan.id
+        parsed = keys.parse_agent_key(key)
+        names = [key] if parsed is None else [key, parsed.rest]
+        records = (self._record(name) for name in names)
+        return next((each.id for each in records if each is not None and self.key_of(each) == key), None)
+
+    def _record(self, session_id: str) -> SessionRecord | None:
+        return self._repository.reader.records([session_id]).get(session_id)
+
+    def key_of(self, record: SessionRecord) -> str:
+        """Return the key of a session."""
+        own = record.id if keys.parse_agent_key(record.id) else None
+        return record.key or own or f"agent:{keys.normalize_agent_id(record.agent)}:{record.id}"
+
+    def named(self, name: str) -> tuple[str, SessionRecord | None]:
+        """Return the key that a caller means, by a key or a session's id or IRI, and the session, where there is one.
+
+        Raises `SessionNotFound` for a name that is no key, the main session's included, and no session's either.
+        """
+        plain = iris.session_id(name) if iris.is_session(name) else name
+        record = self._record(plain)
+        if record is not None:
+            return self.key_of(record), record
+        key = keys.canonical_key(name, self._settings)
+        session_id = self.session_of(key)
+        if session_id is None and (iris.is_session(name) or (":" not in name and not self._is_main(key))):
+            raise self._repository.reader.not_found(plain)
+        return key, None if session_id is None else self._record(session_id)
+
+    def _is_main(self, key: str) -> bool:
+        return key in ("global", "unknown") or keys.is_main_key(key, self._settings)
+
+    def shown(self, key: str) -> str:
+        """Return a key as tools show it: the main session as "main"."""
+        settings = self._settings
+        if key == settings.main_session_key:
+            return keys.DEFAULT_MAIN_KEY
+        return keys.display_key(key, alias=settings.alias, main_key=settings.main_key)
+
+    def entry(self, key: str) -> Mapping[str, Any]:
+        """Return what is kept of the session of a key beside its turns; empty where nothing is."""
+        found = self._keyring.find(key)
+        return {} if found is None else self._keyring.held(found[0]).to_json()
+
+    def resolve(self, *, label: str, agent_id: str | None = None, spawned_by: str | None = None) -> str:
+        """Return the key of the one session with a label, or raise `RequestRefused`."""
+        try:
+            return self._router.resolve(label=label, agent=agent_id, spawned_by=spawned_by)
+        except RequestRefused:
+            session_id = self._repository.reader.labelled(label)
+            record = None if session_id is None else self._record(session_id)
+            if record is None or record.key is not None or spawned_by is not None:
+                raise
+            key = self.key_of(record)  # a session without a key, which the keys know nothing of
+            if agent_id is not None and keys.agent_id_from_key(key) != agent_id:
+                raise
+            return key
+
+    def sees(self, requester: SessionRecord, key: str) -> bool:
+        """Tell whether a sandboxed session sees the session of a key: itself, and what it spawned."""
+        session_id = self.session_of(key)
+        return session_id is not None and session_id in visible_sessions(self._repository, requester.id)
+
+    def is_free(self, label: str) -> bool:
+        """Tell whether no session has a label."""
+        return not self._repository.store.quads((None, vocab.LABEL, Literal(label), vocab.CATALOG))
+
+    def ensure(self, key: str) -> str:
+        """Return the id of the session of a key, which is made where there is none."""
+        return self.session_of(key) or self._router.session(key).id
+
+    def child(self, key: str, requester: SessionRecord, created: datetime) -> Session:
+        """Return a new session for a sub-agent's key, not stored yet."""
+        return self._repository.create(
+            principal=requester.principal,
+            agent=keys.agent_id_from_key(key),
+            key=key,
+            kind="subagent",
+            created=created,
+            spawned_by=requester.id,
+        )
+
+    def begin(
+        self,
+        session: Session,
+        fields: Mapping[str, Any],
+        *,
+        made: Sequence[Entry],
+        also: Proposal,
+        label: str | None,
+    ) -> bool:
+        """Store a session as that of its key, with its entry, its ledger's first entries and what else there is."""
+        key, now = session.record.key, session.record.created
+        if key is None or now is None:
+            raise InvalidInput(f"session {session.id!r} has no key, or no time: it is no sub-agent's")
+        return self._keyring.begin(key, session, fields, now=now, label=label, made=made, also=also)
+
+
+_START: Final = datetime(1, 1, 1, tzinfo=UTC)
+Step = Callable[[Run], dict[str, Any] | None]
+"""What a run's change is: the fields that become others, or None for no change."""
+
+
+class _Index:
+    """Which runs of a store are open, and when which is archived: what a tick asks for, without reading all of them.
+
+    One process owns a store, and all that it changes goes through a registry: so this is as the store is.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self.lock = threading.Lock()
+        self.open = {run.run_id for run in subagent_runs.unfinished_runs(repository.store)}
+        self.archived_at = dict(subagent_runs.archive_times(repository.store))
+
+    def note(self, run: Run) -> None:
+        """Take note of a run as it is now."""
+        with self.lock:
+            if run.cleanup_completed is None:
+                self.open.add(run.run_id)
+            else:
+                self.open.discard(run.run_id)
+            if run.archive_at is None:
+                self.archived_at.pop(run.run_id, None)
+            else:
+                self.archived_at[run.run_id] = run.archive_at
+
+    def forget(self, run_id: str) -> None:
+        """Take note that a run is gone."""
+        with self.lock:
+            self.open.discard(run_id)
+            self.archived_at.pop(run_id, None)
+
+
+_INDICES: WeakKeyDictionary[Repository, _Index] = WeakKeyDictionary()
+_INDICES_LOCK = threading.Lock()
+
+
+class Registry:
+    """The runs of a store. Several registries of one store are one."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._store = repository.store
+
+    @property
+    def _index(self) -> _Index:
+        with _INDICES_LOCK:
+            found = _INDICES.get(self._repository)
+            if found is None:
+                found = _INDICES[self._repository] = _Index(self._repository)
+            return found
+
+    def note(self, run: Run) -> None:
+        """Take note of a run that was stored with something else."""
+        self._index.note(run)
+
+    def find(self, run_id: str) -> Run | None:
+        """Return a run by its id, or None."""
+        return subagent_runs.read_run(self._store, validation.text(run_id, "the run's id"))
+
+    def get(self, run_id: str) -> Run:
+        """Return a run by its id, or raise `InvalidInput`."""
+        run = self.find(run_id)
+        if run is None:
+            gone = subagent_runs.is_removed_run(self._store, run_id)
+            what = "was cleaned up or archived" if gone else "is not in the registry"
+            raise InvalidInput(f"the run {run_id!r} {what}; see `trails runs list`")
+        return run
+
+    def all(self) -> list[Run]:
+        """Return all runs, in the order in which they were registered."""
+        return subagent_runs.read_runs(self._store)
+
+    def of_session(self, session_id: str) -> list[Run]:
+        """Return the runs in a session, and those that it asked for."""
+        return subagent_runs.runs_of_session(self._store, session_id)
+
+    def in_session(self, session_id: str) -> list[Run]:
+        """Return the runs in a session."""
+        return subagent_runs.read_runs(self._store, vocab.GENERATED, NamedNode(iris.session(session_id)))
+
+    def due(self, now: datetime) -> list[Run]:
+        """Return the runs whose time in the registry is over; only those are read."""
+        index = self._index
+        with index.lock:
+            named = [run_id for run_id, moment in index.archived_at.items() if moment <= now]
+        found = (self.find(run_id) for run_id in named)
+        return sorted((run for run in found if run is not None), key=lambda run: (run.archive_at or now, run.run_id))
+
+    def unfinished(self) -> list[Run]:
+        """Return the runs that are not announced yet, in the order in which they were registered; only those are read."""
+        index = self._index
+        with index.lock:
+            named = list(index.open)
+        found = [run for run in map(self.find, named) if run is not None and run.cleanup_completed is None]
+        return sorted(found, key=lambda run: (run.created or _START, run.run_id))
+
+    def was_removed(self, run_id: str) -> bool:
+        """Tell whether a run was in the registry and was taken out."""
+        return subagent_runs.is_removed_run(self._store, run_id)
+
+    def register(self, run: Run) -> None:
+        """Enter a run, or raise `InvalidInput` where its id is known."""
+        index = self._index
+        try:
+            subagent_runs.register_run(run).commit(self._repository.store)
+        except PreconditionFailed as failure:
+            raise run_exists_error(run.run_id) from failure
+        index.note(run)
+
+    def change(self, run_id: str, step: Step, also: Callable[[Run], Proposal] | None = None) -> Run | None:
+        """Change a run in one commit (with what `also` gives for the run as it becomes); return it as it became.
+
+        The step is taken on the run as it stands; where another writer was quicker, again on what that left. None where
+        the run is gone or the step changes nothing.
+        """
+        index = self._index
+        while True:
+            run = self.find(run_id)
+            fields = None if run is None else step(run)
+            if run is None or fields is None:
+                return None
+            new, change = subagent_runs.change_run(run, run.model_copy(update=fields))
+            try:
+                (change if also is None else change.joined(also(new))).commit(self._repository.store)
+            except PreconditionFailed as failure:
+                if failure.missing in change.require:
+                    continue
+                raise
+            index.note(new)
+            return new
+
+    def remove(self, run_id: str, deed: Deed) -> bool:
+        """Take a run out, as it stands; False where it is gone already."""
+        index = self._index
+        while True:
+            run = self.find(run_id)
+            if run is None:
+                return False
+            try:
+                subagent_runs.remove_run(run, deed).commit(self._repository.store)
+            except PreconditionFailed:
+                continue
+            index.forget(run_id)
+            return True
+
+    def withhold(self, run_id: str, deed: Deed) -> bool:
+        """Take the texts of a run out for good; False where they were out already."""
+        while True:
+            run = self.get(run_id)
+            remove, add = subagent_runs.withhold_run([run])
+            if not remove:
+                return False
+            tx = Transaction()
+            tx.take(remove)
+            tx.add(add)
+            redaction.redaction_record(tx, [run.iri], deed, place="run")
+            try:
+                tx.commit(self._repository.store)
+            except PreconditionFailed:
+                continue
+            return True
+
+
+def run_exists_error(run_id: str) -> InvalidInput:
+    """Return the error for a run's id that is in use, or was."""
+    return InvalidInput(f"the registry has, or had, a run {run_id!r}; an id stands for one run: choose another")
+
+
+_LEGACY: Final = frozenset(
+    {"announceCompletedAt", "announceHandled", "requesterChannel", "requesterAccountId", "requesterTo"}
+)
+_INSIDE: Final[Mapping[str, frozenset[str]]] = {
+    "requesterOrigin": frozenset({"channel", "to", "accountId", "threadId"}),
+    "outcome": frozenset({"status", "error"}),
+}
+
+
+def record_of(run: Run) -> RunRecord:
+    """Return a run as a record, for the rules that are made over records."""
+    return RunRecord(
+        run_id=run.run_id,
+        child_session_key=run.child_session_key or "",
+        requester_session_key=run.requester_session_key or "",
+        requester_display_key=run.requester_display_key or "",
+        task=run.task or "",
+        cleanup=run.cleanup or "keep",
+        created_at=_ms(run.created) or 0,
+        requester_origin=None if run.requester_origin.is_empty() else run.requester_origin.to_json(),
+        label=run.label,
+        started_at=_ms(run.started),
+        ended_at=_ms(run.ended),
+        outcome=None if run.outcome is None else RunOutcome(status=run.outcome, error=run.error),
+        archive_at_ms=_ms(run.archive_at),
+        cleanup_completed_at=_ms(run.cleanup_completed),
+        cleanup_handled=run.cleanup_handled,
+    )
+
+
+def run_changes(before: RunRecord, after: RunRecord) -> dict[str, Any]:
+    """Return the fields of a run that a rule over its record changed, under the names of `Run`."""
+    found: dict[str, Any] = {}
+    for mine, its in _TIMES.items():
+        if getattr(before, its) != getattr(after, its):
+            found[mine] = _moment(getattr(after, its))
+    if before.cleanup_handled != after.cleanup_handled:
+        found["cleanup_handled"] = after.cleanup_handled
+    if before.outcome != after.outcome:
+        found["outcome"] = None if after.outcome is None else after.outcome.status
+    return found
+
+
+_TIMES: Final = {
+    "created": "created_at",
+    "started": "started_at",
+    "ended": "ended_at",
+    "archive_at": "archive_at_ms",
+    "cleanup_completed": "cleanup_completed_at",
+}
+
+
+def _ms(moment: datetime | None) -> int | None:
+    return None if moment is None else to_ms(moment)
+
+
+def _moment(ms: int | None) -> datetime | None:
+    return None if ms is None else from_ms(ms)
+
+
+def run_of(record: RunRecord, *, extra: Mapping[str, Any] | None = None, **ours: Any) -> Run:
+    """Return a run from a record, with what else its record held, and with what only the registry knows."""
+    origin = record.requester_origin or {}
+    error = record.outcome.error if record.outcome else None
+    return Run(
+        run_id=record.run_id,
+        child_session_key=record.child_session_key,
+        requester_session_key=record.requester_session_key,
+        requester_display_key=record.requester_display_key or None,
+        requester_origin=RunOrigin(
+            channel=origin.get("channel"),
+            to=origin.get("to"),
+            account_id=origin.get("accountId"),
+            thread_id=origin.get("threadId"),
+        ),
+        said=RunContent.of(record.task, error, validation.to_json(extra, "a record of a run") if extra else None),
+        cleanup=record.cleanup,
+        label=record.label,
+        created=_moment(record.created_at),
+        started=_moment(record.started_at),
+        ended=_moment(record.ended_at),
+        outcome=record.outcome.status if record.outcome else None,
+        archive_at=_moment(record.archive_at_ms),
+        cleanup_completed=_moment(record.cleanup_completed_at),
+        cleanup_handled=record.cleanup_handled,
+        **ours,
+    )
+
+
+# --- the file
+
+
+class Imported(Value):
+    """What became of the records of a file of runs."""
+
+    added: tuple[str, ...]
+    """The ids of the runs that were entered."""
+    known: tuple[str, ...]
+    """Those that the registry has, or had: they are left as they are."""
+    dropped: tuple[str, ...]
+    """What could not be read, each with the reason."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values, ready for JSON."""
+        return self.model_dump()
+
+
+def import_file(registry: Registry, places: Places, value: Any) -> Imported:
+    """Enter the runs of a file `runs.json` (version 1 or 2, parsed) that are not known yet."""
+    file = read_runs(value)
+    raw = value.get("runs", {}) if file.version else {}
+    added: list[str] = []
+    known: list[str] = []
+    dropped = list(file.dropped)
+    found = (one for one in raw.values() if isinstance(one, Mapping))
+    by_id = {one["runId"]: one for one in found if isinstance(one.get("runId"), str)}
+    for run_id, record in file.runs.items():
+        if registry.find(run_id) is not None or registry.was_removed(run_id):
+            known.append(run_id)
+            continue
+        try:
+            registry.register(_run(record, by_id[run_id], places))
+        except (InvalidInput, ValueError, OverflowError) as wrong:
+            dropped.append(f"{run_id}: {wrong}")
+        else:
+            added.append(run_id)
+    return Imported(added=tuple(added), known=tuple(known), dropped=tuple(dropped))
+
+
+def _run(record: RunRecord, raw: Mapping[str, Any], places: Places) -> Run:
+    validation.to_json(raw, "a record of a run")  # no lone surrogates, no numbers that are none
+    child, requester = record.child_session_key, record.requester_session_key
+    return run_of(
+        record,
+        extra=_extra(record, raw),
+        agent=keys.agent_id_from_key(child) if child else None,
+        child_session=places.session_of(child) if child else None,
+        requester_session=places.session_of(requester) if requester else None,
+    )
+
+
+def _extra(record: RunRecord, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a record holds that a run has no place for, or in a shape that it has no place for."""
+    kept, names = record.to_json(), set(RUN_FIELDS.values())
+    extra: dict[str, Any] = {}
+    for name, value in raw.items():
+        if name in _LEGACY:
+            continue
+        if name not in names or (value is not None and name not in kept):
+            extra[name] = value
+        elif name in _INSIDE and isinstance(value, Mapping):
+            inner = {part: each for part, each in value.items() if part not in _INSIDE[name]}
+            extra |= {name: inner} if inner else {}
+    return extra
+
+
+def export_file(registry: Registry) -> dict[str, Any]:
+    """Return all runs as a file `runs.json` of version 2, with everything that their records held when they came in."""
+    runs = {run.run_id: run for run in registry.all()}
+    made = write_runs({run_id: record_of(run) for run_id, run in runs.items()})
+    for run_id, plain in made["runs"].items():
+        for name, value in runs[run_id].extra.items():
+            inside = name in _INSIDE and isinstance(plain.get(name), Mapping) and isinstance(value, Mapping)
+            plain[name] = {**plain[name], **value} if inside else value
+    return made

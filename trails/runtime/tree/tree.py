@@ -1,0 +1,388 @@
+"""The public handle on the session tree of a store.
+
+Taking the tree up again after a restart: mains and suspended branches come back, what was at work has failed.
+
+What an active branch or worker had in memory went with its process; its parent is told, in the commit that says so. A
+restart that is cut short goes on with the next one, and nobody is told twice.
+
+Writing a store to a file of sorted N-Quads every so often, when the host's clock says so.
+
+The session tree of a store, as its host sees it: mains, branches and workers, spawned, ended, swept, taken up again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from trails.files import as_path
+from trails.handles import Handle
+from trails.history.watch import Notice, Subscription
+from trails.model import iris, validation
+from trails.model.values import Turn, Value
+from trails.rdf.ledger_records import ENDED, Cancellation, Event
+from trails.runtime.config_values import time_after
+from trails.runtime.ledger import Ledger
+from trails.runtime.timer import Clock, Ticking, Wait
+from trails.runtime.tree import child_results, lifecycle
+from trails.runtime.tree.lifecycle import Lifecycle
+from trails.runtime.tree.tree_index import GRACE, Limits, Live, check_span
+from trails.runtime.tree.tree_node import Node, nodes
+from trails.runtime.tree.tree_transaction import SessionResult, notified_sessions
+from trails.session import Repository, opened
+from trails.session.maintenance import embedded_store
+from trails.store import dumping
+
+_BATCH: Final = 100
+"""Sessions that fail in one commit."""
+_BULK: Final = 20
+"""So many ledgers are looked up one by one; for more, the ends of all ledgers are read at once."""
+_WHY: Final = "it was at work when its process ended, and what it had not stored is gone"
+_RULE: Final = "restart: what was at work has failed"
+
+
+def recover(lifecycle: Lifecycle, now: datetime) -> list[str]:
+    """Read the tree from the store, once per open store; return the ids of the sessions that have failed."""
+    with lifecycle.runtime.lock:
+        if lifecycle.runtime.recovered:
+            return []
+        lifecycle.runtime.reload()
+        lifecycle.runtime.recovered = True
+        return lifecycle.attempt(lambda: _fail_interrupted(lifecycle, now))
+
+
+def _fail_interrupted(lifecycle: Lifecycle, now: datetime) -> list[str]:
+    index = lifecycle.runtime.index
+    interrupted = sorted(
+        (each for each in index if each.state == "active" and each.kind != "main"),
+        key=lambda each: (each.depth, each.id),
+    )
+    if len(interrupted) > _BULK:
+        _read_ends(lifecycle)
+    rest = iter(interrupted)
+    while batch := list(islice(rest, _BATCH)):
+        _fail(lifecycle, batch, now)
+    return [each.id for each in interrupted]
+
+
+def _read_ends(lifecycle: Lifecycle) -> None:
+    """Take note of where every ledger ends, in one query."""
+    for session, last in lifecycle.repository.reader.select("last_entries"):
+        lifecycle.runtime.book.runtime.wrote(iris.session_id(session.value), int(last.value))
+
+
+def _fail(lifecycle: Lifecycle, batch: Sequence[Live], now: datetime) -> None:
+    sessions = {each for live in batch for each in notified_sessions(lifecycle.runtime.index, live)}
+    with lifecycle.step(sessions, lifecycle.deed(lifecycle.keeper(), now, _RULE)) as step:
+        for live in batch:
+            step.end(live, "failed", "failed", grace=lifecycle.grace, error=_WHY, doomed=True)
+        lifecycle.commit(step)
+
+
+HOURLY: Final = timedelta(hours=1)
+
+
+class SnapshotExporter:
+    """Writes a store to a file whenever a span of time has gone by since it did so last; the first time at once."""
+
+    def __init__(self, repository: Repository, file: Path, every: timedelta) -> None:
+        self._repository = repository
+        self._file = file
+        self._every = check_span(every, "export_every")
+        self._last: datetime | None = None
+
+    def tick(self, now: datetime) -> Path | None:
+        """Write the file where it is time, whole or not at all, and return it; None where it is not time."""
+        if self._last is not None and self._last <= now < time_after(self._last, self._every):
+            return None
+        store = embedded_store(self._repository.store, "export")
+        dumping.dump(store, self._file, replace=True, packed=self._file.suffix == ".gz")
+        self._last = now
+        return self._file
+
+
+_LONG_AGO: Final = datetime(1, 1, 1, tzinfo=UTC)
+
+
+class Tick(Value):
+    """What one tick of the host's clock did."""
+
+    ended: tuple[str, ...] = ()
+    """The ids of the sessions whose time was over, and of the suspended ones that went with them."""
+    exported: Path | None = None
+    """The file that the store was written to; None where it was not time."""
+
+
+class Tree(Handle, public=True):
+    """The session tree of a store: mains that talk to people, branches and workers that they spawn for parts of the work.
+
+    Nothing flows between sessions but what is said: a task and a summary down, a result up. All states, tasks and results
+    are stored when they happen; several `Tree`s on one open store are one. The host calls the models, and `tick`.
+
+    >>> import trails
+    >>> with trails.open(":memory:") as store:
+    ...     tree = trails.Tree(store)
+    ...     main = tree.main("planner", "chat")
+    ...     branch = main.spawn("branch", "Find a train", "Two friends want to see the sea.", id="trains")
+    ...     turn = branch.append("assistant", "The 9:04 goes there.")
+    ...     done = branch.complete("Take the 9:04.")
+    ...     [tree.incorporate(result).content for result in main.results()]
+    ['The branch trains completed.\\n\\nTake the 9:04.']
+    """
+
+    def __init__(
+        self,
+        store: Repository,
+        *,
+        clock: Clock | None = None,
+        limits: Limits | None = None,
+        agent_limits: Mapping[str, Limits] | None = None,
+        grace: timedelta = GRACE,
+        cheapest: str = "cheapest",
+        export_to: str | os.PathLike[str] | None = None,
+        export_every: timedelta = HOURLY,
+    ) -> None:
+        """Take up the tree of a store.
+
+        The first time on a store that was opened, what an earlier process left at work is marked failed and its parents
+        are told (`recovered` names it); mains and suspended branches are as they were. `clock` gives the time (aware;
+        the system's by default). `limits` hold for all agents but those in `agent_limits`. `grace` is how long a session
+        that was asked to end has to wrap up, 0 or more. `cheapest` is the tier of models that workers use. `tick` writes
+        the whole store to the file `export_to`, where one is named, every `export_every` (more than 0), as sorted N-Quads;
+        compressed where its name ends in `.gz`.
+        """
+        self._lifecycle = Lifecycle(
+            opened(store, "Tree"),
+            clock=clock,
+            limits=Limits() if limits is None else limits,
+            agent_limits=agent_limits or {},
+            grace=grace,
+            cheapest=cheapest,
+        )
+        self._ledger = Ledger(store, clock=self._lifecycle.now)
+        self._exporter = (
+            None if export_to is None else SnapshotExporter(store, as_path(export_to, "export_to"), export_every)
+        )
+        self.recovered: tuple[str, ...] = tuple(recover(self._lifecycle, self._lifecycle.now()))
+        """The ids of the sessions that were at work when an earlier process ended, and so have failed."""
+
+    def __repr__(self) -> str:
+        return f"<Tree of {self.store!r}: {len(self._lifecycle.runtime.index)} sessions have not ended>"
+
+    @property
+    def store(self) -> Repository:
+        """The store of the sessions."""
+        return self._lifecycle.repository
+
+    def _id(self, session: Node | str) -> str:
+        if isinstance(session, Node):
+            return session.id
+        return session if self._lifecycle.runtime.index.get(session) is not None else self.store.record(session).id
+
+    # --- making sessions
+
+    def main(
+        self,
+        agent: str,
+        channel: str,
+        *,
+        principal: str | None = None,
+        system: str | None = None,
+        tier: str | None = None,
+        id: str | None = None,  # noqa: A002 - as in `Repository.create`
+        by: str | None = None,
+    ) -> Node:
+        """Return the main session of an agent on a channel; there is one at most, and it is made where there is none.
+
+        `principal`, `system` (the persona that branches inherit), `tier`, `id` and `by` are for one that is made; for one
+        that is there they are not looked at. A main that has ended leaves its place to another.
+        """
+        slot = iris.main_slot(validation.name(agent, "agent"), validation.name(channel, "channel"))
+        with self._lifecycle.runtime.lock:
+            held = self._lifecycle.main_of(slot)
+            if held is not None:
+                return self.get(held.id)
+            named: dict[str, Any] = {"principal": principal, "system": system, "tier": tier, "id": id, "by": by}
+            return self.spawn(None, "main", agent=agent, channel=channel, **named)
+
+    def spawn(  # noqa: PLR0917 - a host says kind, task, summary, time to live and tier in this order
+        self,
+        parent: Node | str | None,
+        kind: str,
+        task: str | None = None,
+        context_summary: str | None = None,
+        ttl: timedelta | None = None,
+        tier: str | None = None,
+        *,
+        agent: str | None = None,
+        channel: str | None = None,
+        principal: str | None = None,
+        system: str | None = None,
+        id: str | None = None,  # noqa: A002 - as in `Repository.create`
+        label: str | None = None,
+        by: str | None = None,
+    ) -> Node:
+        """Make a session and return its handle; its row, task and summary are stored in one commit.
+
+        A "branch" or a "worker" has a parent, an active main or branch, and a task. All that a branch sees of its parent
+        is the `context_summary`; it inherits its system prompt, agent and principal. A worker has neither summary nor
+        system prompt. A "main" has no parent; it has an `agent`, a `channel`, and may have a `principal` and a `system`
+        prompt of its own. `ttl` is its time to live, which goes on while it is suspended: 30 minutes for a branch, 5 for a
+        worker, no end for a main unless given. `tier` is the tier of models: the parent's for a branch, the cheapest for
+        a worker. `by` names who spawns (the agent unless given).
+
+        Raises `LimitReached`, which names the limit and the numbers, where the tree would grow too deep or too wide, or
+        have a second main; `InvalidInput` for a summary for a worker, another agent's branch, or a parent that is not
+        active. Nothing was changed then.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     tree = trails.Tree(store, limits=trails.Limits(children=1))
+        ...     main = tree.main("planner", "chat")
+        ...     worker = tree.spawn(main, "worker", "Count the words")
+        ...     worker.ttl.total_seconds(), worker.tier, worker.depth
+        ...     try:
+        ...         tree.spawn(main, "worker", "Count them again")
+        ...     except trails.LimitReached as refused:
+        ...         refused.limit, refused.allowed, refused.wanted
+        (300.0, 'cheapest', 1)
+        ('children', 1, 2)
+        """
+        options = lifecycle.SpawnOptions(
+            kind=kind,
+            task=task,
+            context_summary=context_summary,
+            ttl=ttl,
+            tier=tier,
+            agent=agent,
+            channel=channel,
+            principal=principal,
+            system=system,
+            id=id,
+            label=label,
+            by=by,
+        )
+        parent_id = None if parent is None else self._id(parent)
+        return Node(self._lifecycle, lifecycle.spawn_session(self._lifecycle, parent_id, options))
+
+    # --- finding sessions
+
+    def get(self, session: Node | str) -> Node:
+        """Return the handle of a session of the tree, ended or not; raise `SessionNotFound` or `InvalidInput` for others."""
+        return Node(self._lifecycle, self._lifecycle.record(self._id(session)))
+
+    def mains(self) -> list[Node]:
+        """Return the mains that have not ended, by id."""
+        return nodes(self._lifecycle, (each.id for each in self._lifecycle.runtime.index if each.kind == "main"))
+
+    def at_work(self, agent: str) -> list[Node]:
+        """Return the branches and workers of an agent that are active, by id: those that take its slots."""
+        working = self._lifecycle.runtime.index.at_work(validation.name(agent, "agent"))
+        return nodes(self._lifecycle, (each.id for each in working))
+
+    # --- ends, and rests
+
+    def on_cancel(
+        self, callback: Callable[[Cancellation], object], *, session: Node | str | None = None
+    ) -> Subscription:
+        """Call a function with every request to end from now on (or those to one session), as `Repository.subscribe` does."""
+
+        def told(notice: Notice) -> None:
+            for each in child_results.state_history(self.store.store, notice.session_id):
+                if isinstance(each, Cancellation) and each.number == notice.count:
+                    callback(each)
+
+        wanted = None if session is None else self._id(session)
+        return self.store.subscribe(told, kinds=["cancel"], session=wanted)
+
+    def suspend_idlest(self, count: int, *, agent: str | None = None, by: str | None = None) -> list[str]:
+        """Suspend the active branches (of an agent) that did nothing for the longest time; return their ids, idlest first.
+
+        At most `count`, fewer where there are no more; those that were asked to end are left alone.
+        """
+        wanted, runtime = validation.index(count, "count"), self._lifecycle.runtime
+        with runtime.lock:
+            found = [
+                each
+                for each in runtime.index
+                if each.kind == "branch"
+                and each.state == "active"
+                and each.ends_by is None
+                and agent in (None, each.agent)
+            ]
+            found.sort(key=lambda each: (runtime.touched.get(each.id, _LONG_AGO), each.id))
+            for each in found[:wanted]:
+                self._lifecycle.suspend(each.id, by=by)
+        return [each.id for each in found[:wanted]]
+
+    # --- the clock
+
+    def sweep(self, now: datetime | None = None) -> list[str]:
+        """End every session whose time is over at `now` (default: the clock's time); return the ids, in order.
+
+        A time to live that is over ends it as expired, a grace that is over as failed, with the result "cancelled". What
+        is not due is not looked at.
+        """
+        return self._lifecycle.end_due(self._lifecycle.now(now))
+
+    def tick(self, now: datetime | None = None) -> Tick:
+        """Do all that is due at `now` (default: the clock's time): a sweep, and the export where it is time for one."""
+        at = self._lifecycle.now(now)
+        ended = self.sweep(at)
+        return Tick(ended=tuple(ended), exported=None if self._exporter is None else self._exporter.tick(at))
+
+    def ticking(self, every: float = 1.0, *, wait: Wait | None = None) -> Ticking:
+        """Return a `with` block in which the tree ticks on a thread of its own, every so many seconds (more than 0).
+
+        The first tick comes at once. Times to live hold then without a host that calls `tick`. What a tick raises warns at
+        once, and is raised where the block ends, which waits for a tick that is under way and no longer. `wait` waits in
+        place of the thread: called with the seconds and an event that ends the waiting.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     tree = trails.Tree(store)
+        ...     with tree.ticking():
+        ...         main = tree.main("planner", "chat")
+        """
+        return Ticking(self.tick, lambda: self.store.workspace.closed, every, wait)
+
+    # --- between parent and child
+
+    def incorporate(
+        self, result: SessionResult, content: str | Sequence[Any] | None = None, *, role: str = "user"
+    ) -> Turn:
+        """Append a turn that is made from a result (prov:wasDerivedFrom) to the parent's chain, store it and return it.
+
+        `content` is what the turn says, by default the result in words; its author is the child's agent. Raises
+        `InvalidInput` where the parent is not active or has decided on the result before.
+        """
+        return child_results.incorporate_result(self._lifecycle, result, content, role=role, now=self._lifecycle.now())
+
+    def dismiss(self, result: SessionResult, reason: str | None = None) -> None:
+        """Decide against a result: it leaves the parent's inbox and enters no chain; it stays with its own session."""
+        child_results.dismiss_result(self._lifecycle, self._ledger, result, reason)
+
+    def send(self, sender: Node | str, recipient: Node | str, content: str | Sequence[Any]) -> Event:
+        """Put a message into the inbox of a session's parent or child, and return it.
+
+        Raises `InvalidInput` for any other pair: siblings route what they have to say through their parent.
+        """
+        return child_results.send_tree_message(
+            self._lifecycle, self._ledger, self._id(sender), self._id(recipient), content
+        )
+
+    def withhold(self, session: Node | str, *, by: str | None = None, reason: str | None = None) -> int:
+        """Take the texts of a session's task, summaries, reasons and result out for good; return how many there were.
+
+        The message that told its parent of the result loses its text too; a turn that was made from it is for `redact`.
+        `by` and `reason` are as for `Repository.redact`.
+        """
+        deed = self._lifecycle.repository.workspace.deed(by, reason)
+        return self._lifecycle.attempt(lambda: child_results.withhold_texts(self._lifecycle, self._id(session), deed))
+
+
+__all__ = ["ENDED", "Tick", "Tree"]

@@ -1,0 +1,553 @@
+"""Assemble and compact what a model is shown.
+
+Contexts of sessions: which turns of a transcript a model is shown, read from the store without the rest.
+
+After a compaction a transcript is shown from the first turn that its latest summary kept; other summaries among those
+turns are left out, since the latest one stands for them too. (The rule is pi's, and the lifecycle document's.)
+
+Compacting a session: a summary turn at its end, after which a model is shown the summary and what was kept.
+
+The order is what keeps history safe: the host's summariser is asked first; only then is anything changed, and what is
+changed is one more turn at the end. Turns that were appended meanwhile, here or by another writer, come before it and are kept.
+
+The steps are generators that yield what has to be called outside, so that sync and async callers share all of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import itemgetter
+from typing import Any, Final, Literal, TypeVar, cast
+
+from pyoxigraph import QuerySolution
+
+from trails.context import compaction
+from trails.context.assembly import Context, Fixed, within
+from trails.context.compaction import CompactionPolicy, Keep, MaxTokens, Plan, Summary, SummaryRequest
+from trails.context.messages import Counter, ShownTurn, TurnView, count_tokens, estimate, message_tokens
+from trails.context.window import Window, is_overflow
+from trails.errors import (
+    ContextOverflow,
+    HeadConflict,
+    IndexGap,
+    IntegrityError,
+    InvalidInput,
+    NothingToSummarise,
+    SessionNotFound,
+    TrailsError,
+)
+from trails.history import turn_builder
+from trails.history.reader import Reader
+from trails.history.transcript import LazyTurns, SummaryMark, latest_summary, stored_length, summaries
+from trails.history.turn_builder import Draft
+from trails.history.worktree import Worktree
+from trails.model import iris, lineage, validation
+from trails.model.content_parts import calls_in, results_in
+from trails.model.lineage import Segment
+from trails.model.validation import decodes
+from trails.model.values import CUT, NO_FACTS, Compaction, Facts, ModelCall, SessionRecord, ToolCall, ToolResult, Turn
+from trails.rdf import vocab
+from trails.store.contract import Solutions
+
+_OPEN_END: Final = 2**53
+_JSON: Final = vocab.JSON.value
+_REDACTED: Final = vocab.REDACTED.value
+_NO_CALLERS: Final = frozenset({"user", "human", "tool", "system", "developer", "summary"})
+_NO_ANSWERERS: Final = frozenset({"assistant", "model", "ai", "system", "developer", "summary"})
+_RAN: Final = "bash"
+_CUT: Final = ModelCall(stop_reason=CUT)
+_LONG: Final = 3
+"""A session's columns are scanned whole unless more than this many times as much of it comes before what is read."""
+
+
+def turns_since_summary(turns: Sequence[Turn]) -> tuple[Turn | None, Sequence[Turn]]:
+    """Return a transcript's latest summary turn, and the turns that it does not stand for, in order, without summaries."""
+    at = turns.latest_summary() if isinstance(turns, LazyTurns) else _latest(turns)
+    if at is None:
+        return None, turns
+    summary = turns[at]
+    first = _first_shown(summary)
+    return summary, [turn for turn in turns[first:] if turn.compaction is None]
+
+
+def _latest(turns: Sequence[Turn]) -> int | None:
+    return next((at for at in range(len(turns) - 1, -1, -1) if turns[at].facts.compaction is not None), None)
+
+
+def _first_shown(summary: Turn) -> int:
+    return _start(summary.index, summary.compaction.first_kept if summary.compaction else None)
+
+
+def _start(index: int, kept: int | None) -> int:
+    """Return the first index that is shown beside a summary: the one that it kept, or its own where it kept nothing."""
+    return index if kept is None else max(0, min(kept, index))
+
+
+def context_window(
+    tree: Worktree,
+    max_tokens: int | None = None,
+    pinned_count: int | None = None,
+    counter: Counter | None = None,
+    cut: Literal["mark", "leave out"] = "mark",
+) -> Window:
+    """Return what of a session is shown: as its window has it, but for what is given."""
+    return (Window() if tree.window is None else tree.window.limits).but(max_tokens, pinned_count, counter, cut)
+
+
+def context_of_worktree(
+    tree: Worktree, window: Window, *, query: object = None, brief: str | None = None, background: str | None = None
+) -> Context:
+    """Return the context of a session as it is in memory, pending turns and all: see `Session.context`."""
+    summary, turns = turns_since_summary(tree.turns)
+    told = tree.workspace.reader.told(tree.chain)
+    fixed = Fixed(
+        tree.system,
+        told.task if brief is None else brief,
+        told.context if background is None else background,
+        summary,
+        query,
+    )
+    return within(window, turns, fixed, starts_at=0 if summary is None else None)
+
+
+def context_of_stored(
+    reader: Reader,
+    chain: Sequence[SessionRecord],
+    window: Window,
+    *,
+    query: object = None,
+    brief: str | None = None,
+    background: str | None = None,
+) -> Context:
+    """Return the context of a stored session, reading of it only what is shown: see `Repository.context`."""
+    prompt, told = reader.prompt(chain), reader.told(chain)
+    runs = lineage.segments(chain)
+    mark = latest_summary(reader, runs)
+    summary: TurnView | None = None
+    turns: Sequence[TurnView]
+    if mark is not None:
+        summary, turns = _since(reader, chain[0].id, runs, mark)
+    elif window.max_tokens is not None:
+        turns = LazyTurns(reader, chain, stored_length(reader, chain))
+    else:
+        turns = reader.turns(chain)
+    fixed = Fixed(
+        prompt.text if prompt and not prompt.redacted else None,
+        told.task if brief is None else brief,
+        told.context if background is None else background,
+        summary,
+        query,
+    )
+    return within(window, turns, fixed, starts_at=0 if summary is None else None)
+
+
+# --- reading only what a model is shown
+
+
+def _since(
+    reader: Reader, session_id: str, runs: Sequence[Segment], mark: SummaryMark
+) -> tuple[ShownTurn, list[TurnView]]:
+    """Return a transcript's latest summary, and the turns since the first that it kept, without other summaries.
+
+    Raises `IndexGap` where one is missing or doubled.
+    """
+    start = _start(mark.index, mark.kept)
+    entries: list[TurnView] = []
+    left_out: set[int] = set()
+    for run in runs:
+        if run.end is None or run.end > start:
+            part = Segment(run.record, max(run.start, start), run.end)
+            found, summed_up = _shown(reader, part)
+            entries += found
+            left_out |= summed_up
+    for position, entry in enumerate(entries, start):
+        if entry.index != position:
+            raise _gap(session_id, min(position, entry.index))
+    if not mark.index < start + len(entries):
+        raise _gap(session_id, start + len(entries))
+    stands_for = Facts(compaction=Compaction(first_kept=mark.kept, summarised_through=mark.through))
+    said = entries[mark.index - start]
+    summary = ShownTurn(said.index, said.role, said.text, said.structured, said.redacted, stands_for)
+    return summary, [entry for entry in entries if entry.index not in left_out]
+
+
+def _gap(session_id: str, index: int) -> IndexGap:
+    return IndexGap(
+        f"session {session_id!r} has no turn at index {index}, or two: `trails verify` says more; restore it from an "
+        "export or a backup (no shorter context is given)"
+    )
+
+
+def _shown(reader: Reader, run: Segment) -> tuple[Sequence[TurnView], set[int]]:
+    """Return what a model may be shown of a run, out of packs where they have its first turn, and where summaries stand."""
+    held = reader.quick_parts(run)
+    if held is None:
+        entries = _run(reader, run)
+        return entries, {each.index for each in summaries(reader, run)} if entries else set()
+    packed, rest = held
+    found: list[TurnView] = [*rest]
+    found[:0] = [ShownTurn._make(each) for part in packed for each in part.spoken()]
+    return found, {each.index for each in found if each.facts.compaction is not None}
+
+
+@decodes
+def _run(reader: Reader, run: Segment) -> list[ShownTurn]:
+    session_id = run.record.id
+    place = {"session": session_id, "start": run.start, "end": _OPEN_END if run.end is None else run.end}
+    far_on = _is_far_on(reader, run)
+    if not far_on and not (rows := reader.select("context_turns_wide", **place)):
+        return []
+    kinds = {row[0].value for row in reader.select("context_kinds", session=session_id)}
+    if far_on:
+        rows = reader.select("context_turns_named" if kinds else "context_turns", **place)
+    try:
+        facts = (
+            {} if not kinds else _facts(reader, session_id, rows, kinds) if far_on else _all_facts(reader, session_id)
+        )
+        broken_off = {iris.turn_index(row[0].value) for row in reader.select("context_cut", session=session_id)}
+        facts |= {index: facts.get(index, NO_FACTS).model_copy(update={"model_call": _CUT}) for index in broken_off}
+        entries = [_entry(row, facts) for row in rows]
+    except (ValueError, AttributeError) as error:
+        raise IntegrityError(
+            f"session {session_id!r} holds values that Trails never writes ({error}): the store was altered; "
+            "`trails verify` names them; restore the session from an export or a backup"
+        ) from error
+    entries.sort(key=itemgetter(0))
+    return entries
+
+
+def _is_far_on(reader: Reader, run: Segment) -> bool:
+    """Tell whether much more of a session comes before a run than the run is long: then scanning columns is slower."""
+    before = run.start - run.record.starts_at
+    if run.end is not None:
+        return before > _LONG * (run.end - run.start)
+    return before > 0 and not reader.owns(run.record.id, run.start + before // _LONG)
+
+
+def _entry(row: QuerySolution, facts: dict[int, Facts]) -> ShownTurn:
+    index, role, value = row[0], row[1].value, row[2]
+    number, datatype = int(index.value), value.datatype.value
+    recorded = facts.get(number, NO_FACTS)
+    if datatype == _JSON and (role in _NO_CALLERS or role in _NO_ANSWERERS):
+        recorded = _with_parts(recorded, json.loads(value.value))
+    return ShownTurn(number, role, value.value, datatype == _JSON, datatype == _REDACTED, recorded)
+
+
+def _with_parts(facts: Facts, content: list[Any]) -> Facts:
+    """Return facts with the calls and answers among the parts of a turn's content, where those were not looked up."""
+    calls, results = facts.tool_calls or calls_in(content), facts.tool_results or results_in(content)
+    if (calls, results) == (facts.tool_calls, facts.tool_results):
+        return facts
+    return facts.model_copy(update={"tool_calls": calls, "tool_results": results})
+
+
+@decodes
+def _facts(reader: Reader, session_id: str, rows: Solutions, kinds: set[str]) -> dict[int, Facts]:
+    """Return the tool calls, answers and metadata of some turns by index, looking only where a model is shown them.
+
+    Nobody but an assistant calls tools, and an assistant answers no calls but those among the parts of its content;
+    metadata says what is shown only of commands that a person ran.
+    """
+    asking = [row[3].value for row in rows if row[1].value not in _NO_CALLERS]
+    answering = [row[3].value for row in rows if row[1].value not in _NO_ANSWERERS]
+    ran = [row[3].value for row in rows if row[1].value == _RAN]
+    calls: dict[int, dict[int, ToolCall]] = defaultdict(dict)
+    results: dict[int, dict[int, ToolResult]] = defaultdict(dict)
+    meta: dict[int, str] = {}
+    if asking and vocab.STARTED_BY.value in kinds:
+        for iri, call_id, name, arguments in reader.select_each("context_calls", "turns", asking, session=session_id):
+            hidden = arguments.datatype == vocab.REDACTED
+            calls[iris.turn_index(iri.value)][iris.position(iri.value)] = ToolCall.trusted(
+                {
+                    "id": call_id.value,
+                    "name": name.value,
+                    "arguments": None if hidden else arguments.value,
+                    "withheld": arguments.value if hidden else None,
+                }
+            )
+    if answering and vocab.HAS_RESULT.value in kinds:
+        for iri, call_id, error in reader.select_each("context_results", "turns", answering, session=session_id):
+            made = ToolResult.plain(call_id.value, is_error=error.value == "true")
+            results[iris.turn_index(iri.value)][iris.position(iri.value)] = made
+    if ran and vocab.META.value in kinds:
+        for turn, text in reader.select_each("context_meta", "turns", ran, session=session_id):
+            if text.datatype == vocab.JSON:
+                meta[iris.turn_index(turn.value)] = text.value
+    return {
+        index: Facts(
+            tool_calls=_in_order(calls.get(index)),
+            tool_results=_in_order(results.get(index)),
+            meta_json=meta.get(index),
+        )
+        for index in {*calls, *results, *meta}
+    }
+
+
+_Each = TypeVar("_Each")
+
+
+def _in_order(found: Mapping[int, _Each] | None) -> tuple[_Each, ...]:
+    return () if found is None else tuple(found[position] for position in sorted(found))
+
+
+@decodes
+def _all_facts(reader: Reader, session_id: str) -> dict[int, Facts]:
+    return {iris.turn_index(turn): each for turn, each in reader.facts(session_id).items()}
+
+
+Summarise = Callable[[SummaryRequest], "str | Summary | Awaitable[str | Summary]"]
+"""The host's summariser: is given what to summarise, and returns the text, or a `Summary`; it may be a coroutine."""
+Clock = Callable[[], float]
+
+_RETRIES: Final = 16
+"""How often a summary is put after what other writers appended, before giving up."""
+
+_Result = TypeVar("_Result")
+CompactionSteps = Generator[Callable[[], Any], Any, _Result]
+"""Yields functions to call, is sent what they return (or thrown what they raise), and returns a result."""
+
+
+# --- running steps
+
+
+def run_compaction(steps: CompactionSteps[_Result]) -> _Result:
+    """Run steps to their end; raise `InvalidInput` where what they call has to be awaited."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                answer = _not_awaitable(step())
+            except Exception as error:  # noqa: BLE001 - the steps handle it, or let it out
+                step = steps.throw(error)
+            else:
+                step = steps.send(answer)
+    except StopIteration as done:
+        return cast("_Result", done.value)
+
+
+def _not_awaitable(value: Any) -> Any:
+    if inspect.isawaitable(value):
+        if inspect.iscoroutine(value):
+            value.close()
+        raise InvalidInput(
+            "a coroutine was given where a plain function is called; in an event loop use the sessions of trails.aio"
+        )
+    return value
+
+
+# --- compaction
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOptions:
+    """How to compact; see `Session.compact`."""
+
+    keep_tokens: int | None = None
+    keep_turns: int | None = None
+    keep: Keep | None = None
+    trigger: str = "manual"
+    request: str | None = None
+    model: str | None = None
+    max_summary_tokens: MaxTokens = None
+    counter: Counter | None = None
+    author: str | None = None
+    clock: Clock = time.monotonic
+
+
+def compact_session(tree: Worktree, summarise: Summarise, options: CompactionOptions) -> CompactionSteps[Turn]:
+    """Yield the call of the summariser, then store the summary and return its turn."""
+    trigger = compaction.trigger_name(options.trigger)
+    request = compaction.SUMMARY_REQUEST if options.request is None else validation.text(options.request, "request")
+    counter = context_window(tree, counter=options.counter).counter
+    with tree.alone.patiently():
+        previous, turns = turns_since_summary(tree.turns)
+        plan = compaction.plan_compaction(
+            list(turns),
+            previous,
+            keep_tokens=options.keep_tokens,
+            keep_turns=options.keep_turns,
+            keep=options.keep,
+            counter=counter,
+        )
+    limit, rule = compaction.summary_limit(options.max_summary_tokens, plan.tokens)
+    asked = SummaryRequest(request, plan.summarise, previous, limit, trigger)
+    started = options.clock()
+    answer = yield partial(summarise, asked)
+    took = max(0, round((options.clock() - started) * 1000))
+    known = Compaction(
+        summarised_through=plan.summarised_through,
+        trigger=trigger,
+        summarised_from=plan.summarise[0].index,
+        summarised_turns=len(plan.summarise),
+        previous_summary=None if previous is None or previous.old_iri else previous.iri,
+        request=request,
+        max_summary_tokens=limit,
+        max_summary_rule=rule,
+        duration_ms=took,
+    )
+    return _Storing(tree, plan, known, counter).store(_summary(tree, answer, limit, counter), options)
+
+
+def _summary(tree: Worktree, answer: object, limit: int | None, counter: Counter) -> Summary:
+    made = answer if isinstance(answer, Summary) else Summary(validation.text(answer, "the summary"))
+    if not validation.text(made.text, "the summary").strip():
+        raise InvalidInput(f"the summariser returned no text for session {tree.id!r}; nothing was written")
+    tokens = count_tokens(counter, made.text)
+    if limit is not None and tokens > (
+        limit * 3 // 2 if counter is estimate else limit
+    ):  # an estimate may be that far off
+        raise InvalidInput(
+            f"the summary of session {tree.id!r} takes {tokens:,} tokens, and at most {limit:,} were asked for; nothing "
+            "was written. Let the summariser keep to the request's max_tokens, or allow more (max_summary_tokens)"
+        )
+    return made
+
+
+class _Storing:
+    """Putting a summary at the end of a session as it is by now."""
+
+    def __init__(self, tree: Worktree, plan: Plan, known: Compaction, counter: Counter) -> None:
+        self._tree = tree
+        self._plan = plan
+        self._known = known
+        self._counter = counter
+
+    def store(self, summary: Summary, options: CompactionOptions) -> Turn:
+        """Append the summary and persist it, after whatever was appended meanwhile; return its turn.
+
+        Where this handle has pending turns of its own, and another writer was quicker, `HeadConflict` is raised as by
+        any `persist`: the pending turns and the summary stay pending, for `keep_as_fork`. In an exchange, and in a
+        worker, nothing is persisted here: the summary becomes part of what is.
+        """
+        validation.usage_counts(summary.usage)
+        made = turn_builder.make_draft(
+            "summary",
+            summary.text,
+            author=options.author,
+            model=summary.model or options.model,
+            usage=summary.usage,
+            stop_reason=summary.stop_reason,
+            compaction=self._known,
+        )
+        with self._tree.alone.patiently():
+            return self._stored(made)
+
+    def _stored(self, made: Draft) -> Turn:
+        tree = self._tree
+        for _ in range(_RETRIES):
+            alone = not tree.pending and not tree.has_new_prompts
+            turn = self._append(made)
+            if tree.held is not None or tree.record.kind == "worker":
+                return turn
+            try:
+                tree.persist()
+            except HeadConflict:
+                if not alone:
+                    raise
+                tree.discard_pending()
+                tree.reload()
+            except (InvalidInput, SessionNotFound):
+                tree.take_back()
+                raise
+            else:
+                return turn
+        raise TrailsError(
+            f"session {tree.id!r} was appended to {_RETRIES} times while its summary was being stored; nothing "
+            "was written. Try again"
+        )
+
+    def _append(self, made: Draft) -> Turn:
+        """Append the summary, with what stays beside it as things are now."""
+        through, turns = self._plan.summarised_through, self._tree.turns
+        if len(turns) <= through or turns[through].digest != self._plan.summarise[-1].digest:
+            raise InvalidInput(
+                f"turns of session {self._tree.id!r} that were to be summarised were taken back meanwhile; nothing was "
+                "written"
+            )
+        since = turns[through + 1 :]
+        kept = [turn for turn in since if turn.compaction is None]
+        kept_tokens = sum(message_tokens(turn, self._counter) for turn in kept)
+        compaction = self._known.model_copy(
+            update={
+                "first_kept": kept[0].index if kept else None,
+                "tokens_before": self._plan.tokens + kept_tokens,
+                "tokens_after": message_tokens(ShownTurn(-1, "summary", made.text), self._counter) + kept_tokens,
+            }
+        )
+        facts = made.facts.model_copy(update={"compaction": compaction})
+        return self._tree.append(made._replace(facts=facts))
+
+
+# --- calling a model
+
+
+IsOverflow = type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool]
+"""What tells that a model's context window was too small: types of errors, or a function of an error."""
+
+
+def call_with_compaction(
+    tree: Worktree,
+    call: Callable[[Context], Any],
+    summarise: Summarise,
+    query: object,
+    max_tokens: int | None,
+    *,
+    policy: CompactionPolicy | None,
+    overflow: IsOverflow | None,
+    **given: Any,
+) -> CompactionSteps[Any]:
+    """Yield the call of the model with the session's context, compacting before it where due and after it on overflow."""
+    options = CompactionOptions(**given)
+    show = partial(context_of_worktree, tree, context_window(tree, max_tokens, counter=options.counter), query=query)
+    policy = policy or CompactionPolicy()
+    if policy.window is not None and (options.keep_tokens, options.keep_turns, options.keep) == (None, None, None):
+        fitting = (policy.window - policy.reserve) // 2
+        options = replace(options, keep_tokens=min(compaction.KEEP_TOKENS, fitting))
+    context = show()
+    due = policy.due(context.tokens, len(context.turns) + len(context.dropped))
+    if due is not None:
+        try:
+            yield from compact_session(tree, summarise, replace(options, trigger=due))
+        except NothingToSummarise:
+            pass  # all of it is to be kept: the model says whether that is too much
+        else:
+            context = show()
+    try:
+        return (yield partial(call, context))
+    except Exception as error:  # which errors say that it was too much, the caller knows
+        if not _is_overflow(error, overflow):
+            raise
+        try:
+            yield from compact_session(tree, summarise, replace(options, trigger="overflow"))
+        except NothingToSummarise as nothing:
+            what = "does not fit the model's context window, and there is nothing left to summarise"
+            raise _overflow(tree, what, context) from nothing
+        context = show()
+    try:
+        return (yield partial(call, context))
+    except Exception as error:  # as above
+        if not _is_overflow(error, overflow):
+            raise
+        what = "does not fit the model's context window, also after it was compacted"
+        raise _overflow(tree, what, context) from error
+
+
+def _is_overflow(error: Exception, overflow: IsOverflow | None) -> bool:
+    if overflow is None:
+        return is_overflow(error)
+    if isinstance(overflow, type | tuple):
+        return isinstance(error, overflow)
+    return bool(overflow(error))
+
+
+def _overflow(tree: Worktree, what: str, context: Context) -> ContextOverflow:
+    return ContextOverflow(
+        f"session {tree.id!r} {what}: about {context.tokens:,} tokens are shown; keep less (keep_tokens, max_tokens), or "
+        "use a model with a larger window"
+    )

@@ -1,0 +1,235 @@
+"""Suggest what a caller meant: near names and corrected calls.
+
+The names that are nearest to one that is not there, for errors that say what was probably meant.
+
+Calls that do not fit what is called become an `InvalidInput` that says how to write them.
+
+`checked` goes around a public function or method: where Python cannot bind the arguments, the error names the parameter that was
+probably meant and how the call looks. A call that fits costs one more Python call, some 0.1 us.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from heapq import nlargest
+from pathlib import Path
+from types import FunctionType
+from typing import Any, Final, TypeVar
+
+from trails.errors import WrongCall
+
+_LONGEST_NAME: Final = 100
+"""Of longer names, so much is compared."""
+_MOST_NAMES: Final = 1_000
+"""Of more candidates, the first so many are compared: at most some 10 ms."""
+
+
+def nearest(name: str, candidates: Iterable[str], *, most: int = 3, cutoff: float = 0.6) -> list[str]:
+    """Return up to `most` of the candidates that look like a name, the nearest first; upper and lower case are alike.
+
+    A candidate looks like it where their similarity (`difflib`'s ratio, 0 to 1) is at least `cutoff`, or where it holds
+    the name (of 3 characters or more).
+
+    >>> nearest("promt", ["prompt", "answer", "prompts"]), nearest("plan", ["claude-code:release-plan"])
+    (['prompt', 'prompts'], ['claude-code:release-plan'])
+    """
+    from difflib import SequenceMatcher  # noqa: PLC0415 - only errors need it
+
+    wanted = name.lower()[:_LONGEST_NAME]
+    matcher = SequenceMatcher(autojunk=False)
+    matcher.set_seq2(wanted)
+    scored: list[tuple[float, str]] = []
+    for candidate in list(dict.fromkeys(candidates))[:_MOST_NAMES]:
+        plain = candidate.lower()[:_LONGEST_NAME]
+        matcher.set_seq1(plain)
+        if matcher.real_quick_ratio() >= cutoff and matcher.quick_ratio() >= cutoff:
+            score = matcher.ratio()
+            if score >= cutoff:
+                scored.append((score, candidate))
+                continue
+        if len(wanted) > 2 and wanted in plain:
+            scored.append((len(wanted) / len(plain) * cutoff, candidate))
+    return [candidate for _, candidate in nlargest(most, scored, key=lambda found: found[0])]
+
+
+def did_you_mean(name: str, candidates: Iterable[str], *, most: int = 3, cutoff: float = 0.6) -> str:
+    """Return what an error message says after a name that is not there: the nearest in brackets, or nothing.
+
+    >>> did_you_mean("promt", ["prompt", "answer"]), did_you_mean("x", ["answer"])
+    (" (did you mean 'prompt'?)", '')
+    """
+    found = [repr(each) for each in nearest(name, candidates, most=most, cutoff=cutoff)]
+    return f" (did you mean {' or '.join(found)}?)" if found else ""
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_PACKAGE: Final = f"{Path(__file__).parent}/"
+
+_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
+    "text": ("content", "label", "query"),
+    "message": ("content",),
+    "body": ("content",),
+    "name": ("label", "id", "agent"),
+    "title": ("label",),
+    "user": ("principal", "author"),
+    "owner": ("principal",),
+    "metadata": ("meta",),
+    "index": ("at", "up_to_index"),
+    "position": ("at",),
+    "timestamp": ("time", "created"),
+    "date": ("time", "created"),
+    "session_id": ("id", "session"),
+    "session": ("id",),
+    "tools": ("tool_calls",),
+    "system_prompt": ("system",),
+    "prompt": ("system", "request"),
+    "persona": ("system",),
+    "tokens": ("max_tokens",),
+    "budget": ("max_tokens",),
+    "max_length": ("max_tokens",),
+    "why": ("reason",),
+    "who": ("by",),
+    "actor": ("by",),
+    "count": ("limit",),
+    "n": ("limit", "count"),
+    "max_results": ("limit",),
+    "start": ("since",),
+    "end": ("until", "up_to_index"),
+    "path": ("location",),
+    "tag": ("name",),
+    "cascade": ("children",),
+    "force": ("children",),
+}
+"""What people write for a parameter that has another name here, where the function has one of those."""
+
+
+def checked(function: _Function) -> _Function:
+    """Return a function that does the same, and raises `WrongCall` for arguments that do not fit its signature."""
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def call(*args: Any, **options: Any) -> Any:
+            try:
+                made = function(*args, **options)
+            except TypeError as error:
+                raise _named(function, args, options, error) from None
+            return await made
+
+    else:
+
+        @wraps(function)
+        def call(*args: Any, **options: Any) -> Any:
+            try:
+                return function(*args, **options)
+            except TypeError as error:
+                if (wrong := _named(function, args, options, error)) is error:
+                    raise
+                raise wrong from None
+
+    return call  # type: ignore[return-value] # it is called as the function is
+
+
+def check_methods(kind: type) -> None:
+    """Put `checked` around the constructor and all public methods that a class itself defines."""
+    for name, member in list(vars(kind).items()):
+        if isinstance(member, FunctionType) and (name == "__init__" or not name.startswith("_")):
+            setattr(kind, name, checked(member))
+
+
+def _named(
+    function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any], error: TypeError
+) -> TypeError:
+    """Return the error for a call that does not fit a function; the one that was raised where it does fit."""
+    if isinstance(error, WrongCall):
+        return error
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*args, **options)
+    except TypeError as wrong:
+        return WrongCall(wrong_call(function, signature, args, options, str(wrong)))
+    return error
+
+
+def wrong_call(
+    function: Callable[..., Any],
+    signature: inspect.Signature,
+    args: tuple[Any, ...],
+    options: Mapping[str, Any],
+    otherwise: str,
+) -> str:
+    """Return what is wrong with a call, and how it looks; `otherwise` is what Python says of it."""
+    parameters = list(signature.parameters.values())
+    is_method = bool(parameters) and parameters[0].name == "self"
+    given = parameters[1:] if is_method else parameters
+    name, values = _name(function), args[1:] if is_method else args
+    shown = f"it is called as {name.rpartition('.')[2]}{_signature(given)}"
+    known = {each.name: each for each in given}
+    unknown = [each for each in options if each not in known]
+    if unknown:
+        meant = _meant(unknown[0], known)
+        return f"{name}() has no parameter {unknown[0]!r}{meant}; {shown}"
+    places = [each for each in given if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    if len(values) > len(places):
+        by_name = [each.name for each in given if each.kind is each.KEYWORD_ONLY]
+        takes = f"takes {', '.join(each.name for each in places) or 'nothing'} by position"
+        rest = f", all else by name, as {by_name[0]}=..." if by_name else ""
+        return f"{name}() {takes}{rest}, and got {len(values)} values; {shown}"
+    bound = {each.name for each in places[: len(values)]}
+    if twice := bound & options.keys():
+        return f"{name}() got {min(twice)!r} twice, by position and by name; {shown}"
+    missing = [each.name for each in given if _is_needed(each) and each.name not in bound | options.keys()]
+    if missing:
+        return f"{name}() needs {' and '.join(map(repr, missing))}{_of_a_dict(values, missing)}; {shown}"
+    return f"{name}(): {otherwise}; {shown}"
+
+
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    fixed = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return fixed and parameter.default is parameter.empty
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    found = [each for each in _SYNONYMS.get(name.lower(), ()) if each in known] or nearest(name, known)
+    return f" (did you mean {' or '.join(f'{each}=' for each in found[:2])}?)" if found else ""
+
+
+def _of_a_dict(values: tuple[Any, ...], missing: list[str]) -> str:
+    if values and isinstance(values[0], Mapping) and "content" in missing:
+        return ': a message that is a dict goes as append(message["role"], message["content"])'
+    return ""
+
+
+def _name(function: Callable[..., Any]) -> str:
+    name = function.__qualname__.removesuffix(".__init__")
+    return name if "." in name or name[:1].isupper() else f"trails.{name}"
+
+
+def _signature(parameters: list[inspect.Parameter]) -> str:
+    """Return the parameters without their types: those that must be given, and as many of the others as fit."""
+    shown: list[str] = []
+    for each in parameters:
+        if each.kind is each.KEYWORD_ONLY and "*" not in shown and not any(one.startswith("*") for one in shown):
+            shown.append("*")
+        stars = "*" if each.kind is each.VAR_POSITIONAL else "**" if each.kind is each.VAR_KEYWORD else ""
+        default = "" if each.default is each.empty else f"={each.default!r}"
+        shown.append(f"{stars}{each.name}{default}")
+    if len(text := ", ".join(shown)) > _LONGEST:
+        text = text[:_LONGEST].rpartition(",")[0] + ", ..."
+    return f"({text})"
+
+
+_LONGEST: Final = 160
+
+
+def calling_line() -> tuple[str, int]:
+    """Return the file and the line of the program that called this package: what a warning points at.
+
+    That is the nearest frame outside of the package; the outermost one where all are within it. Takes a microsecond.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno

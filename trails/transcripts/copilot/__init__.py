@@ -1,1 +1,0 @@
-"""Sessions of GitHub Copilot CLI: its event logs, and the files of its first versions."""

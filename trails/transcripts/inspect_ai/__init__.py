@@ -1,1 +1,0 @@
-"""Inspect AI's logs, `.eval` and JSON."""

@@ -1,1 +1,0 @@
-"""OpenClaw's state folder: read whole, and written."""

@@ -1,1 +1,0 @@
-"""OpenTelemetry's GenAI spans."""

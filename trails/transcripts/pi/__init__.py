@@ -1,1 +1,0 @@
-"""The pi coding agent's session files: read, shown as pi would, and written."""
