@@ -479,7 +479,7 @@ def read_rdf(data: bytes, format: str, terms: Terms | None = None) -> Document: 
     PROV-DM has it for the place. Raises `InvalidInput` for what is no RDF.
 
     >>> text = b"@prefix prov: <http://www.w3.org/ns/prov#> . <urn:e> a prov:Entity ; prov:wasAttributedTo <urn:a> ."
-    >>> [each.to_provn() for each in read_rdf(text, "turtle").bundles[0].statements]
+    >>> [each.to_provn() for each in read(text, "turtle").bundles[0].statements]
     ['entity(urn:e)', 'wasAttributedTo(urn:e, urn:a)']
     """
     if len(data) > MAX_BYTES:

@@ -1,0 +1,477 @@
+"""Between the quads of a turn or of a session and its row: both directions, pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from pathlib import PurePath
+from typing import Any, Final, NamedTuple
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails.errors import TrailsError
+from trails.model import iris
+from trails.model.validation import DECODING_ERRORS, stored_object
+from trails.model.values import MAIN, NO_FACTS, Facts
+from trails.rdf import vocab as v
+from trails.rdf.codec import known_node, parse_time, time_literal
+from trails.rdf.turn_quads import FACT_PREDICATES, decode_facts
+from trails.usage import cost_of, counts_of
+
+Term = NamedNode | Literal
+Statement = tuple[str, str, Term]
+"""What follows on a turn's IRI in the subject ("" for the turn itself), the predicate's IRI, and the object."""
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+FAR_PAST: Final = -62_135_596_800_000_000
+"""Stands for an unknown time: the year 1, in microseconds since 1970."""
+COPY: Final = 1
+LACKS: Final = 2
+ODD: Final = 4
+"""Flags of a turn: it is a copy; it lacks a time, its model or its usage; it holds quads that Trails never writes together."""
+PLAIN, JSON, REDACTED = range(3)
+"""Forms of a turn's content."""
+_FORMS: Final = {v.STRING: PLAIN, v.JSON: JSON, v.REDACTED: REDACTED}
+DATATYPES: Final = (v.STRING, v.JSON, v.REDACTED)
+_DIGEST: Final = 64
+
+# --- terms, in short
+
+_SHORT_PREDICATES: Final[tuple[NamedNode, ...]] = (
+    *FACT_PREDICATES, v.TYPE, v.ALTERNATE_OF, v.GENERATED_BY, v.HAS_RESULT, v.TOOL_RESULT_OF, v.ANSWERS_COPY, v.STARTED_BY,
+    v.KEPT_WITH, v.CALL_DIGEST, v.CALLED_IN, v.CALLED_FOR, v.ASSOCIATED_WITH,
+)  # fmt: skip
+"""Predicates that rows name by their place here. Append to it only."""
+_CODES: Final = {node.value: code for code, node in enumerate(_SHORT_PREDICATES)}
+_SHORT_TYPES: Final = (v.JSON, v.REDACTED, v.INTEGER, v.DATE_TIME, v.DECIMAL, v.BOOLEAN)
+"""Datatypes that rows name by their place here. Append to it only."""
+_TYPE_CODES: Final = {node: code for code, node in enumerate(_SHORT_TYPES)}
+_OWN: Final = "~"
+"""Stands for the turn's own IRI at the beginning of another."""
+_TERM: Final = "#"
+"""Stands for the namespace of Trails' vocabulary."""
+_UNNAMED: Final = "urn:trails:turn"
+"""Stands for a turn's IRI where nobody needs it."""
+_DERIVED: Final = frozenset(
+    each.value
+    for each in (
+        v.INPUT_TOKENS, v.CACHE_READ_TOKENS, v.CACHE_WRITE_TOKENS, v.CACHE_WRITE_HOUR_TOKENS, v.OUTPUT_TOKENS,
+        v.REASONING_TOKENS, v.TOTAL_TOKENS, v.COST, v.ASSOCIATED_WITH,
+    )
+)  # fmt: skip
+"""What follows from the rest of a turn's quads, and is not kept in its row."""
+
+
+def _short_term(term: Term, iri: str) -> Any:
+    if isinstance(term, NamedNode):
+        value = term.value
+        if iri and value.startswith(iri):
+            return [_OWN + value[len(iri) :]]
+        return [_TERM + value[len(v.TRAILS) :] if value.startswith(v.TRAILS) else value]
+    if term.datatype == v.STRING:
+        return term.value
+    if term.language:
+        return [term.value, "", term.language]
+    return [term.value, _TYPE_CODES.get(term.datatype, term.datatype.value)]
+
+
+def _whole_term(short: Any, iri: str) -> Term:
+    match short:
+        case str():
+            return Literal(short)
+        case [name]:
+            if name.startswith(_OWN):
+                return NamedNode((iri or _UNNAMED) + name[1:])
+            return known_node(v.TRAILS + name[1:] if name.startswith(_TERM) else name)
+        case [value, int() as code]:
+            return Literal(value, datatype=_SHORT_TYPES[code])
+        case [value, datatype]:
+            return Literal(value, datatype=NamedNode(datatype))
+        case [value, _, language]:
+            return Literal(value, language=language)
+    raise ValueError("a row holds a term of no kind")
+
+
+def encode_statements(statements: Iterable[Statement], iri: str = "") -> str | None:
+    """Return statements of a turn with an IRI as JSON in a fixed order; None for none.
+
+    >>> encode_statements([("model", v.MODEL.value, Literal("m-1"))])
+    '[["model",7,"m-1"]]'
+    """
+    short = [[part, _CODES.get(predicate, predicate), _short_term(term, iri)] for part, predicate, term in statements]
+    if not short:
+        return None
+    return json.dumps(sorted(short, key=str), ensure_ascii=False, separators=(",", ":"))
+
+
+def decode_statements(text: str | None, iri: str = "") -> list[Statement]:
+    """Return the statements that `encode_statements` wrote; without an IRI none may be needed."""
+    return [
+        (part, predicate if isinstance(predicate, str) else _SHORT_PREDICATES[predicate].value, _whole_term(term, iri))
+        for part, predicate, term in (json.loads(text) if text else ())
+    ]
+
+
+def micros(time: datetime | None) -> int | None:
+    """Return a time as microseconds since 1970 in UTC, exactly.
+
+    >>> micros(datetime(1, 1, 1, tzinfo=UTC)) == FAR_PAST, micros(None)
+    (True, None)
+    """
+    if time is None:
+        return None
+    since = time - EPOCH
+    return (since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def moment(time: int) -> datetime:
+    """Return the time that so many microseconds since 1970 are."""
+    return EPOCH + timedelta(microseconds=time)
+
+
+# --- turns
+
+
+class Kind(NamedTuple):
+    """What many turns have in common: a row of `kinds`."""
+
+    role: str
+    branch: str
+    author: str
+    form: int
+
+
+class TurnRow(NamedTuple):
+    """A row of `turns`, without its number."""
+
+    iri: str
+    place: int
+    kind: Kind
+    time: int | None
+    text: str
+    digest: bytes
+    flags: int
+    more: str | None
+    """All that is recorded with the turn beyond its text; of an odd turn all of its quads."""
+    statements: Sequence[Statement] = ()
+
+
+_PLAIN: Final = frozenset(
+    each.value for each in (v.INDEX, v.ROLE, v.BRANCH, v.VALUE, v.ATTRIBUTED_TO, v.DIGEST, v.TIME)
+)
+_SALT: Final = v.SALT.value
+_IMPLIED: Final = {(v.TYPE.value, v.TURN), (v.TYPE.value, v.ENTITY)}
+
+
+def turn_statements(quads: Iterable[Quad]) -> dict[str, list[Statement]]:
+    """Return by turn IRI what quads of one session's graph say of turns; what they say of other things is left out."""
+    found: dict[str, list[Statement]] = defaultdict(list)
+    for quad in quads:
+        subject = quad.subject
+        if not isinstance(subject, NamedNode):
+            continue
+        iri = subject.value
+        session_part, _, rest = iri.partition("/")
+        name, _, part = rest.partition("/")
+        if name[:1].isdecimal():
+            found[f"{session_part}/{name}"].append((part, quad.predicate.value, quad.object))  # type: ignore[arg-type] # no triples
+    return found
+
+
+def make_turn_row(session_iri: str, iri: str, statements: Iterable[Statement]) -> TurnRow | None:
+    """Return the row of a turn with all that is said of it, or None where that is nothing."""
+    plain: dict[str, Term] = {}
+    more: list[Statement] = []
+    is_odd = False
+    for statement in statements:
+        part, predicate, term = statement
+        if part or predicate not in _PLAIN:
+            if predicate not in _DERIVED and predicate != _SALT and (part or (predicate, term) not in _IMPLIED):
+                more.append(statement)
+        elif predicate in plain:
+            is_odd = True
+            more.append(statement)
+        else:
+            plain[predicate] = term
+    if not plain and not more:
+        return None
+    try:
+        row = None if is_odd else _regular(session_iri, iri, plain, more)
+    except (ValueError, AttributeError, KeyError, OverflowError, TrailsError):
+        row = None
+    if row is None:
+        whole = [*(("", predicate, term) for predicate, term in plain.items()), *more]
+        return _odd(iri, plain, whole)
+    return row
+
+
+def _regular(session_iri: str, iri: str, plain: Mapping[str, Term], more: list[Statement]) -> TurnRow | None:
+    content: Any = plain[v.VALUE.value]
+    digest, place = plain[v.DIGEST.value].value, int(plain[v.INDEX.value].value)
+    if iri != iris.turn(session_iri, place, digest) or len(digest) != _DIGEST:
+        return None
+    branch, time = plain.get(v.BRANCH.value), plain.get(v.TIME.value)
+    author = plain[v.ATTRIBUTED_TO.value]
+    if not isinstance(author, NamedNode) or content.language:
+        return None
+    role = plain[v.ROLE.value].value
+    kind = Kind(role, MAIN if branch is None else branch.value, author.value, _FORMS[content.datatype])
+    when = None if time is None else _canonical_time(time.value)
+    flags = LACKS if when is None or role == "assistant" else 0
+    if more:
+        facts_of(iri, more)  # raises for what Trails never writes
+        is_copy = any(not part and predicate == v.ALTERNATE_OF.value for part, predicate, _ in more)
+        flags = COPY * is_copy | LACKS * (when is None or _lacks(role, more))
+    raw = bytes.fromhex(digest)
+    if raw.hex() != digest:
+        return None
+    return TurnRow(iri, place, kind, when, content.value, raw, flags, encode_statements(more, iri), more)
+
+
+@lru_cache(maxsize=64)
+def _canonical_time(lexical: str) -> int | None:
+    time = parse_time(lexical)
+    if time_literal(time).value != lexical:
+        raise ValueError(lexical)
+    return micros(time)
+
+
+def _lacks(role: str, statements: Iterable[Statement]) -> bool:
+    model = {predicate for part, predicate, _ in statements if part == "model"}
+    made = {term.value for part, predicate, term in statements if not part and predicate == v.GENERATED_BY.value}
+    if not any(each.endswith("/model") for each in made):
+        model = set()
+    has_model = v.MODEL.value in model
+    return (role == "assistant" and not has_model) or (has_model and v.USAGE.value not in model)
+
+
+def _odd(iri: str, plain: Mapping[str, Term], whole: Sequence[Statement]) -> TurnRow:
+    """Return the row of a turn that holds what Trails never writes: with as much of it as can be read."""
+
+    def text(predicate: NamedNode) -> str:
+        return str(getattr(plain.get(predicate.value), "value", ""))
+
+    number, digest = text(v.INDEX), text(v.DIGEST)
+    try:
+        raw = bytes.fromhex(digest)
+    except ValueError:
+        raw = b""
+    try:
+        when = micros(parse_time(text(v.TIME))) if v.TIME.value in plain else None
+    except DECODING_ERRORS:
+        when = None
+    content: Any = plain.get(v.VALUE.value)
+    form = _FORMS.get(getattr(content, "datatype", None), PLAIN)  # type: ignore[arg-type] # None is in no dict
+    place = int(number) if number.isdecimal() and len(number) < 16 else -1
+    kind = Kind(text(v.ROLE), text(v.BRANCH) or MAIN, text(v.ATTRIBUTED_TO), form)
+    is_copy = any(not part and predicate == v.ALTERNATE_OF.value for part, predicate, _ in whole)
+    more = encode_statements([*whole, ("", "iri", Literal(iri))])
+    return TurnRow(iri, place, kind, when, text(v.VALUE), raw, ODD | LACKS | COPY * is_copy, more, whole)
+
+
+def row_statements(row: TurnRow) -> list[Statement]:
+    """Return what a turn's row says as statements: what `make_turn_row` made it from, without the salt."""
+    if row.flags & ODD:
+        return [each for each in decode_statements(row.more) if each[1] != "iri"]
+    plain: list[Statement] = [
+        ("", v.INDEX.value, v.integer(row.place)),
+        ("", v.ROLE.value, Literal(row.kind.role)),
+        ("", v.BRANCH.value, Literal(row.kind.branch)),
+        ("", v.VALUE.value, Literal(row.text, datatype=DATATYPES[row.kind.form])),
+        ("", v.ATTRIBUTED_TO.value, known_node(row.kind.author)),
+        ("", v.DIGEST.value, Literal(row.digest.hex())),
+    ]
+    if row.time is not None:
+        plain.append(("", v.TIME.value, time_literal(moment(row.time))))
+    return plain + decode_statements(row.more, row.iri)
+
+
+def read_turn_row(session_iri: str, row: Sequence[Any], *, whole: bool = True) -> TurnRow:
+    """Return a turn's row as SQL has it: place, role, branch, author, form, time, text, digest, flags, more.
+
+    With `whole`, its statements are read, too.
+    """
+    place, role, branch, author, form, time, text, digest, flags, more = row
+    iri = _odd_iri(more) if flags & ODD else iris.turn(session_iri, place, digest.hex())
+    kind = Kind(role, branch, author, form)
+    statements = decode_statements(more, "" if flags & ODD else iri) if whole else ()
+    return TurnRow(iri, place, kind, time, text, digest, flags, more, statements)
+
+
+def _odd_iri(more: str) -> str:
+    """Return the IRI of an odd turn by what its row holds."""
+    return next(term.value for _, predicate, term in decode_statements(more) if predicate == "iri")
+
+
+def facts_of(iri: str, statements: Iterable[Statement]) -> Facts:
+    """Return what is recorded with a turn beyond its text."""
+    found = decode_facts((f"{iri}/{part}" if part else iri, predicate, term) for part, predicate, term in statements)
+    return found.get(iri, NO_FACTS)
+
+
+# --- calls
+
+
+_MOST: Final = 1 << 53
+"""Tokens of one call that are counted: an older version may have stored more than SQLite adds up."""
+_PROPERTIES = Mapping[str, list[Term]]
+
+
+def model_calls(session_id: str, principal: str, row: TurnRow) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of `calls` that a turn tells of: of calls made for it, and of one made elsewhere that a copy keeps.
+
+    Of rows with one digest that of the least rank counts: 0 where the call was made, 1 for what a copy says of where it was
+    made, 2 for a copy that does not.
+    """
+    parts = _by_part(row.statements)
+    own, model = parts.get("", {}), parts.get("model", {})
+    if not model:
+        return
+    quoted = _text(own, v.QUOTED_DIGEST)
+    is_copy = bool(quoted) or v.ALTERNATE_OF.value in own
+    is_made = any(term.value == f"{row.iri}/model" for term in own.get(v.GENERATED_BY.value, ()))
+    if is_made and v.MODEL_CALL in model.get(v.TYPE.value, ()):
+        ends = _moment(model, v.STARTED_AT), _moment(model, v.ENDED_AT)
+        made = (_brief(quoted) if quoted else row.digest, 2 if is_copy else 0, session_id, principal)
+        yield *made, row.kind.author, _text(model, v.MODEL), row.time, *_spent(model), _text(model, v.PROVIDER), *ends
+    for digest in model.get(v.CALL_DIGEST.value, ()):
+        for place in model.get(v.CALLED_IN.value, ()):
+            whom = next((iris.author_name(each.value) for each in model.get(v.CALLED_FOR.value, ())), principal)
+            ends = _moment(model, v.KEPT_START), _moment(model, v.KEPT_END)
+            made = (_brief(digest.value), 1, iris.session_id(place.value), whom)
+            yield (
+                *made,
+                row.kind.author,
+                _text(model, v.MODEL),
+                row.time,
+                *_spent(model),
+                _text(model, v.PROVIDER),
+                *ends,
+            )
+
+
+def tool_calls(row: TurnRow) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of `tool_calls` that a turn asks for: id, name and position of each."""
+    for part, own in _by_part(row.statements).items():
+        if part.startswith("call/"):
+            for call_id in own.get(v.CALL_ID.value, ()):
+                yield call_id.value, _text(own, v.TOOL_NAME), iris.position(part)
+
+
+def tool_answers(row: TurnRow) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of `tool_answers` that a turn brings, the last value the IRI of the call that each answers.
+
+    An answer counts once for each call id and digest: that of the turn that brought it first.
+    """
+    parts = _by_part(row.statements)
+    own = parts.get("", {})
+    quoted = _text(own, v.QUOTED_DIGEST)
+    rank = 2 if quoted or v.ALTERNATE_OF.value in own else 0
+    for part, result in sorted(parts.items()):
+        if not part.startswith("result/") or v.TOOL_RESULT not in result.get(v.TYPE.value, ()):
+            continue
+        answered = [*result.get(v.TOOL_RESULT_OF.value, ()), *result.get(v.ANSWERS_COPY.value, ())]
+        ends = _moment(result, v.TOOL_STARTED_AT), _moment(result, v.TOOL_ENDED_AT)
+        told = _text(result, v.IS_ERROR) == "true", v.REFUSED_BY.value in result, *ends
+        for call_id in result.get(v.CALL_ID.value, ()):
+            for call in [each.value for each in answered] or [None]:
+                yield call_id.value, _brief(quoted) if quoted else row.digest, rank, *told, call
+
+
+def _brief(digest: str) -> bytes | str:
+    """Return a digest as the bytes that its digits stand for; anything else as it is.
+
+    >>> len(_brief("00ff" * 16)), _brief("urn:x")
+    (32, 'urn:x')
+    """
+    return bytes.fromhex(digest) if len(digest) == _DIGEST and not set(digest) - _HEX else digest
+
+
+_HEX: Final = frozenset("0123456789abcdef")
+
+
+def _by_part(statements: Iterable[Statement]) -> dict[str, dict[str, list[Term]]]:
+    parts: dict[str, dict[str, list[Term]]] = {}
+    for part, predicate, term in statements:
+        parts.setdefault(part, {}).setdefault(predicate, []).append(term)
+    return parts
+
+
+def plain(properties: Mapping[str, Any], name: str) -> str:
+    """Return the text that a property's only value has; nothing for a redacted one."""
+    term = properties.get(_PROPERTIES_OF_CALLS[name])
+    return term.value if isinstance(term, Literal) and term.datatype != v.REDACTED else ""
+
+
+_PROPERTIES_OF_CALLS: Final = {"tool_name": v.TOOL_NAME.value, "arguments": v.ARGUMENTS.value}
+
+
+def _text(properties: _PROPERTIES, predicate: NamedNode) -> str:
+    for term in properties.get(predicate.value, ()):
+        if isinstance(term, Literal) and term.datatype != v.REDACTED:
+            return term.value
+    return ""
+
+
+def _moment(properties: _PROPERTIES, predicate: NamedNode) -> int | None:
+    return next((micros(parse_time(each.value)) for each in properties.get(predicate.value, ())), None)
+
+
+def _spent(model: _PROPERTIES) -> tuple[Any, ...]:
+    usage = next((each for each in model.get(v.USAGE.value, ()) if each.datatype == v.JSON), None)  # type: ignore[union-attr] # literals
+    return (None,) * 7 if usage is None else _reported(usage.value)
+
+
+@lru_cache(maxsize=512)
+def _reported(usage_json: str) -> tuple[Any, ...]:
+    """Return the tokens of a usage, in the order of `Counts`, and the cost that it reports."""
+    usage = stored_object(usage_json)
+    cost = cost_of(usage)
+    counts = counts_of(usage)
+    return *(each and min(each, _MOST) for each in counts), None if cost is None else float(cost)
+
+
+# --- sessions
+
+PROMPT_LENGTH: Final = 200
+"""Characters of a first prompt that are kept."""
+
+
+def tie(session_id: str) -> int:
+    """Return a short number that tells a session from others that are sorted by the same."""
+    return int.from_bytes(hashlib.sha256(session_id.encode()).digest()[:_TIE])
+
+
+_TIE: Final = 5
+
+
+def first_text(meta: Mapping[str, Any], *keys: str) -> str | None:
+    """Return the first text under some keys of metadata, on one line."""
+    texts = (meta.get(key) for key in keys)
+    return next((one_line(text) for text in texts if isinstance(text, str) and text.strip()), None)
+
+
+def one_line(text: str) -> str:
+    """Return a text with every run of white space as one space.
+
+    >>> one_line(" a\\n  b ")
+    'a b'
+    """
+    return " ".join(text.split())
+
+
+def as_json(value: Any) -> str:
+    """Return a metadata value as it is kept."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def project_name(project: str | None) -> str | None:
+    """Return the name of a project's folder, which finds it, too.
+
+    >>> project_name("/home/ada/tidepool"), project_name("/"), project_name(None)
+    ('tidepool', '/', None)
+    """
+    return None if project is None else PurePath(project).name or project

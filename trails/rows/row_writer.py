@@ -1,0 +1,467 @@
+"""Brings the change of a commit into the rows."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pyoxigraph import Quad
+
+from trails.errors import IntegrityError, TrailsError
+from trails.integrity import leaves
+from trails.model import iris
+from trails.model.validation import DECODING_ERRORS
+from trails.model.values import SessionRecord
+from trails.rdf import vocab
+from trails.rdf.session_records import decode_records
+from trails.rows import row_codec, text_index, turn_text
+from trails.rows.row_codec import COPY, FAR_PAST, ODD, PROMPT_LENGTH, REDACTED, Kind, Statement, TurnRow, micros, tie
+
+
+def apply(
+    connection: sqlite3.Connection,
+    *,
+    remove: Iterable[Quad] = (),
+    add: Iterable[Quad] = (),
+    drop: Iterable[str] = (),
+    leaves: Iterable[str] = (),
+) -> None:
+    """Bring one change into the rows, within the caller's transaction: graphs dropped, then quads removed, then added.
+
+    `leaves` are the lines that the change added to the log.
+    """
+    Writer(connection).change(remove=remove, add=add, drop=drop, leaves=leaves)
+
+
+def fill(connection: sqlite3.Connection, quads: Iterable[Quad], leaves: Iterable[str] = ()) -> None:
+    """Make the rows of all quads of a store, in empty tables."""
+    Writer(connection).change(add=quads, leaves=leaves)
+
+
+class _Session:
+    """A session as far as a change touches it."""
+
+    __slots__ = ("changed", "end", "id", "iri", "live", "number", "odd", "principal", "recount", "starts_at")
+
+    def __init__(self, iri: str, session_id: str, row: tuple[Any, ...]) -> None:
+        self.iri, self.id = iri, session_id
+        self.number, self.live, self.starts_at, own_turns, principal, self.odd = row
+        self.principal: str = principal or ""
+        self.end: int = self.starts_at + own_turns
+        self.recount = False
+        """Whether its sums are to be made anew."""
+        self.changed = False
+        """Whether it came to life, or ended: what counts once may count elsewhere now."""
+
+
+class Writer:
+    """Brings one change into the rows, within one transaction."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+        self._sessions: dict[str, _Session] = {}
+        self._kinds: dict[Kind, int] = {}
+        self._homes: set[str] = set()
+        self._calls: set[bytes | str] = set()
+        """Digests of calls of which another one may count now."""
+        self._turns: set[bytes] = set()
+        """Digests of turns of which another copy may count now."""
+
+    def change(
+        self,
+        *,
+        remove: Iterable[Quad] = (),
+        add: Iterable[Quad] = (),
+        drop: Iterable[str] = (),
+        leaves: Iterable[str] = (),
+    ) -> None:
+        """Bring in the change."""
+        for graph in drop:
+            self._drop(graph)
+        removed, added = _by_graph(remove), _by_graph(add)
+        self._put_catalog(removed.pop(_CATALOG, ()), added.pop(_CATALOG, ()))
+        for graph in sorted(filter(iris.is_session, {**removed, **added}), key=self._age):
+            self._put_graph(graph, removed.get(graph, ()), added.get(graph, ()))
+        self._put_lengths(leaves)
+        self._settle()
+        text_index.keep_up(self._db)
+
+    def _age(self, graph: str) -> tuple[int, str]:
+        """Return when a session was made: turns that come together are numbered in that order."""
+        row = self._db.execute("SELECT by_created FROM sessions WHERE id = ?", (iris.session_id(graph),)).fetchone()
+        return (row[0] if row else 0), graph
+
+    # --- the catalog
+
+    def _put_catalog(self, remove: Iterable[Quad], add: Iterable[Quad]) -> None:
+        changed: dict[str, tuple[list[Statement], list[Statement]]] = defaultdict(lambda: ([], []))
+        for at, quads in enumerate((remove, add)):
+            for quad in quads:
+                iri = str(getattr(quad.subject, "value", ""))
+                if iris.is_session(iri):
+                    changed[iri][at].append(("", quad.predicate.value, quad.object))  # type: ignore[arg-type] # no triples
+                elif quad.object == vocab.TAG and (name := iris.tag_name(iri)) is not None:
+                    verb = "INSERT OR IGNORE INTO tags VALUES (?)" if at else "DELETE FROM tags WHERE name = ?"
+                    self._db.execute(verb, (name,))
+        for iri, (old, new) in changed.items():
+            self._put_session(iri, old, new)
+
+    def _put_session(self, iri: str, remove: Sequence[Statement], add: Sequence[Statement]) -> None:
+        session_id = iris.session_id(iri)
+        row = self._db.execute("SELECT catalog, live, principal FROM sessions WHERE id = ?", (session_id,)).fetchone()
+        statements = dict.fromkeys(row_codec.decode_statements(row[0] if row else None))
+        for each in remove:
+            statements.pop(each, None)
+        statements.update(dict.fromkeys(add))
+        values, meta = _session_values(iri, session_id, list(statements))
+        names = ", ".join(values)
+        update = ", ".join(f"{name} = excluded.{name}" for name in values if name != "id")
+        self._db.execute(
+            f"INSERT INTO sessions ({names}) VALUES ({', '.join(':' + name for name in values)})"
+            f" ON CONFLICT (id) DO UPDATE SET {update}",
+            values,
+        )
+        self._sessions.pop(iri, None)
+        session = self._session(iri)
+        self._db.execute("DELETE FROM meta WHERE session = ?", (session.number,))
+        self._db.executemany(
+            "INSERT INTO meta VALUES (?, ?, ?)",
+            [(session.number, key, row_codec.as_json(value)) for key, value in meta.items()],
+        )
+        session.recount = True
+        session.changed = row is not None and row[1] != session.live
+        if row is not None and row[2] != session.principal:
+            self._db.execute(_RUN_FOR, (session.principal, session.number))
+        self._homes.add(session_id)
+
+    def _session(self, iri: str) -> _Session:
+        """Return a session; a row is made for one of which the catalog says nothing."""
+        if iri not in self._sessions:
+            session_id = iris.session_id(iri)
+            asked = "SELECT number, live, starts_at, own_turns, principal, odd FROM sessions WHERE id = ?"
+            row = self._db.execute(asked, (session_id,)).fetchone()
+            if row is None:
+                self._db.execute("INSERT INTO sessions (id, tie) VALUES (?, ?)", (session_id, tie(session_id)))
+                row = self._db.execute(asked, (session_id,)).fetchone()
+            self._sessions[iri] = _Session(iri, session_id, row)
+        return self._sessions[iri]
+
+    def _put_lengths(self, lines: Iterable[str]) -> None:
+        """Note how long the log says that transcripts are: none may be read that is shorter."""
+        for line in lines:
+            if not line.startswith(("turns ", "delete ")):
+                continue
+            try:
+                leaf, _ = leaves.parse_leaf(line)
+            except IntegrityError:
+                continue
+            if iris.is_session(leaf.session_iri):
+                length = leaf.count if leaf.kind == "turns" else 0
+                number = self._session(leaf.session_iri).number
+                self._db.execute("UPDATE sessions SET recorded = ? WHERE number = ?", (length, number))
+
+    # --- turns
+
+    def _drop(self, graph: str) -> None:
+        if iris.is_session(graph):
+            session = self._session(graph)
+            for number, row in self._rows(session, "session = ?", session.number):
+                self._delete(session, number, row)
+
+    def _put_graph(self, iri: str, remove: Iterable[Quad], add: Iterable[Quad]) -> None:
+        removed, added = row_codec.turn_statements(remove), row_codec.turn_statements(add)
+        if not removed and not added:
+            return
+        session = self._session(iri)
+        new: list[TurnRow] = []
+        for turn in dict.fromkeys([*removed, *added]):
+            number, row = self._find(session, turn)
+            if row is None:
+                if (made := row_codec.make_turn_row(iri, turn, added.get(turn, ()))) is not None:
+                    new.append(made)
+                continue
+            statements = dict.fromkeys(row_codec.row_statements(row))
+            for each in removed.get(turn, ()):
+                statements.pop(each, None)
+            statements.update(dict.fromkeys(added.get(turn, ())))
+            changed = row_codec.make_turn_row(iri, turn, statements)
+            if changed is None:
+                self._delete(session, number, row)
+            elif changed[:-1] != row[:-1]:
+                self._replace(session, number, row, changed)
+        if new:
+            self._insert(session, sorted(new, key=lambda each: each.place))
+
+    def _find(self, session: _Session, turn: str) -> tuple[int, TurnRow | None]:
+        """Return the number and the row of a turn; 0 and None for a new one."""
+        if not session.end and not session.odd and not session.recount:
+            return 0, None
+        name = turn.rpartition("/")[2].partition("-")[0]
+        place = int(name) if len(name) < _DIGITS else -1
+        for number, row in self._rows(session, "session = ? AND place = ?", session.number, place):
+            if row.iri == turn:
+                return number, row
+        if session.odd:
+            for number, row in self._rows(session, f"session = ? AND flags & {ODD}", session.number):
+                if row.iri == turn:
+                    return number, row
+        return 0, None
+
+    def _rows(self, session: _Session, condition: str, *values: Any) -> list[tuple[int, TurnRow]]:
+        rows = self._db.execute(
+            "SELECT t.number, t.place, k.role, k.branch, k.author, k.form, t.time, t.text, t.digest, t.flags, t.more"
+            f" FROM turns t JOIN kinds k ON k.number = t.kind WHERE {condition}",
+            values,
+        ).fetchall()
+        return [(row[0], row_codec.read_turn_row(session.iri, row[1:])) for row in rows]
+
+    def _insert(self, session: _Session, rows: Sequence[TurnRow]) -> None:
+        (last,) = self._db.execute(text_index.LAST).fetchone()
+        self._db.executemany(
+            "INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [self._values(number, session, row) for number, row in enumerate(rows, last + 1)],
+        )
+        for number, row in enumerate(rows, last + 1):
+            if row.statements:
+                self._put_calls(session, number, row)
+        self._note_copies(rows)
+        start = rows[0].place
+        are_next = [row.place for row in rows] == list(range(start, start + len(rows))) and start == session.end
+        if session.recount or not are_next or any(row.flags & ODD for row in rows):
+            session.recount = True
+            return
+        session.end += len(rows)
+        latest = max((row.time for row in rows if row.time is not None), default=None)
+        self._db.execute(
+            "UPDATE sessions SET own_turns = own_turns + :turns, by_turns = starts_at + own_turns + :turns, activity ="
+            " CASE WHEN :latest IS NULL OR activity > :latest THEN activity ELSE :latest END WHERE number = :number",
+            {"turns": len(rows), "latest": latest, "number": session.number},
+        )
+        self._db.execute(
+            "UPDATE sessions SET by_activity = coalesce(activity, by_created) WHERE number = ?", (session.number,)
+        )
+        asked = next(((prompt, row.place) for row in rows if (prompt := _prompt(*row.kind, row.text))), None)
+        if asked is not None:
+            self._db.execute(
+                "UPDATE sessions SET prompt = ?, prompt_at = ? WHERE number = ? AND prompt IS NULL",
+                (*asked, session.number),
+            )
+
+    def _values(self, number: int, session: _Session, row: TurnRow) -> tuple[Any, ...]:
+        return (
+            number, session.number, row.place, self._kind(row.kind), row.time, not row.flags & COPY, row.flags, row.text,
+            row.digest, row.more,
+        )  # fmt: skip
+
+    def _kind(self, kind: Kind) -> int:
+        if kind not in self._kinds:
+            asked = "SELECT number FROM kinds WHERE role = ? AND branch = ? AND author = ? AND form = ?"
+            found = self._db.execute(asked, kind).fetchone()
+            if found is None:
+                self._db.execute("INSERT INTO kinds (role, branch, author, form) VALUES (?, ?, ?, ?)", kind)
+                found = self._db.execute(asked, kind).fetchone()
+            self._kinds[kind] = found[0]
+        return self._kinds[kind]
+
+    def _replace(self, session: _Session, number: int, old: TurnRow, new: TurnRow) -> None:
+        text_index.remove(self._db, number, old)
+        self._remove_calls(number)
+        names = ("session", "place", "kind", "time", "counts", "flags", "text", "digest", "more")
+        self._db.execute(
+            f"UPDATE turns SET {', '.join(f'{name} = ?' for name in names)} WHERE number = ?",
+            (*self._values(number, session, new)[1:], number),
+        )
+        if new.statements:
+            self._put_calls(session, number, new)
+        text_index.add(self._db, number, new)
+        self._note_copies([old, new])
+        session.recount = True
+
+    def _delete(self, session: _Session, number: int, row: TurnRow) -> None:
+        text_index.remove(self._db, number, row)
+        self._remove_calls(number)
+        self._db.execute("DELETE FROM turns WHERE number = ?", (number,))
+        self._note_copies([row])
+        session.recount = True
+
+    def _put_calls(self, session: _Session, number: int, row: TurnRow) -> None:
+        if row.flags & ODD:
+            return
+        for call in row_codec.model_calls(session.id, session.principal, row):
+            self._db.execute(f"INSERT INTO calls VALUES ({', '.join('?' * 19)})", (number, *call, 1))
+            self._calls.add(call[0])
+            self._homes.add(call[2])
+        place = (number, session.number, row.place)
+        self._db.executemany(
+            "INSERT INTO tool_calls VALUES (?, ?, ?, ?, ?, ?)", [(*place, *each) for each in row_codec.tool_calls(row)]
+        )
+        self._db.executemany(
+            f"INSERT INTO tool_answers VALUES ({', '.join('?' * 13)})",
+            [(*place, *told, *self._place_of(call)) for *told, call in row_codec.tool_answers(row)],
+        )
+
+    def _place_of(self, call: str | None) -> tuple[int | None, int | None, int | None]:
+        """Return session, place and position of a tool call."""
+        if call is None:
+            return None, None, None
+        session = self._session(call.partition("/")[0])
+        return session.number, iris.turn_index(call), iris.position(call)
+
+    def _remove_calls(self, number: int) -> None:
+        for digest, home in self._db.execute("SELECT digest, home FROM calls WHERE turn = ?", (number,)).fetchall():
+            self._calls.add(digest)
+            self._homes.add(home)
+        for table in ("calls", "tool_calls", "tool_answers"):
+            self._db.execute(f"DELETE FROM {table} WHERE turn = ?", (number,))
+
+    # --- what is made of these
+
+    def _note_copies(self, rows: Iterable[TurnRow]) -> None:
+        """Note the turns of which there are copies."""
+        asked = "SELECT EXISTS (SELECT 1 FROM turns WHERE flags & 1 AND digest = ?)"
+        has_copies: bool | None = None
+        for row in rows:
+            if not row.flags & COPY:
+                if has_copies is None:
+                    (has_copies,) = self._db.execute("SELECT EXISTS (SELECT 1 FROM turns WHERE flags & 1)").fetchone()
+                if not has_copies or not self._db.execute(asked, (row.digest,)).fetchone()[0]:
+                    continue
+            self._turns.add(row.digest)
+
+    def _settle(self) -> None:
+        """Make anew the sums of sessions, and let one of the calls and copies under a digest count."""
+        for session in self._sessions.values():
+            if session.changed:
+                self._turns.update(each for (each,) in self._db.execute(_COPIED, (session.number,)))
+                self._calls.update(each for (each,) in self._db.execute(_CALLED, (session.number,)))
+            if session.recount:
+                self._count(session)
+        for digest in self._calls:
+            self._homes.update(
+                home for (home,) in self._db.execute("SELECT home FROM calls WHERE digest = ?", (digest,))
+            )
+        each_call = [(digest,) for digest in self._calls]
+        self._db.executemany("UPDATE calls SET counts = 0 WHERE digest = ? AND counts = 1", each_call)
+        self._db.executemany(f"UPDATE calls SET counts = 1 WHERE rowid = ({_FIRST_CALL})", each_call)
+        self._db.executemany(_SPENT, [{"id": home} for home in sorted(self._homes)])
+        for turn in self._turns:
+            self._settle_copies(turn)
+
+    def _settle_copies(self, digest: bytes) -> None:
+        """Let the copy of the oldest session count where the original is gone, and none where it is there."""
+        copies = self._db.execute(_OLDEST, (digest,)).fetchall()
+        has_original = any(self._is_original(source, digest) for _, more in copies for source in _sources(more))
+        for at, (number, _) in enumerate(copies):
+            self._db.execute("UPDATE turns SET counts = ? WHERE number = ?", (at == 0 and not has_original, number))
+
+    def _is_original(self, source: str, digest: bytes) -> bool:
+        try:
+            place = iris.session_id(source), iris.turn_index(source)
+        except TrailsError:
+            return False
+        return self._db.execute(_ORIGINAL, (*place, digest)).fetchone() is not None
+
+    def _count(self, session: _Session) -> None:
+        self._db.execute(_COUNTED, {"number": session.number})
+        self._db.execute(
+            "UPDATE sessions SET by_turns = starts_at + own_turns, by_activity = coalesce(activity, by_created),"
+            " prompt = NULL, prompt_at = NULL WHERE number = ?",
+            (session.number,),
+        )
+        for place, text, form in self._db.execute(_ASKED, (session.number,)):
+            if prompt := _prompt("user", "", "", form, text):
+                self._db.execute(
+                    "UPDATE sessions SET prompt = ?, prompt_at = ? WHERE number = ?", (prompt, place, session.number)
+                )
+                break
+
+
+_CATALOG: Final = ""
+"""Stands for the default graph, which is the catalog."""
+_DIGITS: Final = 16
+_ASKED: Final = (
+    "SELECT t.place, t.text, k.form FROM turns t JOIN kinds k ON k.number = t.kind JOIN sessions s ON s.number = t.session"
+    " WHERE t.session = ? AND t.place >= s.starts_at AND k.role = 'user' ORDER BY t.place, t.number"
+)
+_COUNTED: Final = """
+UPDATE sessions SET (own_turns, activity, odd) = (
+  SELECT count(DISTINCT place), max(time), ifnull(sum(flags & 4 <> 0), 0) FROM turns
+  WHERE session = :number AND place >= sessions.starts_at
+) WHERE number = :number"""
+_COPIED: Final = "SELECT digest FROM turns WHERE session = ? AND digest IN (SELECT digest FROM turns WHERE flags & 1)"
+_CALLED: Final = "SELECT c.digest FROM calls c JOIN turns t ON t.number = c.turn WHERE t.session = ?"
+_RUN_FOR: Final = (
+    "UPDATE calls SET principal = ? WHERE rank <> 1 AND turn IN (SELECT number FROM turns WHERE session = ?)"
+)
+_FIRST_CALL: Final = (
+    "SELECT c.rowid FROM calls c JOIN turns t ON t.number = c.turn JOIN sessions s ON s.number = t.session"
+    " WHERE c.digest = ? AND s.live ORDER BY c.rank, c.home, c.turn LIMIT 1"
+)
+_SPENT: Final = """
+UPDATE sessions SET (calls, unpriced, input, output, cache_read, cache_write, cost, by_tokens) = (
+  SELECT count(*), count(*) - count(cost), sum(input), sum(output), sum(cache_read), sum(cache_write), ifnull(sum(cost), 0),
+    ifnull(sum(input), 0) + ifnull(sum(output), 0)
+  FROM calls WHERE home = :id AND counts
+) WHERE id = :id"""
+_OLDEST: Final = (
+    "SELECT t.number, t.more FROM turns t JOIN sessions s ON s.number = t.session"
+    " WHERE t.flags & 1 AND t.digest = ? AND s.live ORDER BY s.by_created, s.id, t.place, t.number"
+)
+_ORIGINAL: Final = (
+    "SELECT 1 FROM turns t JOIN sessions s ON s.number = t.session"
+    " WHERE s.id = ? AND t.place = ? AND t.digest = ? AND s.live AND NOT t.flags & 1"
+)
+
+
+def _sources(more: str | None) -> Iterator[str]:
+    for part, predicate, term in row_codec.decode_statements(more):
+        if not part and predicate == vocab.ALTERNATE_OF.value:
+            yield term.value
+
+
+def _prompt(role: str, _branch: str, _author: str, form: int, text: str) -> str:
+    """Return the beginning of what a user asked, on one line; nothing for another's turn, and for a redacted one."""
+    if role != "user" or form == REDACTED:
+        return ""
+    shown = turn_text.turn_text(text, form).shown
+    return row_codec.one_line(shown[: 4 * PROMPT_LENGTH])[:PROMPT_LENGTH]
+
+
+def _by_graph(quads: Iterable[Quad]) -> dict[str, list[Quad]]:
+    found: dict[str, list[Quad]] = defaultdict(list)
+    for quad in quads:
+        found[getattr(quad.graph_name, "value", "")].append(quad)
+    return found
+
+
+def _session_values(iri: str, session_id: str, statements: list[Statement]) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """Return the columns of a session by what the catalog says of it, and its metadata."""
+    record: SessionRecord | None = None
+    live = any(predicate == vocab.TYPE.value and term == vocab.SESSION for _, predicate, term in statements)
+    try:
+        record = decode_records((iri, predicate, term) for _, predicate, term in statements).get(session_id)
+    except (*DECODING_ERRORS, TrailsError):
+        live = False  # the queries say what is wrong with it
+    meta = {} if record is None else dict(record.meta)
+    project = row_codec.first_text(meta, "project", "cwd")
+    created = None if record is None else micros(record.created)
+    values = {
+        "id": session_id,
+        "tie": tie(session_id),
+        "live": live,
+        "catalog": row_codec.encode_statements(statements),
+        "created": created,
+        "starts_at": 0 if record is None else record.starts_at,
+        "parent": None if record is None else record.parent_session_id,
+        "title": row_codec.first_text(meta, "title"),
+        "project": project,
+        "project_name": row_codec.project_name(project),
+        "by_created": FAR_PAST if created is None else created,
+        **{
+            name: getattr(record, name, None)
+            for name in ("principal", "agent", "branch", "state", "kind", "label", "key")
+        },
+    }
+    return values, meta

@@ -1,0 +1,346 @@
+"""Finding turns by text: FTS5 says which turns hold its runs of three characters, and their texts are looked through.
+
+Texts are indexed some hundred turns at a time, since that takes a fraction of the work: the newest are read without the index.
+FTS5 keeps which turns have a run, and not where (`detail = none`): places take three times as much, and are no quicker to ask.
+There is a table for each 65,536 turns, so that an erasure rewrites a small index, and within it zones of 1,024 turns of which
+the newest time is known, so that a text which stands nearly everywhere is found in the newest zones alone.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+from typing import Any, Final, NamedTuple
+
+from trails.model import iris
+from trails.rows import row_codec
+from trails.rows.row_codec import FAR_PAST, JSON, TurnRow
+from trails.rows.turn_text import TurnText, folded, turn_text
+
+_SHARD: Final = 16
+_ZONE: Final = 10
+"""Bits of a turn's number within a shard, and within a zone."""
+_WAITING: Final = 256
+"""Turns that wait to be indexed together."""
+_FEW: Final = 256
+"""Turns of a shard that are looked at all together; where more may hold a text, those of one zone after the other."""
+_SCANNED: Final = 4
+"""Zones that are read through for a text shorter than a run of three, before the index is asked for runs that begin so."""
+GRAM: Final = 3
+_GRAMS: Final = 12
+"""So many runs of a text, those that look rarest, are looked for: each takes as long as the others."""
+_FREQUENT: Final = " ETAOINSRHLDCUMFPGWYBVKXJQZ"
+_PAD: Final = "\1\1"
+"""Stands after each text, so that its last characters begin a run of three, too."""
+_NEVER: Final = 1 << 63
+LAST: Final = "SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'turns'"
+"""The number of the last turn that there ever was."""
+_INDEXED: Final = "SELECT ifnull(max(indexed), 0) FROM shards"
+_ROWS: Final = (
+    "SELECT t.number, s.id, t.place, k.role, k.branch, k.author, k.form, t.time, t.text, t.digest, t.flags, t.more"
+    " FROM turns t JOIN kinds k ON k.number = t.kind JOIN sessions s ON s.number = t.session"
+)
+
+
+# --- writing
+
+
+def keep_up(connection: sqlite3.Connection, least: int = _WAITING) -> None:
+    """Index the texts that wait, where there are so many."""
+    (last,), (indexed,) = connection.execute(LAST).fetchone(), connection.execute(_INDEXED).fetchone()
+    while last - indexed >= least:
+        shard = (indexed + 1) >> _SHARD
+        until = min(last, (shard + 1 << _SHARD) - 1)
+        _index(connection, shard, indexed + 1, until)
+        indexed = until
+
+
+def _index(connection: sqlite3.Connection, shard: int, first: int, last: int) -> None:
+    connection.execute(
+        f"CREATE VIRTUAL TABLE IF NOT EXISTS texts_{shard} USING fts5"
+        " (text, content = '', columnsize = 0, tokenize = 'trigram case_sensitive 1', detail = none)"
+    )
+    rows = connection.execute(f"{_ROWS} WHERE t.number BETWEEN ? AND ? ORDER BY t.number", (first, last))
+    connection.executemany(
+        f"INSERT INTO texts_{shard} (rowid, text) VALUES (?, ?)",
+        ((row[0], _indexed_text(row[8], row[6], row[11])) for row in rows),
+    )
+    zones = (
+        f"SELECT number >> {_ZONE}, max(ifnull(time, {FAR_PAST})) FROM turns WHERE number BETWEEN ? AND ? GROUP BY 1"
+    )
+    connection.executemany(
+        "INSERT INTO zones VALUES (?, ?) ON CONFLICT (zone) DO UPDATE SET newest = max(newest, excluded.newest)",
+        connection.execute(zones, (first, last)).fetchall(),
+    )
+    connection.execute(
+        f"INSERT OR IGNORE INTO zone_kinds SELECT DISTINCT kind, number >> {_ZONE} FROM turns WHERE number BETWEEN ? AND ?",
+        (first, last),
+    )
+    connection.execute(
+        "INSERT INTO shards (shard, indexed) VALUES (?, ?) ON CONFLICT (shard) DO UPDATE SET indexed = excluded.indexed",
+        (shard, last),
+    )
+
+
+def _indexed_text(text: str, form: int, more: str | None) -> str:
+    """Return all texts of a turn as FTS5 gets them; NUL ends a text there, and is another character."""
+    said = _text_of(text, form, more)
+    texts = [*said.texts(), text] if form == JSON else said.texts()
+    return folded("\n".join(texts)).replace("\0", "\1") + _PAD
+
+
+def _text_of(text: str, form: int, more: str | None) -> TurnText:
+    return turn_text(text, form, _calls_in(more) if more else ())
+
+
+def _calls_in(more: str) -> tuple[tuple[str, str], ...]:
+    """Return name and arguments of each tool call that a row holds, in order."""
+    if '"call/' not in more:
+        return ()
+    parts: dict[str, dict[str, Any]] = {}
+    for part, predicate, term in row_codec.decode_statements(more):
+        if part.startswith("call/"):
+            parts.setdefault(part, {})[predicate] = term
+    ordered = sorted(parts.items(), key=lambda each: int(each[0].rpartition("/")[2]))
+    return tuple((row_codec.plain(own, "tool_name"), row_codec.plain(own, "arguments")) for _, own in ordered)
+
+
+def remove(connection: sqlite3.Connection, number: int, row: TurnRow) -> None:
+    """Take a turn out of the index; `erase` leaves nothing of it in the file."""
+    if (shard := _shard_of(connection, number)) is not None:
+        text = _indexed_text(row.text, row.kind.form, row.more)
+        connection.execute(
+            f"INSERT INTO texts_{shard} (texts_{shard}, rowid, text) VALUES ('delete', ?, ?)", (number, text)
+        )
+        connection.execute("UPDATE shards SET dirty = 1 WHERE shard = ?", (shard,))
+
+
+def add(connection: sqlite3.Connection, number: int, row: TurnRow) -> None:
+    """Index a turn anew that was taken out."""
+    if (shard := _shard_of(connection, number)) is not None:
+        text = _indexed_text(row.text, row.kind.form, row.more)
+        connection.execute(f"INSERT INTO texts_{shard} (rowid, text) VALUES (?, ?)", (number, text))
+
+
+def _shard_of(connection: sqlite3.Connection, number: int) -> int | None:
+    """Return the shard that a turn is indexed in; None while it waits."""
+    found = connection.execute("SELECT indexed FROM shards WHERE shard = ?", (number >> _SHARD,)).fetchone()
+    return number >> _SHARD if found is not None and number <= found[0] else None
+
+
+def erase(connection: sqlite3.Connection) -> None:
+    """Rewrite what FTS5 only marked as removed: after this nothing of a removed text is in the index."""
+    for (shard,) in connection.execute("SELECT shard FROM shards WHERE dirty").fetchall():
+        connection.execute(f"INSERT INTO texts_{shard} (texts_{shard}) VALUES ('optimize')")
+        connection.execute("UPDATE shards SET dirty = 0 WHERE shard = ?", (shard,))
+
+
+# --- asking
+
+
+class FoundTurn(NamedTuple):
+    """A turn that a search found."""
+
+    number: int
+    session_id: str
+    row: TurnRow
+    text: TurnText
+
+    @property
+    def time(self) -> int:
+        """Microseconds since 1970; those of the year 1 where unknown."""
+        return FAR_PAST if self.row.time is None else self.row.time
+
+    @property
+    def order(self) -> tuple[int, str, int, str]:
+        """Where it stands: by time, the newest first, then by session and from the last index."""
+        return -self.time, iris.session(self.session_id), -self.row.place, self.row.iri
+
+
+class Wanted(NamedTuple):
+    """What is looked for; None and nothing stand for anything."""
+
+    text: str | None = None
+    tool: str | None = None
+    role: str | None = None
+    authors: Sequence[str] = ()
+    until: int | None = None
+    """The time of the first turn, inclusive."""
+
+    def fits(self, time: int, text: TurnText) -> bool:
+        """Tell whether a turn with a time and a text is looked for."""
+        return (
+            (self.until is None or time <= self.until)
+            and (self.tool is None or self.tool in text.tools)
+            and text.says(self.text, self.tool)
+        )
+
+    def condition(self) -> tuple[str, list[Any]]:
+        """Return what the rows say of it as SQL, with its values."""
+        parts, values = ["s.live", "t.place >= s.starts_at"], list[Any]()
+        if self.role is not None:
+            parts.append("k.role = ?")
+            values.append(self.role)
+        if self.authors:
+            parts.append(f"k.author IN ({', '.join('?' * len(self.authors))})")
+            values += self.authors
+        if self.tool is not None:
+            parts.append("EXISTS (SELECT 1 FROM tool_calls c WHERE c.turn = t.number AND c.name = ?)")
+            values.append(self.tool)
+        return " AND ".join(parts), values
+
+
+def find(connection: sqlite3.Connection, wanted: Wanted, session_ids: Sequence[str] = ()) -> Iterator[FoundTurn]:
+    """Yield the turns that are looked for in their order; with `session_ids` those of these sessions alone."""
+    if session_ids:
+        marks = ", ".join("?" * len(session_ids))
+        yield from sorted(_look(connection, wanted, f"s.id IN ({marks})", session_ids), key=lambda each: each.order)
+        return
+    search = _Search(connection, wanted)
+    found: list[tuple[Any, FoundTurn]] = []
+    for newest, condition, values in search.regions():
+        while found and found[0][1].time > newest:
+            yield heappop(found)[1]
+        for each in _look(connection, wanted, condition, values):
+            search.hits += 1
+            heappush(found, (each.order, each))
+    while found:
+        yield heappop(found)[1]
+
+
+def _look(connection: sqlite3.Connection, wanted: Wanted, condition: str, values: Sequence[Any]) -> Iterator[FoundTurn]:
+    """Yield the turns that are looked for among the rows that a condition holds for."""
+    also, more = wanted.condition()
+    for row in connection.execute(f"{_ROWS} WHERE {condition} AND {also}", [*values, *more]).fetchall():
+        text = _text_of(row[8], row[6], row[11])
+        if wanted.fits(FAR_PAST if row[7] is None else row[7], text):
+            turn = row_codec.read_turn_row(iris.session(row[1]), row[2:], whole=False)
+            yield FoundTurn(row[0], row[1], turn, text)
+
+
+def candidates(connection: sqlite3.Connection, text: str) -> list[int]:
+    """Return the numbers of all turns that may hold a text: of at least three characters."""
+    (indexed,) = connection.execute(_INDEXED).fetchone()
+    found = [number for (number,) in connection.execute("SELECT number FROM turns WHERE number > ?", (indexed,))]
+    match = _grams(folded(text).replace("\0", "\1"))
+    for (shard,) in connection.execute("SELECT shard FROM shards").fetchall():
+        rows = connection.execute(f"SELECT rowid FROM texts_{shard} WHERE texts_{shard} MATCH ?", (match,))
+        found += (number for (number,) in rows)
+    return found
+
+
+_Region = tuple[int, str, Sequence[Any]]
+"""The newest time of some turns, and a condition on their rows with its values."""
+
+
+class _Search:
+    """Where turns may be that are looked for, the newest first."""
+
+    def __init__(self, connection: sqlite3.Connection, wanted: Wanted) -> None:
+        self._db = connection
+        self._wanted = wanted
+        self.hits = 0
+        """How many turns were found by now."""
+        text = None if wanted.text is None else folded(wanted.text).replace("\0", "\1")
+        self._short = text if text is not None and len(text) < GRAM else None
+        self._match = _grams(text) if text is not None and len(text) >= GRAM else None
+
+    def regions(self) -> Iterator[_Region]:
+        """Yield where to look."""
+        (indexed,) = self._db.execute(_INDEXED).fetchone()
+        yield _NEVER, "t.number > ?", (indexed,)
+        zones = self._zones()
+        if self._match is None and self._short is None:
+            yield from (self._whole(newest, zone) for newest, zone in zones)
+            return
+        if self._short is not None:
+            for at, (newest, zone) in enumerate(zones):
+                if at >= _SCANNED and self.hits < at:  # it is rare: few runs begin so
+                    zones = zones[at:]
+                    break
+                yield self._whole(newest, zone)
+            else:
+                return
+        yield from self._matching(zones)
+
+    def _zones(self) -> list[tuple[int, int]]:
+        """Return newest time and number of each zone that may hold a turn of those looked for, the newest first."""
+        conditions, values = ["TRUE"], list[Any]()
+        wanted = self._wanted
+        if wanted.role is not None or wanted.authors:
+            also, values = wanted._replace(tool=None).condition()
+            kinds = " AND ".join(part for part in also.split(" AND ") if part.startswith("k."))
+            conditions.append(
+                f"zone IN (SELECT zone FROM zone_kinds JOIN kinds k ON k.number = zone_kinds.kind WHERE {kinds})"
+            )
+        if wanted.tool is not None:
+            conditions.append(f"zone IN (SELECT turn >> {_ZONE} FROM tool_calls WHERE name = ?)")
+            values.append(wanted.tool)
+        text = f"SELECT newest, zone FROM zones WHERE {' AND '.join(conditions)} ORDER BY newest DESC, zone DESC"
+        return self._db.execute(text, values).fetchall()
+
+    @staticmethod
+    def _whole(newest: int, zone: int) -> _Region:
+        return newest, "t.number BETWEEN ? AND ?", (zone << _ZONE, (zone + 1 << _ZONE) - 1)
+
+    def _matching(self, zones: list[tuple[int, int]]) -> Iterator[_Region]:
+        """Yield the turns in zones that the index finds: all of a shard where they are few, else those of each zone."""
+        by_shard: dict[int, list[tuple[int, int]]] = {}
+        for newest, zone in zones:
+            by_shard.setdefault(zone >> _SHARD - _ZONE, []).append((newest, zone))
+        waiting = sorted(((own[0][0], shard, -1) for shard, own in by_shard.items()), reverse=True)
+        heap = [(-newest, -shard, zone) for newest, shard, zone in waiting]
+        while heap:
+            newest, shard, zone = heappop(heap)
+            if zone >= 0:
+                first, last = zone << _ZONE, (zone + 1 << _ZONE) - 1
+                yield self._found(-newest, self._ask(-shard, first, last, _NEVER))
+                continue
+            allowed = {zone for _, zone in by_shard[-shard]}
+            found = self._ask(-shard, 0, _NEVER, _FEW)
+            if len(found) < _FEW:
+                yield self._found(-newest, [number for number in found if number >> _ZONE in allowed])
+                continue
+            for of_zone, zone in by_shard[-shard]:
+                heappush(heap, (-of_zone, shard, zone))
+
+    @staticmethod
+    def _found(newest: int, numbers: Iterable[int]) -> _Region:
+        return newest, f"t.number IN ({', '.join(map(str, numbers))})", ()
+
+    def _ask(self, shard: int, first: int, last: int, most: int) -> list[int]:
+        if (match := self._match or self._beginning(shard)) is None:
+            return []
+        text = f"SELECT rowid FROM texts_{shard} WHERE texts_{shard} MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?"
+        return [
+            number for (number,) in self._db.execute(text, (match, first, min(last, _NEVER - 1), min(most, _NEVER - 1)))
+        ]
+
+    def _beginning(self, shard: int) -> str | None:
+        """Return the query for the runs in a shard that begin with a short text; None where there are none."""
+        short = self._short or ""
+        self._db.execute(
+            f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.runs_{shard} USING fts5vocab (main, texts_{shard}, instance)"
+        )
+        terms = self._db.execute(
+            f"SELECT DISTINCT term FROM temp.runs_{shard} WHERE term >= ? AND term < ?",
+            (short, short + chr(0x10FFFF)),
+        )
+        return " OR ".join(_quoted(term) for (term,) in terms) or None
+
+
+def _grams(wanted: str) -> str:
+    """Return the query for those runs of three characters of a text that look rarest."""
+    runs = dict.fromkeys(wanted[at : at + GRAM] for at in range(len(wanted) - GRAM + 1))
+    rarest = sorted(runs, key=lambda run: -sum(_rarity(character) for character in run))
+    return " AND ".join(map(_quoted, rarest[:_GRAMS]))
+
+
+def _quoted(run: str) -> str:
+    return '"' + run.replace('"', '""') + '"'
+
+
+def _rarity(character: str) -> int:
+    found = _FREQUENT.find(character)
+    return len(_FREQUENT) if found < 0 else found

@@ -1,0 +1,135 @@
+"""Reading turns out of the rows: the tuples of a run at once, each made a `Turn` when it is touched."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from trails.model import iris
+from trails.model.values import NO_FACTS, Facts, Turn
+from trails.rows import row_codec
+from trails.rows.row_codec import JSON, ODD, REDACTED, Kind
+
+_OPEN_END: Final = 1 << 62
+_RUN: Final = """
+SELECT place, kind, time, text, digest, more, flags FROM turns
+WHERE session = (SELECT number FROM sessions WHERE id = ?) AND place >= ? AND place < ? ORDER BY place, number"""
+
+
+class OddTurn(Exception):
+    """A run holds a turn that Trails never writes: who reads its quads says what is wrong."""
+
+
+Spoken = tuple[int, str, str, bool, bool, Facts]
+"""What a model may be shown of a turn: index, role, text, whether that is JSON, whether it is redacted, and its facts."""
+
+
+class RowRun:
+    """Turns of one session that follow on one another, as their rows say."""
+
+    __slots__ = ("_kinds", "_rows", "session_id", "start")
+
+    def __init__(self, session_id: str, start: int, rows: Sequence[tuple[Any, ...]], kinds: dict[int, Kind]) -> None:
+        self.session_id = session_id
+        self.start = start
+        self._rows = rows
+        self._kinds = kinds
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether there is one turn at each index from the first on."""
+        return all(row[0] == index for index, row in enumerate(self._rows, self.start))
+
+    def below(self, count: int) -> RowRun:
+        """Return the first turns."""
+        return RowRun(self.session_id, self.start, self._rows[:count], self._kinds)
+
+    def digest(self, at: int) -> str:
+        """Return the digest of the turn at a place in the run."""
+        digest: str = self._rows[at][4].hex()
+        return digest
+
+    def turns(self, first: int, last: int) -> list[Turn]:
+        """Make the turns from one place in the run to another, exclusive."""
+        begun: dict[int, dict[str, Any]] = {}
+        found = []
+        for place, kind, time, text, digest, more, _ in self._rows[first:last]:
+            if kind not in begun:
+                begun[kind] = self._begin(kind)
+            values = begun[kind].copy()
+            values["index"] = place
+            values["time"] = None if time is None else row_codec.moment(time)
+            values["text"] = text
+            values["digest"] = digest.hex()
+            if more is not None:
+                values["facts"] = self._facts(place, digest, more)
+            found.append(values)
+        return Turn.trusted_all(found)
+
+    def _begin(self, number: int) -> dict[str, Any]:
+        role, branch, author, form = self._kinds[number]
+        return {
+            "session_id": self.session_id,
+            "index": 0,
+            "role": role,
+            "branch": branch,
+            "author_iri": author,
+            "time": None,
+            "text": "",
+            "structured": form == JSON,
+            "redacted": form == REDACTED,
+            "digest": "",
+            "old_iri": None,
+            "facts": NO_FACTS,
+        }
+
+    def _facts(self, place: int, digest: bytes, more: str) -> Facts:
+        iri = iris.turn(iris.session(self.session_id), place, digest.hex())
+        return row_codec.facts_of(iri, row_codec.decode_statements(more, iri))
+
+    def said(self) -> Iterator[tuple[int, str, str, str, bool]]:
+        """Yield index, role, branch, text and whether that is JSON, of each turn."""
+        for place, number, _, text, *_ in self._rows:
+            kind = self._kinds[number]
+            yield place, kind.role, kind.branch, text, kind.form == JSON
+
+    def spoken(self) -> Iterator[Spoken]:
+        """Yield what a model may be shown of each turn."""
+        for place, number, _, text, digest, more, _ in self._rows:
+            kind = self._kinds[number]
+            facts = NO_FACTS if more is None else self._facts(place, digest, more)
+            yield place, kind.role, text, kind.form == JSON, kind.form == REDACTED, facts
+
+
+class RunReader:
+    """Reads runs of turns. The kinds of turns are read once: they never change."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[int, Kind] = {}
+
+    def read(self, connection: sqlite3.Connection, session_id: str, start: int, end: int | None) -> RowRun:
+        """Return the turns that a session owns from an index to another, exclusive; raise `OddTurn` for an odd one."""
+        rows = connection.execute(_RUN, (session_id, start, _OPEN_END if end is None else end)).fetchall()
+        if any(row[6] & ODD for row in rows):
+            raise OddTurn
+        if any(row[1] not in self._kinds for row in rows):
+            kinds = connection.execute("SELECT number, role, branch, author, form FROM kinds")
+            self._kinds.update((number, Kind(*kind)) for number, *kind in kinds)
+        return RowRun(session_id, start, rows, self._kinds)
+
+
+def read_end(connection: sqlite3.Connection, session_id: str, start: int) -> int:
+    """Return the index after the last turn that a session owns from an index on; the index itself if there is none."""
+    asked = "SELECT max(place) + 1 FROM turns WHERE session = (SELECT number FROM sessions WHERE id = ?) AND place >= ?"
+    (end,) = connection.execute(asked, (session_id, start)).fetchone()
+    return start if end is None else int(end)
+
+
+def recorded_lengths(connection: sqlite3.Connection, session_ids: Sequence[str]) -> dict[str, int]:
+    """Return how many turns the transcripts of sessions have by the log, by id."""
+    marks = ", ".join("?" * len(session_ids))
+    return dict(connection.execute(f"SELECT id, recorded FROM sessions WHERE id IN ({marks})", list(session_ids)))
