@@ -89,7 +89,7 @@ def test_the_python_blocks_of_a_document_give_what_they_show(
 
 
 def test_the_documents_show_many_examples() -> None:
-    assert len(examples("README").examples) > 20
+    assert len(examples("README").examples) >= 20
     assert sum(len(examples(name).examples) for name in SHOWN) > 150
 
 
@@ -351,7 +351,7 @@ def test_the_readme_lists_the_pages_in_their_order_with_their_first_lines() -> N
 
 
 def test_the_readme_is_short() -> None:
-    assert len(README.splitlines()) <= 240
+    assert len(README.splitlines()) <= 150
 
 
 @every_document
