@@ -24,7 +24,7 @@ NEEDED = {
     *("trails/_samples/release-plan.jsonl", "ontology/trails.ttl", "queries/catalogue/forest.rq"),
     *("queries/audit/incomplete-turns.rq", "trails/guide/audit.md"),
     *("trails/guide/graph.md", "trails/guide/python.md"),
-    *("trails/exchange/exporters/page.css", "trails/exchange/exporters/page.js"),
+    *(f"trails/exchange/exporters/page.{kind}" for kind in ("css", "js", "html")),
     *("queries/core/lineage.rq", "tests/__init__.py", "tests/conftest.py", "tests/cli/test_cli.py"),
     *("tests/support/writer.py", "tests/support/session_cases.py", "tests/support/formats/make.py"),
     *("tests/support/formats/format-1.tar.gz", "tests/whole/test_packaging.py"),
@@ -75,8 +75,8 @@ def test_the_wheel_has_every_page_of_the_guide_and_every_query(tmp_path: Path) -
     assert {name for name in names if name.endswith(".rq")} == asked
     deploy = {f"trails/guide/deploy/{each}" for each in ("Dockerfile", "compose.yaml", "trails-mirror.service")}
     assert {name for name in names if "/deploy/" in name} == deploy
-    page = {f"trails/exchange/exporters/page.{kind}" for kind in ("css", "js")}
-    assert {name for name in names if name.endswith((".css", ".js"))} == page
+    page = {f"trails/exchange/exporters/page.{kind}" for kind in ("css", "js", "html")}
+    assert {name for name in names if name.endswith((".css", ".js", ".html"))} == page
 
 
 # --- what continuous integration installs

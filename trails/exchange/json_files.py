@@ -8,7 +8,7 @@ import math
 import re
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from io import BytesIO
 from typing import IO, Any, Final, NamedTuple, NoReturn
@@ -451,3 +451,47 @@ def _object_from_pairs(twice: list[str], pairs: list[tuple[str, Any]]) -> dict[s
 
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 _BETWEEN: Final = re.compile(r"[ \t\r\n]*,?[ \t\r\n]*")
+
+
+# --- parts of values that may be anything
+
+
+def as_object(value: object) -> dict[str, Any]:
+    """Return a value that is an object; an empty one for any other."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    """Return a value that is a list; an empty one for any other."""
+    return value if isinstance(value, list) else []
+
+
+def as_text(value: object) -> str | None:
+    """Return a text that is not empty; None for any other value."""
+    return value if isinstance(value, str) and value else None
+
+
+def objects_in(value: object) -> list[dict[str, Any]]:
+    """Return the objects in a list; none for any other value."""
+    return [each for each in as_list(value) if isinstance(each, dict)]
+
+
+def without_keys(record: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return a record without some of its fields.
+
+    >>> without_keys({"id": 1, "text": "a"}, "id")
+    {'text': 'a'}
+    """
+    return {name: value for name, value in record.items() if name not in names}
+
+
+def parse_json(value: object) -> Any:
+    """Return the value that a JSON text stands for, None for a text that is none; any other value as it is.
+
+    >>> parse_json('[1, 2]'), parse_json("a text"), parse_json(3)
+    ([1, 2], None, 3)
+    """
+    if not isinstance(value, str):
+        return value
+    read = read_object(b'{"value":' + value.encode("utf-8", errors="surrogatepass") + b"}")
+    return read["value"] if isinstance(read, dict) and read.keys() == {"value"} else None

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
-from trails.errors import InvalidInput
 from trails.exchange import format_detection, json_files
 from trails.exchange.coding_agents import claude_code_records
 from trails.exchange.coding_agents.claude_code_records import Record
 from trails.exchange.coding_agents.claude_code_turns import (
     Chain,
-    Link,
     find_branches,
     is_incomplete,
     open_end,
     turns_of,
 )
-from trails.exchange.source_transcript import Problem, SourceSession, SourceTurn, Transcript
-from trails.model import validation
+from trails.exchange.json_files import as_object, as_text
+from trails.exchange.record_checks import valid_name
+from trails.exchange.source_transcript import Problem, SourceSession, SourceTurn, Transcript, files_at
 
 SOURCE: Final = "claude-code"
 
@@ -64,11 +64,9 @@ def find_files(path: Path) -> list[Path]:
 
     Raises `InvalidInput` where there is nothing at `path`.
     """
-    if path.is_dir():
-        return sorted(file for file in path.rglob("*.jsonl") if file.is_file())
-    if not path.exists():
-        raise InvalidInput(f"there is no file or folder {path}")
-    return [path, *sorted((path.with_suffix("") / "subagents").rglob("agent-*.jsonl"))]
+    if path.is_file():
+        return [path, *sorted((path.with_suffix("") / "subagents").rglob("agent-*.jsonl"))]
+    return files_at(path, "*.jsonl")
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
@@ -86,12 +84,8 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     owners = _share_out(groups)
     agents = _agent_types(groups)
     titles = _titles(reading, groups, owners)
-    sessions = [
-        made
-        for group in groups
-        if (made := _session(group, owners, reading, agents.get(group.id), titles.get(group.id, []))) is not None
-    ]
-    sessions = _with_open_ends(sessions, groups, reading)
+    made = [_session(group, owners, reading, agents.get(group.id), titles.get(group.id, [])) for group in groups]
+    sessions = _with_open_ends([each for each in made if each is not None], groups, reading)
     return Transcript(tuple(sessions), reading.problems(), reading.counts, tuple(reading.notes))
 
 
@@ -198,7 +192,7 @@ def _grouped(reading: _Reading) -> list[_SessionRecords]:
 def _first_of(record: Record, nameless: Mapping[str, Record]) -> str:
     """Return what names a sub-agent in files that do not: the id of its first record."""
     seen: set[str] = set()
-    while record.parent is not None and record.parent in nameless and record.parent not in seen:
+    while record.parent in nameless and record.parent not in seen:
         seen.add(record.id)
         record = nameless[record.parent]
     return min(seen) if record.id in seen else record.id
@@ -233,8 +227,8 @@ def _agent_types(groups: Sequence[_SessionRecords]) -> dict[str, str]:
     by_call: dict[str, str] = {}
     by_prompt: dict[tuple[str, str], str] = {}
     for record, part in [(each, part) for each in spoken for part in each.parts]:
-        wanted = part.get("input")
-        if part.get("type") == "tool_use" and isinstance(wanted, dict) and _is_name(wanted.get("subagent_type")):
+        wanted = as_object(part.get("input"))
+        if part.get("type") == "tool_use" and valid_name(wanted.get("subagent_type")) is not None:
             by_call[str(part.get("id"))] = wanted["subagent_type"]
             by_prompt[record.session, str(wanted.get("prompt"))] = wanted["subagent_type"]
     by_agent = {
@@ -252,20 +246,12 @@ def _agent_types(groups: Sequence[_SessionRecords]) -> dict[str, str]:
     }
 
 
-def _is_name(value: object) -> bool:
-    try:
-        validation.name(value, "name")
-    except InvalidInput:
-        return False
-    return True
-
-
 def _first_text(group: _SessionRecords) -> str:
-    for record in group.all.values():
-        if record.is_prompt:
-            content = record.content
-            return content if isinstance(content, str) else "".join(str(part.get("text")) for part in record.parts)
-    return ""
+    prompt = next((record for record in group.all.values() if record.is_prompt), None)
+    if prompt is None:
+        return ""
+    content = prompt.content
+    return content if isinstance(content, str) else "".join(str(part.get("text")) for part in prompt.parts)
 
 
 def _titles(reading: _Reading, groups: Sequence[_SessionRecords], owners: _Owners) -> dict[str, list[str]]:
@@ -276,10 +262,8 @@ def _titles(reading: _Reading, groups: Sequence[_SessionRecords], owners: _Owner
     for order, (place, raw) in enumerate(reading.titles):
         kind = raw["type"]
         title, leaf, session = raw.get(claude_code_records.TITLES[kind]), raw.get("leafUuid"), raw.get("sessionId")
-        of = (owners.get(leaf) if isinstance(leaf, str) else None) or (
-            main.get(session) if isinstance(session, str) else None
-        )
-        if not isinstance(title, str) or not title or of is None:
+        of = owners.get(as_text(leaf) or "") or main.get(as_text(session) or "")
+        if not as_text(title) or of is None:
             reading.notes.append(f"the {kind} in {place} is of no session here, or has no text: {str(title)[:200]!r}")
         else:
             found.setdefault(of.id, []).append((ranks[kind], -order, title))
@@ -303,7 +287,7 @@ def _session(
         return None
     agent = "claude-code"
     if group.agent is not None:
-        agent = agent_type or (named if _is_name(named := f"agent-{group.agent}") else "agent")
+        agent = agent_type or valid_name(f"agent-{group.agent}") or "agent"
     return SourceSession(
         source=SOURCE,
         id=group.id,
@@ -320,10 +304,10 @@ def _session(
 
 
 def _system_prompt(own: Sequence[Record]) -> str | None:
-    """Return the system prompt that a session's first snapshot of it has."""
+    """Return the system prompt of a session's first snapshot of it."""
     for record in own:
-        attachment = claude_code_records.attachment_of(record.raw)
-        if attachment is not None and attachment.get("type") == claude_code_records.SYSTEM_PROMPT:
+        attachment = claude_code_records.attachment_of(record.raw) or {}
+        if attachment.get("type") == claude_code_records.SYSTEM_PROMPT:
             parts = attachment.get("systemPrompt")
             texts = [part for part in (parts if isinstance(parts, list) else [parts]) if isinstance(part, str)]
             return "\n\n".join(texts) or None
@@ -335,27 +319,27 @@ def _with_open_ends(
 ) -> list[SourceSession]:
     """Return the sessions, each with how many turns at its end may still get more lines, and in which file."""
     by_id = {group.id: group for group in groups}
-    leaves = (raw.get("leafUuid") for _, raw in reading.titles)
-    goes_on = {each for each in (*(session.continues for session in sessions), *leaves) if isinstance(each, str)}
-    answered = {
-        (record.session, str(result.get("agentId")))
+    goes_on = {session.continues for session in sessions} | {as_text(raw.get("leafUuid")) for _, raw in reading.titles}
+    results = [
+        (record.session, as_object(record.raw.get("toolUseResult")))
         for group in groups
         for record in group.all.values()
-        if isinstance(result := record.raw.get("toolUseResult"), dict)
-    }
+    ]
+    answered = {(session, str(result["agentId"])) for session, result in results if result.get("agentId") is not None}
     found = []
     for session in sessions:
         group = by_id[session.id]
-        told = group.agent is not None and (group.session, group.agent) in answered
-        end = set() if told else open_end(list(group.own.values()))
+        is_answered = group.agent is not None and (group.session, group.agent) in answered
+        end = set() if is_answered else open_end(list(group.own.values()))
         first = next((n for n, turn in enumerate(session.paths[0]) if end & set(turn.source_ids)), None)
-        if first is None or end & goes_on:
-            found.append(session)
-        else:
-            file = group.own[next(iter(end))].file
-            surely = is_incomplete([group.own[each] for each in end])
-            held = len(session.paths[0]) - first
-            found.append(replace(session, open_turns=held, open_in=file, open_surely=surely))
+        if first is not None and not end & goes_on:
+            session = replace(  # noqa: PLW2901
+                session,
+                open_turns=len(session.paths[0]) - first,
+                open_in=group.own[next(iter(end))].file,
+                open_surely=is_incomplete([group.own[each] for each in end]),
+            )
+        found.append(session)
     return found
 
 
@@ -365,7 +349,7 @@ def _beginning(group: _SessionRecords, owners: _Owners, reading: _Reading) -> tu
     first = next(iter(group.own.values()), None)
     before = next(reversed(copies), None) if first is None else first.parent
     if first is not None and before is None and copies:
-        earlier = [each for each in _until(group.all, first.id) if each in copies]
+        earlier = [each for each in takewhile(first.id.__ne__, group.all) if each in copies]
         before = earlier[-1] if earlier else None
     if before is None or before in group.own:
         return None, set(copies)
@@ -389,13 +373,6 @@ def _beginning(group: _SessionRecords, owners: _Owners, reading: _Reading) -> tu
     return continues, roots
 
 
-def _until(ids: Iterable[str], end: str) -> Iterator[str]:
-    for each in ids:
-        if each == end:
-            return
-        yield each
-
-
 def _audible(record_id: str, owners: _Owners) -> str | None:
     """Return the nearest record, from this one back, that makes a turn."""
     seen: set[str] = set()
@@ -414,18 +391,7 @@ def _paths(
 ) -> tuple[tuple[SourceTurn, ...], ...]:
     """Return the turns of every branch to its end, those of the branch with the last record first."""
     noted: dict[str, list[str]] = {}
-    entries = [
-        Link(
-            id=record.id,
-            parent=record.parent,
-            silent=record.kind in ("link", "attachment", "queued"),
-            added=record.kind in ("attachment", "queued"),
-            prompt=record.is_prompt,
-            time=record.time,
-        )
-        for record in own
-    ]
-    made, main = find_branches(entries, roots, lambda kind, entry_id: noted.setdefault(kind, []).append(entry_id))
+    made, main = find_branches(own, roots, lambda kind, entry_id: noted.setdefault(kind, []).append(entry_id))
     timeless = [record.id for record in own if record.time is None and record.kind != "link"]
     for kind, ids in (*noted.items(), *([("no time", timeless)] if timeless else [])):
         reading.note(group, kind, ids)

@@ -22,6 +22,8 @@ from hashlib import sha256
 from typing import Any, Final
 
 from trails.errors import InvalidInput
+from trails.exchange.json_files import as_list, as_object, as_text, objects_in, without_keys
+from trails.exchange.record_checks import parse_time, valid_name
 from trails.model import validation
 from trails.usage import with_source
 
@@ -33,41 +35,17 @@ _QUEUED: Final = "queued_command"
 _TYPED: Final = (None, "prompt")  # no sets: what stands there may be anything
 _HUMAN: Final = (None, "human")
 _NOT_SHOWN: Final = (
-    SYSTEM_PROMPT,
-    "command_permissions",
-    "hook_cancelled",
-    "hook_error_during_execution",
-    "hook_non_blocking_error",
-    "hook_permission_decision",
-    "hook_system_message",
-)
+    SYSTEM_PROMPT, "command_permissions", "hook_cancelled", "hook_error_during_execution", "hook_non_blocking_error",
+    "hook_permission_decision", "hook_system_message",
+)  # fmt: skip
 """Types that are for the user or the program: no model is shown them."""
 _HOOKS_THAT_SHOW: Final = ("SessionStart", "SubagentStart", "UserPromptExpansion", "UserPromptSubmit")
 """The events whose hooks' output the model is shown."""
-_NO_TEXTS: Final = frozenset(
-    {
-        "type",
-        "hookName",
-        "hookEvent",
-        "toolUseID",
-        "command",
-        "stdout",
-        "stderr",
-        "filename",
-        "filePath",
-        "path",
-        "displayPath",
-        "planFilePath",
-        "id",
-        "uuid",
-        "source_uuid",
-        "timestamp",
-        "status",
-        "commandMode",
-        "media_type",
-        "data",
-    }
-)
+_NO_TEXTS: Final = frozenset({
+    "type", "hookName", "hookEvent", "toolUseID", "command", "stdout", "stderr", "filename", "filePath", "path",
+    "displayPath", "planFilePath", "id", "uuid", "source_uuid", "timestamp", "status", "commandMode", "media_type",
+    "data",
+})  # fmt: skip
 """Fields that say what an attachment is; the texts of all others are shown."""
 _PATHS: Final = ("path", "filename", "filePath", "planFilePath")
 
@@ -77,7 +55,7 @@ def attachment_of(raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
     What a command of the program printed (`local_command`) is one too: of all system records the model is shown this one.
 
-    >>> of({"type": "system", "subtype": "local_command", "content": "Set model to m-2"})
+    >>> attachment_of({"type": "system", "subtype": "local_command", "content": "Set model to m-2"})
     {'type': 'local_command', 'content': 'Set model to m-2'}
     """
     if is_local_command(raw):
@@ -94,22 +72,18 @@ def is_local_command(raw: Mapping[str, Any]) -> bool:
 def typed_prompt(attachment: Mapping[str, Any]) -> str | list[Any] | None:
     """Return the prompt that a user typed while the model worked, a text or parts; None for any other attachment.
 
-    >>> typed({"type": "queued_command", "prompt": "and the tests", "commandMode": "prompt"})
+    >>> typed_prompt({"type": "queued_command", "prompt": "and the tests", "commandMode": "prompt"})
     'and the tests'
     """
-    if attachment.get("type") != _QUEUED or attachment.get("commandMode") not in _TYPED:
-        return None
-    origin = attachment.get("origin")
-    if isinstance(origin, dict) and origin.get("kind") not in _HUMAN:
-        return None
-    prompt = attachment.get("prompt")
-    return prompt if isinstance(prompt, str | list) and prompt else None
+    is_typed = attachment.get("type") == _QUEUED and attachment.get("commandMode") in _TYPED
+    origin, prompt = as_object(attachment.get("origin")), attachment.get("prompt")
+    return prompt if is_typed and origin.get("kind") in _HUMAN and isinstance(prompt, str | list) and prompt else None
 
 
 def shown_parts(raw: Mapping[str, Any], attachment: Mapping[str, Any]) -> list[Any]:
     """Return what the model was shown of an attachment, as parts that name its type and its path; empty for nothing.
 
-    >>> shown({}, {"type": "nested_memory", "path": "/p/CLAUDE.md", "content": {"content": "Be brief."}})
+    >>> shown_parts({}, {"type": "nested_memory", "path": "/p/CLAUDE.md", "content": {"content": "Be brief."}})
     [{'type': 'text', 'text': 'Be brief.', 'attachment': 'nested_memory', 'path': '/p/CLAUDE.md'}]
     """
     kind = attachment.get("type")
@@ -128,7 +102,7 @@ def attachment_rest(raw: Mapping[str, Any], attachment: Mapping[str, Any]) -> di
     """Return what a record of an attachment says beyond what its turn says, for the turn's metadata."""
     said = typed_prompt(attachment)
     if said is not None:
-        left: Any = {key: value for key, value in attachment.items() if key != "prompt"}
+        left: Any = without_keys(attachment, "prompt")
     else:
         parts = shown_parts(raw, attachment)
         texts = [part["source"]["data"] if part["type"] == "image" else part["text"] for part in parts]
@@ -141,9 +115,9 @@ def attachment_rest(raw: Mapping[str, Any], attachment: Mapping[str, Any]) -> di
 
 def _pictures(attachment: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the image of a file that a user mentioned."""
-    content = attachment.get("content")
-    file = content.get("file") if isinstance(content, dict) and content.get("type") == "image" else None
-    if isinstance(file, dict) and isinstance(file.get(_PICTURE_DATA), str):
+    content = as_object(attachment.get("content"))
+    file = as_object(content.get("file")) if content.get("type") == "image" else {}
+    if isinstance(file.get(_PICTURE_DATA), str):
         source = {"type": "base64", "media_type": str(file.get("type") or "image/png"), "data": file[_PICTURE_DATA]}
         yield {"type": "image", "source": source, **about}
 
@@ -151,13 +125,9 @@ def _pictures(attachment: Mapping[str, Any], about: Mapping[str, Any]) -> Iterat
 def _nested_texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, list):
-        for each in value:
-            yield from _nested_texts(each)
-    elif isinstance(value, dict):
-        for key, each in value.items():
-            if key not in _NO_TEXTS and key != _PICTURE_DATA:
-                yield from _nested_texts(each)
+    within = [each for key, each in as_object(value).items() if key not in _NO_TEXTS and key != _PICTURE_DATA]
+    for each in (*as_list(value), *within):
+        yield from _nested_texts(each)
 
 
 def _without_texts(value: Any, texts: str) -> Any:
@@ -183,19 +153,24 @@ _ABSORBED: Final = "absorbed_mid_turn"
 
 
 def merge_queued_prompts(lines: Sequence[NumberedLine]) -> tuple[list[NumberedLine], int]:
-    """Return a file's lines with each waiting prompt once, and how many prompts only the queue tells.
+    """Return a file's lines with each waiting prompt once, and how many prompts only the queue has.
 
     An attachment that repeats a user's line loses its content. A prompt that left the queue and was delivered nowhere becomes
-    an attachment where it left, if the model answered afterwards. A removed prompt was delivered where the removal says that
-    the running turn took it in, and where the file has no attachment of a queued prompt: versions that write those remove
+    an attachment where it left, if the model answered afterwards. A removed prompt was delivered if the removal says that
+    the running turn took it in, or if the file has no attachment of a queued prompt: versions that write those remove
     what their user deleted.
     """
-    if not any(raw.get("type") == "queue-operation" or _queued_prompt(raw) is not None for _, raw in lines):
+    prompts = [_queued_prompt(raw) for _, raw in lines]
+    writes_attachments = any(prompt is not None for prompt in prompts)
+    if not writes_attachments and not any(raw.get("type") == "queue-operation" for _, raw in lines):
         return list(lines), 0
     spoken = [raw for _, raw in lines if raw.get("type") == "user"]
-    again = _QueueRepeats(spoken)
-    told = [(at, _queue_texts(raw)) for at, (_, raw) in enumerate(lines)]
-    writes_attachments = any(_queued_prompt(raw) is not None for _, raw in lines)
+    spoken_ids = {raw["uuid"] for raw in spoken if isinstance(raw.get("uuid"), str)}
+    spoken_texts = {_queue_text(_content(raw)) for raw in spoken if raw.get("promptSource") == "queued"} - {""}
+    texts = [
+        _queue_text(_content(raw) if raw.get("type") == "user" else prompt)
+        for (_, raw), prompt in zip(lines, prompts, strict=True)
+    ]
     last_answer = max((at for at, (_, raw) in enumerate(lines) if raw.get("type") == "assistant"), default=-1)
     waiting: list[_Waiting] = []
     made: list[NumberedLine] = []
@@ -204,37 +179,24 @@ def merge_queued_prompts(lines: Sequence[NumberedLine]) -> tuple[list[NumberedLi
     for at, (number, raw) in enumerate(lines):
         for since, entry in _leave_queue(at, raw, waiting):
             text = _queue_text(entry.get("content"))
-            sent = raw.get("operation") == "dequeue" or raw.get("reason") == _ABSORBED or not writes_attachments
-            typed = bool(text) and not text.startswith(_NOT_TYPED)
-            again_later = any(since < place and f"\n{text}\n" in f"\n{each}\n" for place, each in told)
-            if sent and typed and at < last_answer and not again_later:
-                prompt = _delivered_prompts(entry, raw, before)
+            was_sent = raw.get("operation") == "dequeue" or raw.get("reason") == _ABSORBED or not writes_attachments
+            was_typed = bool(text) and not text.startswith(_NOT_TYPED)
+            comes_later = any(f"\n{text}\n" in f"\n{each}\n" for each in texts[since + 1 :])
+            if was_sent and was_typed and at < last_answer and not comes_later:
+                prompt = _delivered_prompt(entry, raw, before)
                 made.append((number, prompt))
                 before, lost = prompt["uuid"], lost + 1
-        made.append((number, {**raw, "attachment": None} if again.has(raw) else raw))
+        repeats = prompts[at] is not None and (
+            as_text((attachment_of(raw) or {}).get("source_uuid")) in spoken_ids or texts[at] in spoken_texts
+        )
+        made.append((number, {**raw, "attachment": None} if repeats else raw))
         if isinstance(raw.get("uuid"), str) and raw.get("isSidechain") is not True:
             before = raw["uuid"]
     return made, lost
 
 
-class _QueueRepeats:
-    """The user's lines that deliver a prompt from the queue."""
-
-    def __init__(self, spoken: Sequence[Mapping[str, Any]]) -> None:
-        self._ids = {raw["uuid"] for raw in spoken if isinstance(raw.get("uuid"), str)}
-        self._texts = {_queue_text(_queue_content(raw)) for raw in spoken if raw.get("promptSource") == "queued"} - {""}
-
-    def has(self, raw: Mapping[str, Any]) -> bool:
-        """Tell whether a record is an attachment whose prompt is one of these lines."""
-        prompt, attachment = _queued_prompt(raw), attachment_of(raw)
-        if prompt is None or attachment is None:
-            return False
-        source = attachment.get("source_uuid")
-        return (isinstance(source, str) and source in self._ids) or _queue_text(prompt) in self._texts
-
-
 def _leave_queue(at: int, raw: Mapping[str, Any], waiting: list[_Waiting]) -> Iterator[_Waiting]:
-    """Yield the entry that an operation delivers; `waiting` is the queue, which it changes. `popAll` hands all back.
+    """Yield the entry that an operation delivers, and change `waiting`, the queue. `popAll` hands all back.
 
     A removal that names a text which nothing enqueued is its own entry: it may have been delivered anywhere in the file.
     """
@@ -245,21 +207,14 @@ def _leave_queue(at: int, raw: Mapping[str, Any], waiting: list[_Waiting]) -> It
         waiting.clear()
     elif operation in ("dequeue", "remove"):
         text = _queue_text(raw.get("content"))
-        same = next(
-            (n for n, (_, each) in enumerate(waiting) if text and _queue_text(each.get("content")) == text), None
-        )
-        if same is not None or (waiting and not text):
-            yield waiting.pop(same or 0)
+        queued = [_queue_text(each.get("content")) for _, each in waiting]
+        if waiting and (not text or text in queued):
+            yield waiting.pop(queued.index(text) if text else 0)
         elif text:
             yield -1, raw
 
 
-def _queue_texts(raw: Mapping[str, Any]) -> str:
-    """Return the text that a record delivers: a user's line, or an attachment of a queued prompt."""
-    return _queue_text(_queue_content(raw) if raw.get("type") == "user" else _queued_prompt(raw))
-
-
-def _delivered_prompts(entry: Mapping[str, Any], left: Mapping[str, Any], before: str | None) -> dict[str, Any]:
+def _delivered_prompt(entry: Mapping[str, Any], left: Mapping[str, Any], before: str | None) -> dict[str, Any]:
     """Return the attachment that a delivery would have written; its id follows from what the queue tells."""
     session, stamp = entry.get("sessionId"), entry.get("timestamp")
     digest = sha256(repr((session, stamp, entry.get("content"))).encode("utf-8", "replace")).hexdigest()
@@ -275,13 +230,11 @@ def _delivered_prompts(entry: Mapping[str, Any], left: Mapping[str, Any], before
 
 
 def _queued_prompt(raw: Mapping[str, Any]) -> str | list[Any] | None:
-    attachment = attachment_of(raw)
-    return None if attachment is None else typed_prompt(attachment)
+    return typed_prompt(attachment_of(raw) or {})
 
 
-def _queue_content(raw: Mapping[str, Any]) -> object:
-    message = raw.get("message")
-    return message.get("content") if isinstance(message, dict) else None
+def _content(raw: Mapping[str, Any]) -> object:
+    return as_object(raw.get("message")).get("content")
 
 
 def _queue_text(content: object) -> str:
@@ -344,23 +297,24 @@ class Record:
     @property
     def message(self) -> Mapping[str, Any]:
         """The message; empty where the record has none."""
-        message = self.raw.get("message")
-        return message if isinstance(message, dict) else {}
+        return as_object(self.raw.get("message"))
 
     @property
     def content(self) -> str | tuple[Any, ...]:
         """The content as a piece of a turn."""
-        if (attachment := attachment_of(self.raw)) is not None:
-            content = _attached(self.raw, attachment)
-        else:
-            content = self.message["content"]
+        attachment = attachment_of(self.raw)
+        content = self.message["content"] if attachment is None else _attached(self.raw, attachment)
         return content if isinstance(content, str) else tuple(content)
 
     @property
     def parts(self) -> list[Mapping[str, Any]]:
         """The structured parts of the content."""
-        content = self.message.get("content")
-        return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+        return objects_in(self.message.get("content"))
+
+    @property
+    def is_added(self) -> bool:
+        """Whether it makes a turn of what the program added: it stands in the branch of the prompt that follows it."""
+        return self.kind in ("attachment", "queued")
 
     @property
     def is_summary(self) -> bool:
@@ -370,9 +324,8 @@ class Record:
     @property
     def is_task_notice(self) -> bool:
         """Whether the program wrote it in the user's place, to tell the model how a task in the background came out."""
-        origin, content = self.raw.get("origin"), self.message.get("content")
-        from_task = isinstance(origin, dict) and origin.get("kind") == "task-notification"
-        return self.kind == "user" and (from_task or (isinstance(content, str) and content.startswith(_TASK_NOTICE)))
+        from_task = as_object(self.raw.get("origin")).get("kind") == "task-notification"
+        return self.kind == "user" and (from_task or (as_text(_content(self.raw)) or "").startswith(_TASK_NOTICE))
 
     @property
     def is_error_notice(self) -> bool:
@@ -400,11 +353,9 @@ class Record:
     @property
     def original(self) -> str:
         """The id of the record that this one copies into another session (`/branch` names it), else its own."""
-        forked = self.raw.get("forkedFrom")
-        if isinstance(forked, dict) and forked.get("sessionId") != self.session:
-            original = forked.get("messageUuid")
-            return original if isinstance(original, str) and original else self.id
-        return self.id
+        forked = as_object(self.raw.get("forkedFrom"))
+        is_copy = forked.get("sessionId") != self.session
+        return (as_text(forked.get("messageUuid")) if is_copy else None) or self.id
 
     def says_the_same(self, other: Record) -> bool:
         """Whether two records are the same thing, whatever was noted beside it."""
@@ -413,20 +364,14 @@ class Record:
 
     def named(self, key: str) -> str | None:
         """Return a short name from the message (`model`, `stop_reason`), if what stands there can be one."""
-        value = self.message.get(key)
-        try:
-            return None if value is None else validation.name(value, key)
-        except InvalidInput:
-            return None
+        return valid_name(self.message.get(key))
 
     def usage(self) -> Mapping[str, Any] | None:
         """Return the token usage, as it stands, with the cost that versions up to 1.0 of Claude Code told beside it."""
-        usage = self.message.get("usage")
-        cost = self.raw.get(_COST)
-        is_cost = isinstance(cost, int | float) and not isinstance(cost, bool) and cost >= 0
-        if isinstance(usage, dict) and usage and is_cost:
+        usage, cost = as_object(self.message.get("usage")), self.raw.get(_COST)
+        if usage and isinstance(cost, int | float) and not isinstance(cost, bool) and cost >= 0:
             usage = usage | {"cost": cost}
-        return with_source(usage, "anthropic") if isinstance(usage, dict) and usage else None
+        return with_source(usage, "anthropic") if usage else None
 
 
 def read_record(raw: Mapping[str, Any], file: str, line: int) -> Record | str | None:
@@ -441,10 +386,8 @@ def read_record(raw: Mapping[str, Any], file: str, line: int) -> Record | str | 
         if kind in SPOKEN:
             return f"has no {name}"
         return None if value is None else f"has an {name} that is no text"
-    agent = raw.get("agentId")
-    own_kind = _kind(raw)
-    is_turn = own_kind != "link"
-    defect = _defect(raw) if is_turn else None
+    agent, own_kind = raw.get("agentId"), _kind(raw)
+    defect = _defect(raw) if own_kind != "link" else None
     return Record(
         file=file,
         line=line,
@@ -452,7 +395,7 @@ def read_record(raw: Mapping[str, Any], file: str, line: int) -> Record | str | 
         id=raw["uuid"],
         session=raw["sessionId"],
         agent=(agent if isinstance(agent, str) else "") if raw.get("isSidechain") is True else None,
-        time=record_time(raw),
+        time=parse_time(raw.get("timestamp")),
         defect=defect,
         kind="link" if defect is not None else own_kind,
     )
@@ -476,17 +419,6 @@ def _attached(raw: Mapping[str, Any], attachment: Mapping[str, Any]) -> str | li
     return shown_parts(raw, attachment) if prompt is None else prompt
 
 
-def record_time(raw: Mapping[str, Any]) -> datetime | None:
-    """Return a line's time in UTC; None where it has none, or one that does not say its time zone."""
-    stamp = raw.get("timestamp")
-    if not isinstance(stamp, str):
-        return None
-    try:
-        return validation.time(datetime.fromisoformat(stamp))
-    except ValueError:  # InvalidInput is one too
-        return None
-
-
 def kind_name(raw: Mapping[str, Any]) -> str:
     """Return a line's type as it is counted: `type`, or `type/subtype`.
 
@@ -499,7 +431,7 @@ def kind_name(raw: Mapping[str, Any]) -> str:
 
 def leftovers(record: Record, common: Mapping[str, Any]) -> dict[str, Any]:
     """Return all that a record says beyond what a turn has a field for, and beyond what its session repeats."""
-    kept = {key: value for key, value in record.raw.items() if key not in _STRUCTURE}
+    kept = without_keys(record.raw, *_STRUCTURE)
     if (attachment := attachment_of(record.raw)) is not None:
         kept |= attachment_rest(record.raw, attachment)
         if is_local_command(record.raw):
@@ -538,18 +470,15 @@ def _defect(raw: Mapping[str, Any]) -> str | None:
             validation.check_meta_keys(k for k, v in raw.items() if k not in _STRUCTURE)
             return None
         if raw["type"] in SPOKEN:
-            validation.content(_object(message)["content"])
-            usage = _object(message).get("usage")
-            validation.usage(usage if isinstance(usage, dict) else None)
+            validation.content(as_object(message)["content"])
+            validation.usage(as_object(as_object(message).get("usage")) or None)
         validation.meta(
             {k: v for k, v in raw.items() if k not in _STRUCTURE or (k in COMMON and not isinstance(v, str))}
         )
-        nested = {k: v for k, v in _object(raw.get("message")).items() if k != "content" and isinstance(v, dict | list)}
+        nested = {
+            k: v for k, v in as_object(raw.get("message")).items() if k != "content" and isinstance(v, dict | list)
+        }
         validation.meta({"message": nested} if nested else None)
     except InvalidInput as error:
         return f"cannot be kept: {error}"
     return None
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

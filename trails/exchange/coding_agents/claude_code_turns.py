@@ -12,31 +12,16 @@ Turns of a Claude Code session: messages that were written over several lines, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from trails.exchange.coding_agents.claude_code_records import Record, leftovers
+from trails.exchange.json_files import as_object, as_text, without_keys
 from trails.exchange.source_transcript import Piece, SourceTurn
 from trails.model.content_parts import results_in
 from trails.model.values import Compaction
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """What linking needs to know of a record; entries come in the order of the file."""
-
-    id: str
-    parent: str | None
-    """The id of the record that this one says it follows."""
-    silent: bool
-    """Whether forks are found as if it were not there: it makes no turn, or one of what the program added."""
-    added: bool
-    """Whether it makes a turn of what the program added: it stands in the branch of the prompt that follows it."""
-    prompt: bool
-    """Whether a user may have typed it: a user's record that is no tool result and no summary."""
-    time: datetime | None
 
 
 @dataclass(slots=True, eq=False)
@@ -72,7 +57,7 @@ class Chain:
 
 
 def find_branches(
-    entries: Sequence[Link], roots: Collection[str], note: Callable[[str, str], None]
+    entries: Sequence[Record], roots: Collection[str], note: Callable[[str, str], None]
 ) -> tuple[list[Chain], Chain | None]:
     """Return all branches of a session, earlier ones first, and the one that holds the session's last record.
 
@@ -104,7 +89,7 @@ def find_branches(
 
 
 def _parents(
-    entries: Sequence[Link], roots: Collection[str], note: Callable[[str, str], None]
+    entries: Sequence[Record], roots: Collection[str], note: Callable[[str, str], None]
 ) -> dict[str, str | None]:
     """Return what each entry follows: what it names if that is here, else the entry before it in the file."""
     known = {entry.id for entry in entries}
@@ -153,7 +138,7 @@ def _hangs_on(entry_id: str, other: str, parents: Mapping[str, str | None]) -> b
     return current == other
 
 
-def _file_order(entries: Sequence[Link], parents: Mapping[str, str | None]) -> list[Link]:
+def _file_order(entries: Sequence[Record], parents: Mapping[str, str | None]) -> list[Record]:
     """Return the entries in the order of the file, but none before the one that it follows."""
     position = {entry.id: place for place, entry in enumerate(entries)}
     key: dict[str, tuple[int, int]] = {}  # (place in the file, steps since the entry that stands there)
@@ -169,9 +154,9 @@ def _file_order(entries: Sequence[Link], parents: Mapping[str, str | None]) -> l
     return sorted(entries, key=lambda entry: key[entry.id])
 
 
-def _heard_parents(ordered: Sequence[Link], parents: Mapping[str, str | None]) -> dict[str, str | None]:
+def _heard_parents(ordered: Sequence[Record], parents: Mapping[str, str | None]) -> dict[str, str | None]:
     """Return the nearest entry before each that makes a turn: silent ones are looked through."""
-    silent = {entry.id for entry in ordered if entry.silent}
+    silent = {entry.id for entry in ordered if entry.is_added or entry.kind == "link"}
     heard: dict[str, str | None] = {}
     for entry in ordered:
         parent = parents[entry.id]
@@ -180,7 +165,7 @@ def _heard_parents(ordered: Sequence[Link], parents: Mapping[str, str | None]) -
 
 
 def _fork_children(
-    ordered: Sequence[Link], heard: Mapping[str, str | None], parents: Mapping[str, str | None]
+    ordered: Sequence[Record], heard: Mapping[str, str | None], parents: Mapping[str, str | None]
 ) -> dict[str, str]:
     """Return the entries with which branches begin, and for replays of their prompts (of the same time) the one they repeat.
 
@@ -188,13 +173,13 @@ def _fork_children(
     """
     prompts: dict[str | None, dict[datetime, list[str]]] = {}
     for entry in ordered:
-        if entry.prompt and entry.time is not None:
+        if entry.is_prompt and entry.time is not None:
             prompts.setdefault(heard[entry.id], {}).setdefault(entry.time, []).append(entry.id)
     forks = [same_time for by_time in prompts.values() if len(by_time) > 1 for same_time in by_time.values()]
     if not forks:
         return {}
     children = Counter(parents.values())
-    alone = {entry.id for entry in ordered if entry.added and children[entry.id] == 1}
+    alone = {entry.id for entry in ordered if entry.is_added and children[entry.id] == 1}
     begins: dict[str, str] = {}
     for first, *replays in forks:
         start = first
@@ -221,39 +206,29 @@ _BOUNDARY: Final = "boundary"
 
 
 @dataclass(slots=True, eq=False)
-class _TurnRecords:
-    """The records that make one turn, in order."""
-
-    index: int
-    records: list[Record]
-
-
-@dataclass(slots=True, eq=False)
-class _Spoken:
-    """The turns of one branch as they come together."""
+class _BranchTurns:
+    """The records of the turns of one branch, as they come together."""
 
     before: int
     """How many turns the branches before this one have."""
-    groups: list[_TurnRecords] = field(default_factory=list)
-    messages: dict[str, _TurnRecords] = field(default_factory=dict)
+    messages: dict[str, list[Record]] = field(default_factory=dict)
     """The assistant's messages that may still get more lines, by their id."""
+    groups: list[list[Record]] = field(default_factory=list)
 
     def place(self, record: Record) -> None:
         """Put a record into the turn that it belongs to: one that is there, or a new one."""
-        message_id = record.message.get("id")
-        if record.kind == "assistant" and isinstance(message_id, str) and message_id in self.messages:
-            self.messages[message_id].records.append(record)
-            return
-        last = self.groups[-1].records if self.groups else []
-        if record.is_summary and len(last) == 1 and last[0].kind == "compact_boundary":
+        message_id = as_text(record.message.get("id")) if record.kind == "assistant" else None
+        last = self.groups[-1] if self.groups else []
+        if message_id in self.messages:
+            self.messages[message_id].append(record)
+        elif record.is_summary and len(last) == 1 and last[0].kind == "compact_boundary":
             last.append(record)
-            return
-        group = _TurnRecords(self.before + len(self.groups), [record])
-        self.groups.append(group)
-        if record.kind == "compact_boundary" or record.is_summary:
-            self.messages.clear()  # what comes again after a compaction is a copy, not more of the same message
-        elif record.kind == "assistant" and isinstance(message_id, str) and message_id:
-            self.messages[message_id] = group
+        else:
+            self.groups.append([record])
+            if record.kind == "compact_boundary" or record.is_summary:
+                self.messages.clear()  # what comes again after a compaction is a copy, not more of the same message
+            elif message_id is not None:
+                self.messages[message_id] = self.groups[-1]
 
 
 def turns_of(
@@ -264,15 +239,17 @@ def turns_of(
     An assistant's message is one turn where its first line stands, however many lines it has. `common` is what the
     session keeps once: a turn keeps only what differs.
     """
-    spoken: dict[Chain, _Spoken] = {}
+    spoken: dict[Chain, _BranchTurns] = {}
     for branch in branches:
-        parent = spoken[branch.parent] if branch.parent is not None else None
-        mine = _Spoken(0) if parent is None else _Spoken(parent.before + len(parent.groups), [], dict(parent.messages))
-        spoken[branch] = mine
+        above = _BranchTurns(0) if branch.parent is None else spoken[branch.parent]
+        spoken[branch] = mine = _BranchTurns(above.before + len(above.groups), dict(above.messages))
         for record in (records[each] for each in branch.ids):
             if record.kind != "link":
                 mine.place(record)
-    return {branch: tuple(_turn(group, common) for group in each.groups) for branch, each in spoken.items()}
+    return {
+        branch: tuple(_turn(group, common, index) for index, group in enumerate(each.groups, each.before))
+        for branch, each in spoken.items()
+    }
 
 
 def open_end(records: Sequence[Record]) -> set[str]:
@@ -291,7 +268,12 @@ def open_end(records: Sequence[Record]) -> set[str]:
             message_id = record.message.get("id")
             same = bool(message) and message[-1].message.get("id") == message_id
             message = [*message, record] if same else [record] if isinstance(message_id, str) and message_id else []
-        elif _ends_message(record):
+        elif (
+            (record.is_prompt and record.raw.get("isMeta") is not True)
+            or (record.raw["type"] == "system" and str(record.raw.get("subtype")) in _OVER)
+            or record.is_summary
+            or record.kind == "compact_boundary"
+        ):
             message = []
         if record.kind == "compact_boundary":
             boundary = record
@@ -315,25 +297,27 @@ def _only_thinks(records: Sequence[Record]) -> bool:
     return all(record.is_thought for record in records)
 
 
-def _ends_message(record: Record) -> bool:
-    prompted = record.is_prompt and record.raw.get("isMeta") is not True
-    over = record.raw["type"] == "system" and str(record.raw.get("subtype")) in _OVER
-    return prompted or over or record.is_summary or record.kind == "compact_boundary"
-
-
-def _turn(group: _TurnRecords, common: Mapping[str, Any]) -> SourceTurn:
-    first = group.records[0]
+def _turn(records: Sequence[Record], common: Mapping[str, Any], index: int) -> SourceTurn:
+    first = records[0]
     if first.kind == "compact_boundary" or first.is_summary:
-        return _summary(group, common)
+        return _summary(records, common, index)
+
+    def last(values: Iterable[Any]) -> Any:
+        return next((value for value in reversed([*values]) if value is not None), None)
+
+    meta: dict[str, Any] = {}
+    for record in records:  # if lines of one message differ, the first one counts
+        spent = meta.keys() if record is first else {*meta, "parentUuid"}
+        meta |= without_keys(leftovers(record, common), *spent)
     return SourceTurn(
         role=_role(first),
-        pieces=tuple(Piece(record.id, record.content) for record in group.records),
+        pieces=tuple(Piece(record.id, record.content) for record in records),
         time=first.time,
-        model=_last([record.named("model") for record in group.records]),
-        usage=_last([record.usage() for record in group.records]),
-        stop_reason=_last([record.named("stop_reason") for record in group.records]),
-        tool_results=tuple(told for record in group.records for told in _told_of_tool(record)),
-        meta=_meta(group.records, common),
+        model=last(record.named("model") for record in records),
+        usage=last(record.usage() for record in records),
+        stop_reason=last(record.named("stop_reason") for record in records),
+        tool_results=tuple(result for record in records for result in _tool_outcomes(record)),
+        meta=meta,
     )
 
 
@@ -345,54 +329,30 @@ def _role(record: Record) -> str:
     return "error" if record.is_error_notice else _ROLES.get(record.kind, record.kind)
 
 
-def _told_of_tool(record: Record) -> Iterator[dict[str, Any]]:
-    """Yield what a line with one tool's result tells of how the call came out: refused, or broken off, by the user."""
+def _tool_outcomes(record: Record) -> Iterator[dict[str, Any]]:
+    """Yield how a tool call ended if the user refused it or broke it off; the line has one result then."""
     answers = results_in(record.content) if isinstance(record.content, tuple) else ()
-    told = record.raw.get("toolUseResult")
-    if len(answers) != 1:
-        return
-    if told == _REFUSED:
-        yield {"call_id": answers[0].call_id, "outcome": "refused"}
-    elif isinstance(told, dict) and told.get("interrupted") is True:
-        yield {"call_id": answers[0].call_id, "outcome": "cancelled"}
+    result = record.raw.get("toolUseResult")
+    outcome = "cancelled" if as_object(result).get("interrupted") is True else None
+    outcome = "refused" if result == _REFUSED else outcome
+    if len(answers) == 1 and outcome:
+        yield {"call_id": answers[0].call_id, "outcome": outcome}
 
 
-def _last(values: Sequence[Any]) -> Any:
-    return next((value for value in reversed(values) if value is not None), None)
-
-
-def _meta(records: Sequence[Record], common: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what else the records say; where lines of one message differ, the first line's word."""
-    merged: dict[str, Any] = {}
-    for record in records:
-        for key, value in leftovers(record, common).items():
-            if key != "parentUuid" or record is records[0]:
-                merged.setdefault(key, value)
-    return merged
-
-
-def _summary(group: _TurnRecords, common: Mapping[str, Any]) -> SourceTurn:
+def _summary(records: Sequence[Record], common: Mapping[str, Any], index: int) -> SourceTurn:
     """Return the turn of a summary: its text; what the boundary said is metadata."""
-    first, told = group.records[0], group.records[-1]
+    first = records[0]
     boundary = first.raw if first.kind == "compact_boundary" else {}
-    found = boundary.get("compactMetadata")
-    details = found if isinstance(found, dict) else {}
-    trigger = details.get("trigger")
-    meta = leftovers(told, common)
-    if boundary:
-        meta[_BOUNDARY] = leftovers(first, common)
+    details = as_object(boundary.get("compactMetadata"))
+    trigger, tokens = details.get("trigger"), details.get("preTokens")
     return SourceTurn(
         role="summary",
-        pieces=tuple(Piece(r.id, () if r.kind == "compact_boundary" else r.content) for r in group.records),
+        pieces=tuple(Piece(r.id, () if r.kind == "compact_boundary" else r.content) for r in records),
         time=first.time,
         compaction=Compaction(
-            summarised_through=group.index - 1 if group.index else None,
-            tokens_before=_count(details.get("preTokens")),
+            summarised_through=index - 1 if index else None,
+            tokens_before=tokens if type(tokens) is int and 0 <= tokens < 2**63 else None,
             trigger=_TRIGGERS.get(trigger, trigger) if isinstance(trigger, str) else None,
         ),
-        meta=meta,
+        meta=leftovers(records[-1], common) | ({_BOUNDARY: leftovers(first, common)} if boundary else {}),
     )
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None

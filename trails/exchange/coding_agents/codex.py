@@ -24,15 +24,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from trails.exchange import format_detection, json_files, record_checks
+from trails.exchange import format_detection, json_files
 from trails.exchange.coding_agents.codex_items import ITEMS, Thread
-from trails.exchange.record_checks import Reading
-from trails.exchange.source_transcript import Problem, SourceSession, Transcript, files_at
+from trails.exchange.json_files import as_object, as_text, without_keys
+from trails.exchange.record_checks import Reading, combine_files, parse_time, valid_name
+from trails.exchange.source_transcript import SourceSession, Transcript, files_at
 
 SOURCE: Final = "codex"
 _AGENT_THREADS: Final = frozenset({"subagent", "review", "guardian", "guardian_review"})
@@ -41,29 +41,23 @@ _AGENT_THREADS: Final = frozenset({"subagent", "review", "guardian", "guardian_r
 _Json = Mapping[str, Any]
 
 
-def header_text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
 def header_spawn(header: _Json) -> _Json:
     """Return what a header says of how its thread was spawned, empty for a thread of its own."""
-    subagent = _subagent(header)
-    spawn = subagent.get("thread_spawn") if isinstance(subagent, dict) else None
-    return spawn if isinstance(spawn, dict) else {}
+    return as_object(as_object(_subagent(header)).get("thread_spawn"))
 
 
 def _subagent(header: _Json) -> object:
-    source = header.get("source")
-    return source.get("subagent", source.get("subAgent")) if isinstance(source, dict) else None
+    source = as_object(header.get("source"))
+    return source.get("subagent", source.get("subAgent"))
 
 
 def header_spawner(header: _Json) -> str | None:
     """Return the thread that spawned this one, as an agent, a guardian or a review; None for a thread of its own."""
-    root, own = header_text(header.get("session_id")), header_text(header.get("id"))
+    root, own = as_text(header.get("session_id")), as_text(header.get("id"))
     is_agent = _subagent(header) is not None or str(header.get("thread_source")) in _AGENT_THREADS
     named = (header_spawn(header).get("parent_thread_id"), header.get("parent_thread_id"))
     others = (header.get("forked_from_id"), root if root != own else None) if is_agent else ()
-    return next((found for each in (*named, *others) if (found := header_text(each)) not in (None, own)), None)
+    return next((found for each in (*named, *others) if (found := as_text(each)) not in (None, own)), None)
 
 
 def header_agent(header: _Json, spawn: _Json) -> str:
@@ -71,7 +65,7 @@ def header_agent(header: _Json, spawn: _Json) -> str:
     subagent = _subagent(header)
     other = subagent.get("other") if isinstance(subagent, dict) else subagent
     roles = (spawn.get("agent_role"), spawn.get("agent_type"), header.get("agent_role"), other)
-    return next((name for each in roles if (name := record_checks.valid_name(each)) is not None), SOURCE)
+    return next((name for each in roles if (name := valid_name(each)) is not None), SOURCE)
 
 
 def is_replay(header: _Json, payload: _Json, line: _Json, time: datetime | None) -> bool:
@@ -81,29 +75,20 @@ def is_replay(header: _Json, payload: _Json, line: _Json, time: datetime | None)
     start, ordinal = header.get("subagent_history_start_ordinal"), line.get("ordinal")
     if isinstance(start, int) and isinstance(ordinal, int):
         return ordinal < start
-    created = record_checks.parse_time(header.get("timestamp"))
-    metadata = line.get("metadata")
-    if isinstance(metadata, dict) and metadata.get("inherited_user_message") is True:
-        return True
-    passed = payload.get("internal_chat_message_metadata_passthrough")
-    turn = payload.get("turn_id") or (passed.get("turn_id") if isinstance(passed, dict) else None)
-    began, own = _made_at(turn), _made_at(header.get("id"))
-    if began is not None and own is not None and began < own:  # also where each line has the time of its copy
-        return True
-    return time is not None and created is not None and time < created
-
-
-def _made_at(identity: object) -> int | None:
-    """Return when an id was made, in milliseconds since 1970: UUIDs of version 7 begin with it. None for any other id."""
-    named = (
-        re.fullmatch(r"([0-9a-f]{8})-([0-9a-f]{4})-7.{3}-.{4}-.{12}", identity) if isinstance(identity, str) else None
+    created = parse_time(header.get("timestamp"))
+    passed = as_object(payload.get("internal_chat_message_metadata_passthrough"))
+    began, own = _uuid_time(payload.get("turn_id") or passed.get("turn_id")), _uuid_time(header.get("id"))
+    return (
+        as_object(line.get("metadata")).get("inherited_user_message") is True
+        or (began is not None and own is not None and began < own)  # also if each line has the time of its copy
+        or (time is not None and created is not None and time < created)
     )
+
+
+def _uuid_time(identity: object) -> int | None:
+    """Return when an id was made, in milliseconds since 1970: UUIDs of version 7 begin with it. None for any other id."""
+    named = re.fullmatch(r"([0-9a-f]{8})-([0-9a-f]{4})-7.{3}-.{4}-.{12}", as_text(identity) or "")
     return int(named[1] + named[2], 16) if named else None
-
-
-def base_instructions(header: _Json) -> str | None:
-    found = header.get("base_instructions")
-    return header_text(found.get("text") if isinstance(found, dict) else found)
 
 
 _UUID: Final = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -111,65 +96,49 @@ ROLLOUT_NAME: Final = re.compile(rf"rollout-.*?({_UUID})(?:_(.+?))?\.jsonl?(?:\.
 """A file's name: the thread's id, and that of the file where a reverted thread goes on in it."""
 
 
-def reverted_threads(names: Iterable[str]) -> set[str]:
-    """Return the ids of the threads that go on in several files, by the files' names: those are read together."""
-    found = (ROLLOUT_NAME.fullmatch(name) for name in names)
-    return {named[1] for named in found if named and named[2]}
+def _ids_in_name(name: str) -> tuple[str | None, str | None]:
+    """Return the id of the thread that a file's name has, and the one of the file if a reverted thread goes on in it."""
+    named = ROLLOUT_NAME.fullmatch(re.split(r"[/\\]", name)[-1])
+    return (named[1], named[2]) if named else (None, None)
 
 
 def thread_in_name(name: str) -> str | None:
-    """Return the id of the thread that a file's name tells; None where it tells none."""
-    named = ROLLOUT_NAME.fullmatch(name)
-    return named[1] if named else None
+    """Return the id of the thread that a file's name has; None for any other name."""
+    return _ids_in_name(name)[0]
 
 
-@dataclass(frozen=True, slots=True)
+def reverted_threads(names: Iterable[str]) -> set[str]:
+    """Return the ids of the threads that go on in several files, by the files' names: those are read together."""
+    return {thread for thread, file in map(_ids_in_name, names) if thread and file}
+
+
 class RolloutLines:
     """The lines of a rollout, with their numbers."""
 
-    name: str
-    lines: list[tuple[int, dict[str, Any]]]
-    problems: list[Problem]
-
-    @classmethod
-    def of(cls, name: str, data: bytes) -> RolloutLines:
-        lines, problems = json_files.read_lines(data)
-        return cls(name, lines, problems)
-
-    @property
-    def header(self) -> _Json:
-        """The first header."""
+    def __init__(self, name: str, data: bytes) -> None:
+        self.name = name
+        self.lines, self.problems = json_files.read_lines(data)
         found = (unwrap_line(line, first=True) for _, line in self.lines)
-        return next((payload for kind, payload in found if kind == "session_meta" and payload is not None), {})
-
-    @property
-    def id(self) -> str | None:
-        """The id of the file: the thread's, or one of its own where a reverted thread goes on in it."""
-        named = ROLLOUT_NAME.fullmatch(re.split(r"[/\\]", self.name)[-1])
-        return (named[2] if named else None) or header_text(self.header.get("id")) or (named[1] if named else None)
-
-    @property
-    def base(self) -> tuple[str, int] | None:
+        self.header = next((payload for kind, payload in found if kind == "session_meta" and payload is not None), {})
+        """The first header."""
+        thread, file = _ids_in_name(name)
+        self.thread = as_text(self.header.get("id"))
+        self.id = file or self.thread or thread
+        """The id of the file: the thread's, or one of its own if a reverted thread goes on in it."""
+        base = as_object(self.header.get("history_base"))
+        earlier, end = as_text(base.get("thread_id")), base.get("end_ordinal_exclusive")
+        self.base = (earlier, end) if earlier is not None and isinstance(end, int) else None
         """The id of the file that this one goes on from, and the ordinal of the first line there that it leaves out."""
-        base = self.header.get("history_base")
-        if not isinstance(base, dict):
-            return None
-        file, end = header_text(base.get("thread_id")), base.get("end_ordinal_exclusive")
-        return (file, end) if file is not None and isinstance(end, int) else None
 
 
 class RolloutChains:
-    """Which of some files goes on from which."""
+    """The order in which some files go on from each other."""
 
     def __init__(self, files: Mapping[str, RolloutLines]) -> None:
         self._files = {file.id: file for file in files.values()}
-        threads = {file.id: header_text(file.header.get("id")) for file in files.values()}
-        self._left = {
-            base
-            for file in files.values()
-            for base, _ in [file.base or (None, 0)]
-            if base != file.id and threads.get(base) == threads[file.id]
-        }
+        threads = {file.id: file.thread for file in files.values()}
+        based = [(file, file.base[0]) for file in files.values() if file.base]
+        self._left = {base for file, base in based if base != file.id and threads.get(base) == file.thread}
 
     def is_left(self, file: RolloutLines) -> bool:
         """Tell whether the thread of a file goes on in another one, which tells the whole thread."""
@@ -178,10 +147,10 @@ class RolloutChains:
     def before(self, file: RolloutLines) -> list[tuple[RolloutLines, int]]:
         """Return the files that a file goes on from, the first one first, each with the ordinal that it is left at."""
         found: list[tuple[RolloutLines, int]] = []
-        while (base := file.base) is not None and (earlier := self._files.get(base[0])) is not None:
+        while file.base is not None and (earlier := self._files.get(file.base[0])) is not None:
             if earlier is file or any(earlier is each for each, _ in found):
                 break
-            found.insert(0, (earlier, base[1]))
+            found.insert(0, (earlier, file.base[1]))
             file = earlier
         return found
 
@@ -192,12 +161,12 @@ def unwrap_line(line: _Json, *, first: bool) -> tuple[str, _Json | None]:
     if isinstance(kind, str) and isinstance(payload, dict):
         return kind, payload
     if kind is None and "payload" not in line:
-        if first and header_text(line.get("id")) and "timestamp" in line:
+        if first and as_text(line.get("id")) and "timestamp" in line:
             return "session_meta", line
         if isinstance(line.get("record_type"), str):
             return "record_type", {"type": line["record_type"]}
     if isinstance(kind, str) and kind in ITEMS and "payload" not in line:
-        return "response_item", {key: value for key, value in line.items() if key != "timestamp"}
+        return "response_item", without_keys(line, "timestamp")
     return str(kind), None
 
 
@@ -235,12 +204,12 @@ def find_files(path: Path) -> list[Path]:
     A file of a reverted thread brings the thread's other files, in all days' folders.
     """
     found = files_at(path, "*.jsonl", "*.jsonl.zst", "rollout-*.json")
-    named = ROLLOUT_NAME.fullmatch(path.name)
-    if path.is_dir() or named is None or named[2] is None:
+    thread, continued = _ids_in_name(path.name)
+    if path.is_dir() or continued is None:
         return found
     is_dated = all(folder.name.isdigit() for folder in path.absolute().parents[:3])
     root = path.absolute().parents[3] if is_dated else path.parent
-    return [path, *sorted(each for each in root.rglob(f"rollout-*{named[1]}*.jsonl*") if not each.samefile(path))]
+    return [path, *sorted(each for each in root.rglob(f"rollout-*{thread}*.jsonl*") if not each.samefile(path))]
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
@@ -248,13 +217,11 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
 
     A thread that was forked repeats its parent's turns: what is equal to a parent that is here or in the store is shared.
     """
-    read = {name: RolloutLines.of(name, data) for name, data in files if not _is_whole(data)}
+    read = {name: RolloutLines(name, data) for name, data in files if not _is_whole(data)}
     chains = RolloutChains(read)
-    return record_checks.combine_files(
-        [
-            (name, _Rollout(name).read(read[name], chains) if name in read else _Rollout(name).read_whole(data))
-            for name, data in files
-        ]
+    return combine_files(
+        (name, _Rollout(name).read(read[name], chains) if name in read else _Rollout(name).read_whole(data))
+        for name, data in files
     )
 
 
@@ -303,7 +270,7 @@ class _Rollout:
             )
         self._thread.reading = Reading()  # what is wrong in them is said with them
         for each, end in earlier:
-            is_fork = header_text(each.header.get("id")) != header_text(file.header.get("id"))
+            is_fork = each.thread != file.thread
             cut: int | None = None
             for number, line in each.lines:
                 kind, payload = unwrap_line(line, first=False)
@@ -312,18 +279,17 @@ class _Rollout:
                     cut = len(self._thread)
                     if is_fork:
                         break
-                self._thread.timestamp = header_text(line.get("timestamp"))
+                self._thread.timestamp = as_text(line.get("timestamp"))
                 if payload is not None and kind not in ("session_meta", "record_type"):
-                    self._thread.add(number, kind, payload, record_checks.parse_time(line.get("timestamp")))
+                    self._thread.add(number, kind, payload, parse_time(line.get("timestamp")))
             if cut is not None and cut < len(self._thread):
                 self._thread.return_to(cut)
         self._thread.reading = self._reading
 
     def _add(self, number: int, kind: str, payload: _Json, line: _Json) -> None:
-        time = record_checks.parse_time(line.get("timestamp"))
-        metadata = line.get("metadata")
-        self._thread.timestamp = header_text(line.get("timestamp"))
-        if isinstance(metadata, dict) and metadata:
+        time = parse_time(line.get("timestamp"))
+        self._thread.timestamp = as_text(line.get("timestamp"))
+        if metadata := as_object(line.get("metadata")):
             self._thread.add(number, "metadata", metadata, time)
         self._thread.add(number, kind, payload, time)
         if self._headers and is_replay(self._headers[0][1], payload, line, time):
@@ -353,19 +319,18 @@ class _Rollout:
         header = self._headers[0][1] if self._headers else {}
         thread_id = self._thread_id(header)
         if thread_id is None:
-            self._reading.refuse(
-                0, "is no rollout of Codex: neither a header nor its name says its thread's id", self._name
-            )
+            reason = "is no rollout of Codex: neither a header nor its name says its thread's id"
+            self._reading.refuse(0, reason, self._name)
             return
         if not any(paths):
             self._reading.notes.append(f"thread {thread_id} has no message: nothing to keep")
             return
-        for number, later in self._headers[1:]:
-            what = f"thread {str(later.get('id'))[:80]}"
-            self._reading.notes.append(
-                f"line {number} is a second header ({what}), as forked files have; the first counts"
-            )
+        self._reading.notes += [
+            f"line {number} is a second header (thread {str(later.get('id'))[:80]}), as forked files have; the first counts"
+            for number, later in self._headers[1:]
+        ]
         spawn, spawner = header_spawn(header), header_spawner(header)
+        instructions = header.get("base_instructions")
         parent = self._parent(thread_id, header, spawn)
         line = self._headers[0][0] if self._headers else 0
         self._reading.sessions.append(
@@ -374,9 +339,9 @@ class _Rollout:
                 id=thread_id,
                 paths=paths,
                 title=self._thread.title,
-                created=record_checks.parse_time(header.get("timestamp")),
+                created=parse_time(header.get("timestamp")),
                 agent=header_agent(header, spawn),
-                system=base_instructions(header),
+                system=as_text(instructions.get("text") if isinstance(instructions, dict) else instructions),
                 meta=self._reading.meta(line, self._meta(header)),
                 spawned_by=spawner,
                 copied_from=parent or spawner,
@@ -390,7 +355,7 @@ class _Rollout:
     def _meta(self, header: _Json) -> dict[str, Any]:
         """Return what the header says, without the user's instructions where the thread tells them as a message too."""
         meta = {key: value for key, value in header.items() if key not in _HEADER_OWN and value is not None}
-        told = header_text(meta.get("instructions"))
+        told = as_text(meta.get("instructions"))
         if told is not None and self._thread.says(told):
             del meta["instructions"]
         if after := self._thread.events_after():
@@ -398,24 +363,19 @@ class _Rollout:
         return meta
 
     def _thread_id(self, header: _Json) -> str | None:
-        if (found := header_text(header.get("id"))) is not None:
+        if (found := as_text(header.get("id"))) is not None:
             return found
-        named = ROLLOUT_NAME.fullmatch(re.split(r"[/\\]", self._name)[-1])
-        if named is None:
-            return None
-        self._reading.notes.append(f"has no header with an id; the thread's id {named[1]} is from the file's name")
-        return named[1]
+        if (thread := thread_in_name(self._name)) is not None:
+            self._reading.notes.append(f"has no header with an id; the thread's id {thread} is from the file's name")
+        return thread
 
     def _parent(self, thread_id: str, header: _Json, spawn: _Json) -> str | None:
         """Return the thread whose turns this one says to repeat: which it was forked from, by its header or a repeated one."""
-        base = header.get("history_base")
-        if isinstance(base, dict) and (based := header_text(base.get("thread_id"))) not in (None, thread_id):
-            return header_text(header.get("forked_from_id")) or header_spawner(header) or based
-        if (forked := header_text(header.get("forked_from_id"))) is not None:
-            return forked
-        if spawn.get("forked_from_id") is not None:
-            return header_text(spawn.get("parent_thread_id"))
-        others = (
-            found for _, later in self._headers[1:] if (found := header_text(later.get("id"))) not in (None, thread_id)
-        )
-        return next(others, None)
+        forked = as_text(header.get("forked_from_id"))
+        based = as_text(as_object(header.get("history_base")).get("thread_id"))
+        if based not in (None, thread_id):
+            return forked or header_spawner(header) or based
+        if forked is None and spawn.get("forked_from_id") is not None:
+            return as_text(spawn.get("parent_thread_id"))
+        others = (as_text(later.get("id")) for _, later in self._headers[1:])
+        return forked or next((each for each in others if each not in (None, thread_id)), None)

@@ -38,7 +38,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from trails.errors import InvalidInput
-from trails.exchange import record_checks
 from trails.exchange.coding_agents import codex_records
 from trails.exchange.coding_agents.codex_records import (
     SERVED,
@@ -49,7 +48,8 @@ from trails.exchange.coding_agents.codex_records import (
     message_content,
     texts_of,
 )
-from trails.exchange.record_checks import Reading
+from trails.exchange.json_files import as_list, without_keys
+from trails.exchange.record_checks import Reading, turn_fault, valid_name, without_empty
 from trails.exchange.source_transcript import SourceTurn, distinct_paths
 from trails.model import validation
 from trails.model.values import Compaction
@@ -204,12 +204,11 @@ class Thread:
         """
         waiting = self._echoes.events()
         for index, item in enumerate(self._active[self._over :], self._over):
-            if id(item) in waiting or (item.by_model and item.usage is None and self._is_last_answer(index)):
-                return len(self._active) - index
+            later = self._active[index + 1 :]
+            is_last = item.by_model and not any(each.by_model or each.role == "user" for each in later)
+            if id(item) in waiting or (is_last and item.usage is None):
+                return len(later) + 1
         return 0
-
-    def _is_last_answer(self, index: int) -> bool:
-        return not any(item.by_model or item.role == "user" for item in self._active[index + 1 :])
 
     # --- items
 
@@ -241,16 +240,12 @@ class Thread:
         payload, told = self._calls.asked(payload, f"item-{len(self._active)}")
         if told is not None:
             self._beside(line, "event_msg", dict(told.payload))
-        if not self._keep(line, self._item("assistant", (dict(payload),), time)):
-            return
-        if payload["type"] in SERVED and str(payload.get("status", "completed")) in _ENDED:
-            self._served(line, payload["id"], payload, time)
-
-    def _served(self, line: int, call_id: str, payload: _Json, time: datetime | None) -> None:
-        """Keep that the provider answered a call: what it gave, only the model saw."""
-        told = {"status": payload.get("status", "completed")}
-        part = codex_records.answer_part(call_id, told, is_error=codex_records.has_failed(told))
-        self._keep(line, self._item(codex_records.EVENT, (part,), time, {"event": payload["type"]}))
+        is_kept = self._keep(line, self._item("assistant", (dict(payload),), time))
+        state = {"status": payload.get("status", "completed")}
+        if is_kept and payload["type"] in SERVED and str(state["status"]) in _ENDED:
+            # the provider answered the call: what it gave, only the model saw
+            part = codex_records.answer_part(payload["id"], state, is_error=codex_records.has_failed(state))
+            self._keep(line, self._item(codex_records.EVENT, (part,), time, {"event": payload["type"]}))
 
     def _end_searches(self) -> None:
         """Keep the calls that events told, and no item did, as turns."""
@@ -259,9 +254,7 @@ class Thread:
 
     def _message(self, line: int, payload: _Json, time: datetime | None) -> None:
         role, content = payload.get("role"), payload.get("content")
-        meta = record_checks.without_empty(
-            {key: value for key, value in payload.items() if key not in ("type", "role", "content")}
-        )
+        meta = without_empty(without_keys(payload, "type", "role", "content"))
         if not isinstance(role, str) or not isinstance(content, str | list):
             self.reading.refuse(line, "is a message without a role, or without content", payload)
             return
@@ -343,7 +336,7 @@ class Thread:
 
     def _fits(self, line: int, item: Entry, record: object) -> bool:
         """Tell whether a store would keep the item; a problem of its line where not."""
-        reason = record_checks.turn_fault(item.turn(0))
+        reason = turn_fault(item.turn(0))
         if reason is not None:
             self.reading.refuse(line, f"cannot be kept: {reason}", record)
         return reason is None
@@ -360,7 +353,7 @@ class Thread:
             self._count_tokens(kind, payload.get("info"), lambda: self._beside(line, "event_msg", dict(payload)))
         elif kind in codex_records.NOTICES and (text := codex_records.notice_text(payload)):
             left = {key: value for key, value in payload.items() if value not in (text, kind)}
-            self._keep(line, self._item(codex_records.NOTICES[kind], text, time, record_checks.without_empty(left)))
+            self._keep(line, self._item(codex_records.NOTICES[kind], text, time, without_empty(left)))
         elif kind == "item_completed" and isinstance(payload.get("item"), dict):
             self._completed(line, payload, time)
         elif codex_records.read_event_call(payload) is not None:
@@ -377,7 +370,7 @@ class Thread:
             self.title = payload["thread_name"] or None
         last = payload.get("last_agent_message")
         if isinstance(last, str) and self._is_told("assistant", last):
-            payload = {key: value for key, value in payload.items() if key != "last_agent_message"}
+            payload = without_keys(payload, "last_agent_message")
         self._beside(line, "event_msg", dict(payload))
 
     def _beside(self, line: int, kind: str, record: dict[str, Any]) -> None:
@@ -399,10 +392,8 @@ class Thread:
         item: dict[str, Any] = payload["item"]
         kind = item.get("type")
         side = _REPEATING.get(kind) if isinstance(kind, str) else None
-        raw = [item.get(key) for key in ("summary_text", "raw_content")]
-        texts = texts_of(item.get("content")) + [
-            text for each in raw if isinstance(each, list) for text in each if isinstance(text, str)
-        ]
+        raw = [text for key in ("summary_text", "raw_content") for text in as_list(item.get(key))]
+        texts = texts_of(item.get("content")) + [text for text in raw if isinstance(text, str)]
         whole = texts if side == "reasoning" else ["".join(texts)]
         if side is not None and whole and all(self._is_told(side, text) for text in whole):
             return
@@ -420,8 +411,8 @@ class Thread:
         call = codex_records.read_event_call(payload)
         assert call is not None  # noqa: S101 - it was looked at before
         if self._calls.is_told(call, payload):
-            spare = {"result"} if self._calls.may_be_asked(payload) else set()  # an image: the item has it
-            self._beside(line, "event_msg", {key: value for key, value in payload.items() if key not in spare})
+            spare = ("result",) if self._calls.may_be_asked(payload) else ()  # an image: the item has it
+            self._beside(line, "event_msg", without_keys(payload, *spare))
         elif self._calls.may_be_asked(payload):
             self._calls.held.append(HeldCall(line, payload, time))
         else:
@@ -447,9 +438,7 @@ class Thread:
         if not isinstance(text, str):
             self.reading.refuse(line, f"is an event without its text ({key})", payload)
             return
-        left = record_checks.without_empty(
-            {name: value for name, value in payload.items() if name not in ("type", key, "kind")}
-        )
+        left = without_empty(without_keys(payload, "type", key, "kind"))
         if side == "reasoning":
             if any(text in item.texts for item in self._echoes.of(side)):
                 return
@@ -491,8 +480,8 @@ class Thread:
             self.return_to(begins[max(0, len(begins) - number)])
 
     def _take_context(self, payload: _Json) -> None:
-        self._model = record_checks.valid_name(payload.get("model")) or self._model
-        said = {key: value for key, value in payload.items() if key != "turn_id"}
+        self._model = valid_name(payload.get("model")) or self._model
+        said = without_keys(payload, "turn_id")
         if said != self._context:
             try:
                 validation.meta({"turnContext": said})
@@ -504,18 +493,22 @@ class Thread:
         self._echoes.settle("user", "assistant", "reasoning", "agent")
         self._end_searches()
         message, history = payload.get("message"), payload.get("replacement_history")
-        listed = history if isinstance(history, list) else []
+        listed = as_list(history)
         replaced = [item for item in listed if isinstance(item, dict) and str(item.get("type")) not in _NO_TURN]
         if not isinstance(message, str) and not replaced:
             self.reading.refuse(line, "is a compaction without a message", payload)
             return
         content: str | tuple[Any, ...] = tuple(replaced) or str(message)
-        left = {key: value for key, value in payload.items() if key not in ("message", "replacement_history")}
+        left = without_keys(payload, "message", "replacement_history")
         if message and replaced:
             texts = [text for item in replaced for text in texts_of(item.get("content"))]
-            content = content if any(str(message) in text for text in texts) else (*replaced, _summary(str(message)))
+            content = (
+                content
+                if any(str(message) in text for text in texts)
+                else (*replaced, {"type": "input_text", "text": str(message)})
+            )
         other = [item for item in listed if item not in replaced]
-        item = self._item("summary", content, time, record_checks.without_empty(left | {"replacementHistory": other}))
+        item = self._item("summary", content, time, without_empty(left | {"replacementHistory": other}))
         item.compaction = Compaction(tokens_before=self._meter.window)
         item.usage = self._meter.spare()
         self._keep(line, item)
@@ -523,10 +516,6 @@ class Thread:
     def says(self, text: str) -> bool:
         """Tell whether a text stands within what the thread says now."""
         return any(text in each for item in self._active for each in item.texts)
-
-
-def _summary(message: str) -> dict[str, str]:
-    return {"type": "input_text", "text": message}
 
 
 def _has_text(value: object, length: int = 1) -> bool:

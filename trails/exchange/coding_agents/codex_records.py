@@ -19,7 +19,8 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from trails.errors import InvalidInput
-from trails.exchange import record_checks
+from trails.exchange.json_files import as_list, as_object, as_text, objects_in, without_keys
+from trails.exchange.record_checks import valid_name, without_empty
 from trails.exchange.source_transcript import Piece, SourceTurn
 from trails.model import content_parts, validation
 from trails.model.values import Compaction
@@ -28,16 +29,9 @@ from trails.usage import token_count, with_source
 _Json = Mapping[str, Any]
 _PLAIN: Final = {"assistant": "output_text"}
 _CONTEXTS: Final = (
-    "<environment_context>",
-    "<user_instructions>",
-    "# AGENTS.md instructions",
-    "<turn_aborted>",
-    "<skill>",
-    "<subagent_notification>",
-    "<agent_message_board_notification>",
-    "<user_shell_command>",
-    "<recommended_plugins>",
-)
+    "<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<turn_aborted>", "<skill>",
+    "<subagent_notification>", "<agent_message_board_notification>", "<user_shell_command>", "<recommended_plugins>",
+)  # fmt: skip
 """How messages begin that have the user's role and are not the user's."""
 
 
@@ -71,9 +65,8 @@ class Entry:
         """Whether the user typed it, or another agent sent it, and no program put it in the user's name."""
         if self.role != "user" or self.author is not None:
             return self.author is not None
-        passed = self.meta.get("internal_chat_message_metadata_passthrough")
-        kinds = passed.get("content_item_kinds") if isinstance(passed, dict) else None
-        if isinstance(kinds, list) and kinds:
+        passed = as_object(self.meta.get("internal_chat_message_metadata_passthrough"))
+        if kinds := as_list(passed.get("content_item_kinds")):
             return any(str(kind).startswith("user.") or kind == "unknown" for kind in kinds)
         return not any(text.startswith(_CONTEXTS) for text in self.texts)
 
@@ -106,13 +99,9 @@ def message_content(role: str, content: Any) -> str | tuple[Any, ...]:
 
 
 NOTICES: Final = {
-    "error": "error",
-    "stream_error": "error",
-    "warning": "warning",
-    "guardian_warning": "warning",
-    "deprecation_notice": "warning",
-    "background_event": "info",
-}
+    "error": "error", "stream_error": "error", "warning": "warning", "guardian_warning": "warning",
+    "deprecation_notice": "warning", "background_event": "info",
+}  # fmt: skip
 """Events that the program showed to its user, and no model saw: the role of the turn of each."""
 _NOTICE_TEXTS: Final = ("message", "summary", "details", "additional_details")
 EVENT: Final = "event"
@@ -131,42 +120,41 @@ class AgentMessage(NamedTuple):
 def read_agent_message(payload: _Json) -> AgentMessage | None:
     """Return the message that a record or a response item holds; None where it has no content.
 
-    >>> agent_message({"author": "/root", "recipient": "/root/w", "content": "look"}).meta
+    >>> read_agent_message({"author": "/root", "recipient": "/root/w", "content": "look"}).meta
     {'recipient': '/root/w'}
     """
     content, encrypted = payload.get("content"), payload.get("encrypted_content")
-    parts = content if isinstance(content, list) else []
-    if isinstance(encrypted, str) and encrypted:
-        held = [{"type": "input_text", "text": content}] if isinstance(content, str) and content else parts
+    parts = as_list(content)
+    if as_text(encrypted):
+        held = [{"type": "input_text", "text": content}] if as_text(content) else parts
         parts = [*held, {"type": "encrypted_content", "encrypted_content": encrypted}]
-    if not parts and not (isinstance(content, str) and content):
+    if not parts and not as_text(content):
         return None
-    beside = {k: v for k, v in payload.items() if k not in ("type", "author", "content", "encrypted_content")}
+    beside = without_keys(payload, "type", "author", "content", "encrypted_content")
     author = payload.get("author")
-    name = record_checks.valid_name(f"agent:{author}") if isinstance(author, str) and author else None
+    name = valid_name(f"agent:{author}") if as_text(author) else None
     if name is None:
         beside |= {"author": author}
     texts = texts_of(parts) if parts else [str(content)]
     plain = texts[0] if len(texts) == 1 and len(parts) < 2 else tuple(parts)
-    return AgentMessage(name or "agent:unknown", plain, "\n".join(texts), record_checks.without_empty(beside))
+    return AgentMessage(name or "agent:unknown", plain, "\n".join(texts), without_empty(beside))
 
 
 def agent_message_in(content: object) -> AgentMessage | None:
     """Return the message between agents that an assistant's message holds as JSON, as versions of early 2026 wrote it."""
-    texts = texts_of(content) if isinstance(content, list) else [content] if isinstance(content, str) else []
+    texts = [content] if isinstance(content, str) else texts_of(content)
     if len(texts) != 1 or not texts[0].lstrip().startswith("{"):
         return None
     try:
-        value = json.loads(texts[0])
+        value = as_object(json.loads(texts[0]))
     except ValueError:
         return None
-    is_one = isinstance(value, dict) and {"author", "recipient", "content"} <= value.keys()
-    return read_agent_message(value) if is_one else None
+    return read_agent_message(value) if {"author", "recipient", "content"} <= value.keys() else None
 
 
 def notice_text(payload: _Json) -> str:
     """Return what a notice says, its texts a line each."""
-    return "\n".join(text for key in _NOTICE_TEXTS if isinstance(text := payload.get(key), str) and text)
+    return "\n".join(text for key in _NOTICE_TEXTS if (text := as_text(payload.get(key))))
 
 
 # --- calls that events tell
@@ -196,25 +184,14 @@ _SEARCH: Final = _Shape("web_search", ("query", "action"))
 _NAMED_CALL: Final = _Shape("", ("arguments",))
 _IMAGE: Final = _Shape("image_generation", ("revised_prompt",))
 _SHAPES: Final = {
-    "exec_command_end": _SHELL,
-    "CommandExecution": _SHELL,
-    "patch_apply_end": _PATCH,
-    "FileChange": _PATCH,
-    "web_search_end": _SEARCH,
-    "WebSearch": _SEARCH,
-    "mcp_tool_call_end": _NAMED_CALL,
-    "McpToolCall": _NAMED_CALL,
-    "dynamic_tool_call_request": _Shape("", ("arguments",), answers=False),
-    "dynamic_tool_call": _NAMED_CALL,
-    "dynamic_tool_call_response": _NAMED_CALL,
-    "DynamicToolCall": _NAMED_CALL,
-    "view_image_tool_call": _Shape("view_image", ("path",)),
-    "ImageView": _Shape("view_image", ("path",)),
-    "image_generation_end": _IMAGE,
-    "ImageGeneration": _IMAGE,
-    "CollabAgentToolCall": _Shape("", ("prompt", "model")),
+    "exec_command_end": _SHELL, "CommandExecution": _SHELL, "patch_apply_end": _PATCH, "FileChange": _PATCH,
+    "web_search_end": _SEARCH, "WebSearch": _SEARCH, "mcp_tool_call_end": _NAMED_CALL, "McpToolCall": _NAMED_CALL,
+    "dynamic_tool_call_request": _Shape("", ("arguments",), answers=False), "dynamic_tool_call": _NAMED_CALL,
+    "dynamic_tool_call_response": _NAMED_CALL, "DynamicToolCall": _NAMED_CALL,
+    "view_image_tool_call": _Shape("view_image", ("path",)), "ImageView": _Shape("view_image", ("path",)),
+    "image_generation_end": _IMAGE, "ImageGeneration": _IMAGE, "CollabAgentToolCall": _Shape("", ("prompt", "model")),
     "FunctionCallOutput": _Shape("", ()),
-}
+}  # fmt: skip
 """How events and completed items tell a call, and what it gave."""
 _IDS: Final = ("call_id", "callId", "id")
 _FAILED: Final = frozenset({"failed", "declined", "error", "errored", "cancelled"})
@@ -223,43 +200,37 @@ _FAILED: Final = frozenset({"failed", "declined", "error", "errored", "cancelled
 def read_event_call(payload: _Json) -> EventCall | None:
     """Return the call that an event, or the item that it completed, tells; None for any other event.
 
-    >>> event_call({"type": "exec_command_end", "call_id": "c", "command": ["ls"], "exit_code": 1}).is_error
+    >>> read_event_call({"type": "exec_command_end", "call_id": "c", "command": ["ls"], "exit_code": 1}).is_error
     True
     """
     kind = payload.get("type")
-    shape = _SHAPES.get(kind) if isinstance(kind, str) else None
+    shape = _SHAPES.get(as_text(kind) or "")
     if kind == "Extension" and isinstance(payload.get("kind"), str):
         shape = _Shape(payload["kind"].replace(".", "_"), ("query", "action", "arguments"))
-    call_id = next((v for key in _IDS if isinstance(v := payload.get(key), str) and v), None)
+    call_id = next((found for key in _IDS if (found := as_text(payload.get(key)))), None)
     if shape is None or call_id is None:
         return None
-    invocation = payload.get("invocation")
-    held = {**payload, **invocation} if isinstance(invocation, dict) else dict(payload)
-    name = shape.name or _tool_name(held)
+    held = {**payload, **as_object(payload.get("invocation"))}
+    named = [as_text(held.get(key)) for key in ("server", "namespace", "tool")]
+    name = shape.name or ".".join(filter(None, named)) or None
     arguments = {key: held[key] for key in shape.arguments if held.get(key) is not None}
     given = arguments["arguments"] if shape.arguments == ("arguments",) and len(arguments) == 1 else arguments
     spent = {"type", "invocation", "tool", "server", "namespace", "arguments", *shape.arguments, *_IDS}
-    rest = {key: value for key, value in held.items() if key not in spent} if shape.answers else None
+    rest = without_keys(held, *spent) if shape.answers else None
     return EventCall(call_id, name, given, rest, rest is not None and has_failed(rest))
-
-
-def _tool_name(held: _Json) -> str | None:
-    names = [held.get(key) for key in ("server", "namespace", "tool")]
-    return ".".join(each for each in names if isinstance(each, str) and each) or None
 
 
 def has_failed(answer: _Json) -> bool:
     """Tell whether what a call gave says that it failed."""
-    result, code = answer.get("result"), answer.get("exit_code")
-    inner = result.get("Ok", result) if isinstance(result, dict) else {}
-    told = isinstance(inner, dict) and (inner.get("isError") is True or inner.get("is_error") is True)
-    status = answer.get("status")
+    result = as_object(answer.get("result"))
+    inner = as_object(result.get("Ok", result))
     return (
-        told
-        or (isinstance(result, dict) and "Err" in result)
+        inner.get("isError") is True
+        or inner.get("is_error") is True
+        or "Err" in result
         or answer.get("success") is False
-        or code not in (None, 0)
-        or (isinstance(status, str) and status in _FAILED)
+        or answer.get("exit_code") not in (None, 0)
+        or as_text(answer.get("status")) in _FAILED
     )
 
 
@@ -280,8 +251,7 @@ def texts_of(parts: object) -> list[str]:
     >>> texts_of([{"type": "input_text", "text": "a"}, {"type": "input_image"}])
     ['a']
     """
-    found: list[Any] = parts if isinstance(parts, list) else []
-    return [part["text"] for part in found if isinstance(part, dict) and isinstance(part.get("text"), str)]
+    return [part["text"] for part in objects_in(parts) if isinstance(part.get("text"), str)]
 
 
 _LAST_USAGE: Final = "last_token_usage"
@@ -307,8 +277,7 @@ class UsageMeter:
         last, total = info.get(_LAST_USAGE), info.get(_TOTAL_USAGE)
         if total is not None and total == self._total:
             return None
-        if not (isinstance(last, dict) and last):
-            last = _usage_difference(total, self._total)
+        last = as_object(last) or _usage_difference(total, self._total)
         self._total = total if total is not None else self._total
         if not last or not _is_usage(last):
             return None
@@ -332,8 +301,7 @@ def _usage_difference(total: object, before: object) -> dict[str, Any] | None:
     if not isinstance(total, dict):
         return None
     counts = {key: value for key, value in total.items() if token_count(value) is not None}
-    earlier = before if isinstance(before, dict) else {}
-    more = {key: value - (token_count(earlier.get(key)) or 0) for key, value in counts.items()}
+    more = {key: value - (token_count(as_object(before).get(key)) or 0) for key, value in counts.items()}
     return counts if any(value < 0 for value in more.values()) else more
 
 
@@ -382,7 +350,7 @@ class CallBook:
         An item of `SERVED` without an id has that of the event, or else the name that is given.
         """
         kind = item["type"]
-        call_id = next((v for key in ("call_id", "id") if isinstance(v := item.get(key), str) and v), None)
+        call_id = as_text(item.get("call_id")) or as_text(item.get("id"))
         event = None
         if kind in SERVED:
             event = next((each for each in self.held if _CALL_ITEMS[each.payload["type"]] == kind), None)

@@ -36,17 +36,28 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from trails.exchange import format_detection, json_files, record_checks
-from trails.exchange.record_checks import Reading
+from trails.exchange import format_detection, json_files
+from trails.exchange.json_files import as_list, as_object, as_text, objects_in, parse_json, without_keys
+from trails.exchange.record_checks import (
+    Reading,
+    combine_files,
+    parse_time,
+    turn_fault,
+    unrepeated_records,
+    valid_name,
+    without_empty,
+)
 from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript, files_at
 from trails.model.values import Compaction
 from trails.usage import with_source
 
-HISTORY_SOURCE: Final = "copilot-cli"
-HISTORY_META: Final = "copilot"
+SOURCE: Final = "copilot-cli"
+META: Final = "copilot"
+"""The key of a turn's metadata for what its own fields do not hold."""
 _HISTORY_OWN: Final = frozenset({"sessionId", "startTime", "chatMessages", "timeline"})
 _MESSAGE_OWN: Final = frozenset({"role", "content", "tool_calls", "tool_call_id"})
 
@@ -64,33 +75,33 @@ def read_history(name: str, data: bytes) -> Reading:
     if isinstance(held, Problem):
         reading.problems.append(held)
         return reading
-    session_id, messages = held.get("sessionId"), held.get("chatMessages", [])
-    if not isinstance(session_id, str) or not session_id or not isinstance(messages, list):
+    session_id, messages = as_text(held.get("sessionId")), held.get("chatMessages", [])
+    if session_id is None or not isinstance(messages, list):
         reading.refuse(0, "is no session of Copilot CLI: it has no sessionId, or no list of messages", held)
         return reading
     turns: list[SourceTurn] = []
     for n, message in enumerate(messages):
         reading.count("message")
         turn = _history_turn(f"{session_id}/{n}", message) if isinstance(message, dict) else None
-        reason = "has no role" if turn is None else record_checks.turn_fault(turn)
+        reason = "has no role" if turn is None else turn_fault(turn)
         if turn is None or reason is not None:
             reading.refuse(0, f"message {n} cannot be kept: {reason}", message)
         else:
             turns.append(turn)
-    meta = {key: value for key, value in held.items() if key not in _HISTORY_OWN}
-    if left := record_checks.unrepeated_records(held.get("timeline"), messages):
+    meta = without_keys(held, *_HISTORY_OWN)
+    if left := unrepeated_records(held.get("timeline"), messages):
         if turns:
-            turns[-1] = _with_id(turns[-1], left)
+            turns[-1] = replace(turns[-1], meta={META: {**turns[-1].meta.get(META, {}), "timeline": left}})
         else:
             meta["timeline"] = left
     reading.sessions.append(
         SourceSession(
-            source=HISTORY_SOURCE,
+            source=SOURCE,
             id=session_id,
             paths=(tuple(turns),),
-            created=record_checks.parse_time(held.get("startTime")),
-            agent=HISTORY_SOURCE,
-            meta=reading.meta(0, record_checks.without_empty(meta)),
+            created=parse_time(held.get("startTime")),
+            agent=SOURCE,
+            meta=reading.meta(0, without_empty(meta)),
             open_in=name,
         )
     )
@@ -101,20 +112,19 @@ def _history_turn(own: str, message: Mapping[str, Any]) -> SourceTurn | None:
     role, content = message.get("role"), message.get("content")
     if not isinstance(role, str):
         return None
-    left = {key: value for key, value in message.items() if key not in _MESSAGE_OWN}
+    left = without_keys(message, *_MESSAGE_OWN)
     calls = message.get("tool_calls")
     parts: list[Any] = [] if content in (None, "") else [content] if not isinstance(content, list) else content
     parts = [{"type": "text", "text": each} if isinstance(each, str) else each for each in parts]
-    for call in calls if isinstance(calls, list) else []:
-        made = _history_call(call)
-        if made is not None:
-            parts.append(made)
-        else:
+    for call in as_list(calls):
+        made = _history_call(as_object(call))
+        if made is None:
             left.setdefault("tool_calls", []).append(call)
+        parts += [made] if made else []
     if not all(isinstance(each, dict) for each in parts):
         left["content"], parts = content, []
     answers = message.get("tool_call_id")
-    is_answer = role == "tool" and record_checks.valid_name(answers) is not None
+    is_answer = role == "tool" and valid_name(answers) is not None
     if answers is not None and not is_answer:
         left["tool_call_id"] = answers
     plain = content if isinstance(content, str) and not calls else None
@@ -122,34 +132,21 @@ def _history_turn(own: str, message: Mapping[str, Any]) -> SourceTurn | None:
         role=role,
         pieces=(Piece(own, plain if plain is not None else tuple(parts) or ""),),
         tool_call_id=answers if is_answer else None,
-        meta={HISTORY_META: left} if left else {},
+        meta={META: left} if left else {},
     )
 
 
-def _history_call(call: object) -> dict[str, Any] | None:
-    function = call.get("function") if isinstance(call, dict) else None
-    if not isinstance(call, dict) or not isinstance(function, dict):
-        return None
-    own, tool = call.get("id"), record_checks.valid_name(function.get("name"))
-    if not isinstance(own, str) or not own or tool is None:
+def _history_call(call: Mapping[str, Any]) -> dict[str, Any] | None:
+    function = as_object(call.get("function"))
+    own, tool = as_text(call.get("id")), valid_name(function.get("name"))
+    if own is None or tool is None:
         return None
     arguments = function.get("arguments", {})
-    if isinstance(arguments, str):
-        parsed = json_files.read_object(b'{"it":' + arguments.encode("utf-8", errors="replace") + b"}")
-        arguments = parsed["it"] if isinstance(parsed, dict) and set(parsed) == {"it"} else arguments
-    return {"type": "tool_use", "id": own, "name": tool, "input": arguments}
+    read = parse_json(arguments)
+    is_null = isinstance(arguments, str) and arguments.strip() == "null"
+    return {"type": "tool_use", "id": own, "name": tool, "input": arguments if read is None and not is_null else read}
 
 
-def _with_id(turn: SourceTurn, timeline: list[Any]) -> SourceTurn:
-    noted = turn.meta.get(HISTORY_META, {})
-    return SourceTurn(
-        turn.role, turn.pieces, tool_call_id=turn.tool_call_id, meta={HISTORY_META: {**noted, "timeline": timeline}}
-    )
-
-
-SOURCE: Final = "copilot-cli"
-META: Final = "copilot"
-"""The key of a turn's metadata for what its own fields do not hold."""
 AFTER: Final = "after"
 """The key of a session's metadata for events that no turn follows, and that make none."""
 _TYPES: Final = re.compile(r"(?:session|user|assistant|tool|system|hook|subagent|permission|skill)\.[a-z_.]+|abort")
@@ -183,11 +180,9 @@ def find_files(path: Path) -> list[Path]:
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     """Return what sessions (name and bytes of each) say; nothing that they hold raises."""
-    return record_checks.combine_files(
-        [
-            (name, read_history(name, data) if is_history(data[: 1 << 16]) else _Log(name).read(data))
-            for name, data in files
-        ]
+    return combine_files(
+        (name, read_history(name, data) if is_history(data[: 1 << 16]) else _Log(name).read(data))
+        for name, data in files
     )
 
 
@@ -244,16 +239,16 @@ class _Log:
                 )
                 continue
             self.reading.count(kind)
-            named = text_of(own) or f"line-{line}"
+            named = as_text(own) or f"line-{line}"
             if self.seen.get(named) == event:
                 self.reading.notes.append(f"line {line} repeats the event {named[:80]!r}; it was left out")
                 continue
             named = f"{named}~{line}" if named in self.seen else named
             self.seen[named] = event
-            self._event(line, kind, named, event, mapping(event.get("data")))
+            self._event(line, kind, named, event, as_object(event.get("data")))
         self._finish()
-        session_id = self.head.get("sessionId")
-        if not isinstance(session_id, str) or not session_id:
+        session_id = as_text(self.head.get("sessionId"))
+        if session_id is None:
             session_id = _id_in(self.name)
             self.reading.notes.append("no event names the session; it is named after its file")
         if not session_id:
@@ -268,28 +263,28 @@ class _Log:
         """Keep what was started and never ended, and what was said of sub-agents of which nothing is told."""
         main = self.agents[""]
         for start in self.starts.values():
-            self._wait(0, self._agent_of(start, mapping(start.get("data"))), start)
+            self._wait(0, self._agent_of(start, as_object(start.get("data"))), start)
         for agent in self.agents.values():
             if agent is not main and not agent.turns:
                 main.waiting += agent.waiting
 
     def _look_ahead(self, event: _Json) -> None:
         """Note what events are looked up for that come before it."""
-        data, kind = mapping(event.get("data")), event.get("type")
+        data, kind = as_object(event.get("data")), event.get("type")
         if kind == "session.start" and not self.head:
             self.head = dict(data)
         elif kind == "session.binary_asset" and isinstance(data.get("assetId"), str):
             self.assets[data["assetId"]] = data
         elif kind == "subagent.started" and isinstance(data.get("toolCallId"), str):
-            self.children.setdefault(data["toolCallId"], text_of(event.get("agentId")) or data["toolCallId"])
+            self.children.setdefault(data["toolCallId"], as_text(event.get("agentId")) or data["toolCallId"])
 
     def _session(self, session_id: str, agent: _Agent) -> SourceSession:
-        meta: dict[str, Any] = {key: value for key, value in self.head.items() if key not in ("sessionId", "startTime")}
-        spawned_by = text_of(self.head.get("detachedFromSpawningParentSessionId"))
-        created, title = record_checks.parse_time(self.head.get("startTime")), self.title
+        meta: dict[str, Any] = without_keys(self.head, "sessionId", "startTime")
+        spawned_by = as_text(self.head.get("detachedFromSpawningParentSessionId"))
+        created, title = parse_time(self.head.get("startTime")), self.title
         if agent.key:
-            meta, created, title = {"subagent": agent.started}, None, text_of(agent.started.get("agentDisplayName"))
-            parent = text_of(agent.started.get("parentId"))
+            meta, created, title = {"subagent": agent.started}, None, as_text(agent.started.get("agentDisplayName"))
+            parent = as_text(agent.started.get("parentId"))
             spawned_by = f"{session_id}/{parent}" if parent in self.agents and parent != agent.key else session_id
         return SourceSession(
             source=SOURCE,
@@ -298,7 +293,7 @@ class _Log:
             title=title,
             created=created,
             agent=SOURCE,
-            meta=self.reading.meta(0, record_checks.without_empty(meta | {AFTER: agent.waiting})),
+            meta=self.reading.meta(0, without_empty(meta | {AFTER: agent.waiting})),
             spawned_by=spawned_by,
             open_turns=int(agent.is_open),
             open_in=self.name,
@@ -308,14 +303,14 @@ class _Log:
 
     def _event(self, line: int, kind: str, own: str, event: _Json, data: _Json) -> None:
         agent = self._agent_of(event, data)
-        if kind == "subagent.started" and (key := text_of(event.get("agentId")) or text_of(data.get("toolCallId"))):
+        if kind == "subagent.started" and (key := as_text(event.get("agentId")) or as_text(data.get("toolCallId"))):
             self.agents.setdefault(key, _Agent(key)).started = dict(data)
             agent = self.agents[""]
         self._note(agent, kind, data)
         reader = _READERS.get(kind)
-        time = record_checks.parse_time(event.get("timestamp"))
+        time = parse_time(event.get("timestamp"))
         turns = list(reader(self, agent, own, time, data)) if reader else []
-        if kind == "tool.execution_start" and text_of(data.get("toolCallId")):
+        if kind == "tool.execution_start" and as_text(data.get("toolCallId")):
             self.starts[data["toolCallId"]] = event
         for turn in turns:
             self._keep(line, agent, turn, event)
@@ -325,34 +320,34 @@ class _Log:
     def _note(self, agent: _Agent, kind: str, data: _Json) -> None:
         """Note what an event says of the turns around it."""
         if kind in ("session.model_change", "assistant.turn_start", "subagent.configured"):
-            agent.model = text_of(data.get("newModel") or data.get("model")) or agent.model
+            agent.model = as_text(data.get("newModel") or data.get("model")) or agent.model
         elif kind == "session.title_changed":
-            self.title = text_of(data.get("title")) or self.title
+            self.title = as_text(data.get("title")) or self.title
         elif kind == "assistant.usage":
             self._usage(agent, data)
         elif kind == "abort" and agent.turns and agent.turns[-1].role == "assistant":
             agent.turns[-1] = replace(agent.turns[-1], stop_reason="aborted")
 
     def _agent_of(self, event: _Json, data: _Json) -> _Agent:
-        key = text_of(event.get("agentId")) or ""
-        if not key and (call := text_of(data.get("parentToolCallId"))):
+        key = as_text(event.get("agentId")) or ""
+        if not key and (call := as_text(data.get("parentToolCallId"))):
             key = self.children.get(call, call)
         return self.agents.setdefault(key, _Agent(key))
 
     def _wait(self, line: int, agent: _Agent, event: _Json) -> None:
-        kept = {key: value for key, value in event.items() if key != "parentId"}
-        data = mapping(kept.get("data"))
-        is_repeated = kept.get("type") == "system.message" and (text_of(data.get("content")) or "") in self.prompts
+        kept = without_keys(event, "parentId")
+        data = as_object(kept.get("data"))
+        is_repeated = kept.get("type") == "system.message" and (as_text(data.get("content")) or "") in self.prompts
         if is_repeated:
-            kept["data"] = {key: value for key, value in data.items() if key != "content"}
+            kept["data"] = without_keys(data, "content")
         if self.reading.meta(line, {"event": kept}):
             agent.waiting.append(kept)
 
     def _keep(self, line: int, agent: _Agent, turn: SourceTurn, event: _Json) -> None:
         if agent.waiting:
-            noted = mapping(turn.meta.get(META))
+            noted = as_object(turn.meta.get(META))
             turn = replace(turn, meta={META: noted | {"before": [*agent.waiting, *noted.get("before", [])]}})
-        if (reason := record_checks.turn_fault(turn)) is not None:
+        if (reason := turn_fault(turn)) is not None:
             self.reading.refuse(line, f"the event cannot be kept: {reason}", event)
             return
         agent.waiting = []
@@ -363,7 +358,7 @@ class _Log:
     def _prompt(self, _: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
         if not isinstance(data.get("content"), str):
             return
-        left = {key: value for key, value in data.items() if key != "content"}
+        left = without_keys(data, "content")
         pieces = [Piece(own, data["content"])]
         attached = data.get("attachments")
         if isinstance(attached, list) and all(isinstance(each, dict) for each in attached):
@@ -371,59 +366,54 @@ class _Log:
             pieces += [Piece(f"{own}/{n}", (self._attachment(each),)) for n, each in enumerate(attached)]
         if left.get("transformedContent") == data["content"]:
             del left["transformedContent"]
-        is_typed = text_of(data.get("source")) in (None, "user") and not data.get("isAutopilotContinuation")
+        is_typed = as_text(data.get("source")) in (None, "user") and not data.get("isAutopilotContinuation")
         author = None if is_typed else f"agent:{SOURCE}"
         yield SourceTurn("user", tuple(pieces), time=time, author=author, meta=_noted(left))
 
     def _attachment(self, attached: _Json) -> dict[str, Any]:
         """Return what was attached: an image as the model was shown it."""
-        held = {**mapping(self.assets.get(str(attached.get("assetId")))), **attached}
+        held = {**as_object(self.assets.get(str(attached.get("assetId")))), **attached}
         mime, data = held.get("mimeType"), held.get("data")
         if isinstance(mime, str) and mime.startswith("image/") and isinstance(data, str):
-            shown = {key: value for key, value in attached.items() if key not in ("type", "data", "mimeType")}
+            shown = without_keys(attached, "type", "data", "mimeType")
             return {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}, **shown}
         return {"type": "attachment", "attachment": dict(attached)}
 
     def _system(self, _: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
-        if text_of(data.get("content")) is None or data["content"] in self.prompts:
+        if as_text(data.get("content")) is None or data["content"] in self.prompts:
             return
         self.prompts.add(data["content"])
-        left = {key: value for key, value in data.items() if key not in ("content", "role")}
+        left = without_keys(data, "content", "role")
         yield SourceTurn("system", (Piece(own, data["content"]),), time=time, meta=_noted(left))
 
     def _answer(self, agent: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
-        left = {
-            key: value
-            for key, value in data.items()
-            if key not in ("content", "toolRequests", "reasoningText", "model", "outputTokens", "turnId")
-        }
+        left = without_keys(data, "content", "toolRequests", "reasoningText", "model", "outputTokens", "turnId")
         parts: list[dict[str, Any]] = []
-        if text_of(data.get("reasoningText")):
+        if as_text(data.get("reasoningText")):
             parts.append({"type": "reasoning", "text": data["reasoningText"]})
-        if text_of(data.get("content")):
+        if as_text(data.get("content")):
             parts.append({"type": "text", "text": data["content"]})
         elif data.get("content"):
             left["content"] = data["content"]
-        for request in _dicts(data.get("toolRequests")):
-            call, tool = text_of(request.get("toolCallId")), record_checks.valid_name(request.get("name"))
+        for request in objects_in(data.get("toolRequests")):
+            call, tool = as_text(request.get("toolCallId")), valid_name(request.get("name"))
             has_begun = call in agent.calls and call in self.starts  # its start, which came first, made a turn of it
             if call and tool and not has_begun:
                 agent.calls.add(call)
                 parts.append({"type": "tool_use", "id": call, "name": tool, "input": request.get("arguments", {})})
-            beyond = {
-                key: value for key, value in request.items() if key not in ("toolCallId", "name", "arguments", "type")
-            }
-            is_told = call and tool and (not has_begun or request.get("arguments") == self._begun_with(call))
+            beyond = without_keys(request, "toolCallId", "name", "arguments", "type")
+            begun = as_object(self.starts[call].get("data")).get("arguments") if call and has_begun else None
+            is_told = call and tool and (not has_begun or request.get("arguments") == begun)
             if beyond or not is_told:
                 left.setdefault("requests", []).append({"id": call} | (beyond if is_told else dict(request)))
         if data.get("toolRequests") and not isinstance(data["toolRequests"], list):
             left["toolRequests"] = data["toolRequests"]
-        model = record_checks.valid_name(data.get("model")) or record_checks.valid_name(agent.model)
+        model = valid_name(data.get("model")) or valid_name(agent.model)
         tokens = data.get("outputTokens")
         usage = {"outputTokens": tokens} if type(tokens) is int and tokens >= 0 else None
         if usage is None and tokens is not None:
             left["outputTokens"] = tokens
-        call_id, chunks = text_of(data.get("apiCallId")), data.get("chunkCount")
+        call_id, chunks = as_text(data.get("apiCallId")), data.get("chunkCount")
         index = data.get("chunkIndex")
         piece = Piece(own, tuple(parts) if parts else "")
         last = agent.turns[-1] if agent.turns else None
@@ -434,69 +424,60 @@ class _Log:
             agent.turns.pop()
             before = {"before": agent.waiting} if agent.waiting else {}
             agent.waiting = []
-            noted = mapping(last.meta.get(META))
-            used = max(
-                (each for each in (last.usage, usage) if each), key=lambda each: each["outputTokens"], default=None
-            )
+            noted = as_object(last.meta.get(META))
+            used = max(filter(None, (last.usage, usage)), key=lambda each: each["outputTokens"], default=None)
             meta = {META: noted | {"chunks": [*noted.get("chunks", []), {"id": own} | left | before]}}
             yield replace(last, pieces=(*last.pieces, piece), usage=used, meta=meta)
         else:
             yield SourceTurn("assistant", (piece,), time=time, model=model, usage=usage, meta=_noted(left))
 
-    def _begun_with(self, call: str) -> object:
-        return mapping(self.starts[call].get("data")).get("arguments")
-
-    def _asked_by_user(self, agent: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
-        for turn in self._asked(agent, own, time, data):
-            yield replace(turn, role="user")
-
-    def _asked(self, agent: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
+    def _asked(
+        self, agent: _Agent, own: str, time: datetime | None, data: _Json, role: str = "assistant"
+    ) -> Iterator[SourceTurn]:
         """Yield a call that no answer asked for before."""
-        call, tool = text_of(data.get("toolCallId")), record_checks.valid_name(data.get("toolName"))
+        call, tool = as_text(data.get("toolCallId")), valid_name(data.get("toolName"))
         if call is None or tool is None or call in agent.calls:
             return
         agent.calls.add(call)
         part = {"type": "tool_use", "id": call, "name": tool, "input": data.get("arguments", {})}
-        yield SourceTurn("assistant", (Piece(own, (part,)),), time=time)
+        yield SourceTurn(role, (Piece(own, (part,)),), time=time)
 
     def _result(self, _: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
-        call = text_of(data.get("toolCallId"))
+        call = as_text(data.get("toolCallId"))
         if call is None:
             return
         start = self.starts.pop(call, {})
-        began = mapping(start.get("data"))
-        left = {key: value for key, value in data.items() if key not in ("toolCallId", "success", "result")}
+        began = as_object(start.get("data"))
+        left = without_keys(data, "toolCallId", "success", "result")
         result = data.get("result")
-        beyond = {key: value for key, value in mapping(result).items() if key != "content"}
-        content: Any = mapping(result).get("content") if isinstance(result, dict) else result
+        beyond = without_keys(as_object(result), "content")
+        content: Any = result.get("content") if isinstance(result, dict) else result
         if beyond.get("detailedContent", "") == content:
             beyond.pop("detailedContent", None)
         failed = data.get("success") is False
-        if content in (None, "") and failed and (said := text_of(mapping(data.get("error")).get("message"))):
+        if content in (None, "") and failed and (said := as_text(as_object(data.get("error")).get("message"))):
             content = said
-        images = [self._attachment(each) for each in _dicts(beyond.get("binaryResultsForLlm"))]
+        images = [self._attachment(each) for each in objects_in(beyond.get("binaryResultsForLlm"))]
         if any(each["type"] == "image" for each in images):
             content = [{"type": "text", "text": content or ""}, *images]
             del beyond["binaryResultsForLlm"]
-        started = record_checks.parse_time(start.get("timestamp"))
+        started = parse_time(start.get("timestamp"))
         told = {"started": started, "ended": time} if started and time and started <= time else {}
-        more = {
-            key: value for key, value in began.items() if key not in ("toolCallId", "toolName", "arguments", "turnId")
-        }
+        more = without_keys(began, "toolCallId", "toolName", "arguments", "turnId")
         part = {"type": "tool_result", "tool_use_id": call, "content": content if content is not None else ""}
         yield SourceTurn(
             "tool",
             (Piece(own, (part | ({"is_error": True} if failed else {}),)),),
             time=time,
             tool_results=({"call_id": call, "is_error": failed} | told,) if told else (),
-            meta=_noted(left | record_checks.without_empty({"result": beyond, "start": more})),
+            meta=_noted(left | without_empty({"result": beyond, "start": more})),
         )
 
     def _summary(self, agent: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
-        if data.get("success") is False or text_of(data.get("summaryContent")) is None:
+        if data.get("success") is False or as_text(data.get("summaryContent")) is None:
             return
-        left = {key: value for key, value in data.items() if key != "summaryContent"}
-        used = mapping(left.get("compactionTokensUsed"))
+        left = without_keys(data, "summaryContent")
+        used = as_object(left.get("compactionTokensUsed"))
         counts = {name: used[name] for name in _COUNTS if type(used.get(name)) is int}
         counts = counts or {new: used[old] for old, new in _OLD_COUNTS.items() if type(used.get(old)) is int}
         index = len(agent.turns)
@@ -504,13 +485,13 @@ class _Log:
             "summary",
             (Piece(own, data["summaryContent"]),),
             time=time,
-            model=record_checks.valid_name(used.get("model")),
+            model=valid_name(used.get("model")),
             usage=with_source(counts, "copilot") if counts else None,
             compaction=Compaction(
                 summarised_through=index - 1 if index else None,
                 tokens_before=_whole(data.get("preCompactionTokens")),
                 tokens_after=_whole(data.get("postCompactionTokens")),
-                trigger=record_checks.valid_name(data.get("trigger")),
+                trigger=valid_name(data.get("trigger")),
             ),
             meta=_noted(left),
         )
@@ -523,21 +504,23 @@ class _Log:
         at = next((n for n in range(len(agent.turns) - 1, -1, -1) if agent.turns[n].role == "assistant"), None)
         if at is not None and counts:
             turn = agent.turns[at]
-            model = record_checks.valid_name(data.get("model")) or turn.model
+            model = valid_name(data.get("model")) or turn.model
             agent.turns[at] = replace(turn, usage=with_source(counts, "copilot"), model=model)
 
     def _shutdown(self, _: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
         """Yield for each model what it used beyond what is counted with turns before."""
-        metrics = {model: each for model, each in mapping(data.get("modelMetrics")).items() if isinstance(each, dict)}
+        metrics = {model: each for model, each in as_object(data.get("modelMetrics")).items() if isinstance(each, dict)}
         told = self._told()
-        if not all(_is_more(metrics.get(model, {}), earlier) for model, earlier in self.last_shutdown.items()):
+        before = [(model, _counts_of(metric)) for model, metric in self.last_shutdown.items()]
+        now = {model: _counts_of(metric) for model, metric in metrics.items()}
+        if any(now.get(model, {}).get(name, 0) < count for model, counts in before for name, count in counts.items()):
             told -= self.counted
         left, new = dict(data), Counter[tuple[str, str]]()
-        for n, (model, metric) in enumerate(metrics.items()):
-            rest = {name: max(0, count - told[model, name]) for name, count in _counts_of(metric).items()}
+        for n, (model, counts) in enumerate(now.items()):
+            rest = {name: max(0, count - told[model, name]) for name, count in counts.items()}
             if "reasoningTokens" in rest:  # a part of the output
                 rest["reasoningTokens"] = min(rest["reasoningTokens"], rest.get("outputTokens", 0))
-            if not any(rest.values()) or record_checks.valid_name(model) is None:
+            if not any(rest.values()) or valid_name(model) is None:
                 continue
             turn = SourceTurn("usage", (Piece(f"{own}/{n}", ""),), time=time, model=model, meta=_noted(left))
             yield replace(turn, usage=with_source(rest, "copilot"))
@@ -555,61 +538,33 @@ class _Log:
 
 
 _READERS: Final[Mapping[str, Callable[[_Log, _Agent, str, datetime | None, _Json], Iterator[SourceTurn]]]] = {
-    "user.message": _Log._prompt,
-    "system.message": _Log._system,
-    "assistant.message": _Log._answer,
-    "tool.user_requested": _Log._asked_by_user,
-    "tool.execution_start": _Log._asked,
-    "tool.execution_complete": _Log._result,
-    "session.compaction_complete": _Log._summary,
+    "user.message": _Log._prompt, "system.message": _Log._system, "assistant.message": _Log._answer,
+    "tool.user_requested": partial(_Log._asked, role="user"), "tool.execution_start": _Log._asked,
+    "tool.execution_complete": _Log._result, "session.compaction_complete": _Log._summary,
     "session.shutdown": _Log._shutdown,
-}
+}  # fmt: skip
 """What makes the turns of an event, by its type; none for events that no model was shown."""
 
 
 def _counts_of(metric: _Json) -> dict[str, int]:
-    used = mapping(metric.get("usage"))
+    used = as_object(metric.get("usage"))
     return {name: used[name] for name in _COUNTS if type(used.get(name)) is int and used[name] >= 0}
-
-
-def _is_more(metric: _Json, earlier: _Json) -> bool:
-    """Tell whether the counts of a shutdown may hold those of an earlier one."""
-    now = _counts_of(metric)
-    return all(now.get(name, 0) >= count for name, count in _counts_of(earlier).items())
 
 
 def _is_bookkeeping(event: _Json) -> bool:
     """Tell whether an event says nothing that its neighbours do not: a start whose call is told, a turn's bounds."""
-    data = mapping(event.get("data"))
-    if event.get("type") == "tool.execution_start":
-        return True  # it goes with what the tool answered
-    return event.get("type") in ("assistant.turn_start", "assistant.turn_end") and data.keys() <= {
-        "turnId",
-        "interactionId",
-    }
+    if event.get("type") in ("assistant.turn_start", "assistant.turn_end"):
+        return as_object(event.get("data")).keys() <= {"turnId", "interactionId"}
+    return event.get("type") == "tool.execution_start"  # it goes with what the tool answered
 
 
 def _noted(left: _Json) -> dict[str, Any]:
-    kept = record_checks.without_empty(left)
+    kept = without_empty(left)
     return {META: kept} if kept else {}
 
 
 def _whole(value: object) -> int | None:
     return value if type(value) is int and 0 <= value < 2**53 else None
-
-
-def mapping(value: object) -> dict[str, Any]:
-    """Return a value that is an object; an empty one for any other."""
-    return value if isinstance(value, dict) else {}
-
-
-def text_of(value: object) -> str | None:
-    """Return a text that is not empty; None for anything else."""
-    return value if isinstance(value, str) and value else None
-
-
-def _dicts(value: object) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _id_in(name: str) -> str:

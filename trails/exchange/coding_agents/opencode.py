@@ -31,13 +31,12 @@ from trails.exchange import format_detection, json_files
 from trails.exchange.coding_agents.opencode_turns import (
     Message,
     Session,
-    as_object,
-    as_text,
     gist,
     shared_meta,
     source_session,
 )
 from trails.exchange.containers import Database, Tables
+from trails.exchange.json_files import as_object, as_text, without_keys
 from trails.exchange.record_checks import Reading
 from trails.exchange.source_transcript import Problem, SourceSession, Transcript, files_at
 
@@ -181,7 +180,7 @@ class _Held:
             self._refuse(line, "is no session of opencode: it has no id", value)
             return
         self.reading.count("session")
-        beside = {key: each for key, each in value.items() if key not in ("info", "messages")}
+        beside = without_keys(value, "info", "messages")
         session = Session(own, name, info, beside=beside)
         if own in self.whole:
             self.reading.notes.append(f"{self.where}session {own!r} stands there again; the last one was read")
@@ -209,7 +208,7 @@ class _Held:
                 parts.append(part if as_text(part.get("id")) else part | {"id": f"{info['id']}/{n}"})
             else:
                 self._refuse(line, f"message {info['id'][:80]!r} has a part that is no object", part)
-        if beside := {key: each for key, each in held.items() if key not in ("info", "parts")}:
+        if beside := without_keys(held, "info", "parts"):
             info = info | {"beside": beside}
         session.messages.append((info, parts))
 
@@ -275,12 +274,9 @@ _SIGNS: Final = {
 }
 _READ: Final = frozenset({*_SIGNS, "session_message", "todo"})
 _NAMES: Final = {
-    "parent_id": "parentID",
-    "project_id": "projectID",
-    "workspace_id": "workspaceID",
-    "fork_session_id": "forkSessionID",
-    "fork_message_id": "forkMessageID",
-}
+    "parent_id": "parentID", "project_id": "projectID", "workspace_id": "workspaceID",
+    "fork_session_id": "forkSessionID", "fork_message_id": "forkMessageID",
+}  # fmt: skip
 _JSON: Final = frozenset({"revert", "permission", "model", "metadata", "goal", "summary_diffs"})
 _GROUPS: Final = ("time", "summary", "tokens", "share")
 """What the columns of these beginnings say stands in one object, where opencode exports a session."""
@@ -405,7 +401,7 @@ class _DatabaseRows:
         self._add_later(session)
         if "todo" in self._database.tables:
             todos = list(self._database.rows("SELECT * FROM todo WHERE session_id = ?", own))
-            told = [{key: value for key, value in each.items() if key != "session_id"} for each in todos]
+            told = [without_keys(each, "session_id") for each in todos]
             session.beside |= {"todos": told} if told else {}
         return session
 

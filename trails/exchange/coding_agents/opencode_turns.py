@@ -38,8 +38,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from trails.exchange import record_checks
-from trails.exchange.record_checks import Reading
+from trails.exchange.json_files import as_object, as_text, without_keys
+from trails.exchange.record_checks import Reading, epoch_time, turn_fault, valid_name, without_empty
 from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn
 from trails.model.values import Call, Compaction
 from trails.usage import with_source
@@ -80,7 +80,7 @@ class Step:
         told = {"started": milliseconds_time(time.get("start")), "ended": milliseconds_time(time.get("end"))}
         if told["started"] and told["ended"] and told["started"] > told["ended"]:
             return
-        self.results.append({"call_id": call_id, "is_error": failed} | record_checks.without_empty(told))
+        self.results.append({"call_id": call_id, "is_error": failed} | without_empty(told))
 
     def ended(self) -> datetime | None:
         """Return when the last of its tools ended."""
@@ -91,17 +91,7 @@ def milliseconds_time(milliseconds: object) -> datetime | None:
     """Return the time that a number of milliseconds since 1970 stands for, or None."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
         return None
-    return record_checks.epoch_time(milliseconds / 1000) if abs(milliseconds) < 1e15 else None
-
-
-def as_object(value: object) -> dict[str, Any]:
-    """Return a value that is an object; an empty one for any other."""
-    return value if isinstance(value, dict) else {}
-
-
-def as_text(value: object) -> str | None:
-    """Return a text that is not empty; None for anything else."""
-    return value if isinstance(value, str) and value else None
+    return epoch_time(milliseconds / 1000) if abs(milliseconds) < 1e15 else None
 
 
 def part_type(part: Json) -> str:
@@ -141,7 +131,7 @@ def _said(info: Json, step: Step, steps: Sequence[Step], place: int, meta: Json)
         return turn
     return replace(
         turn,
-        model=record_checks.valid_name(info.get("modelID")),
+        model=valid_name(info.get("modelID")),
         usage=_usage(info, step, steps),
         stop_reason=_stop(info, step, is_last=place == len(steps) - 1),
         call=_call(info, times, alone=len(steps) == 1),
@@ -198,7 +188,7 @@ def _step(info: Json, parts: Sequence[Json]) -> Step:
             step.finish = part
         if kind in _BESIDE:
             step.beside.append(_left(part))
-        elif kind == "tool" and as_text(part.get("callID")) and record_checks.valid_name(part.get("tool")):
+        elif kind == "tool" and as_text(part.get("callID")) and valid_name(part.get("tool")):
             _add_tool(step, part, own)
         elif kind == "text" and info["role"] == "user" and _is_only_text(part):
             step.said.append(Piece(own, part["text"]))
@@ -210,7 +200,7 @@ def _step(info: Json, parts: Sequence[Json]) -> Step:
 
 
 def _left(part: Json) -> dict[str, Any]:
-    return {key: value for key, value in part.items() if key not in ("messageID", "sessionID")}
+    return without_keys(part, "messageID", "sessionID")
 
 
 def _is_only_text(part: Json) -> bool:
@@ -219,7 +209,7 @@ def _is_only_text(part: Json) -> bool:
 
 def _content(part: Json) -> dict[str, Any]:
     """Return a part as it stands in the content: an image as the model was shown it, any other without its ids."""
-    kept = {key: value for key, value in part.items() if key not in _PART_OWN}
+    kept = without_keys(part, *_PART_OWN)
     mime, url = part.get("mime"), part.get("url")
     if part.get("type") != "file" or not isinstance(mime, str) or not isinstance(url, str):
         return kept
@@ -235,7 +225,7 @@ def _add_tool(step: Step, part: Json, own: str) -> None:
     arguments = state.get("input", {})
     step.add_tool(part["callID"], part["tool"], arguments, own)
     left = {key: value for key, value in part.items() if key not in _TOOL_OWN | _PART_OWN}
-    left_state = {key: value for key, value in state.items() if key not in ("input", "time")}
+    left_state = without_keys(state, "input", "time")
     key = _ENDED.get(str(state.get("status")))
     if key is None or key not in state:
         left |= {"state": left_state | ({"time": state["time"]} if "time" in state else {})}
@@ -249,8 +239,8 @@ def _add_tool(step: Step, part: Json, own: str) -> None:
         left_state["attachments"] = attached
     times = as_object(state.get("time"))
     step.add_answer(part["callID"], answer, f"{own}/result", times, failed=state["status"] == "error")
-    beyond = {name: value for name, value in times.items() if name not in ("start", "end")}
-    left_state = record_checks.without_empty(left_state | {"time": beyond})
+    beyond = without_keys(times, "start", "end")
+    left_state = without_empty(left_state | {"time": beyond})
     if left_state.keys() > {"status"} or left:
         step.beside_answers.append({"id": own} | left | {"state": left_state})
 
@@ -283,22 +273,20 @@ def _usage(info: Json, step: Step, steps: Sequence[Step]) -> dict[str, Any] | No
 def _stop(info: Json, step: Step, *, is_last: bool) -> str | None:
     if is_last and (error := info.get("error")):
         return "aborted" if as_object(error).get("name") == "MessageAbortedError" else "error"
-    return record_checks.valid_name(step.finish.get("reason")) or (
-        record_checks.valid_name(info.get("finish")) if is_last else None
-    )
+    return valid_name(step.finish.get("reason")) or (valid_name(info.get("finish")) if is_last else None)
 
 
 def _call(info: Json, times: Json, *, alone: bool) -> Call | None:
     started, ended = (milliseconds_time(times.get(name)) for name in ("created", "completed"))
     if not alone or (started and ended and started > ended):
         started = ended = None
-    made = Call(provider=record_checks.valid_name(info.get("providerID")), started=started, ended=ended)
+    made = Call(provider=valid_name(info.get("providerID")), started=started, ended=ended)
     return None if made == Call() else made
 
 
 def _message_left(info: Json, steps: Sequence[Step]) -> dict[str, Any]:
     """Return what a message says beside what its turns hold."""
-    left = {key: value for key, value in info.items() if key not in ("role", "sessionID", "time")}
+    left = without_keys(info, "role", "sessionID", "time")
     times = as_object(info.get("time"))
     later = {key: value for key, value in times.items() if key != "created" or milliseconds_time(value) is None}
     if later or not isinstance(info.get("time", {}), dict):
@@ -311,7 +299,7 @@ def _message_left(info: Json, steps: Sequence[Step]) -> dict[str, Any]:
         len(tells) == 1 and tell.get(name) == info.get(name) for tell in tells for name in counts
     ):
         left = {key: value for key, value in left.items() if key not in counts}
-    if record_checks.valid_name(info.get("modelID")) is not None:
+    if valid_name(info.get("modelID")) is not None:
         del left["modelID"]
     if _stop(info, steps[-1], is_last=True) == info.get("finish"):
         left.pop("finish", None)
@@ -325,7 +313,7 @@ _TOOL_ENDED: Final = frozenset({"completed", "error"})
 def later_turns(message: Json, index: int) -> list[SourceTurn]:
     """Return the turns that a message makes where its first one gets an index: none for one that no model is shown."""
     kind, own = message.get("type"), str(message["id"])
-    left = {key: value for key, value in message.items() if key not in _OWN}
+    left = without_keys(message, *_OWN)
     created = milliseconds_time(as_object(left.get("time")).get("created"))
     if kind == "assistant":
         return _later_results(own, left)
@@ -336,7 +324,7 @@ def later_turns(message: Json, index: int) -> list[SourceTurn]:
     summed = None
     if kind == "compaction":
         summed = Compaction(
-            summarised_through=index - 1 if index else None, trigger=record_checks.valid_name(left.pop("reason", None))
+            summarised_through=index - 1 if index else None, trigger=valid_name(left.pop("reason", None))
         )
     model = as_object(left.get("model"))
     return [
@@ -344,7 +332,7 @@ def later_turns(message: Json, index: int) -> list[SourceTurn]:
             role=role,
             pieces=tuple(pieces),
             time=created,
-            model=record_checks.valid_name(model.get("id")) if summed else None,
+            model=valid_name(model.get("id")) if summed else None,
             usage=_later_usage(left) if summed else None,
             compaction=summed,
             meta={META: {"message": left | {"type": kind}}},
@@ -391,7 +379,7 @@ def _later_results(own: str, left: dict[str, Any]) -> list[SourceTurn]:
             isinstance(part, dict)
             and part.get("type") == "tool"
             and as_text(part.get("id"))
-            and record_checks.valid_name(part.get("name"))
+            and valid_name(part.get("name"))
         ):
             _add_later_tool(step, part, f"{own}/call/{part['id']}" if part["id"] not in seen else place)
             seen.add(part["id"])
@@ -403,7 +391,7 @@ def _later_results(own: str, left: dict[str, Any]) -> list[SourceTurn]:
             return []
         step.said.append(Piece(own, ""))
     model, times = as_object(left.get("model")), as_object(left.get("time"))
-    finish = record_checks.valid_name(left.get("finish"))
+    finish = valid_name(left.get("finish"))
     started, ended = (
         milliseconds_time(times.get("created")),
         milliseconds_time(times.get("streamed", times.get("completed"))),
@@ -415,11 +403,11 @@ def _later_results(own: str, left: dict[str, Any]) -> list[SourceTurn]:
             role="assistant",
             pieces=tuple(step.said),
             time=started,
-            model=record_checks.valid_name(model.get("id")),
+            model=valid_name(model.get("id")),
             usage=usage,
             stop_reason="error" if error else finish,
-            call=Call(provider=record_checks.valid_name(model.get("providerID")), started=started, ended=ended),
-            meta={META: record_checks.without_empty({"message": left, "parts": step.beside})},
+            call=Call(provider=valid_name(model.get("providerID")), started=started, ended=ended),
+            meta={META: without_empty({"message": left, "parts": step.beside})},
         )
     ]
     if step.answers:
@@ -431,9 +419,9 @@ def _later_results(own: str, left: dict[str, Any]) -> list[SourceTurn]:
 
 def _add_later_tool(step: Step, part: Json, place: str) -> None:
     state, times = as_object(part.get("state")), as_object(part.get("time"))
-    left = {key: value for key, value in part.items() if key not in ("type", "name", "state")}
+    left = without_keys(part, "type", "name", "state")
     step.add_tool(part["id"], part["name"], state.get("input", {}), place)
-    left_state = {key: value for key, value in state.items() if key != "input"}
+    left_state = without_keys(state, "input")
     failed = state.get("status") == "error"
     if state.get("status") not in _TOOL_ENDED:
         step.beside.append(left | {"state": left_state})
@@ -511,7 +499,7 @@ def source_session(session: Session, reading: Reading, origin: Session | None = 
         created=milliseconds_time(session.created) if session.created else None,
         agent=SOURCE,
         system=reader.system,
-        meta=reading.meta(0, record_checks.without_empty(_meta(session) | {AFTER: reader.waiting})),
+        meta=reading.meta(0, without_empty(_meta(session) | {AFTER: reader.waiting})),
         spawned_by=as_text(session.info.get("parentID")),
         continues=continues,
         open_turns=_open_turns(paths[-1][skipped:], last),
@@ -522,8 +510,8 @@ def source_session(session: Session, reading: Reading, origin: Session | None = 
 
 
 def _meta(session: Session) -> dict[str, Any]:
-    left = {key: value for key, value in session.info.items() if key not in _INFO_OWN}
-    times = {key: value for key, value in as_object(left.get("time")).items() if key != "created"}
+    left = without_keys(session.info, *_INFO_OWN)
+    times = without_keys(as_object(left.get("time")), "created")
     return left | ({"time": times} if isinstance(left.get("time"), dict) else {}) | session.beside
 
 
@@ -622,7 +610,7 @@ class _Reader:
         if self.waiting:
             found[0] = replace(found[0], meta=_with(found[0], self.waiting))
         for turn in found:
-            if (reason := record_checks.turn_fault(turn)) is not None:
+            if (reason := turn_fault(turn)) is not None:
                 own = str(as_object(record.get("message")).get("id") or record.get("id"))
                 self._reading.refuse(0, f"message {own[:80]!r} cannot be kept: {reason}", record)
                 return
@@ -635,9 +623,7 @@ class _Reader:
         if not isinstance(told, list) or not told or not all(isinstance(each, str) for each in told):
             return info
         self.system = self.system or "\n".join(told)
-        return (
-            {key: value for key, value in info.items() if key != "system"} if self.system == "\n".join(told) else info
-        )
+        return without_keys(info, "system") if self.system == "\n".join(told) else info
 
 
 def _with(turn: SourceTurn, waiting: Sequence[object]) -> dict[str, Any]:

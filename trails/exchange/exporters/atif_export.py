@@ -15,6 +15,7 @@ from trails.context.messages import HEADINGS, Message, Picture, Thought, message
 from trails.display.terminal_text import count
 from trails.errors import InvalidInput
 from trails.exchange.exporters.session_family import Family, Member, SessionExport
+from trails.exchange.json_files import as_object
 from trails.history import annotations
 from trails.model import iris
 from trails.model.values import ToolCall, Turn
@@ -66,7 +67,7 @@ def _trajectory(family: Family, member: Member, lost: Counter[str]) -> _Json:
     model = meta.get("model") or (models.most_common(1)[0][0] if models else None)
     agent = {"name": record.agent, "version": "unknown", **({"model_name": model} if model else {})}
     root: _Json = {"schema_version": VERSION, "session_id": record.id, "trajectory_id": record.id}
-    root["agent"] = agent | _object(meta.get("agent"))
+    root["agent"] = agent | as_object(meta.get("agent"))
     if isinstance(tools := record.meta.get("tools"), list):
         root["agent"].setdefault("tool_definitions", tools)
     steps = _Steps(record.id, came=came, lost=lost)
@@ -86,7 +87,7 @@ def _trajectory(family: Family, member: Member, lost: Counter[str]) -> _Json:
     if given := list(_scores(family, member, turns, places, lost)):
         own["scores"] = given
     if own:
-        root["extra"] = {**_object(root.get("extra")), "trails": own}
+        root["extra"] = {**as_object(root.get("extra")), "trails": own}
     inner = [_trajectory(each, one, lost) for each in family.spawned.get(record.id, ()) for one in each.asked()]
     lost["spawned session"] += sum(not each["steps"] for each in inner)
     if inner := [each for each in inner if each["steps"]]:
@@ -196,9 +197,9 @@ class _Steps:
             step["model_name"] = turn.model
         if thoughts := [text for piece in message.pieces if isinstance(piece, Thought) for text in _thought(piece)]:
             step["reasoning_content"] = "\n".join(thoughts)
-        beside = _object(turn.meta.get("tool_calls")) if self._came else {}
+        beside = as_object(turn.meta.get("tool_calls")) if self._came else {}
         if message.calls:
-            step["tool_calls"] = [self._call(call) | _object(beside.get(call.id)) for call in message.calls]
+            step["tool_calls"] = [self._call(call) | as_object(beside.get(call.id)) for call in message.calls]
         if first and turn.session_id == self._owner and (metrics := self._metrics(turn)):
             step["metrics"] = metrics
 
@@ -218,7 +219,7 @@ class _Steps:
             beside = {"cache_creation_input_tokens": counts.cache_write, "reasoning_tokens": counts.reasoning}
             if extra := {name: tokens for name, tokens in beside.items() if tokens}:
                 made["extra"] = extra
-        return made | (_object(turn.meta.get("metrics")) if self._came else {})
+        return made | (as_object(turn.meta.get("metrics")) if self._came else {})
 
     def _call(self, call: ToolCall) -> _Json:
         arguments = call.input
@@ -246,7 +247,7 @@ class _Steps:
         result |= {"subagent_trajectory_ref": refs} if isinstance(refs, list) else {}
         if (text := self._text(message)) or not isinstance(refs, list):
             result["content"] = text
-        extra = dict(_object(meta.get("extra")))
+        extra = dict(as_object(meta.get("extra")))
         if message.is_error:
             extra["is_error"] = True
         if message.call_id is not None and not asked:
@@ -257,10 +258,6 @@ class _Steps:
         self._lost["image"] += sum(isinstance(piece, Picture) for piece in message.pieces)
         said = ("[image]" if isinstance(piece, Picture) else text_of(piece) for piece in message.pieces)
         return "\n".join(filter(None, said))
-
-
-def _object(value: object) -> _Json:
-    return value if isinstance(value, dict) else {}
 
 
 def _thought(thought: Thought) -> list[str]:

@@ -24,6 +24,7 @@ from datetime import date
 from functools import cache
 from html import escape
 from importlib.resources import files
+from string import Template
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from trails.compare.session_diff import Entry, align_turns
@@ -160,17 +161,13 @@ def export(family: Family, out: BinaryIO) -> SessionExport:
     page = _Page(family)
     out.writelines(piece.encode("utf-8", "backslashreplace") for piece in page.pieces())
     sessions = tuple(member.record.id for member in page.asked)
-    cut = (
-        (f"{count(page.cut, 'part')}: no text, and longer than the {_MOST_PART:,} characters that are shown",)
-        if page.cut
-        else ()
-    )
-    return SessionExport(FORMAT, sessions, family.turns, _LEFT_OUT + cut)
+    cut = f"{count(page.cut, 'part')}: no text, and longer than the {_MOST_PART:,} characters that are shown"
+    return SessionExport(FORMAT, sessions, family.turns, (*_LEFT_OUT, cut) if page.cut else _LEFT_OUT)
 
 
 @cache
 def _own(name: str) -> tuple[str, str]:
-    """Return a file of the page (its script, its style) and the source by which its policy allows it."""
+    """Return a file of the page and the source by which the page's policy allows it (its script, its style)."""
     text = files(__package__).joinpath(name).read_text(encoding="utf-8")
     digest = hashlib.sha256(text.encode()).digest()
     return text, f"'sha256-{base64.b64encode(digest).decode()}'"
@@ -241,37 +238,35 @@ class _Page:
             at, parent = member.record.forked_at_index, member.record.parent_session_id
             if at is None or parent is None or parent not in self.places:
                 continue
-            owner = next(
-                (above for above in member.chain[1:] if above.starts_at < at),
-                next(iter(member.chain[1:]), member.record),
-            )
-            found[owner.id, at - 1].append(member)
+            above = [each for each in member.chain[1:] if each.starts_at < at] or [*member.chain[1:], member.record]
+            found[above[0].id, at - 1].append(member)
         return found
 
     def pieces(self) -> Iterator[str]:
         """Yield the page from top to bottom."""
-        style, style_source = _own("page.css")
-        script, script_source = _own("page.js")
-        policy = f"default-src 'none'; style-src {style_source}; script-src {script_source}; base-uri 'none'; form-action 'none'"
+        (style, style_source), (script, script_source) = _own("page.css"), _own("page.js")
         first = next(self.family.asked())
         title = _name(first.record)
-        yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        yield '<meta name="referrer" content="no-referrer">\n'
-        yield f"<title>{escape(shorten(title, 120))}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        yield f'<a class="skip" href="#{self.places[first.record.id]}">Skip to the transcript</a>\n'
-        asked = len(self.asked)
-        yield f"<header>\n<h1>{_plain(title)}</h1>\n<p>{count(asked, 'session')}, {count(self.family.turns, 'turn')}</p>\n"
-        yield _TOOLS
-        yield "</header>\n"
+        values = {
+            "style_source": style_source,
+            "script_source": script_source,
+            "title": escape(shorten(title, 120)),
+            "heading": _plain(title),
+            "style": style,
+            "script": script,
+            "first": self.places[first.record.id],
+            "size": f"{count(len(self.asked), 'session')}, {count(self.family.turns, 'turn')}",
+        }
+        top, _, rest = _own("page.html")[0].partition("<!-- navigation -->\n")
+        main, _, end = rest.partition("<!-- sessions -->\n")
+        yield Template(top).substitute(values)
         yield from self._navigation()
-        yield f"<main>\n{_PANELS}"
-        if asked > 1:
+        yield main
+        if len(self.asked) > 1:
             yield from self._overview()
         for member in self.members:
             yield from self._section(member)
-        yield f"</main>\n{_HELP}<script>{script}</script>\n</body>\n</html>\n"
+        yield Template(end).substitute(values)
 
     # --- what there is
 
@@ -307,24 +302,13 @@ class _Page:
         members = self.asked
         yield f'<details id="overview"{" open" if len(members) <= _FEW_FORKS else ""}><summary>All sessions as a table</summary>'
         scored = sorted({score.name for member in members for score in member.scores})[:_MOST_SCORES]
-        names = (
-            "session",
-            "leaves",
-            "at",
-            "turns",
-            "own",
-            "input tokens",
-            "output tokens",
-            *map(_plain, scored),
-            "models",
-            "last said",
-        )
+        fixed = ("session", "leaves", "at", "turns", "own", "input tokens", "output tokens")
+        names = (*fixed, *map(_plain, scored), "models", "last said")
         yield f'<div class="w"><table><thead><tr>{"".join(f"<th>{name}</th>" for name in names)}</tr></thead><tbody>\n'
         for member in members:
             record, spent = member.record, _Spent.of(member.turns)
-            last = next(
-                (turn for turn in reversed(member.turns) if turn.role == "assistant" and not turn.redacted), None
-            )
+            said = (turn for turn in reversed(member.turns) if turn.role == "assistant" and not turn.redacted)
+            last = next(said, None)
             parent = "" if record.parent_session_id is None else self._link(record.parent_session_id)
             numbers = (record.starts_at + len(member.turns), len(member.turns), spent.read or "", spent.written or "")
             yield f"<tr><td>{self._link(record.id)}</td><td>{parent}</td>"
@@ -526,29 +510,3 @@ def _score(score: Score) -> str:
 
 def _tag(tag: Tag) -> str:
     return f'<div class="n">Tag {_plain(iris.tag_name(tag.name) or tag.name)} at {count(tag.length, "turn")}</div>'
-
-
-_TOOLS: Final = """<noscript>
-<p>Search and the comparison of any two sessions need the page's own script. All turns stand below, and with each fork where it
-differs from what it was forked from.</p>
-</noscript>
-<div id="tools" role="search" hidden>
-<label>Search <input id="find" type="search" autocomplete="off" spellcheck="false"></label>
-<output id="count" for="find"></output>
-<span id="compared"><label>Compare <select id="left"></select></label>
-<label>with <select id="right"></select></label> <button id="compare" type="button">Compare</button></span>
-<button id="all" type="button" hidden>All sessions</button> <button id="keys" type="button">Keys</button>
-</div>
-"""
-_PANELS: Final = """<section id="found" aria-label="Search results" hidden><ol></ol></section>
-<section id="diff" aria-label="Comparison" tabindex="-1" hidden><h2></h2><p class="f"></p><div></div></section>
-"""
-_HELP: Final = """<dialog id="help">
-<p><kbd>/</kbd> search, <kbd>Esc</kbd> ends it</p>
-<p><kbd>j</kbd> <kbd>k</kbd> next and previous turn</p>
-<p><kbd>n</kbd> <kbd>p</kbd> next and previous session, read from its first turn</p>
-<p><kbd>a</kbd> all sessions</p>
-<p><kbd>d</kbd> compare two</p>
-<form method="dialog"><button>Close</button></form>
-</dialog>
-"""

@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, Final
 from trails.context.messages import HEADINGS, Message, Picture, Piece, Thought, messages_of, text_of
 from trails.display.terminal_text import count
 from trails.exchange.exporters.session_family import Family, Member, SessionExport
+from trails.exchange.json_files import as_object, without_keys
 from trails.model import iris
 from trails.model.values import ToolCall, Turn
 from trails.rdf.score_records import Score
@@ -38,19 +39,15 @@ _NOT_A_MESSAGE: Final = frozenset({"branch", "from_anchor", "tool_calls"})
 
 def imported_message(turn: Turn, name: str) -> _Json:
     """Return the message that an imported turn was made from, under its id."""
-    beside = _object(turn.meta.get("tool_calls"))
+    beside = as_object(turn.meta.get("tool_calls"))
     message: _Json = {"id": name, "content": turn.content, "role": turn.role}
     if turn.tool_calls:
-        message["tool_calls"] = [_call(call) | _object(beside.get(call.id)) for call in turn.tool_calls]
+        message["tool_calls"] = [_call(call) | as_object(beside.get(call.id)) for call in turn.tool_calls]
     if turn.tool_results:
         message["tool_call_id"] = turn.tool_results[0].call_id
     if turn.model is not None:
         message["model"] = turn.model
-    return message | {key: value for key, value in turn.meta.items() if key not in _NOT_A_MESSAGE}
-
-
-def _object(value: object) -> _Json:
-    return value if isinstance(value, dict) else {}
+    return message | without_keys(turn.meta, *_NOT_A_MESSAGE)
 
 
 def was_generated(turn: Turn) -> bool:
@@ -163,7 +160,7 @@ def _score(name: str, found: Sequence[Score], details: object) -> _Json:
         states.append(told)
     last = {key: value for key, value in states[-1].items() if key != "provenance"}
     history = states if len(states) > 1 or "provenance" in states[-1] else []
-    return {**last, **(details if isinstance(details, dict) else {}), "history": history}
+    return {**last, **as_object(details), "history": history}
 
 
 def _value(name: str, values: Mapping[str, Any]) -> Any:
@@ -200,12 +197,9 @@ _OF_A_SAMPLE: Final = (
 _STATUSES: Final = ("success", "error", "cancelled")
 _STOP_REASONS: Final = {
     **{reason: reason for reason in ("stop", "max_tokens", "model_length", "tool_calls", "content_filter", "unknown")},
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "toolUse": "tool_calls",
+    "end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "toolUse": "tool_calls",
     "length": "max_tokens",
-}
+}  # fmt: skip
 _ALWAYS: Final = ("authors, salts, tags, notes, scores of turns, and metadata of turns that Inspect has no place for",)
 _LOST: Final = {
     "turn": "of branches, no model answered, so in `info` events",
@@ -270,7 +264,7 @@ class _Sample:
             "dataset": _dataset(meta.get("dataset") or record.agent, sample["id"]),
             "model": meta.get("model") or model,
             "config": {},
-            **(known if isinstance(known, dict) else {}),
+            **as_object(known),
         }
         return {
             "version": 2,
@@ -300,7 +294,7 @@ class _Sample:
             "messages": messages,
             "output": output,
             "scores": scored,
-            "metadata": own if isinstance(own, dict) else {},
+            "metadata": as_object(own),
             "store": {},
             "events": self._events,
             "model_usage": self._used(),
@@ -328,7 +322,7 @@ class _Sample:
     def _scored(self, meta: Mapping[str, Any], span: str) -> _Json:
         """Return the scores of the session, and write when each was given."""
         details = meta.get("score_details")
-        scores = session_scores(self._root.scores, details if isinstance(details, dict) else {})
+        scores = session_scores(self._root.scores, as_object(details))
         times = {score.name: score.time for score in sorted(self._root.scores, key=lambda score: score.time)}
         for name, score in scores.items():
             given = [time for each, time in times.items() if each == name or each.startswith(f"{name}.")]

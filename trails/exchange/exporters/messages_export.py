@@ -16,6 +16,7 @@ from trails.context.messages import HEADINGS, Thought, messages_of
 from trails.display.terminal_text import count
 from trails.exchange import json_files
 from trails.exchange.exporters.session_family import Family, Member, SessionExport
+from trails.exchange.json_files import as_list, as_object, without_keys
 from trails.model.content_parts import calls_in, results_in
 from trails.model.sdk_messages import API
 from trails.model.values import ToolCall, Turn
@@ -43,14 +44,11 @@ def export(family: Family, out: BinaryIO) -> SessionExport:
 
 
 _LOST: Final = {
-    "session": "without a message, so without a line",
-    "summary turn": "what they stand for is there itself",
-    "part": "thought by a model and not said",
-    "turn": "nothing in it that a model is shown",
-    "redacted turn": "[redacted] stands there",
-    "unanswered tool call": "called, and never answered",
+    "session": "without a message, so without a line", "summary turn": "what they stand for is there itself",
+    "part": "thought by a model and not said", "turn": "nothing in it that a model is shown",
+    "redacted turn": "[redacted] stands there", "unanswered tool call": "called, and never answered",
     "tool-calling session": "without definitions of the tools",
-}
+}  # fmt: skip
 
 
 def _record(member: Member, turns: list[Turn], lost: Counter[str]) -> _Json:
@@ -70,7 +68,7 @@ def _record(member: Member, turns: list[Turn], lost: Counter[str]) -> _Json:
         messages.insert(0, {"role": "system", "content": member.prompt.text})
     if _asked(turns) and "tools" not in beside and "functions" not in beside:
         lost["tool-calling session"] += 1
-    return {"messages": messages, **{name: value for name, value in beside.items() if name != "messages"}}
+    return {"messages": messages, **without_keys(beside, "messages")}
 
 
 def _as_shown(turns: list[Turn], lost: Counter[str]) -> Iterator[_Json]:
@@ -91,14 +89,14 @@ def _as_it_was(turn: Turn, lost: Counter[str]) -> Iterator[_Json]:
         lost["summary turn" if turn.role in HEADINGS else "turn"] += 1
         return
     content: Any = "[redacted]" if turn.redacted else turn.content
-    parts = content if isinstance(content, list) else []
+    parts = as_list(content)
     in_parts = {call.id for call in calls_in(parts)}
     results = results_in(parts)
     is_anthropic = turn.role == "tool" and bool(parts) and all(_kind(part) == "tool_result" for part in parts)
     message: _Json = {"role": "user" if is_anthropic else turn.role, "content": content}
     if calls := [call for call in turn.tool_calls if call.id not in in_parts]:
         beside = turn.meta.get("tool_calls")
-        message["tool_calls"] = [_call(call, beside if isinstance(beside, dict) else {}) for call in calls]
+        message["tool_calls"] = [_call(call, as_object(beside)) for call in calls]
         message["content"] = content or turn.meta.get("content")
     if isinstance(content, list) and (refusals := [p["refusal"] for p in content if _is_refusal(p)]):
         rest = [part for part in content if not _is_refusal(part)]
@@ -112,7 +110,7 @@ def _as_it_was(turn: Turn, lost: Counter[str]) -> Iterator[_Json]:
     if (call := turn.facts.model_call) is not None:
         told = {"model": call.model, "usage": call.usage, "stop_reason": call.stop_reason}
         message |= {name: value for name, value in told.items() if value}
-    yield message | {name: value for name, value in turn.meta.items() if name not in (*message, API)}
+    yield message | without_keys(turn.meta, *message, API)
 
 
 def _kind(part: object) -> object:
@@ -125,16 +123,14 @@ def _is_refusal(part: object) -> bool:
 
 def _call(call: ToolCall, beside: _Json) -> _Json:
     more = beside.get(call.id)
-    told: _Json = more if isinstance(more, dict) else {}
+    told: _Json = as_object(more)
     arguments = call.arguments or "{}"
     if arguments.startswith('"'):  # a text that was no JSON, as models write it
         arguments = json.loads(arguments)
     if told.get("type") == "custom":
         return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": arguments}}
     function = {"name": call.name, "arguments": told.get("arguments", arguments)}
-    return {"id": call.id, "type": "function", "function": function} | {
-        name: value for name, value in told.items() if name != "arguments"
-    }
+    return {"id": call.id, "type": "function", "function": function} | without_keys(told, "arguments")
 
 
 def _asked(turns: list[Turn]) -> set[str]:

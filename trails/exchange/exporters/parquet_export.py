@@ -8,7 +8,9 @@ the lowest fork index on the way down; `sessions.parquet` has what that takes.
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,77 +28,27 @@ from trails.session import Repository
 FORMAT: Final = "parquet"
 _LEFT_OUT: Final = ("salts, proofs, signatures, tags, notes, system prompts, and what stands in ledgers",)
 _SESSIONS: Final[Mapping[str, Kind]] = {
-    "session": "text",
-    "label": "text",
-    "branch": "text",
-    "parent": "text",
-    "forked_at": "place",
-    "fork_head": "text",
-    "depth": "integer",
-    "root": "text",
-    "spawned_by": "text",
-    "turns": "integer",
-    "own_turns": "integer",
-    "principal": "text",
-    "agent": "text",
-    "kind": "text",
-    "state": "text",
-    "created": "time",
-    "source": "text",
+    "session": "text", "label": "text", "branch": "text", "parent": "text", "forked_at": "place", "fork_head": "text",
+    "depth": "integer", "root": "text", "spawned_by": "text", "turns": "integer", "own_turns": "integer",
+    "principal": "text", "agent": "text", "kind": "text", "state": "text", "created": "time", "source": "text",
     "meta": "text",
-}
+}  # fmt: skip
 _TURNS: Final[Mapping[str, Kind]] = {
-    "session": "text",
-    "index": "place",
-    "role": "text",
-    "content": "text",
-    "structured": "boolean",
-    "redacted": "boolean",
-    "author": "text",
-    "time": "time",
-    "model": "text",
-    "input_tokens": "integer",
-    "output_tokens": "integer",
-    "cost": "number",
-    "stop_reason": "text",
-    "answers": "names",
-    "summarised_through": "place",
-    "usage": "text",
-    "meta": "text",
-    "source_ids": "names",
-    "digest": "text",
-}
+    "session": "text", "index": "place", "role": "text", "content": "text", "structured": "boolean",
+    "redacted": "boolean", "author": "text", "time": "time", "model": "text", "input_tokens": "integer",
+    "output_tokens": "integer", "cost": "number", "stop_reason": "text", "answers": "names",
+    "summarised_through": "place", "usage": "text", "meta": "text", "source_ids": "names", "digest": "text",
+}  # fmt: skip
 _CALLS: Final[Mapping[str, Kind]] = {
-    "session": "text",
-    "index": "place",
-    "position": "place",
-    "call": "text",
-    "name": "text",
-    "arguments": "text",
-    "answered_at": "place",
-    "is_error": "boolean",
-    "outcome": "text",
-    "started": "time",
-    "ended": "time",
-    "server": "text",
-    "version": "text",
-}
+    "session": "text", "index": "place", "position": "place", "call": "text", "name": "text", "arguments": "text",
+    "answered_at": "place", "is_error": "boolean", "outcome": "text", "started": "time", "ended": "time",
+    "server": "text", "version": "text",
+}  # fmt: skip
 _SCORES: Final[Mapping[str, Kind]] = {
-    "score": "text",
-    "session": "text",
-    "on": "text",
-    "start": "place",
-    "end": "place",
-    "name": "text",
-    "value": "text",
-    "number": "number",
-    "by": "text",
-    "version": "text",
-    "reason": "text",
-    "time": "time",
-    "counts": "boolean",
-    "turn_digest": "text",
-}
+    "score": "text", "session": "text", "on": "text", "start": "place", "end": "place", "name": "text",
+    "value": "text", "number": "number", "by": "text", "version": "text", "reason": "text", "time": "time",
+    "counts": "boolean", "turn_digest": "text",
+}  # fmt: skip
 _TABLES: Final = {"sessions": _SESSIONS, "turns": _TURNS, "calls": _CALLS, "scores": _SCORES}
 
 
@@ -145,29 +97,24 @@ def _write(repository: Repository, folder: Path, asked: str | None, *, forks: bo
     written: list[str] = []
     turns = 0
     scored: set[str] = set()
-    schemas = {name: tables.to_arrow(PlainTable(kinds, [])).schema for name, kinds in _TABLES.items()}
-    files = {
-        name: os.fdopen(os.open(folder / _file(name), os.O_WRONLY | os.O_CREAT, PRIVATE), "wb") for name in _TABLES
-    }
-    writers = {name: parquet.ParquetWriter(files[name], schemas[name], compression="zstd") for name in _TABLES}
-    try:
+    with ExitStack() as stack:
+        writers = {}
+        for name, kinds in _TABLES.items():
+            opened = os.open(folder / _file(name), os.O_WRONLY | os.O_CREAT, PRIVATE)
+            file = stack.enter_context(os.fdopen(opened, "wb"))
+            stack.callback(os.fsync, opened)
+            stack.callback(file.flush)
+            schema = tables.to_arrow(PlainTable(kinds, [])).schema
+            writers[name] = stack.enter_context(parquet.ParquetWriter(file, schema, compression="zstd"))
         for found in _families(repository, asked, forks=forks):
-            made = _rows(found)
-            made["scores"] = [
-                row for row in made["scores"] if row["score"] not in scored
-            ]  # a copied turn's is also its original's
+            made = _rows(found)  # a copied turn's score is its original's, too
+            made["scores"] = [row for row in made["scores"] if row["score"] not in scored]
             scored |= {row["score"] for row in made["scores"]}
             for name, rows in made.items():
                 if rows:
                     writers[name].write_table(tables.to_arrow(PlainTable(_TABLES[name], rows)))
             written += [member.record.id for member in found.asked()]
             turns += found.turns
-    finally:
-        for name in _TABLES:
-            writers[name].close()
-            files[name].flush()
-            os.fsync(files[name].fileno())
-            files[name].close()
     return SessionExport(FORMAT, tuple(written), turns, _LEFT_OUT)
 
 
@@ -198,102 +145,69 @@ def _rows(found: Family) -> dict[str, list[Mapping[str, Any]]]:
     }
 
 
-def _session(member: Member) -> Mapping[str, Any]:
-    record = member.record
+def _row(columns: Mapping[str, Kind], source: object, /, **values: Any) -> dict[str, Any]:
+    """Return a row: the values that are given, and for all other columns the source's attributes of their names."""
     return {
-        "session": record.id,
-        "label": record.label,
-        "branch": record.branch,
-        "parent": record.parent_session_id,
-        "forked_at": record.forked_at_index,
-        "fork_head": record.fork_head,
-        "depth": len(member.chain) - 1,
-        "root": member.chain[-1].id,
-        "spawned_by": record.spawned_by,
-        "turns": record.starts_at + len(member.turns),
-        "own_turns": len(member.turns),
-        "principal": record.principal,
-        "agent": record.agent,
-        "kind": record.kind,
-        "state": record.state,
-        "created": record.created,
-        "source": record.source_session,
-        "meta": record.meta_json,
+        name: values[name] if name in values else None if source is None else getattr(source, name) for name in columns
     }
 
 
-def _scores(found: Family) -> Iterator[Mapping[str, Any]]:
+def _session(member: Member) -> dict[str, Any]:
+    record = member.record
+    return _row(
+        _SESSIONS,
+        record,
+        session=record.id,
+        parent=record.parent_session_id,
+        forked_at=record.forked_at_index,
+        depth=len(member.chain) - 1,
+        root=member.chain[-1].id,
+        turns=record.starts_at + len(member.turns),
+        own_turns=len(member.turns),
+        source=record.source_session,
+        meta=record.meta_json,
+    )
+
+
+def _scores(found: Family) -> Iterator[dict[str, Any]]:
     """Yield a row for each score; of those of one thing, name, scorer and version the newest one counts."""
     scored = [score for member in found.members for score in member.scores]
     scored += [score for turn_scores in found.scores.values() for score in turn_scores]
     counting = {score.id for score in annotations.newest_scores(scored)}
     for score in scored:
-        yield {
-            "score": score.id,
-            "session": score.session_id,
-            "on": score.on,
-            "start": score.start,
-            "end": score.end,
-            "name": score.name,
-            "value": str(score.value),
-            "number": score.number,
-            "by": score.by,
-            "version": score.version,
-            "reason": score.reason,
-            "time": score.time,
-            "counts": score.id in counting,
-            "turn_digest": score.turn_digest,
-        }
+        own = {"score": score.id, "session": score.session_id, "value": str(score.value)}
+        yield _row(_SCORES, score, **own, counts=score.id in counting)
 
 
-def _turn(session_id: str, turn: Turn) -> Mapping[str, Any]:
-    made = turn.facts.model_call
-    read, written, cost = made.reported if made else (None, None, None)
-    return {
-        "session": session_id,
-        "index": turn.index,
-        "role": turn.role,
-        "content": None if turn.redacted else turn.text,
-        "structured": turn.structured,
-        "redacted": turn.redacted,
-        "author": turn.author,
-        "time": turn.time,
-        "model": turn.model,
-        "input_tokens": read,
-        "output_tokens": written,
-        "cost": cost,
-        "stop_reason": made.stop_reason if made else None,
-        "answers": [result.call_id for result in turn.tool_results],
-        "summarised_through": turn.compaction.summarised_through if turn.compaction else None,
-        "usage": made.usage_json if made else None,
-        "meta": turn.facts.meta_json,
-        "source_ids": list(turn.source_ids),
-        "digest": turn.digest,
-    }
+def _turn(session_id: str, turn: Turn) -> dict[str, Any]:
+    call = turn.facts.model_call
+    read, written, cost = call.reported if call else (None, None, None)
+    return _row(
+        _TURNS,
+        turn,
+        session=session_id,
+        content=None if turn.redacted else turn.text,
+        input_tokens=read,
+        output_tokens=written,
+        cost=cost,
+        stop_reason=call.stop_reason if call else None,
+        answers=[result.call_id for result in turn.tool_results],
+        summarised_through=turn.compaction.summarised_through if turn.compaction else None,
+        usage=call.usage_json if call else None,
+        meta=turn.facts.meta_json,
+        source_ids=list(turn.source_ids),
+    )
 
 
-def _calls(session_id: str, turns: Sequence[Turn]) -> Iterator[Mapping[str, Any]]:
+def _calls(session_id: str, turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
     """Yield a row for each call, with the first answer that the same session gives after it."""
-    answers: dict[str, list[tuple[int, ToolResult]]] = {}
+    answers: dict[str, list[tuple[int, ToolResult]]] = defaultdict(list)
     for turn in turns:
         for result in turn.tool_results:
-            answers.setdefault(result.call_id, []).append((turn.index, result))
+            answers[result.call_id].append((turn.index, result))
     for turn in turns:
         for position, call in enumerate(turn.tool_calls):
-            found = next((each for each in answers.get(call.id, ()) if each[0] >= turn.index), None)
-            answer = None if found is None else found[1]
-            yield {
-                "session": session_id,
-                "index": turn.index,
-                "position": position,
-                "call": call.id,
-                "name": call.name,
-                "arguments": call.arguments,
-                "answered_at": None if found is None else found[0],
-                "is_error": None if answer is None else answer.is_error,
-                "outcome": None if answer is None else answer.outcome,
-                "started": None if answer is None else answer.started,
-                "ended": None if answer is None else answer.ended,
-                "server": None if answer is None else answer.server,
-                "version": None if answer is None else answer.version,
-            }
+            later = (each for each in answers[call.id] if each[0] >= turn.index)
+            place, answer = next(later, (None, None))
+            own = {"session": session_id, "index": turn.index, "position": position, "answered_at": place}
+            yield _row(_CALLS, answer, **own, call=call.id, name=call.name, arguments=call.arguments)

@@ -22,6 +22,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from trails.errors import InvalidInput, StoreFailed
+from trails.exchange.json_files import as_object
 from trails.exchange.merge import imported_id
 from trails.exchange.openclaw import openclaw_files, pi_export
 from trails.exchange.openclaw.openclaw_files import META, RUNS, STORE, is_plain_name, place_of
@@ -288,7 +289,7 @@ class _Plan:
         """Return a transcript as it is written; None for one that never was a file and has no turns."""
         lines = _lines(pi_export.export_session(self.repository, record.id))
         noted = record.meta.get(META)
-        own = noted if isinstance(noted, dict) else {}
+        own = as_object(noted)
         if own.get("missing") is True and len(lines) == 1:
             return None
         header = lines[0]

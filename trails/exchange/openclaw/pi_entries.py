@@ -34,6 +34,7 @@ from pydantic import Field, ValidationError
 
 from trails.context.messages import DELIVERY
 from trails.errors import InvalidInput
+from trails.exchange.json_files import without_keys
 from trails.exchange.record_checks import parse_time
 from trails.exchange.source_transcript import Piece, SourceTurn
 from trails.history import turn_builder
@@ -42,24 +43,16 @@ from trails.model.values import Call, Compaction, ToolResult, Value
 from trails.usage import with_source
 
 ROLES: Final = {
-    "user": "user",
-    "assistant": "assistant",
-    "toolResult": "tool",
-    "bashExecution": "bash",
-    "custom": "custom",
-    "branchSummary": "branch_summary",
-    "compactionSummary": "compaction_summary",
-}
+    "user": "user", "assistant": "assistant", "toolResult": "tool", "bashExecution": "bash", "custom": "custom",
+    "branchSummary": "branch_summary", "compactionSummary": "compaction_summary",
+}  # fmt: skip
 """The roles of messages and the turns' roles that they become."""
 ENTRY_ROLES: Final = {"compaction": "summary", "branch_summary": "branch_summary", "custom_message": "custom"}
 """The types of entries that make a turn without being a message, and the turns' roles."""
 CONTENT_KEYS: Final = {
-    "bashExecution": "output",
-    "branchSummary": "summary",
-    "compactionSummary": "summary",
-    "compaction": "summary",
+    "bashExecution": "output", "branchSummary": "summary", "compactionSummary": "summary", "compaction": "summary",
     "branch_summary": "summary",
-}
+}  # fmt: skip
 """Where the text stands that becomes a turn's content, by message role or entry type; elsewhere it is `content`."""
 
 BETWEEN: Final = frozenset({"model_change", "thinking_level_change", "custom"})
@@ -117,7 +110,7 @@ def read_entry(
     if kind in OF_SESSION or noted.part_of is not None:
         return None
     if kind in BETWEEN:
-        kept = {key: value for key, value in data.items() if key != "parentId"}
+        kept = without_keys(data, "parentId")
         validation.meta({"piBefore": [kept]})
         return kept
     if kind != "message" and kind not in ENTRY_ROLES:
@@ -194,7 +187,7 @@ def only_text(content: str | list[Any]) -> str | None:
 def _read_turn(
     data: Mapping[str, Any], before: Sequence[_Json], places: Mapping[str, int], turns: Sequence[SourceTurn]
 ) -> SourceTurn:
-    left = {key: value for key, value in data.items() if key not in ("id", "parentId", "trails")}
+    left = without_keys(data, "id", "parentId", "trails")
     is_message = left["type"] == "message"
     if is_message:
         if not isinstance(left.get("message"), dict):

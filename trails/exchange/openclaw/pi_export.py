@@ -22,6 +22,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from trails.exchange import json_files
+from trails.exchange.json_files import as_list, as_object
 from trails.exchange.merge import imported_id
 from trails.exchange.openclaw import pi_session_file
 from trails.exchange.openclaw.pi_entries import CONTENT_KEYS, only_text, write_time
@@ -37,30 +38,13 @@ _Json = dict[str, Any]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _STOP_REASONS: Final = {
-    "stop": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "toolUse": "toolUse",
-    "tool_use": "toolUse",
-    "tool_calls": "toolUse",
-    "error": "error",
-    "aborted": "aborted",
-}
+    "stop": "stop", "end_turn": "stop", "stop_sequence": "stop", "length": "length", "max_tokens": "length",
+    "toolUse": "toolUse", "tool_use": "toolUse", "tool_calls": "toolUse", "error": "error", "aborted": "aborted",
+}  # fmt: skip
 _COSTS: Final = ("input", "output", "cacheRead", "cacheWrite")
 _COMPARED: Final = (
-    "role",
-    "author",
-    "model",
-    "usage",
-    "stop_reason",
-    "tool_call_id",
-    "is_error",
-    "call",
-    "compaction",
-    "meta",
-)
+    "role", "author", "model", "usage", "stop_reason", "tool_call_id", "is_error", "call", "compaction", "meta",
+)  # fmt: skip
 """What of a turn is noted where reading its entry would give something else; content and calls by rules of their own."""
 
 
@@ -86,7 +70,7 @@ def wanted(turns: Sequence[Turn], record: SessionRecord) -> list[SourceTurn]:
 
 def _wanted(turn: Turn, turns: Sequence[Turn], record: SessionRecord) -> SourceTurn:
     content = turn.content
-    found = content if isinstance(content, list) else []
+    found = as_list(content)
     results = turn.tool_results[len(content_parts.results_in(found)) :]
     return SourceTurn(
         role=turn.role,
@@ -172,7 +156,7 @@ def _closing(chain: Sequence[SessionRecord], exported: _Export) -> Iterator[_Jso
         yield exported.link(entry["id"], entry, from_pi=True)
     for record in reversed(chain):
         found = record.meta.get("labels")
-        labels |= found if isinstance(found, dict) else {}
+        labels |= as_object(found)
     for target, label in labels.items():
         if target in exported.taken and isinstance(label, str):
             yield exported.link(_short(f"label {target}"), {"type": "label", "targetId": target, "label": label})

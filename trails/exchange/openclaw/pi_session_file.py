@@ -19,9 +19,7 @@ last set on the whole path, by an assistant's message or by a change; an entry t
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,8 +30,9 @@ from pyoxigraph import Literal
 from trails.context.assembly import Context, assemble
 from trails.errors import InvalidInput
 from trails.exchange import json_files
+from trails.exchange.json_files import as_object, as_text, objects_in, without_keys
 from trails.exchange.openclaw.pi_entries import NotedHeader, read_entry, read_noted, write_time
-from trails.exchange.record_checks import parse_time
+from trails.exchange.record_checks import Reading, combine_files, parse_time
 from trails.exchange.source_transcript import Problem, SourceSession, SourceTurn, Transcript, distinct_paths, files_at
 from trails.history.transcript import stored_length
 from trails.model import iris, validation
@@ -73,12 +72,11 @@ def sniff(head: bytes) -> bool:
 
 def find_files(path: Path) -> list[Path]:
     """Return the file itself, or all pi sessions in a folder and below; raise `InvalidInput` where there is neither."""
-    return [file for file in files_at(path, "*.jsonl") if file == path or _sniff_file(file)]
-
-
-def _sniff_file(file: Path) -> bool:
-    with file.open("rb") as opened:
-        return sniff(opened.read(1 << 16))
+    found = []
+    for file in files_at(path, "*.jsonl"):
+        with file.open("rb") as opened:
+            found += [file] if file == path or sniff(opened.read(1 << 16)) else []
+    return found
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
@@ -86,29 +84,12 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
 
     A file that is no pi session gives no `SourceSession` but a problem at line 0. Sessions come in the files' order.
     """
-    read = [_read_file(name, data) for name, data in files]
-    ids = {name: file.session.id for (name, _), file in zip(files, read, strict=True) if file.session}
+    read = [(name, _read_file(name, data)) for name, data in files]
+    ids = {name: session.id for name, file in read for session in file.sessions}
     ids |= {_base_name(name): session_id for name, session_id in ids.items()}
-    sessions = [
-        replace(file.session, copied_from=_parent_id(file.parent, ids), files=(name,))
-        for (name, _), file in zip(files, read, strict=True)
-        if file.session
-    ]
-    several = len(files) > 1
-    return Transcript(
-        sessions=tuple(sessions),
-        problems=tuple(
-            replace(problem, reason=f"{name}: {problem.reason}") if several else problem
-            for (name, _), file in zip(files, read, strict=True)
-            for problem in file.problems
-        ),
-        records=sum((file.records for file in read), Counter()),
-        notes=tuple(
-            f"{name}: {note}" if several else note
-            for (name, _), file in zip(files, read, strict=True)
-            for note in file.notes
-        ),
-    )
+    for _, file in read:
+        file.sessions = [replace(each, copied_from=_parent_id(file.parent, ids)) for each in file.sessions]
+    return combine_files(read)
 
 
 # --- versions
@@ -180,25 +161,14 @@ class _Entry:
 
 
 @dataclass(slots=True)
-class _SessionFile:
+class _SessionFile(Reading):
     """What is found in a file, filled in step by step."""
 
-    session: SourceSession | None = None
     parent: str | None = None
-    problems: list[Problem] = field(default_factory=list)
-    records: Counter[str] = field(default_factory=Counter)
-    notes: list[str] = field(default_factory=list)
     after: dict[str, list[_Json]] = field(default_factory=dict)
     """The entries without a turn at the end of a path, by the id of the path's last turn ("" for a path without any)."""
     aside: dict[str, str] = field(default_factory=dict)
     leaf: list[str | int] = field(default_factory=list)
-
-    def refuse(self, line: int, reason: str, data: Mapping[str, Any]) -> None:
-        try:
-            text = json.dumps(data, ensure_ascii=False)
-        except RecursionError:
-            text = "(nested too deeply to show)"
-        self.problems.append(json_files.line_problem(line, reason, text))
 
 
 def _read_file(name: str, data: bytes) -> _SessionFile:
@@ -214,11 +184,11 @@ def _read_file(name: str, data: bytes) -> _SessionFile:
     entries = _in_tree(_entries(numbered, file), file)
     paths = _paths(entries, file)
     parent = header.get("parentSession", header.get("branchedFrom"))
-    file.parent = parent if isinstance(parent, str) and parent else None
+    file.parent = as_text(parent)
     file.aside = {each.id: each.parent or "" for each in entries.values() if each.data["type"] in _ASIDE}
     if any(len(path) > len(paths[0]) and path[: len(paths[0])] == paths[0] for path in paths[1:]):
         file.leaf = [next(reversed(entries)), len({turn.source_ids for path in paths for turn in path})]
-    file.session = _session(header, entries.values(), paths, file)
+    file.sessions.append(_session(header, entries.values(), paths, file))
     return file
 
 
@@ -332,7 +302,10 @@ def _path(
             except InvalidInput as error:
                 file.refuse(entry.line, f"{error}", entry.data)
                 made[entry.id] = None
-            _note_compaction(made[entry.id], entry.line, file)
+            turn = made[entry.id]
+            if isinstance(turn, SourceTurn) and turn.compaction and turn.compaction.first_kept is None:
+                what = "the compaction keeps nothing of what stands before it on its path"
+                file.notes.append(f"line {entry.line}: {what}")
         found = made[entry.id]
         if isinstance(found, SourceTurn):
             turns.append(found)
@@ -342,18 +315,12 @@ def _path(
     return tuple(turns), before
 
 
-def _note_compaction(found: SourceTurn | _Json | None, line: int, file: _SessionFile) -> None:
-    if isinstance(found, SourceTurn) and found.compaction and found.compaction.first_kept is None:
-        file.notes.append(f"line {line}: the compaction keeps nothing of what stands before it on its path")
-
-
 def entries_after(chain: Sequence[SessionRecord], source_ids: Sequence[str]) -> list[_Json]:
     """Return the entries that no turn follows, after the turn with these source ids; `chain` is the session's lineage."""
     for record in chain:
-        noted = record.meta.get(AFTER)
-        found = noted.get("".join(source_ids)) if isinstance(noted, dict) else None
+        found = as_object(record.meta.get(AFTER)).get("".join(source_ids))
         if isinstance(found, list):
-            return [entry for entry in found if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
+            return [entry for entry in objects_in(found) if isinstance(entry.get("id"), str)]
     return []
 
 
@@ -376,14 +343,12 @@ def _session(
         file.refuse(1, f"the header {error}", header)
     title, labels = _title_and_labels(entries, file)
     time = parse_time(header.get("timestamp"))
-    left = {key: value for key, value in header.items() if key not in _HEADER_OWN}
+    left = without_keys(header, *_HEADER_OWN)
     if "timestamp" in header and (time is None or write_time(time) != header["timestamp"]):
         left["timestamp"] = header["timestamp"]
     meta = {key: header[key] for key in HEADER_META if header.get(key) is not None}
-    meta |= (
-        {"version": header.get("version", 1)} | ({"labels": labels} if labels else {}) | ({"pi": left} if left else {})
-    )
-    noted_places = {AFTER: file.after, ASIDE: file.aside, LEAF: file.leaf}
+    meta["version"] = header.get("version", 1)
+    noted_places = {"labels": labels, "pi": left, AFTER: file.after, ASIDE: file.aside, LEAF: file.leaf}
     meta |= {key: value for key, value in noted_places.items() if value}
     try:
         validation.meta(meta)
@@ -500,7 +465,7 @@ def _path_to(repository: Repository, record: SessionRecord, leaf: str) -> _Conte
     aside: dict[str, str] = {}
     for session_id in _family(repository, record):
         noted = repository.record(session_id).meta.get(ASIDE)
-        aside |= noted if isinstance(noted, dict) else {}
+        aside |= as_object(noted)
     if leaf not in aside:
         return _before(repository, record, leaf)
     followed: set[str] = set()

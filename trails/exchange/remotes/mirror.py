@@ -50,14 +50,12 @@ from trails.exchange.remotes.mirror_comparison import (
     named_graphs,
     statements,
     statements_digest,
-    statements_of_rows,
 )
 from trails.exchange.remotes.mirror_endpoint import CutShort, Endpoint, Kind, pages
 from trails.integrity import leaves
 from trails.model import iris
 from trails.rdf import query_files, vocab
 from trails.session.repository import Repository
-from trails.store import tsv
 from trails.store.contract import QuadStore
 
 _Graph = ox.NamedNode | None
@@ -68,7 +66,7 @@ def held_pattern(graph: ox.NamedNode, subject: ox.NamedNode, predicate: ox.Named
     """Return the pattern that matches once, as long as a graph has a statement.
 
     >>> node = ox.NamedNode("urn:a")
-    >>> held_by(node, node, ox.NamedNode("urn:writer"), ox.Literal("me"))
+    >>> held_pattern(node, node, ox.NamedNode("urn:writer"), ox.Literal("me"))
     'GRAPH <urn:a> { <urn:a> <urn:writer> "me" }'
     """
     return _within(graph, f"{subject} {predicate} {value}")
@@ -77,7 +75,7 @@ def held_pattern(graph: ox.NamedNode, subject: ox.NamedNode, predicate: ox.Named
 def insert_updates(graph: _Graph, statements: Sequence[str], most: int, held: str) -> Iterator[tuple[str, int]]:
     """Give updates that add statements to a graph, each with how many it adds: from 1 to `most`.
 
-    >>> list(inserts(ox.NamedNode("urn:g"), ["<urn:a> <urn:b> 1 ."], 500, "<urn:a> <urn:is> 2"))
+    >>> list(insert_updates(ox.NamedNode("urn:g"), ["<urn:a> <urn:b> 1 ."], 500, "<urn:a> <urn:is> 2"))
     [('INSERT { GRAPH <urn:g> { <urn:a> <urn:b> 1 . } } WHERE { <urn:a> <urn:is> 2 }', 1)]
     """
     for start in range(0, len(statements), most):
@@ -109,7 +107,7 @@ def delete_subject_update(
 ) -> str:
     """Return the update that takes out what a graph says of a subject: all of it, or by one predicate.
 
-    >>> forget(None, ox.NamedNode("urn:a"))
+    >>> delete_subject_update(None, ox.NamedNode("urn:a"))
     'DELETE WHERE { <urn:a> ?p ?o }'
     """
     what = _within(graph, f"{subject} {'?p' if predicate is None else predicate} ?o")
@@ -133,63 +131,33 @@ def _within(graph: _Graph, block: str) -> str:
 
 AT_ONCE: Final = 500
 """Turns that are read by one query."""
-_FEW_TURNS: Final = 4
-"""Turns up to which looking them up by pattern is quicker than a query, which has to be read and planned first."""
-_INDEX: Final = str(vocab.INDEX)
 
 
-def turns_between(
-    store: QuadStore, session: ox.NamedNode, start: int, end: int
-) -> Iterator[tuple[list[list[str]], int]]:
-    """Give, some turns at a time, all that a session's graph says of its turns from an index to another, up to a first gap.
+def turns_between(store: QuadStore, session: ox.NamedNode, start: int, end: int) -> Iterator[tuple[list[ox.Quad], int]]:
+    """Yield all that a session's graph says of its turns from an index to another (exclusive), up to a first gap.
 
-    Each time these are rows of subject, predicate and object, as `store.tsv` has them, and the index of the turn after
-    them. The parts of a turn, whose IRIs begin with its own, are among the subjects. `end` is exclusive.
+    Each time these are the quads of some turns with their parts, whose IRIs begin with the turn's, and the index after them.
     """
-    while start < end:
-        at = range(start, min(start + AT_ONCE, end))
-        found = _looked_up(store, session, at) if len(at) <= _FEW_TURNS else _asked(store, session, at)
-        turns = {
-            subject: int(value) for subject, predicate, value in found if predicate == _INDEX and value.isdecimal()
-        }
-        rows = [row for row in found if row[0] in turns]
-        for parts in query_files.batches(_parts(found, turns)):
-            rows += store.table(query_files.find("subject_triples").bind(graph=session, subjects=parts))
-        have = set(turns.values())
-        following = next((index for index in at if index not in have), at.stop)
-        if following > start:
-            yield rows, following
-        if following < at.stop:
+    found: list[ox.Quad] = []
+    for index in range(start, end):
+        turns = [quad.subject for quad in store.quads((None, vocab.INDEX, vocab.integer(index), session))]
+        for turn in cast("list[ox.NamedNode]", turns):
+            own = store.quads((turn, None, None, session))
+            linked = [
+                *(quad.object for quad in own),
+                *(quad.subject for quad in store.quads((None, None, turn, session))),
+            ]
+            parts = dict.fromkeys(each for each in linked if isinstance(each, ox.NamedNode))
+            below = [part for part in parts if part.value.startswith(f"{turn.value}/")]
+            found += [*own, *(quad for part in below for quad in store.quads((part, None, None, session)))]
+        end = index + 1 if turns else index
+        if found and (not turns or end - start == AT_ONCE):
+            yield found, end
+            found, start = [], end
+        if not turns:
             return
-        start = following
-
-
-def _asked(store: QuadStore, session: ox.NamedNode, at: range) -> list[list[str]]:
-    return store.table(query_files.find("turn_triples").bind(session=session, indices=at))
-
-
-def _looked_up(store: QuadStore, session: ox.NamedNode, at: range) -> list[list[str]]:
-    """Return the same rows as `_asked`."""
-    places = [quad for index in at for quad in store.quads((None, vocab.INDEX, vocab.integer(index), session))]
-    turns = [quad.subject for quad in places if isinstance(quad.subject, ox.NamedNode)]
-    quads = [quad for turn in turns for quad in store.quads((turn, None, None, session))]
-    quads += [quad for turn in turns for quad in store.quads((None, None, turn, session))]
-    return [[str(quad.subject), str(quad.predicate), _cell(quad.object)] for quad in quads]
-
-
-def _cell(term: object) -> str:
-    return tsv.text(term) if isinstance(term, ox.NamedNode | ox.Literal) else str(term)
-
-
-def _parts(rows: Sequence[Sequence[str]], turns: dict[str, int]) -> list[ox.NamedNode]:
-    """Return what stands below a turn by its IRI, and is its value or has it for a value."""
-    linked = [
-        other
-        for subject, _, value in rows
-        for turn, other in ((subject, value), (value, subject))
-        if turn in turns and other.startswith(f"{turn[:-1]}/")
-    ]
-    return [ox.NamedNode(tsv.iri(each)) for each in dict.fromkeys(linked)]
+    if found:
+        yield found, end
 
 
 Catalogue = Literal["default", "named"]
@@ -650,9 +618,8 @@ class Mirror:
     def _grow(self, graph: str, start: int, end: int) -> None:
         """Add the turns of a session from an index to another."""
         node, index = ox.NamedNode(graph), start
-        for rows, following in turns_between(self._store.store, node, start, end):
-            self._add(node, statements_of_rows(rows, self._to.server))
-            index = following
+        for quads, index in turns_between(self._store.store, node, start, end):  # noqa: B007
+            self._add(node, statements(quads, self._to.server))
         if index == start:
             return
         if self._state.written[graph]:

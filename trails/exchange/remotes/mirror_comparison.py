@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -22,7 +22,6 @@ from trails.model import iris
 from trails.rdf import query_files, vocab
 from trails.session import presentation
 from trails.session.repository import Repository
-from trails.store import tsv
 from trails.usage import EXACT
 
 STATE: Final = ox.NamedNode("urn:trails:mirror")
@@ -36,78 +35,39 @@ REFERENCE: Final = ox.NamedNode("urn:trails:mirror:reference")
 _BLANK: Final = "urn:trails:mirror:blank:"
 _NUMBERS: Final = frozenset({vocab.DECIMAL, vocab.INTEGER})
 _FLOATS: Final = frozenset({vocab.DOUBLE, ox.NamedNode(vocab.XSD + "float")})
-_LONG_INTEGER: Final = 19
-"""Characters from which on a whole number may be above what a server takes: 63 bits are at most 19 digits."""
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 
 
 def mirror_term(term: Node, server: Server) -> Node:
-    """Return what stands for a term in a mirror: itself, or a reference to it where the server cannot hold it.
+    """Return what stands for a term in a mirror: itself, or a reference to it if the server cannot hold it.
 
     >>> from trails.exchange.remotes.mirror_endpoint import SERVERS
-    >>> as_held(ox.Literal("a" + chr(0)), SERVERS["virtuoso"]).value.split()[1:]
+    >>> mirror_term(ox.Literal("a" + chr(0)), SERVERS["virtuoso"]).value.split()[1:]
     ['2', 'bytes']
     """
     if isinstance(term, ox.BlankNode):
         return ox.NamedNode(_BLANK + term.value)
-    if not isinstance(term, ox.Literal) or not _is_refused(term, server):
+    if not isinstance(term, ox.Literal):
         return term
-    held = term.value.encode()
-    return ox.Literal(f"sha256:{hashlib.sha256(held).hexdigest()} {len(held)} bytes", datatype=REFERENCE)
-
-
-def _is_refused(term: ox.Literal, server: Server) -> bool:
-    if (
-        server.longest is not None
-        and len(term.value) * 4 > server.longest
-        and len(term.value.encode()) > server.longest
+    most, longest, text = server.most_integer, server.longest, term.value
+    if not (
+        (longest is not None and len(text) * 4 > longest and len(text.encode()) > longest)
+        or (server.refuses_nul and "\0" in text)
+        or (most is not None and term.datatype == vocab.INTEGER and abs(int(text)) > most)
     ):
-        return True
-    if server.refuses_nul and "\0" in term.value:
-        return True
-    return (
-        server.most_integer is not None
-        and term.datatype == vocab.INTEGER
-        and abs(int(term.value)) > server.most_integer
-    )
+        return term
+    held = text.encode()
+    return ox.Literal(f"sha256:{hashlib.sha256(held).hexdigest()} {len(held)} bytes", datatype=REFERENCE)
 
 
 def statements(quads: Iterable[ox.Quad], server: Server) -> list[str]:
     """Return quads as the statements of an INSERT DATA, each once, without their graphs."""
-    found = dict.fromkeys(
-        f"{mirror_term(quad.subject, server)} {quad.predicate} {mirror_term(quad.object, server)} ." for quad in quads
+    return list(
+        dict.fromkeys(
+            f"{mirror_term(quad.subject, server)} {quad.predicate} {mirror_term(quad.object, server)} ."
+            for quad in quads
+        )
     )
-    return list(found)
-
-
-def statements_of_rows(rows: Iterable[Sequence[str]], server: Server) -> list[str]:
-    """Return rows of subject, predicate and object, as `store.tsv` has them, as the statements of an INSERT DATA, each once.
-
-    >>> from trails.exchange.remotes.mirror_endpoint import SERVERS
-    >>> written([("<urn:a>", "<urn:b>", "1"), ("<urn:a>", "<urn:b>", "1")], SERVERS["oxigraph"])
-    ['<urn:a> <urn:b> 1 .']
-    """
-    found = dict.fromkeys(
-        f"{subject} {predicate} {value} ."
-        if subject[0] == "<" and not _is_doubtful(value, server)
-        else f"{_term_held(subject, server)} {predicate} {_term_held(value, server)} ."
-        for subject, predicate, value in rows
-    )
-    return list(found)
-
-
-def _is_doubtful(text: str, server: Server) -> bool:
-    """Tell whether a term may have to be written in another way for a server, by a quick look at how it is written.
-
-    Numbers with a point or an exponent, and truth values, get their datatypes: some servers read them in ways of their own.
-    """
-    if text[0] not in '<"':
-        return len(text) >= _LONG_INTEGER or not text.isdecimal()
-    return (server.longest is not None and len(text) * 4 > server.longest) or (server.refuses_nul and "\0" in text)
-
-
-def _term_held(text: str, server: Server) -> str:
-    return str(mirror_term(ox.BlankNode(text[2:]) if text[:2] == "_:" else tsv.term(text), server))
 
 
 def statements_digest(lines: Iterable[str]) -> str:
@@ -118,7 +78,7 @@ def statements_digest(lines: Iterable[str]) -> str:
 def same_term(term: Node) -> object:
     """Return what two terms have in common that say the same: servers write times and numbers in their own ways.
 
-    >>> same(ox.Literal("1.10", datatype=vocab.DECIMAL)) == same(ox.Literal("1.1", datatype=vocab.DECIMAL))
+    >>> same_term(ox.Literal("1.10", datatype=vocab.DECIMAL)) == same_term(ox.Literal("1.1", datatype=vocab.DECIMAL))
     True
     """
     if not isinstance(term, ox.Literal):

@@ -17,15 +17,15 @@ from __future__ import annotations
 import io
 import os
 import selectors
-import threading
 import time
 import urllib.error
 import urllib.request
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPSConnection
-from typing import IO, Any, Final, Literal, NamedTuple
+from typing import IO, Any, Final, Literal
 from urllib.parse import unquote, urlencode, urlsplit, urlunsplit
 from urllib.response import addinfourl
 
@@ -38,30 +38,26 @@ _IDLE: Final = 4.0
 """Seconds after which a connection that nobody used is not used again: many servers close theirs after five."""
 
 
-class _Kept(NamedTuple):
-    connection: HTTPConnection
-    since: float
-
-
-class Connections:
-    """Connections to servers that wait for the next request, each for one thread at a time."""
+class KeepAliveHandler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Sends requests over connections that stay open, each for one thread at a time; a proxy's tunnel has its own."""
 
     def __init__(self) -> None:
-        """Begin with none."""
-        self._kept: dict[tuple[str, str], list[_Kept]] = {}
-        self._lock = threading.Lock()
+        """Begin without a connection."""
+        super().__init__()
+        self._idle: dict[tuple[str, str], list[tuple[HTTPConnection, float]]] = defaultdict(list)
 
-    def send(self, scheme: str, request: urllib.request.Request) -> addinfourl:
-        """Send a request and return its answer, which is read whole by then: the connection waits for another one.
+    def http_open(self, req: urllib.request.Request) -> addinfourl:  # type: ignore[override]
+        """Send a request and return its answer, which is read whole by then.
 
         Nothing is sent twice: who sends what changes a server must know whether it may arrive twice. Raises what
-        `urllib.request` does where the server is not reached, and what `http.client` does where it breaks off.
+        `urllib.request` does if the server is not reached, and what `http.client` does if it breaks off.
         """
-        place = scheme, request.host
-        connection = self._take(place, request.timeout)
+        waiting = self._idle[req.type, req.host]
+        connection = self._take(waiting, req)
+        headers = {name.title(): value for name, value in {**req.headers, **req.unredirected_hdrs}.items()}
         try:
             try:
-                connection.request(request.get_method(), request.selector, request.data, _headers(request))
+                connection.request(req.get_method(), req.selector, req.data, headers)
             except OSError as error:
                 raise urllib.error.URLError(error) from error
             answer = connection.getresponse()
@@ -72,57 +68,33 @@ class Connections:
         if answer.will_close:
             connection.close()
         else:
-            with self._lock:
-                self._kept.setdefault(place, []).append(_Kept(connection, time.monotonic()))
-        found = addinfourl(io.BytesIO(body), answer.headers, request.full_url, answer.status)
+            waiting.append((connection, time.monotonic()))
+        found = addinfourl(io.BytesIO(body), answer.headers, req.full_url, answer.status)
         found.msg = answer.reason  # type: ignore[attr-defined] # as `urllib.request` has it, for its errors
         return found
 
-    def close(self) -> None:
-        """Close all that wait; what is sent afterwards opens others."""
-        with self._lock:
-            kept, self._kept = self._kept, {}
-        for each in (one for many in kept.values() for one in many):
-            each.connection.close()
-
-    def _take(self, place: tuple[str, str], timeout: float | None) -> HTTPConnection:
-        while (kept := self._waiting(place)) is not None:
-            if time.monotonic() - kept.since < _IDLE and not _is_over(kept.connection):
-                if kept.connection.sock is not None:
-                    kept.connection.sock.settimeout(timeout)
-                return kept.connection
-            kept.connection.close()
-        scheme, host = place
-        return (HTTPSConnection if scheme == "https" else HTTPConnection)(host, timeout=timeout)
-
-    def _waiting(self, place: tuple[str, str]) -> _Kept | None:
-        with self._lock:
-            many = self._kept.get(place)
-            return many.pop() if many else None
-
-
-class KeepAliveHandler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    """Sends what an opener is given over connections that are kept; through a proxy's tunnel each has its own."""
-
-    def __init__(self, connections: Connections) -> None:
-        """Take where connections are kept."""
-        super().__init__()
-        self._connections = connections
-
-    def http_open(self, req: urllib.request.Request) -> addinfourl:  # type: ignore[override]
-        """Send a request."""
-        return self._connections.send("http", req)
-
     def https_open(self, req: urllib.request.Request) -> addinfourl:  # type: ignore[override]
-        """Send a request."""
-        if getattr(req, "_tunnel_host", None):
-            return super().https_open(req)  # type: ignore[return-value]
-        return self._connections.send("https", req)
+        """Send a request as `http_open` does."""
+        return super().https_open(req) if getattr(req, "_tunnel_host", None) else self.http_open(req)  # type: ignore[return-value]
 
+    def close_idle(self) -> None:
+        """Close all connections that wait; a later request opens another one."""
+        for waiting in self._idle.values():
+            while waiting:
+                waiting.pop()[0].close()
 
-def _headers(request: urllib.request.Request) -> Mapping[str, str]:
-    """Return a request's headers as they are sent."""
-    return {name.title(): value for name, value in {**request.headers, **request.unredirected_hdrs}.items()}
+    def _take(self, waiting: list[tuple[HTTPConnection, float]], req: urllib.request.Request) -> HTTPConnection:
+        while waiting:
+            try:
+                connection, since = waiting.pop()
+            except IndexError:  # another thread took it
+                break
+            if time.monotonic() - since < _IDLE and not _is_over(connection):
+                if connection.sock is not None:
+                    connection.sock.settimeout(req.timeout)
+                return connection
+            connection.close()
+        return (HTTPSConnection if req.type == "https" else HTTPConnection)(req.host, timeout=req.timeout)
 
 
 def _is_over(connection: HTTPConnection) -> bool:
@@ -183,7 +155,7 @@ SERVERS: Final[dict[Kind, Server]] = {
 def server_kind(header: str | None) -> Kind:
     """Return the kind of server that names itself so in its answers' Server header.
 
-    >>> kind_of("Virtuoso/07.20.3229 (Linux)"), kind_of("oxigraph/0.5.13"), kind_of(None)
+    >>> server_kind("Virtuoso/07.20.3229 (Linux)"), server_kind("oxigraph/0.5.13"), server_kind(None)
     ('virtuoso', 'oxigraph', 'other')
     """
     said = (header or "").lower()
@@ -193,9 +165,9 @@ def server_kind(header: str | None) -> Kind:
 def server_addresses(url: str, server: Server) -> tuple[str, str]:
     """Return the addresses for queries and for updates of a server that is named by its base, or by that for queries.
 
-    >>> endpoints("http://localhost:7878", SERVERS["oxigraph"])
+    >>> server_addresses("http://localhost:7878", SERVERS["oxigraph"])
     ('http://localhost:7878/query', 'http://localhost:7878/update')
-    >>> endpoints("http://localhost:8890/sparql", SERVERS["virtuoso"])
+    >>> server_addresses("http://localhost:8890/sparql", SERVERS["virtuoso"])
     ('http://localhost:8890/sparql', 'http://localhost:8890/sparql-auth')
     """
     parts = urlsplit(url)
@@ -264,13 +236,6 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-class _Basic(urllib.request.HTTPBasicAuthHandler):
-    def http_error_401(self, req: Any, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage) -> Any:
-        return _closing(
-            fp, lambda: urllib.request.HTTPBasicAuthHandler.http_error_401(self, req, fp, code, msg, headers)
-        )
-
-
 class _Digest(urllib.request.HTTPDigestAuthHandler):
     """Answers a challenge, and goes on with it at the same address: else each request would be sent twice."""
 
@@ -279,38 +244,19 @@ class _Digest(urllib.request.HTTPDigestAuthHandler):
         self._challenges: dict[str, dict[str, str]] = {}
 
     def retry_http_digest_auth(self, req: urllib.request.Request, auth: str) -> Any:
-        told = urllib.request.parse_keqv_list(
-            list(filter(None, urllib.request.parse_http_list(auth.partition(" ")[2])))
-        )
-        self._challenges[req.full_url] = told
+        listed = filter(None, urllib.request.parse_http_list(auth.partition(" ")[2]))
+        self._challenges[req.full_url] = urllib.request.parse_keqv_list(list(listed))
         return super().retry_http_digest_auth(req, auth)
 
     def http_request(self, req: urllib.request.Request) -> urllib.request.Request:
-        told = self._challenges.get(req.full_url)
-        if told is not None and not req.has_header(self.auth_header):
-            answer = self.get_authorization(req, told)
-            if answer:  # none where no name is known
+        challenge = self._challenges.get(req.full_url)
+        if challenge is not None and not req.has_header(self.auth_header):
+            answer = self.get_authorization(req, challenge)
+            if answer:  # none if no name is known
                 req.add_unredirected_header(self.auth_header, f"Digest {answer}")
         return req
 
     https_request = http_request
-
-    def http_error_401(self, req: Any, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage) -> Any:
-        return _closing(
-            fp, lambda: urllib.request.HTTPDigestAuthHandler.http_error_401(self, req, fp, code, msg, headers)
-        )
-
-
-def _closing(asking: IO[bytes], again: Callable[[], Any]) -> Any:
-    """Return the answer to a request that is sent again with a password; the one that asked for it is closed then."""
-    try:
-        answer = again()
-    except BaseException:
-        asking.close()
-        raise
-    if answer is not None:
-        asking.close()
-    return answer
 
 
 class Endpoint:
@@ -345,11 +291,10 @@ class Endpoint:
                 parts = urlsplit(each)
                 known.add_password(None, f"{parts.scheme}://{parts.netloc}/", user, password)
         self._is_named = bool(user)
-        kept = Connections()
-        weakref.finalize(self, kept.close)
-        self._open = urllib.request.build_opener(
-            _NoRedirect, _Digest(known), _Basic(known), KeepAliveHandler(kept)
-        ).open
+        kept = KeepAliveHandler()
+        weakref.finalize(self, kept.close_idle)
+        logins = _Digest(known), urllib.request.HTTPBasicAuthHandler(known)
+        self._open = urllib.request.build_opener(_NoRedirect, *logins, kept).open
         self.location = bare
         self.kind: Kind = server or self._told(bare)
         self.server: Server = SERVERS[self.kind]

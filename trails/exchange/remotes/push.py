@@ -24,7 +24,7 @@ from trails.integrity import digests
 from trails.model import iris
 from trails.model.values import MAIN, SessionRecord, Value
 from trails.rdf import vocab
-from trails.rdf.activity_records import Copying, Deed, activity_quads
+from trails.rdf.activity_records import Copying, Deed, SourceFile, activity_quads
 from trails.rdf.codec import parse_time
 from trails.rdf.session_records import prompt_quads
 from trails.rdf.session_records import session_quads as row_quads
@@ -184,21 +184,16 @@ class _Moving(Handle):
         """Do the steps of sessions with one root: only they are in memory at once."""
         going = [step for step in steps if step.outcome in WRITES or self._has_news(step)]
         if not going:
-            return [self._redacted(step, _told(step, ())) for step in steps]
+            return [self._redacted(step, _told(step)) for step in steps]
         quads = {quad for step in steps for quad in session_quads(self._source.store, step.record)}
         try:
             scratch = rdf_files.checked(self._target, list(quads), restore=self._restore).repository
         except InvalidInput as error:
-            return [_refused(_told(step, ()), error) if step in going else _told(step, ()) for step in steps]
+            return [_refused(_told(step), error) if step in going else _told(step) for step in steps]
         came = import_records.source_file(b"".join(sorted(map(rdf_files.line, quads))), self._source.store.location)
-        made = []
-        for step in steps:
-            told = _told(step, ())
-            if step in going:
-                read = ImportedFiles(self._began, {"": came}, origin=self._log.evidence(step.record.iri))
-                told = self._arrived(step, scratch, read)
-            made.append(self._redacted(step, told))
-        return made
+        return [
+            self._redacted(step, self._arrived(step, scratch, came) if step in going else _told(step)) for step in steps
+        ]
 
     def _has_news(self, step: Step) -> bool:
         """Tell whether there are records of a session, as tags and notes, that the other side may lack."""
@@ -208,22 +203,22 @@ class _Moving(Handle):
         mine = {quad for quad in session_quads(self._source.store, step.record) if quad.graph_name != own}
         return not mine <= set(session_quads(self._target.store, self._target.record(step.there)))
 
-    def _arrived(self, step: Step, scratch: Repository, read: ImportedFiles) -> MovedSession:
+    def _arrived(self, step: Step, scratch: Repository, came: SourceFile) -> MovedSession:
+        read = ImportedFiles(self._began, {"": came}, origin=self._log.evidence(step.record.iri))
         report = ImportReport()
-        is_tail = step.there != step.record.id
-        file = self._with_tail(step, scratch) if is_tail else scratch
-        parent = self._fork_point(step)[0] if is_tail else step.parent
+        file = self._with_tail(step, scratch) if step.is_tail else scratch
+        parent = self._fork_point(step)[0] if step.is_tail else step.parent
         record = file.reader.record(step.there)
         try:
             rdf_files.Arrival(self._target, file, record, report, read=read, restore=self._restore, parent=parent).run()
         except (InvalidInput, IntegrityError) as error:
-            return _refused(_told(step, ()), error)
+            return _refused(_told(step), error)
         said = (*step.said, *(problem.reason for problem in report.problems))
-        came = {*report.sessions_created, *report.forks_created, *report.grown}
+        arrived = {*report.sessions_created, *report.forks_created, *report.grown}
         changes: dict[str, Any] = {"said": said}
-        if step.outcome in WRITES and step.there not in came | set(report.unchanged):
+        if step.outcome in WRITES and step.there not in arrived | set(report.unchanged):
             changes |= {"outcome": "refused", "turns_added": 0}
-        return _told(step, ()).model_copy(update=changes)
+        return _told(step).model_copy(update=changes)
 
     # --- what differs from what the source has
 
@@ -319,15 +314,14 @@ def _refused(told: MovedSession, error: TrailsError) -> MovedSession:
     return told.model_copy(update={"outcome": "refused", "turns_added": 0, "said": (*told.said, error.message)})
 
 
-def _told(step: Step, redacted: Sequence[int]) -> MovedSession:
-    is_tail = step.there != step.record.id
+def _told(step: Step, redacted: Sequence[int] = ()) -> MovedSession:
     return MovedSession(
         session_id=step.record.id,
         outcome=step.outcome,
         there=step.there,
         asked=step.is_asked,
         turns_added=step.turns - step.start if step.outcome in WRITES else 0,
-        at=step.start if is_tail and step.outcome in WRITES else None,
+        at=step.start if step.is_tail and step.outcome in WRITES else None,
         head=step.head,
         redacted=tuple(redacted),
         said=step.said,

@@ -101,11 +101,11 @@ def read_origins(
     Raises `SessionNotFound`; `IntegrityError` for a checkpoint that none of the keys signed.
 
     >>> import trails
-    >>> from trails.exchange.remotes.push_plan import read_origins as origins
+    >>> from trails.exchange.remotes.push_plan import read_origins
     >>> with trails.open(":memory:") as laptop, trails.open(":memory:") as team:
     ...     plan = laptop.create(id="plan"); _ = plan.append("user", "Plan a trip"); _ = plan.persist()
     ...     _ = trails.push(laptop, "plan", team, by="alice")
-    ...     [(each.how, each.by_iri, each.turns, each.holds) for each in origins(team, "plan")]
+    ...     [(each.how, each.by_iri, each.turns, each.holds) for each in read_origins(team, "plan")]
     [('push', 'urn:trails:principal:alice', 1, True)]
     """
     at = opened(store, "proof of origin")
@@ -209,7 +209,7 @@ def transcript_digests(repository: Repository, session_id: str) -> list[str]:
 def common_length(mine: Sequence[str], theirs: Sequence[str]) -> int:
     """Return how many turns two transcripts share from the start.
 
-    >>> common(["a", "b", "c"], ["a", "b", "d"]), common([], ["a"])
+    >>> common_length(["a", "b", "c"], ["a", "b", "d"]), common_length([], ["a"])
     (2, 0)
     """
     return next((n for n, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), min(len(mine), len(theirs)))
@@ -254,9 +254,9 @@ class PushPlan:
         made = Step(record, "unchanged", record.id, parent, len(mine), len(mine), (mine or [None])[-1], is_asked)  # type: ignore[list-item] # None where there is no turn
         if above is not None and above.outcome in ("deleted", "refused"):
             why = f"its parent {above.record.id!r} is not there (a deleted one comes back with restore)"
-            return _other(made, "refused", said=(why,))
+            return replace(made, outcome="refused", said=(why,))
         if (name := self._home_of_tail(record, mine)) is not None:
-            return _other(made, "unchanged", there=name)
+            return replace(made, outcome="unchanged", there=name)
         return self._compared(made, mine, len(mine) if is_asked else need)
 
     def _parent(self, record: SessionRecord, parent: str, mine: Sequence[str]) -> str:
@@ -282,43 +282,42 @@ class PushPlan:
         there, parent = made.there, made.parent
         while True:
             if self._target.reader.is_deleted(there) and not self._restore:
-                return _other(made, "deleted", there=there, parent=parent)
+                return replace(made, outcome="deleted", there=there, parent=parent)
             if there not in self._target and there not in self._known:
                 return self._arriving(made, there, parent, mine)
             theirs = self._transcript(there)
             shared = common_length(mine, theirs)
             if shared == len(mine):
                 is_behind = len(theirs) > len(mine)
-                return _other(made, "behind" if is_behind else "unchanged", there=there, parent=parent)
+                return replace(made, outcome="behind" if is_behind else "unchanged", there=there, parent=parent)
             if shared >= need:
-                return _other(made, "unchanged", there=there, parent=parent)  # an ancestor, and what is needed is there
+                return replace(
+                    made, outcome="unchanged", there=there, parent=parent
+                )  # an ancestor, and what is needed is there
             if shared == len(theirs):
                 self._known[there] = mine
-                return _other(made, "forwarded", there=there, parent=parent, start=shared)
+                return replace(made, outcome="forwarded", there=there, parent=parent, start=shared)
             there, parent = tail_name(there, mine[shared]), there
-            made = _other(made, made.outcome, start=shared)
+            made = replace(made, start=shared)
 
     def _arriving(self, made: Step, there: str, parent: str | None, mine: list[str]) -> Step:
         if there != made.record.id:
             self._known[there] = mine
-            if not self._is_of_one_branch(made.record.id, made.start):
+            reader = self._source.reader
+            turns = reader.turns(reader.lineage(made.record.id))[made.start :]
+            if len({turn.branch for turn in turns}) != 1:  # a fork's own turns are of one branch
                 why = f"it stands as {there!r} with its whole transcript: its turns are of several branches"
-                return _other(_without_parent(made), "forked", there=there, start=0, said=(why,))
+                return replace(made, outcome="forked", there=there, parent=None, start=0, said=(why,))
             self._check_depth(there, parent)
-            return _other(made, "forked", there=there, parent=parent)
+            return replace(made, outcome="forked", there=there, parent=parent)
         if parent is not None:
             start = made.record.starts_at
             if self._transcript(parent)[:start] != mine[:start]:
                 why = f"its parent {parent!r} has other turns there below index {start}"
-                return _other(made, "refused", said=(why,))
+                return replace(made, outcome="refused", said=(why,))
             self._check_depth(there, parent)
         self._known[there] = mine
-        return _other(made, "created", start=made.record.starts_at)
-
-    def _is_of_one_branch(self, session_id: str, start: int) -> bool:
-        """Tell whether turns from an index on may stand in one fork: a fork's own turns are of one branch."""
-        reader = self._source.reader
-        return len({turn.branch for turn in reader.turns(reader.lineage(session_id))[start:]}) == 1
+        return replace(made, outcome="created", start=made.record.starts_at)
 
     def _transcript(self, session_id: str) -> list[str]:
         if session_id not in self._known:
@@ -338,25 +337,6 @@ class PushPlan:
                 f"session {session_id!r} would have {depth} ancestors at {self._target.store.location}, and "
                 f"{MAX_FORK_DEPTH} are allowed; flatten it first (`trails flatten`), and push what that makes"
             )
-
-
-def _without_parent(step: Step) -> Step:
-    return replace(step, parent=None)
-
-
-def _other(
-    step: Step,
-    outcome: Outcome,
-    *,
-    there: str | None = None,
-    parent: str | None = None,
-    start: int | None = None,
-    said: tuple[str, ...] = (),
-) -> Step:
-    changes: dict[str, Any] = {"there": there, "parent": parent, "start": start}
-    return replace(
-        step, outcome=outcome, said=said, **{name: each for name, each in changes.items() if each is not None}
-    )
 
 
 def refuse_same(source: Repository, target: Repository) -> None:

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from trails.errors import InvalidInput
-from trails.exchange import containers, format_detection, json_files, record_checks
+from trails.exchange import containers, format_detection, json_files
 from trails.exchange.containers import Archive
-from trails.exchange.record_checks import Reading
+from trails.exchange.json_files import as_object, without_keys
+from trails.exchange.record_checks import Reading, combine_files, combine_parts, valid_name, without_empty
 from trails.exchange.source_transcript import Problem, Transcript, files_at
 from trails.exchange.traces.inspect_samples import Pool, Sample, join_pools
 
@@ -64,7 +65,7 @@ def find_files(path: Path) -> list[Path]:
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     """Return what logs (name and bytes of each) say; see `stream`."""
-    return record_checks.combine_parts(stream([(name, BytesIO(data)) for name, data in files]))
+    return combine_parts(stream([(name, BytesIO(data)) for name, data in files]))
 
 
 def stream(files: Sequence[tuple[str, IO[bytes]]]) -> Iterator[Transcript]:
@@ -78,7 +79,7 @@ def stream(files: Sequence[tuple[str, IO[bytes]]]) -> Iterator[Transcript]:
         file.seek(0)
         for reading in _read_zip(name, file) if is_zip else _read_json(name, file.read()):
             reading.notes = [f"{_base(name)}: {note}" if name else note for note in reading.notes]
-            yield record_checks.combine_files([(name, reading)])
+            yield combine_files([(name, reading)])
 
 
 def _base(name: str) -> str:
@@ -221,15 +222,15 @@ class _Header:
 
     def __init__(self, log: _Json, reading: Reading) -> None:
         found = log.get("eval")
-        self._eval: _Json = found if isinstance(found, dict) else {}
+        self._eval: _Json = as_object(found)
         told = json.dumps([self._eval.get(key) for key in ("created", "task", "model", "dataset")])
         self._id = (
-            record_checks.valid_name(self._eval.get("eval_id"))
-            or record_checks.valid_name(self._eval.get("run_id"))
+            valid_name(self._eval.get("eval_id"))
+            or valid_name(self._eval.get("run_id"))
             or hashlib.sha256(told.encode()).hexdigest()[:16]
         )
         dataset = self._eval.get("dataset")
-        self._meta = record_checks.without_empty(
+        self._meta = without_empty(
             {key: self._eval.get(key) for key in ("task", "model", "eval_id", "run_id", "created", "tags")}
             | {
                 "dataset": dataset.get("name") if isinstance(dataset, dict) else None,
@@ -239,14 +240,14 @@ class _Header:
                 "log_error": log.get("error"),
                 "log_updates": log.get("log_updates"),
                 "invalidated": log.get("invalidated") or None,
-                "eval": record_checks.without_empty({key: v for key, v in self._eval.items() if key not in _EVAL_OWN}),
+                "eval": without_empty(without_keys(self._eval, *_EVAL_OWN)),
                 "plan": log.get("plan"),
             }
         )
         left = [key for key in ("results", "reductions", "stats") if log.get(key)]
         if left:
             reading.notes.append(f"{', '.join(left)}: figures over all samples, not kept")
-        self._model = record_checks.valid_name(self._eval.get("model"))
+        self._model = valid_name(self._eval.get("model"))
         self._odd: Counter[str] = Counter()
 
     def notes(self) -> list[str]:

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from trails.exchange import record_checks
-from trails.exchange.record_checks import Reading
+from trails.exchange.json_files import as_list, as_object
+from trails.exchange.record_checks import Reading, parse_time, turn_fault, valid_name, without_empty
 from trails.exchange.source_transcript import SourceSession, SourceTurn
 from trails.exchange.traces import inspect_turns
 from trails.exchange.traces.inspect_turns import InspectMessage, MessageLine, MessageLines, inspect_turn, message_key
@@ -42,7 +42,7 @@ class Attachments:
     """The texts that a sample refers to."""
 
     def __init__(self, texts: object) -> None:
-        self._texts: _Json = texts if isinstance(texts, dict) else {}
+        self._texts: _Json = as_object(texts)
         self._left = _MOST_RESOLVED
         self.missing: dict[str, None] = {}
         """References to what is not there."""
@@ -111,45 +111,14 @@ SOURCE: Final = "inspect"
 _MAIN: Final = ""
 _READ: Final = frozenset({"model", "tool", "span_begin", "span_end", "anchor", "branch", "sample_init", "score"})
 _SAMPLE_META: Final = (
-    "target",
-    "choices",
-    "error",
-    "error_retries",
-    "limit",
-    "invalidation",
-    "started_at",
-    "completed_at",
-    "total_time",
-    "working_time",
-    "model_usage",
-    "role_usage",
-    "turn_count",
-    "uuid",
-    "setup",
-    "sandbox",
-    "store",
-)
+    "target", "choices", "error", "error_retries", "limit", "invalidation", "started_at", "completed_at",
+    "total_time", "working_time", "model_usage", "role_usage", "turn_count", "uuid", "setup", "sandbox", "store",
+)  # fmt: skip
 
-_SAMPLE_OWN: Final = frozenset(
-    {
-        *_SAMPLE_META,
-        "id",
-        "epoch",
-        "input",
-        "messages",
-        "message_refs",
-        "message_pool",
-        "output",
-        "score",
-        "scores",
-        "metadata",
-        "files",
-        "events",
-        "events_data",
-        "attachments",
-        "transcript",
-    }
-)
+_SAMPLE_OWN: Final = frozenset({
+    *_SAMPLE_META, "id", "epoch", "input", "messages", "message_refs", "message_pool", "output", "score", "scores",
+    "metadata", "files", "events", "events_data", "attachments", "transcript",
+})  # fmt: skip
 """What is read of a sample."""
 _FORK_META: Final = ("task", "model", "epoch", "sample_id", "dataset", "eval_id")
 
@@ -181,11 +150,11 @@ class Sample:
         self._reading = reading
         self._odd = odd
         self._model = model
-        held = _object(sample.get("transcript")) or sample
+        held = as_object(sample.get("transcript")) or sample
         self._texts = Attachments(held.get("attachments") or held.get("content"))
         events = held.get("events")
-        self._events: list[_Json] = [each for each in _list(events) if isinstance(each, dict)]
-        pool = _object(sample.get("events_data")).get("messages", sample.get("message_pool"))
+        self._events: list[_Json] = [each for each in as_list(events) if isinstance(each, dict)]
+        pool = as_object(sample.get("events_data")).get("messages", sample.get("message_pool"))
         self._pool = Pool(pool)
         self._pooled: dict[int, InspectMessage] = {}
         self._made: dict[str, _Json] = {}
@@ -249,7 +218,7 @@ class Sample:
             or kind == "scorer"
         )
         if owns and span not in self._owners:
-            name = record_checks.valid_name(event.get("name"))
+            name = valid_name(event.get("name"))
             self._owners[span] = _Owner(span, home, str(kind), name, has_begun=kind != "branch")
         self._homes.setdefault(span, span if owns else home)
 
@@ -268,7 +237,7 @@ class Sample:
             return
         owner.has_begun = True
         anchor = event.get("from_anchor", event.get("from_message"))
-        owner.meta = record_checks.without_empty({"branch": owner.name, "from_anchor": anchor})
+        owner.meta = without_empty({"branch": owner.name, "from_anchor": anchor})
 
     def _made_by_model(self, event: _Json) -> None:
         owner = self._owners[self._homes.get(str(event.get("span_id")), _MAIN)]
@@ -285,7 +254,7 @@ class Sample:
         for key in (event.get("message_id"), f"call {event.get('id')}"):
             if isinstance(key, str):
                 self._made.setdefault(key, event)
-        if nested := len(_list(event.get("events"))):
+        if nested := len(as_list(event.get("events"))):
             self._odd["event(s) stand within events of tools; not read"] += nested
 
     # --- lines
@@ -297,7 +266,7 @@ class Sample:
         given = self._sample.get("input")
         if self._owners[_MAIN].calls:
             return []
-        return [{"role": "user", "content": given}] if isinstance(given, str) and given else _list(given)
+        return [{"role": "user", "content": given}] if isinstance(given, str) and given else as_list(given)
 
     def _said_in(self, messages: Iterable[Any]) -> MessageLine:
         found = []
@@ -339,7 +308,7 @@ class Sample:
         given = event.get("input")
         if isinstance(given, str):
             given = [{"role": "user", "content": given}]
-        return [self._said(each) for each in _list(given) if isinstance(each, dict)]
+        return [self._said(each) for each in as_list(given) if isinstance(each, dict)]
 
     def _place_calls(self, main: MessageLine) -> None:
         """Give the calls of agents that the conversation knows nothing of to sessions of their own; count what is left."""
@@ -356,7 +325,7 @@ class Sample:
                 strays.setdefault(agent, []).append(event)
         for agent, events in strays.items():
             if agent and agent not in heard and agent not in self._owners:
-                name = record_checks.valid_name(self._spans[agent].get("name"))
+                name = valid_name(self._spans[agent].get("name"))
                 self._owners[agent] = _Owner(agent, _MAIN, "agent", name, calls=events)
             else:
                 self._odd["model call(s) have an answer that is in no message of the conversation; not kept"] += len(
@@ -397,7 +366,7 @@ class Sample:
         own = {key: self._texts.put_in(self._sample.get(key)) for key in _SAMPLE_META}
         own |= {
             "sample_metadata": self._texts.put_in(self._sample.get("metadata")),
-            "files": list(_object(self._sample.get("files"))),
+            "files": list(as_object(self._sample.get("files"))),
             "output": self._unsaid(),
         }
         given = {name: self._texts.put_in(score) for name, score in inspect_turns.given_scores(self._sample).items()}
@@ -410,8 +379,8 @@ class Sample:
             source=SOURCE,
             id=self._id,
             paths=paths,
-            created=next((time for time in map(record_checks.parse_time, begun) if time is not None), None),
-            meta=self._reading.meta(0, {**meta, **record_checks.without_empty(own)}),
+            created=next((time for time in map(parse_time, begun) if time is not None), None),
+            meta=self._reading.meta(0, {**meta, **without_empty(own)}),
             fork_meta=_FORK_META,
             forks_at_ends=True,
             scores=tuple(inspect_turns.sample_scores(self._id, given, self._scored())),
@@ -419,14 +388,14 @@ class Sample:
 
     def _scored(self) -> dict[str, datetime | None]:
         """Return when each scorer scored, and under the name "" when the sample was done."""
-        times = {"": record_checks.parse_time(self._sample.get("completed_at"))}
+        times = {"": parse_time(self._sample.get("completed_at"))}
         for event in self._events:
             if event.get("event") == "score":
                 if event.get("intermediate"):
                     self._odd["intermediate score(s) are not kept"] += 1
                 else:
-                    times[str(event.get("scorer"))] = record_checks.parse_time(event.get("timestamp"))
-        times[""] = times[""] or record_checks.parse_time(self._events[-1].get("timestamp") if self._events else None)
+                    times[str(event.get("scorer"))] = parse_time(event.get("timestamp"))
+        times[""] = times[""] or parse_time(self._events[-1].get("timestamp") if self._events else None)
         return times
 
     def _paths(self, owner: _Owner) -> tuple[tuple[SourceTurn, ...], ...]:
@@ -442,7 +411,7 @@ class Sample:
 
     def _unsaid(self) -> str | None:
         """Return the sample's answer, where no line of the conversation ends with it."""
-        completion = _object(self._sample.get("output")).get("completion")
+        completion = as_object(self._sample.get("output")).get("completion")
         if not isinstance(completion, str) or not completion:
             return None
         whole = str(self._texts.put_in(completion))
@@ -477,9 +446,9 @@ class Sample:
                     id=f"{self._id}:agent-{owner.id}",
                     paths=self._paths(owner),
                     forks_at_ends=True,
-                    created=record_checks.parse_time(self._spans[owner.id].get("timestamp")),
+                    created=parse_time(self._spans[owner.id].get("timestamp")),
                     agent=owner.name,
-                    meta=record_checks.without_empty({"model": self._model, "agent_span": owner.id}),
+                    meta=without_empty({"model": self._model, "agent_span": owner.id}),
                     spawned_by=self._spawner(owner),
                 )
             )
@@ -511,15 +480,15 @@ class Sample:
         self._named[name] += 1
         turn = inspect_turn(said, name if self._named[name] == 1 else f"{name}#{self._named[name]}", self._model)
         turn = replace(turn, meta={**turn.meta, **meta})
-        if (reason := record_checks.turn_fault(turn)) is None:
+        if (reason := turn_fault(turn)) is None:
             return turn
         self._reading.refuse(0, f"sample {self._id}: message {place} cannot be kept: {reason}", said.message)
         return None
 
 
 def _answers(event: _Json) -> list[_Json]:
-    choices = _object(event.get("output")).get("choices")
-    found = (choice.get("message") if isinstance(choice, dict) else None for choice in _list(choices))
+    choices = as_object(event.get("output")).get("choices")
+    found = (choice.get("message") if isinstance(choice, dict) else None for choice in as_list(choices))
     return [message for message in found if isinstance(message, dict)]
 
 
@@ -528,11 +497,3 @@ def _text(message: _Json) -> str:
     if isinstance(content, list):
         return "".join(str(p.get("text")) for p in content if isinstance(p, dict) and p.get("type") == "text")
     return str(content)
-
-
-def _object(value: object) -> _Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []

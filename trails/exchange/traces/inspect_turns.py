@@ -19,7 +19,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from trails.exchange import record_checks
+from trails.exchange.json_files import as_list, as_object, objects_in, without_keys
+from trails.exchange.record_checks import parse_time, valid_name, without_empty
 from trails.exchange.source_scores import score_id
 from trails.exchange.source_transcript import Piece, SourceScore, SourceTurn
 from trails.model.values import Call
@@ -44,7 +45,7 @@ MessageLine = list[InspectMessage]
 def message_key(message: _Json) -> str:
     """Return what two messages have in common that say the same: ids are drawn anew when a branch replays its past.
 
-    >>> key_of({"role": "user", "content": "a"}) == key_of({"role": "user", "content": "a", "id": "m1"})
+    >>> message_key({"role": "user", "content": "a"}) == message_key({"role": "user", "content": "a", "id": "m1"})
     True
     """
     content = message.get("content")
@@ -53,7 +54,7 @@ def message_key(message: _Json) -> str:
     calls = message.get("tool_calls")
     asked = [
         [call.get("id"), call.get("function"), call.get("arguments")] if isinstance(call, dict) else call
-        for call in (calls if isinstance(calls, list) else [])
+        for call in as_list(calls)
     ]
     said = [message.get("role"), content or [], asked, message.get("tool_call_id")]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
@@ -128,8 +129,7 @@ def unreadable_scores(sample: _Json) -> int:
 def score_details(scores: Mapping[str, _Json]) -> dict[str, Any]:
     """Return what scores say beside their value and their reason."""
     told = (
-        (name, record_checks.without_empty({key: score.get(key) for key in ("answer", "metadata")}))
-        for name, score in scores.items()
+        (name, without_empty({key: score.get(key) for key in ("answer", "metadata")})) for name, score in scores.items()
     )
     return {name: each for name, each in told if each}
 
@@ -144,7 +144,7 @@ def sample_scores(
     for name, score in scores.items():
         when = times.get(name) or times.get("")
         history = score.get("history")
-        states: list[_Json] = [each for each in history if isinstance(each, dict)] if isinstance(history, list) else []
+        states: list[_Json] = objects_in(history)
         value: Any = None
         for state in states or [score]:
             value = value if state.get("value", _UNCHANGED) == _UNCHANGED else state["value"]
@@ -155,10 +155,10 @@ def sample_scores(
 
 def _state_scores(session: str, name: str, value: Any, state: _Json, when: datetime | None) -> Iterator[SourceScore]:
     held = state.get("provenance")
-    provenance: _Json = held if isinstance(held, dict) else {}
-    author = record_checks.valid_name(provenance.get("author"))
+    provenance: _Json = as_object(held)
+    author = valid_name(provenance.get("author"))
     reason = provenance.get("reason") or state.get("explanation")
-    edited = record_checks.parse_time(provenance.get("timestamp"))
+    edited = parse_time(provenance.get("timestamp"))
     for criterion, each in _score_parts(name, value):
         yield SourceScore(
             id=score_id("inspect", session, criterion, each, author, edited.isoformat() if edited else None),
@@ -192,8 +192,8 @@ def inspect_turn(said: InspectMessage, source_id: str, model: str | None) -> Sou
     event = said.event or {}
     calls, extras = _calls(message.get("tool_calls"))
     error = message.get("error")
-    meta = {key: value for key, value in message.items() if key not in _MESSAGE_OWN} | {"tool_calls": extras}
-    answers = record_checks.valid_name(message.get("tool_call_id")) if role == "tool" else None
+    meta = without_keys(message, *_MESSAGE_OWN) | {"tool_calls": extras}
+    answers = valid_name(message.get("tool_call_id")) if role == "tool" else None
     if role == "tool" and answers is None:
         meta["tool_call_id"] = message.get("tool_call_id")
     start, end = _times(event)
@@ -203,7 +203,7 @@ def inspect_turn(said: InspectMessage, source_id: str, model: str | None) -> Sou
         role=role if isinstance(role, str) else "",
         pieces=(Piece(source_id, _content(content)),),
         time=end or start,
-        model=(record_checks.valid_name(message.get("model") or event.get("model")) or model) if spoke else None,
+        model=(valid_name(message.get("model") or event.get("model")) or model) if spoke else None,
         usage=_usage(output),
         stop_reason=_stop_reason(output, message.get("id")),
         tool_call_id=answers,
@@ -211,7 +211,7 @@ def inspect_turn(said: InspectMessage, source_id: str, model: str | None) -> Sou
         tool_calls=calls,
         tool_results=({"call_id": answers, **_outcome(error), **_ran(start, end)},) if answers else (),
         call=Call(started=start, ended=end) if spoke and start and end else None,
-        meta=record_checks.without_empty(meta),
+        meta=without_empty(meta),
     )
 
 
@@ -226,21 +226,21 @@ def _calls(calls: object) -> tuple[tuple[_Json, ...], dict[str, Any]]:
     """Return tool calls, and what they say beside what they ask for, by their ids."""
     made: list[_Json] = []
     extras: dict[str, Any] = {}
-    for call in calls if isinstance(calls, list) else []:
+    for call in as_list(calls):
         if not isinstance(call, dict):
             made.append({"id": None})  # checking the turn tells
             continue
         made.append({"id": call.get("id"), "name": call.get("function"), "arguments": call.get("arguments")})
-        more = {key: value for key, value in call.items() if key not in _CALL_OWN}
+        more = without_keys(call, *_CALL_OWN)
         if more.get("type") == "function":
             del more["type"]
-        if more := record_checks.without_empty(more):
+        if more := without_empty(more):
             extras[str(call.get("id"))] = more
     return tuple(made), extras
 
 
 def _times(event: _Json) -> tuple[datetime | None, datetime | None]:
-    start, end = record_checks.parse_time(event.get("timestamp")), record_checks.parse_time(event.get("completed"))
+    start, end = parse_time(event.get("timestamp")), parse_time(event.get("completed"))
     return start, None if start and end and end < start else end
 
 
@@ -262,9 +262,9 @@ def _usage(output: object) -> _Json | None:
 
 def _stop_reason(output: object, message_id: object) -> str | None:
     choices = output.get("choices") if isinstance(output, dict) else None
-    listed = [each for each in choices if isinstance(each, dict)] if isinstance(choices, list) else []
+    listed = objects_in(choices)
     for choice in listed:
         message = choice.get("message")
         if len(listed) == 1 or (isinstance(message, dict) and message.get("id") == message_id):
-            return record_checks.valid_name(choice.get("stop_reason"))
+            return valid_name(choice.get("stop_reason"))
     return None

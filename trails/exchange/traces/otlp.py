@@ -25,8 +25,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from trails.exchange import format_detection, json_files, record_checks
-from trails.exchange.record_checks import Reading
+from trails.exchange import format_detection, json_files
+from trails.exchange.record_checks import Reading, combine_files, turn_fault, valid_name, without_empty
 from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript, files_at
 from trails.exchange.traces import span_messages
 from trails.exchange.traces.span_messages import (
@@ -45,18 +45,10 @@ from trails.exchange.traces.spans import LogRecord, TraceSpan, read_json, spans_
 from trails.model.content_parts import calls_in, results_in
 from trails.model.values import Call
 
-_TOLD: Final = frozenset(
-    {
-        INPUT,
-        OUTPUT,
-        SYSTEM,
-        "gen_ai.conversation.id",
-        "gen_ai.operation.name",
-        "gen_ai.response.model",
-        "gen_ai.agent.name",
-        "gen_ai.tool.definitions",
-    }
-)
+_TOLD: Final = frozenset({
+    INPUT, OUTPUT, SYSTEM, "gen_ai.conversation.id", "gen_ai.operation.name", "gen_ai.response.model",
+    "gen_ai.agent.name", "gen_ai.tool.definitions",
+})  # fmt: skip
 """Attributes that are not kept again with the answer: they are in the turns, or describe tools and not the talk."""
 
 Refuse = Callable[[str, object], None]
@@ -202,7 +194,7 @@ class TracedSession:
         return fork, common
 
     def _append(self, path: _Path, key: str, turn: SourceTurn, refuse: Refuse) -> None:
-        reason = record_checks.turn_fault(turn)
+        reason = turn_fault(turn)
         if reason is not None:
             refuse(f"has a message that cannot be kept: {reason}", turn.content)
         path.keys.append(key)
@@ -253,7 +245,7 @@ class TracedSession:
             if (key.startswith("gen_ai.") and key not in _TOLD) or key in KEPT_ATTRIBUTES
         }
         told = {key for key in kept if key.startswith("gen_ai.usage.") or tells_messages(key)}
-        kept = record_checks.without_empty({key: value for key, value in kept.items() if key not in told})
+        kept = without_empty({key: value for key, value in kept.items() if key not in told})
         reasons = span.attributes.get("gen_ai.response.finish_reasons")
         stop = reasons[number] if isinstance(reasons, list) and number < len(reasons) else None
         meta = {**turn.meta, "span": span.id, "trace": span.trace}
@@ -261,9 +253,9 @@ class TracedSession:
             turn,
             time=span.end or span.start,
             author=f"agent:{agent}" if agent and agent != self._agent else None,
-            model=record_checks.valid_name(span.text("gen_ai.response.model", "gen_ai.request.model")),
+            model=valid_name(span.text("gen_ai.response.model", "gen_ai.request.model")),
             usage=span_usage(span) if number == 0 else None,
-            stop_reason=turn.stop_reason or record_checks.valid_name(stop),
+            stop_reason=turn.stop_reason or valid_name(stop),
             call=_call(span),
             meta=meta | ({"attributes": kept} if kept else {}),
         )
@@ -278,7 +270,7 @@ def _times(span: TraceSpan) -> dict[str, Any]:
 
 def _call(span: TraceSpan) -> Call | None:
     """Return what a span tells of the model call that it is of: when it was, and who served the model."""
-    made = Call(**_times(span), provider=record_checks.valid_name(span.text("gen_ai.provider.name", "gen_ai.system")))
+    made = Call(**_times(span), provider=valid_name(span.text("gen_ai.provider.name", "gen_ai.system")))
     return None if made == Call() else made
 
 
@@ -345,14 +337,10 @@ _SILENT: Final = _ABOVE | {"execute_tool"}
 """Operations whose spans say nothing of their own."""
 
 _CONVENTIONS: Final = {
-    "ai.": "Vercel's AI SDK (ai.*)",
-    "langsmith.": "LangSmith (langsmith.*)",
-    "langfuse.": "Langfuse (langfuse.*)",
-    "traceloop.": "Traceloop's OpenLLMetry (traceloop.*)",
-    "mlflow.": "MLflow (mlflow.*)",
-    "logfire.": "Pydantic Logfire (logfire.*)",
-    "llm.": "attributes named llm.*",
-}
+    "ai.": "Vercel's AI SDK (ai.*)", "langsmith.": "LangSmith (langsmith.*)", "langfuse.": "Langfuse (langfuse.*)",
+    "traceloop.": "Traceloop's OpenLLMetry (traceloop.*)", "mlflow.": "MLflow (mlflow.*)",
+    "logfire.": "Pydantic Logfire (logfire.*)", "llm.": "attributes named llm.*",
+}  # fmt: skip
 """Whose attributes begin how, of spans that no rule here knows."""
 
 _Key = tuple[str, str]
@@ -459,7 +447,7 @@ class Spans:
         self.reading.notes += [f"{count} {what}" for what, count in self._noted.items()]
         for conversation in conversations.values():
             self.reading.sessions.append(conversation.session(self._source, self.reading))
-        return record_checks.combine_files([("", self.reading)])
+        return combine_files([("", self.reading)])
 
     def _run(self, key: _Key, name: str, conversations: Mapping[str, TracedSession], *, in_time: bool = False) -> None:
         """Add what a tool's span says to the conversations that it may belong to."""
@@ -557,8 +545,7 @@ class Spans:
         """Return the name of the agent that a span is of: its own attribute, or that of the nearest span above."""
         if key not in self._names:
             own = (
-                record_checks.valid_name(self._spans[each].attributes.get("gen_ai.agent.name"))
-                for each in (key, *self._line_up(key))
+                valid_name(self._spans[each].attributes.get("gen_ai.agent.name")) for each in (key, *self._line_up(key))
             )
             self._names[key] = next((found for found in own if found is not None), None)
         return self._names[key]

@@ -22,7 +22,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trails.exchange import record_checks
+from trails.exchange.json_files import as_list, as_object, as_text, objects_in, without_keys
+from trails.exchange.record_checks import valid_name, without_empty
 from trails.exchange.source_transcript import Piece, SourceTurn
 from trails.exchange.traces.spans import TraceSpan, plain_json, read_json
 from trails.usage import with_source
@@ -181,7 +182,7 @@ def _numbered(key: str, attributes: _Json) -> list[Any]:
         if isinstance(place, dict):  # else the field is told as a whole too
             place[steps[-1]] = value
     listed = lists_from_numbers(made)
-    return listed if isinstance(listed, list) else []
+    return as_list(listed)
 
 
 def lists_from_numbers(value: Any) -> Any:
@@ -243,16 +244,16 @@ def _message(raw: object, role: str | None = None) -> SpanMessage | None:
         return None
     calls = raw.get("tool_calls")
     tool_calls = tuple(each for each in calls if isinstance(each, dict)) if isinstance(calls, list) else ()
-    answers = record_checks.valid_name(raw.get("tool_call_id", raw.get("id") if spoken == "tool" else None))
+    answers = valid_name(raw.get("tool_call_id", raw.get("id") if spoken == "tool" else None))
     own = {"role", "parts", "content", "tool_calls", "tool_call_id", "finish_reason"}
     return SpanMessage(
         role=spoken,
         content=_content(parts),
         key=_key(spoken, parts, tool_calls, answers),
-        meta=record_checks.without_empty({key: value for key, value in raw.items() if key not in own}),
+        meta=without_empty({key: value for key, value in raw.items() if key not in own}),
         tool_calls=tool_calls,
         tool_call_id=answers,
-        finish_reason=record_checks.valid_name(raw.get("finish_reason")),
+        finish_reason=valid_name(raw.get("finish_reason")),
     )
 
 
@@ -264,7 +265,7 @@ def _of_event(name: str, held: _Json) -> SpanMessage | None:
         if isinstance(inner, dict):
             fields = {k: v for k, v in fields.items() if k != key} | inner
             if isinstance(nested := read_json(inner.get("message")), dict):
-                fields = {k: v for k, v in fields.items() if k != "message"} | nested
+                fields = without_keys(fields, "message") | nested
     calls = read_json(fields.get("tool_calls"))
     if isinstance(calls, list):
         fields["tool_calls"] = calls
@@ -326,31 +327,23 @@ def _system(raw: object) -> str | None:
     if isinstance(value, list):
         texts = [part.get("content") if isinstance(part, dict) else part for part in value]
         return "\n".join(text for text in texts if isinstance(text, str)) or None
-    return raw if isinstance(raw, str) and raw else None
+    return as_text(raw)
 
 
 OPENINFERENCE_KIND: Final = "openinference.span.kind"
 _OPERATIONS: Final = {
-    "LLM": "chat",
-    "AGENT": "invoke_agent",
-    "CHAIN": "invoke_workflow",
-    "TOOL": "execute_tool",
+    "LLM": "chat", "AGENT": "invoke_agent", "CHAIN": "invoke_workflow", "TOOL": "execute_tool",
     "EMBEDDING": "embeddings",
-}
+}  # fmt: skip
 _NAMES: Final = {
-    "session.id": "gen_ai.conversation.id",
-    "agent.name": "gen_ai.agent.name",
-    "tool.name": "gen_ai.tool.name",
-    "llm.model_name": "gen_ai.response.model",
-    "llm.provider": "gen_ai.provider.name",
-    "llm.system": "gen_ai.system",
-    "llm.token_count.prompt": "gen_ai.usage.input_tokens",
-    "llm.token_count.completion": "gen_ai.usage.output_tokens",
+    "session.id": "gen_ai.conversation.id", "agent.name": "gen_ai.agent.name", "tool.name": "gen_ai.tool.name",
+    "llm.model_name": "gen_ai.response.model", "llm.provider": "gen_ai.provider.name", "llm.system": "gen_ai.system",
+    "llm.token_count.prompt": "gen_ai.usage.input_tokens", "llm.token_count.completion": "gen_ai.usage.output_tokens",
     "llm.token_count.total": "gen_ai.usage.total_tokens",
     "llm.token_count.prompt_details.cache_read": "gen_ai.usage.cache_read.input_tokens",
     "llm.token_count.prompt_details.cache_write": "gen_ai.usage.cache_creation.input_tokens",
     "llm.token_count.completion_details.reasoning": "gen_ai.usage.reasoning.output_tokens",
-}
+}  # fmt: skip
 _CALL_ID: Final = ("tool.id", "tool_call.id", "tool.call_id")
 KEPT_ATTRIBUTES: Final = frozenset(
     {"llm.invocation_parameters", "metadata", "tag.tags", "user.id", "llm.prompts", "error.type"}
@@ -390,7 +383,7 @@ def translate_openinference(span: TraceSpan) -> None:
     parameters = read_json(_at(told, "llm.invocation_parameters"))
     if "gen_ai.response.model" not in made and isinstance(parameters, dict):
         made["gen_ai.request.model"] = parameters.get("model")
-    if (reason := record_checks.valid_name(_at(told, "llm.finish_reason"))) is not None:
+    if (reason := valid_name(_at(told, "llm.finish_reason"))) is not None:
         made["gen_ai.response.finish_reasons"] = [reason]
     span.attributes = made
 
@@ -410,7 +403,7 @@ def _oi_messages(listed: object) -> list[Any]:
     if isinstance(listed, dict) and (placed := sorted(filter(is_place, listed), key=int)):
         others = [{name: each} for name, each in listed.items() if not is_place(name)]  # no messages, which is reported
         listed = [*(listed[name] for name in placed), *others]
-    for each in listed if isinstance(listed, list) else []:
+    for each in as_list(listed):
         held = each.get("message") if isinstance(each, dict) else None
         found.append(_oi_message(held) if isinstance(held, dict) else each)
     return found
@@ -457,7 +450,7 @@ def _of_value(value: object, role: str, *, is_model: bool) -> list[Any]:
 
 
 def _objects(value: object) -> list[_Json]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return objects_in(value)
 
 
 def _nested(attributes: _Json) -> dict[str, Any]:
@@ -471,7 +464,7 @@ def _nested(attributes: _Json) -> dict[str, Any]:
         if isinstance(place, dict):
             place.setdefault(steps[-1], value)
     found = lists_from_numbers(made)
-    return found if isinstance(found, dict) else {}
+    return as_object(found)
 
 
 def _at(told: _Json, path: str) -> Any:

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from trails.exchange import json_files, record_checks
+from trails.exchange import json_files
+from trails.exchange.json_files import as_list, as_object
+from trails.exchange.record_checks import parse_time
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _VALUES: Final = ("stringValue", "boolValue", "intValue", "doubleValue", "bytesValue", "arrayValue", "kvlistValue")
@@ -67,15 +69,9 @@ class LogRecord:
 
 
 _CONTAINERS: Final = (
-    "resourceSpans",
-    "resource_spans",
-    "scopeSpans",
-    "scope_spans",
-    "resourceLogs",
-    "resource_logs",
-    "scopeLogs",
+    "resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "resourceLogs", "resource_logs", "scopeLogs",
     "scope_logs",
-)
+)  # fmt: skip
 _RECORDS: Final = ("logRecords", "log_records")
 
 
@@ -130,12 +126,12 @@ def _record(line: int, raw: _Json) -> LogRecord | None:
 
 
 def _span(line: int, raw: _Json) -> TraceSpan | None:
-    context = _object(_first(raw, "context", "spanContext", "span_context"))
+    context = as_object(_first(raw, "context", "spanContext", "span_context"))
     trace = _id(_first(raw, "traceId", "trace_id") or _first(context, "trace_id", "traceId"))
     span_id = _id(_first(raw, "spanId", "span_id", "id") or _first(context, "span_id", "spanId"))
     if trace is None or span_id is None:
         return None
-    status = _object(raw.get("status"))
+    status = as_object(raw.get("status"))
     code = _first(status, "code", "status_code")
     events = _first(raw, "events")
     return TraceSpan(
@@ -150,7 +146,7 @@ def _span(line: int, raw: _Json) -> TraceSpan | None:
         attributes=read_attributes(raw.get("attributes")),
         events=[
             (str(event.get("name") or ""), read_attributes(event.get("attributes")))
-            for event in (events if isinstance(events, list) else [])
+            for event in as_list(events)
             if isinstance(event, dict)
         ],
         failed=code == 2
@@ -161,12 +157,12 @@ def _span(line: int, raw: _Json) -> TraceSpan | None:
 def read_attributes(found: object) -> dict[str, Any]:
     """Return attributes as an object, from one or from OTLP's list of keys and values.
 
-    >>> attributes([{"key": "n", "value": {"intValue": "3"}}, {"key": "t", "value": {"stringValue": "a"}}])
+    >>> read_attributes([{"key": "n", "value": {"intValue": "3"}}, {"key": "t", "value": {"stringValue": "a"}}])
     {'n': 3, 't': 'a'}
     """
     if isinstance(found, dict):
         return dict(found)
-    listed = found if isinstance(found, list) else []
+    listed = as_list(found)
     return {
         each["key"]: _value(each.get("value"))
         for each in listed
@@ -203,10 +199,6 @@ def _first(values: _Json, *keys: str) -> Any:
     return next((values[key] for key in keys if values.get(key) is not None), None)
 
 
-def _object(value: object) -> _Json:
-    return value if isinstance(value, dict) else {}
-
-
 def _id(value: object) -> str | None:
     if isinstance(value, str) and value and (plain := value.removeprefix("0x")).strip("0"):
         return plain
@@ -221,7 +213,7 @@ def _time(raw: _Json, side: str) -> datetime | None:
         if isinstance(nanos, list) and len(nanos) == 2 and all(type(part) is int for part in nanos):
             nanos = nanos[0] * 10**9 + nanos[1]  # JavaScript's pair of seconds and nanoseconds
         elif isinstance(nanos, str) and not nanos.isdecimal():
-            return record_checks.parse_time(nanos)
+            return parse_time(nanos)
     return _nanos(nanos)
 
 
