@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from tests.support.everything import everything
 from trails import Repository
 from trails.model import iris
-from trails.model.values import SessionRecord
 from trails.plumbing.index.rows import all_turns, session_row, written_turns
 from trails.plumbing.verifying import as_written, checking, derived
-from trails.plumbing.verifying.direct import Direct
 from trails.rdf import query_files, session_records, vocab
 from trails.store import Solutions, tsv
 from trails.store.embedded import EmbeddedStore
@@ -72,11 +70,6 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[as_written.Seen, b
         return derived.Told({}, pack_differs=False)
 
     monkeypatch.setattr(derived.Derived, "of", of)
-    monkeypatch.setattr(
-        derived.Derived,
-        "of_direct",
-        lambda self, record, turns: of(self, derived._seen(record, turns), is_written=True),
-    )
     return found
 
 
@@ -107,32 +100,6 @@ def test_the_index_gets_the_same_rows_of_a_graph_that_was_seen_as_of_one_that_is
             )
             compared += len(seen.rows)
     assert compared > 20
-
-
-def test_the_index_gets_the_same_rows_of_turns_that_were_looked_at_directly(
-    memory: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    direct: list[tuple[SessionRecord, Direct]] = []
-
-    def of_direct(_: derived.Derived, record: SessionRecord, turns: Direct) -> derived.Told:
-        direct.append((record, turns))
-        return derived.Told({}, pack_differs=False)
-
-    everything(memory)
-    monkeypatch.setattr(derived.Derived, "of_direct", of_direct)
-    memory.verify()
-    of_calls = compared = 0
-    for record, turns in direct:
-        row = session_row(memory.store, record.id)
-        assert row is not None
-        wanted = all_turns(memory.store, row)
-        if len(memory.store.quads((None, None, None, ox.NamedNode(record.iri)))) != turns.quads:
-            continue  # something else stands there, too, which is seen once all are counted: it gets the long look then
-        assert derived._turns(record, turns, row) == wanted, record.id
-        compared += 1
-        of_calls += sum(bool(turn.calls and turn.asks) + bool(turn.answers) for turn in wanted)
-    assert of_calls > 1
-    assert compared > 5
 
 
 def test_a_quad_that_no_turn_is_written_with_is_seen_whatever_its_property(memory: Repository) -> None:

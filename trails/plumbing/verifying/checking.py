@@ -6,9 +6,8 @@ else. Any other graph is walked quad by quad and held against what its own turns
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import compress
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ from trails.model import iris
 from trails.model.lineage import answered_calls, lineage, prompt_sent, segments, summary_shown
 from trails.model.validation import DECODING_ERRORS, decodes
 from trails.model.values import Facts, Finding, SessionRecord, Turn
-from trails.plumbing.verifying import as_written, direct
+from trails.plumbing.verifying import as_written
 from trails.plumbing.verifying.derived import Derived, Told
 from trails.plumbing.verifying.findings import Findings
 from trails.plumbing.verifying.known import Known
@@ -107,42 +106,10 @@ class _Checking:
     def session(self, record: SessionRecord) -> tuple[int, int]:
         """Check one session's turns; return how many turns and how many quads its graph has."""
         table = self._reader.table("sealed_turns", session=record.id)
-        before = self._digest_before(record)
-        if before is not None and record.fork_head is not None and before != record.fork_head:
-            at = record.starts_at - 1
-            self.found.add(
-                "fork-head", record.id, f"was forked from a turn {at} with another digest: the parent was altered", at
-            )
-        previous = before or record.fork_head or digests.GENESIS
-        beyond = cache(lambda: self._reader.table("beyond_turns", session=record.id))
-        turns = direct.look(record, table, previous, self._around(record, beyond))
-        if turns is None or (self._basis.counts and self._count(record) != turns.quads):
-            return self._any_turns(record, table, beyond(), previous)
-        self._against_log(record, turns.digests(record.starts_at))
-        if self._basis.derived is not None:
-            self.told[record.id] = self._basis.derived.of_direct(record, turns)
-        self._beside(record, turns.iris())
-        if not self._basis.counts:
-            self.assumed[record.id] = turns.quads
-        return len(turns.rows), turns.quads
-
-    def _around(self, record: SessionRecord, beyond: Callable[[], Sequence[direct.Row]]) -> direct.Around:
-        return direct.Around(
-            named=self._known.stands_as,
-            redacted=self._known.redacted,
-            is_said=self._is_said,
-            beyond=beyond,
-            inherited=lambda: self._inherited(record),
-        )
-
-    def _any_turns(
-        self, record: SessionRecord, table: Sequence[direct.Row], more: Sequence[direct.Row], previous: str
-    ) -> tuple[int, int]:
-        """Check turns of any kind, as `sealed_turns` and `beyond_turns` give them, after the digest before the first own one."""
-        rows, beyond = self._rows(record.id, table, more)
+        rows, beyond = self._rows(record.id, table, self._reader.table("beyond_turns", session=record.id))
         own = [row for row in rows if row.index >= record.starts_at]
         below = [row for row in rows if row.index < record.starts_at]
-        self.found.all += digests.check_run(record, own, previous, self._known.stands_as)
+        self.found.all += digests.check_run(record, own, self._previous(record), self._known.stands_as)
         self._copies(record, below)
         log = self._against_log(record, {row.index: row.digest for row in rows})
         if log is not None:
@@ -163,6 +130,15 @@ class _Checking:
             self.told[record.id] = self._basis.derived.of(seen, is_written=is_written)
         self._beside(record, {row.iri for row in rows})
         return len(rows), quads
+
+    def _previous(self, record: SessionRecord) -> str:
+        """Return the digest before a session's first own turn, and note a fork whose parent has another one there."""
+        before = self._digest_before(record)
+        if before is not None and record.fork_head is not None and before != record.fork_head:
+            at = record.starts_at - 1
+            what = f"was forked from a turn {at} with another digest: the parent was altered"
+            self.found.add("fork-head", record.id, what, at)
+        return before or record.fork_head or digests.GENESIS
 
     def _count(self, record: SessionRecord) -> int:
         """Return how many quads a session's graph has."""
@@ -230,7 +206,7 @@ class _Checking:
             self.found.add("logged-twice", record.id, "what it was made with was logged again, and it was not imported")
 
     def _rows(
-        self, session_id: str, table: Sequence[direct.Row], more: Sequence[direct.Row]
+        self, session_id: str, table: Sequence[as_written.Row], more: Sequence[as_written.Row]
     ) -> tuple[list[StoredTurn], list[as_written.Row]]:
         """Return a session's turns in order of index, and what stands in its graph beside what every turn has."""
         beyond = as_written.rows_of(more)

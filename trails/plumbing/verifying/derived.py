@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import NamedTuple
 
 from trails.errors import TrailsError
@@ -17,17 +16,12 @@ from trails.plumbing.index.rows import (
     SessionRow,
     TurnRow,
     all_turns,
-    plain_turn,
     session_row,
-    with_facts,
     written_turns,
 )
 from trails.plumbing.packs.block import Block, Damaged
-from trails.plumbing.packs.facts import of_short
 from trails.plumbing.packs.keeper import Packs
-from trails.plumbing.verifying.as_written import ANSWERED, Seen, answered, of_facts, rows_of, stored_turn
-from trails.plumbing.verifying.direct import Direct
-from trails.rdf.turn_quads import decode_facts
+from trails.plumbing.verifying.as_written import Seen, answered
 from trails.store.contract import QuadStore
 
 
@@ -57,11 +51,6 @@ class Derived:
 
         return Told(self._numbers(seen.record, turns), self._differs(seen))
 
-    def of_direct(self, record: SessionRecord, turns: Direct) -> Told:
-        """Return what is found of a session whose turns were looked at directly, and whose graph holds nothing else."""
-        differs = not turns.is_said_by(self._blocks(record)) and self._differs(_seen(record, turns))
-        return Told(self._numbers(record, partial(_turns, record, turns)), differs)
-
     def _blocks(self, record: SessionRecord) -> Sequence[Block]:
         (blocks,) = self._packs.blocks([Segment(record, record.starts_at, None)])
         return blocks
@@ -86,34 +75,6 @@ class Derived:
             return True
         own = [row for row in seen.rows if row.index >= record.starts_at]
         return len(said) > len(own) or not all(map(_is_of, said, own))
-
-
-def _turns(record: SessionRecord, turns: Direct, row: SessionRow) -> list[TurnRow]:
-    """Return all turns that a session owns, as `all_turns` does."""
-    facts = iter(of_short([each[-1] for each in turns.said if each[-1]]))
-    answers = answered(rows_of(each for each in turns.beyond if each[1] == ANSWERED))
-    found = []
-    for place, (line, said) in enumerate(zip(turns.rows, turns.said, strict=True), record.starts_at):
-        digest, (role, _, author), time, text, structured, redacted, recorded = said
-        turn = plain_turn(
-            iri=line[0][1:-1],
-            place=place,
-            role=role,
-            author=author,
-            time=time,
-            digest=digest,
-            text=text,
-            structured=structured,
-            redacted=redacted,
-        )
-        found.append(with_facts(row, turn, next(facts), answers) if recorded else turn)
-    return found
-
-
-def _seen(record: SessionRecord, turns: Direct) -> Seen:
-    beyond = rows_of(turns.beyond)
-    facts = decode_facts(of_facts(beyond))
-    return Seen(record, [stored_turn(row, facts) for row in turns.rows], beyond, turns.quads)
 
 
 def _is_of(turn: Turn, row: StoredTurn) -> bool:
