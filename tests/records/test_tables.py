@@ -288,9 +288,10 @@ def of_class(made: type) -> Any:
 @pytest.mark.parametrize(("record", "turtle"), EXAMPLES, ids=lambda each: type(each).__name__)
 def test_a_record_is_kept_as_it_is_written_here_and_comes_back_as_it_was(record: Any, turtle: str) -> None:
     whole = PREFIXES + (turtle if turtle.startswith("<") else ENTRY + turtle)
-    wanted = [each.triple for each in parse(whole.encode(), format=RdfFormat.TURTLE)]
+    wanted = {each.triple for each in parse(whole.encode(), format=RdfFormat.TURTLE)}
     quads = write(record)
-    assert [quad.triple for quad in quads] == wanted
+    assert {quad.triple for quad in quads} == wanted
+    assert len(quads) == len(wanted)
     in_ledger = NamedNode("urn:trails:session:plan%201/ledger")
     assert {quad.graph_name for quad in quads} == {vocab.CATALOG if type(record) in READ else in_ledger}
     assert read(type(record), quads) == record
@@ -316,12 +317,12 @@ TRAILS = "https://w3id.org/trails#"
         (Event, vocab.SOURCE, ["a", "b"], BROKEN.format(f"it has 2 values for {TRAILS}source") + BACK),
         (Event, vocab.RECEIVED_AT, ["soon"],
          BROKEN.format("'soon' is stored as a time and is none in UTC: the store was altered") + BACK),
-        (Delivery, vocab.ATTEMPT, [], BROKEN.format("invalid literal for int() with base 10: ''") + BACK),
+        (Delivery, vocab.ATTEMPT, [], BROKEN.format(f"it lacks {TRAILS}attempt") + BACK),
         (Exchange, vocab.LEAF_SALT, ["a", "b"], f"it has 2 values for {TRAILS}leafSalt"),
         (Exchange, vocab.KEPT_AS, ["x"],
          BROKEN.format("'x' is not the IRI of a Trails session; it would start with 'urn:trails:session:'") + BACK),
         (Run, vocab.REVISION, [],
-         RUN_BROKEN.format("invalid literal for int() with base 10: ''")),
+         RUN_BROKEN.format(f"it lacks {TRAILS}revision")),
         (Run, vocab.CHILD_KEY, ["a", "b"],
          RUN_BROKEN.format(f"it has 2 values for {TRAILS}childKey")),
         (Conversation, vocab.REVISION, [],

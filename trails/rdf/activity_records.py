@@ -20,7 +20,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 from pyoxigraph import Literal, NamedNode, Quad
 
@@ -30,17 +30,13 @@ from trails.model.validation import decodes
 from trails.model.values import Value
 from trails.rdf import vocab as v
 from trails.rdf.codec import (
-    FLAG,
     IRI,
-    NUMBER,
     SESSION,
-    TEXT,
     TEXTS,
-    TIME,
     Codec,
+    Kept,
     Node,
     Table,
-    TableField,
     known_node,
     time_literal,
 )
@@ -90,10 +86,10 @@ EXACT: Final = frozenset({"nquads", "trig"}) | MOVED
 class Activity(Value):
     """Something that was done to a session: `token` tells it from the others."""
 
-    session_id: str
+    session_id: Annotated[str, Kept(v.DONE_TO, SESSION)]
     token: str
-    by_iri: str
-    time: datetime
+    by_iri: Annotated[str, Kept(v.ASSOCIATED_WITH, IRI)]
+    time: Annotated[datetime, Kept(v.ENDED_AT)]
 
     @property
     def iri(self) -> str:
@@ -104,74 +100,73 @@ class Activity(Value):
 class Copying(Activity):
     """Turns of other sessions, or those that a fork inherited, came to stand in a session of its own."""
 
-    action: str
+    action: Annotated[str, Kept(v.ACTION)]
     """`detach`, `flatten` or `cherry-pick`; `rerun` where a rerun played them; `push` or `pull` where another store's tail became
     a fork."""
-    used: tuple[str, ...] = ()
+    used: Annotated[tuple[str, ...], Kept(v.USED, _SESSIONS)] = ()
     """The ids of the sessions whose turns were copied, in order."""
-    was_fork_of: str | None = None
+    was_fork_of: Annotated[str | None, Kept(v.WAS_FORK_OF, SESSION)] = None
     """The id of the session that a detached one was a fork of until then."""
-    was_forked_at: int | None = None
+    was_forked_at: Annotated[int | None, Kept(v.WAS_FORKED_AT)] = None
     """At which index."""
 
 
 class Alteration(Activity):
     """Something that is said of a session became something else: its label, or a field of its entry (as JSON text)."""
 
-    field: str
-    old: str | None = None
-    new: str | None = None
+    field: Annotated[str, Kept(v.ALTERED_FIELD)]
+    old: Annotated[str | None, Kept(v.OLD_VALUE)] = None
+    new: Annotated[str | None, Kept(v.NEW_VALUE)] = None
 
 
 class Reading(Activity):
     """What a session holds was read whole, as far as it went then, and given out: exported, or audited."""
 
-    action: str
+    action: Annotated[str, Kept(v.ACTION)]
     """`export` or `audit`."""
-    used: tuple[str, ...] = ()
+    used: Annotated[tuple[str, ...], Kept(v.USED, _SESSIONS)] = ()
     """The ids of the sessions that were read: itself, and those that it inherits turns from."""
-    read_from: int | None = None
+    read_from: Annotated[int | None, Kept(v.READ_FROM)] = None
     """The index of the first turn that was read, 0; None where there was none."""
-    read_through: int | None = None
+    read_through: Annotated[int | None, Kept(v.READ_THROUGH)] = None
     """The index of the last one, inclusive."""
 
 
 class Rerunning(Activity):
     """An agent ran again over the record of a session, and the fork that this was done to is what came of it."""
 
-    started: datetime
-    used: tuple[str, ...]
+    started: Annotated[datetime, Kept(v.STARTED_AT)]
+    used: Annotated[tuple[str, ...], Kept(v.USED, _SESSIONS)]
     """The id of the session whose record was played."""
-    outcome: str
+    outcome: Annotated[str, Kept(v.RERUN_OUTCOME)]
     """`finished`, `stopped` (by something that was not recorded) or `failed` (by an error of the agent)."""
-    agreed: int
+    agreed: Annotated[int, Kept(v.AGREED_TURNS)]
     """How many turns of the record the run said again: the fork shares them."""
-    left_at: int | None = None
+    left_at: Annotated[int | None, Kept(v.LEFT_RECORD_AT)] = None
     """The index of the first turn of the record that the run did not say; None where it said all."""
-    played: int = 0
+    played: Annotated[int, Kept(v.PLAYED_ANSWERS)] = 0
     """How many answers of models and tools were the record's."""
-    live: int = 0
+    live: Annotated[int, Kept(v.LIVE_ANSWERS)] = 0
     """How many were called for."""
 
 
 class Import(Activity):
     """A session, or more of one, came in from a file: `token` counts the imports of the session, from 1, unless `is_exact`."""
 
-    started: datetime
-    importer: str
+    started: Annotated[datetime, Kept(v.STARTED_AT)]
+    importer: Annotated[str, Kept(v.IMPORTER)]
     """The format by which it was read."""
-    version: str
+    version: Annotated[str, Kept(v.IMPORTER_VERSION)]
     """The version of Trails that read it."""
-    refused_lines: int = 0
+    refused_lines: Annotated[int, Kept(v.REFUSED_LINES)] = 0
     """How many lines of what was read with it could not be used."""
-    files: tuple[str, ...] = ()
+    files: Annotated[tuple[str, ...], Kept(v.USED, _IRIS)] = ()
     """The IRIs of the files that it came from, in order."""
-    read_as: tuple[str, ...] = ()
+    read_as: Annotated[tuple[str, ...], Kept(v.FILE_NAME, TEXTS)] = ()
     """The names of those files that were read before under another name."""
-    origin: str | None = None
+    origin: Annotated[str | None, Kept(v.ORIGIN)] = None
     """Where the session stands in the log of the store that it was pushed or pulled from, as JSON:
-    `trails.exchange.remotes.push_plan`
-    reads it."""
+    `trails.exchange.remotes.push_plan` reads it."""
 
     @property
     def iri(self) -> str:
@@ -188,11 +183,11 @@ class Import(Activity):
 class SourceFile(Value):
     """A file that a session came from: what its bytes are, and what it was called when they were read first."""
 
-    sha256: str
+    sha256: Annotated[str, Kept(v.SHA256)]
     """The digest of its bytes, in hex."""
-    size: int
+    size: Annotated[int, Kept(v.FILE_SIZE)]
     """How many there are."""
-    name: str | None = None
+    name: Annotated[str | None, Kept(v.FILE_NAME)] = None
     """None for what has no name, as standard input."""
 
     @property
@@ -201,76 +196,6 @@ class SourceFile(Value):
         return iris.source_file(self.sha256)
 
 
-_BY: Final = (
-    TableField("session_id", v.DONE_TO, SESSION, required=True),
-    TableField("by_iri", v.ASSOCIATED_WITH, IRI, required=True),
-    TableField("time", v.ENDED_AT, TIME, required=True),
-)
-_TABLES: Final[Mapping[type[Activity], Table]] = {
-    Copying: Table(
-        (v.COPYING, v.ACTIVITY),
-        (
-            *_BY,
-            TableField("action", v.ACTION, TEXT, required=True),
-            TableField("used", v.USED, _SESSIONS),
-            TableField("was_fork_of", v.WAS_FORK_OF, SESSION),
-            TableField("was_forked_at", v.WAS_FORKED_AT, NUMBER),
-        ),
-    ),
-    Alteration: Table(
-        (v.ALTERATION, v.ACTIVITY),
-        (
-            *_BY,
-            TableField("field", v.ALTERED_FIELD, TEXT, required=True),
-            TableField("old", v.OLD_VALUE, TEXT),
-            TableField("new", v.NEW_VALUE, TEXT),
-        ),
-    ),
-    Reading: Table(
-        (v.READING, v.ACTIVITY),
-        (
-            *_BY,
-            TableField("action", v.ACTION, TEXT, required=True),
-            TableField("used", v.USED, _SESSIONS),
-            TableField("read_from", v.READ_FROM, NUMBER),
-            TableField("read_through", v.READ_THROUGH, NUMBER),
-        ),
-    ),
-    Rerunning: Table(
-        (v.RERUNNING, v.ACTIVITY),
-        (
-            *_BY,
-            TableField("started", v.STARTED_AT, TIME, required=True),
-            TableField("used", v.USED, _SESSIONS, required=True),
-            TableField("outcome", v.RERUN_OUTCOME, TEXT, required=True),
-            TableField("agreed", v.AGREED_TURNS, NUMBER, required=True),
-            TableField("left_at", v.LEFT_RECORD_AT, NUMBER),
-            TableField("played", v.PLAYED_ANSWERS, NUMBER, required=True),
-            TableField("live", v.LIVE_ANSWERS, NUMBER, required=True),
-        ),
-    ),
-    Import: Table(
-        (v.IMPORT, v.ACTIVITY),
-        (
-            *_BY,
-            TableField("started", v.STARTED_AT, TIME, required=True),
-            TableField("importer", v.IMPORTER, TEXT, required=True),
-            TableField("version", v.IMPORTER_VERSION, TEXT, required=True),
-            TableField("refused_lines", v.REFUSED_LINES, NUMBER, required=True),
-            TableField("files", v.USED, _IRIS),
-            TableField("read_as", v.FILE_NAME, TEXTS),
-            TableField("origin", v.ORIGIN, TEXT),
-        ),
-    ),
-}
-_FILES: Final = Table(
-    (v.SOURCE_FILE, v.ENTITY),
-    (
-        TableField("sha256", v.SHA256, TEXT, required=True),
-        TableField("size", v.FILE_SIZE, NUMBER, required=True),
-        TableField("name", v.FILE_NAME, TEXT),
-    ),
-)
 _CLASSES: Final[Mapping[NamedNode, type[Activity]]] = {
     v.COPYING: Copying,
     v.ALTERATION: Alteration,
@@ -278,6 +203,8 @@ _CLASSES: Final[Mapping[NamedNode, type[Activity]]] = {
     v.READING: Reading,
     v.RERUNNING: Rerunning,
 }
+_TABLES: Final = {made: Table.of(made, each, v.ACTIVITY) for each, made in _CLASSES.items()}
+_FILES: Final = Table.of(SourceFile, v.SOURCE_FILE, v.ENTITY)
 ACTIVITY_TYPES: Final = frozenset(_CLASSES)
 
 
@@ -286,26 +213,37 @@ def activity_quads(act: Activity) -> list[Quad]:
     return [*_TABLES[type(act)].quads(act, NamedNode(act.iri), v.CATALOG), author_type(act.by_iri)]
 
 
-@decodes
-def activity_of(subject: str, quads: Iterable[Quad]) -> Activity:
-    """Return the act that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
-    said: dict[NamedNode, list[Node]] = defaultdict(list)
+def _properties(quads: Iterable[Quad]) -> dict[NamedNode, list[Node]]:
+    properties: dict[NamedNode, list[Node]] = defaultdict(list)
     for quad in quads:
         if isinstance(quad.object, Node):
-            said[quad.predicate].append(quad.object)
-    kind = next((_CLASSES[each] for each in said[v.TYPE] if each in _CLASSES), None)  # type: ignore[index] # IRIs
+            properties[quad.predicate].append(quad.object)
+    return properties
+
+
+_Read = TypeVar("_Read", Activity, SourceFile, "ImportedDocument")
+
+
+def _decoded(kind: type[_Read], subject: str, values: Mapping[str, Any]) -> _Read:
+    try:
+        found = kind.model_validate(values)
+    except ValueError as error:
+        raise IntegrityError(f"<{subject}> cannot be read ({error}): the store was altered") from error
+    if found.iri != subject:
+        raise IntegrityError(f"<{subject}> is not the IRI of what it says: the store was altered; restore a backup")
+    return found
+
+
+@decodes
+def activity_of(subject: str, quads: Iterable[Quad]) -> Activity:
+    """Return the activity that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
+    properties = _properties(quads)
+    kind = next((_CLASSES[each] for each in properties[v.TYPE] if each in _CLASSES), None)  # type: ignore[index] # IRIs
     number = iris.import_number(subject)
     token = iris.act_token(subject) if number is None else str(number)
     if kind is None or token is None:
         raise IntegrityError(f"<{subject}> is no act: the store was altered; restore it from a backup")
-    values = {name: value for name, value in _TABLES[kind].values(said).items() if value is not None}
-    try:
-        found = kind.model_validate(values | {"token": token})
-        if found.iri == subject:
-            return found
-        raise IntegrityError(f"<{subject}> says what another act would say: the store was altered")
-    except ValueError as error:
-        raise IntegrityError(f"<{subject}> cannot be read ({error}): the store was altered") from error
+    return _decoded(kind, subject, _TABLES[kind].values(properties) | {"token": token})
 
 
 def file_quads(file: SourceFile) -> list[Quad]:
@@ -316,40 +254,30 @@ def file_quads(file: SourceFile) -> list[Quad]:
 @decodes
 def file_of(subject: str, quads: Iterable[Quad]) -> SourceFile:
     """Return the file that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
-    said: dict[NamedNode, list[Node]] = defaultdict(list)
-    for quad in quads:
-        if isinstance(quad.object, Node):
-            said[quad.predicate].append(quad.object)
-    try:
-        found = SourceFile.model_validate(_FILES.values(said))
-    except ValueError as error:
-        raise IntegrityError(f"<{subject}> cannot be read ({error}): the store was altered") from error
-    if found.iri != subject:
-        raise IntegrityError(f"<{subject}> says another digest: the store was altered; restore it from a backup")
-    return found
+    return _decoded(SourceFile, subject, _FILES.values(_properties(quads)))
 
 
 class ImportedDocument(Value):
     """A PROV document that was brought into a store: what it is, who brought it and when, and the verdict on it."""
 
-    sha256: str
+    sha256: Annotated[str, Kept(v.SHA256)]
     """The SHA-256 of the file, in 64 hex digits; the document's IRI is made of it."""
-    size: int
+    size: Annotated[int, Kept(v.FILE_SIZE)]
     """Bytes of the file."""
-    format: str
+    format: Annotated[str, Kept(v.PROV_FORMAT)]
     """What the file is: a name of `trails.provenance.serializations.FORMATS`."""
-    statements: int
-    valid: bool
+    statements: Annotated[int, Kept(v.STATEMENT_COUNT)]
+    valid: Annotated[bool, Kept(v.IS_VALID)]
     """Whether it kept W3C's PROV-CONSTRAINTS when it was brought in."""
-    broken: tuple[str, ...] = ()
+    broken: Annotated[tuple[str, ...], Kept(v.BROKEN_RULE, TEXTS)] = ()
     """The names of the constraints that it broke, where it was kept all the same."""
-    name: str | None = None
+    name: Annotated[str | None, Kept(v.FILE_NAME)] = None
     """The file's name, without folders; None where there was none."""
-    by_iri: str
-    time: datetime
-    digest: str
+    by_iri: Annotated[str, Kept(v.ATTRIBUTED_TO, IRI)]
+    time: Annotated[datetime, Kept(v.TIME)]
+    digest: Annotated[str, Kept(v.DIGEST)]
     """Over all quads that stand in the document's graphs."""
-    leaf_salt: str
+    leaf_salt: Annotated[str, Kept(v.LEAF_SALT)]
 
     @property
     def iri(self) -> str:
@@ -357,44 +285,18 @@ class ImportedDocument(Value):
         return iris.document(self.sha256)
 
 
-_TABLE: Final = Table(
-    (v.PROV_DOCUMENT, v.ENTITY),
-    (
-        TableField("sha256", v.SHA256, TEXT, required=True),
-        TableField("size", v.FILE_SIZE, NUMBER, required=True),
-        TableField("format", v.PROV_FORMAT, TEXT, required=True),
-        TableField("statements", v.STATEMENT_COUNT, NUMBER, required=True),
-        TableField("valid", v.IS_VALID, FLAG, required=True),
-        TableField("broken", v.BROKEN_RULE, TEXTS),
-        TableField("name", v.FILE_NAME, TEXT),
-        TableField("by_iri", v.ATTRIBUTED_TO, IRI, required=True),
-        TableField("time", v.TIME, TIME, required=True),
-        TableField("digest", v.DIGEST, TEXT, required=True),
-        TableField("leaf_salt", v.LEAF_SALT, TEXT, required=True),
-    ),
-)
+_DOCUMENTS: Final = Table.of(ImportedDocument, v.PROV_DOCUMENT, v.ENTITY)
 
 
 def document_quads(document: ImportedDocument) -> list[Quad]:
     """Return the quads of a document's record, with what the one who brought it is."""
-    return [*_TABLE.quads(document, NamedNode(document.iri), v.CATALOG), author_type(document.by_iri)]
+    return [*_DOCUMENTS.quads(document, NamedNode(document.iri), v.CATALOG), author_type(document.by_iri)]
 
 
 @decodes
 def document_of(subject: str, quads: Iterable[Quad]) -> ImportedDocument:
     """Return the record that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
-    said: dict[NamedNode, list[Node]] = defaultdict(list)
-    for quad in quads:
-        if isinstance(quad.object, Node):
-            said[quad.predicate].append(quad.object)
-    values = {name: value for name, value in _TABLE.values(said).items() if value is not None}
-    try:
-        found = ImportedDocument.model_validate(values)
-    except ValueError as error:
-        raise IntegrityError(f"<{subject}> cannot be read ({error}): the store was altered") from error
-    if found.iri != subject:
-        raise IntegrityError(f"<{subject}> is not the IRI of its document: the store was altered")
-    return found
+    return _decoded(ImportedDocument, subject, _DOCUMENTS.values(_properties(quads)))
 
 
 UNKNOWN_ACTOR: Final = iris.agent("unknown")
@@ -410,7 +312,7 @@ def named_actor(name: str | None, what: str = "author") -> str | None:
 
     A tool is no name of somebody: only as an author its IRI is taken.
 
-    >>> named("eve"), named("agent:planner"), named("urn:trails:agent:planner"), named(None)
+    >>> named_actor("eve"), named_actor("agent:planner"), named_actor("urn:trails:agent:planner"), named_actor(None)
     ('urn:trails:principal:eve', 'urn:trails:agent:planner', 'urn:trails:agent:planner', None)
     """
     if name is None:

@@ -22,7 +22,7 @@ from trails.model.values import Note, Tag
 from trails.rdf import vocab
 from trails.rdf import vocab as v
 from trails.rdf.activity_records import author_type
-from trails.rdf.codec import IRI, NUMBER, SESSION, TEXT, TIME, Codec, Row, Table, TableField, time_literal
+from trails.rdf.codec import IRI, NUMBER, SESSION, TEXT, TIME, Codec, Kept, Row, Table, time_literal
 from trails.rdf.score_records import Score
 
 ANNOTATION_REMOVAL: Final = frozenset(
@@ -42,25 +42,25 @@ def _note_text(text: str, note: Note) -> Literal:
 _TAG: Final = Table(
     (vocab.TAG,),
     (
-        TableField("name", vocab.TAG_NAME, TEXT),
-        TableField("session_id", vocab.TAG_OF, SESSION, required=True),
-        TableField("length", vocab.TAG_LENGTH, NUMBER, required=True),
-        TableField("digest", vocab.NAMED_DIGEST, TEXT, required=True),
-        TableField("author_iri", vocab.ATTRIBUTED_TO, IRI, required=True),
-        TableField("time", vocab.TIME, TIME, required=True),
+        ("name", Kept(vocab.TAG_NAME, TEXT)),
+        ("session_id", Kept(vocab.TAG_OF, SESSION, required=True)),
+        ("length", Kept(vocab.TAG_LENGTH, NUMBER, required=True)),
+        ("digest", Kept(vocab.NAMED_DIGEST, TEXT, required=True)),
+        ("author_iri", Kept(vocab.ATTRIBUTED_TO, IRI, required=True)),
+        ("time", Kept(vocab.TIME, TIME, required=True)),
     ),
 )
 _NOTE: Final = Table(
     (vocab.NOTE,),
     (
-        TableField("session_id", vocab.NOTE_ON, SESSION, required=True),
-        TableField("index", vocab.NOTE_INDEX, NUMBER, required=True),
-        TableField("turn_digest", vocab.NAMED_DIGEST, TEXT, required=True),
-        TableField("text", vocab.VALUE, Codec(_note_text, of_record=True), required=True),
-        TableField("digest", vocab.DIGEST, TEXT, required=True),
-        TableField("salt", vocab.SALT, TEXT, required=True),
-        TableField("author_iri", vocab.ATTRIBUTED_TO, IRI, required=True),
-        TableField("time", vocab.TIME, TIME, required=True),
+        ("session_id", Kept(vocab.NOTE_ON, SESSION, required=True)),
+        ("index", Kept(vocab.NOTE_INDEX, NUMBER, required=True)),
+        ("turn_digest", Kept(vocab.NAMED_DIGEST, TEXT, required=True)),
+        ("text", Kept(vocab.VALUE, Codec(_note_text, of_record=True), required=True)),
+        ("digest", Kept(vocab.DIGEST, TEXT, required=True)),
+        ("salt", Kept(vocab.SALT, TEXT, required=True)),
+        ("author_iri", Kept(vocab.ATTRIBUTED_TO, IRI, required=True)),
+        ("time", Kept(vocab.TIME, TIME, required=True)),
     ),
 )
 
@@ -136,13 +136,13 @@ def annotation_quads_as_written(subject: str, quads: Sequence[Quad]) -> list[Qua
 _TABLE: Final = Table(
     (v.HEAD_SIGNATURE,),
     (
-        TableField("session_id", v.SIGNATURE_OF, SESSION, required=True),
-        TableField("index", v.SIGNED_INDEX, NUMBER, required=True),
-        TableField("head", v.SIGNED_HEAD, TEXT, required=True),
-        TableField("by_iri", v.ATTRIBUTED_TO, IRI, required=True),
-        TableField("time", v.TIME, TIME, required=True),
-        TableField("key", v.SIGNER_KEY, TEXT, required=True),
-        TableField("signature", v.SIGNATURE, TEXT, required=True),
+        ("session_id", Kept(v.SIGNATURE_OF, SESSION, required=True)),
+        ("index", Kept(v.SIGNED_INDEX, NUMBER, required=True)),
+        ("head", Kept(v.SIGNED_HEAD, TEXT, required=True)),
+        ("by_iri", Kept(v.ATTRIBUTED_TO, IRI, required=True)),
+        ("time", Kept(v.TIME, TIME, required=True)),
+        ("key", Kept(v.SIGNER_KEY, TEXT, required=True)),
+        ("signature", Kept(v.SIGNATURE, TEXT, required=True)),
     ),
 )
 

@@ -15,13 +15,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from trails.errors import IntegrityError
 from trails.model import iris, validation
 from trails.model.validation import decodes
+from trails.model.values import Value
 from trails.rdf import vocab as v
 
 Term = NamedNode | Literal | BlankNode | Triple
@@ -100,28 +101,48 @@ class Codec(NamedTuple):
     """Whether `write` is given the record too, after the value."""
 
 
-class TableField(NamedTuple):
-    """Where a field is kept. None and no values are not written."""
+class Kept(NamedTuple):
+    """Where a field is stored: an annotation of it. None and no values are not written."""
 
-    name: str
     predicate: NamedNode
-    codec: Codec
+    codec: Codec | None = None
+    """By default the one for the field's type."""
     absent: str | None = None
-    """The text that is read where nothing stands; None: the value is None."""
+    """The text that is read where nothing is stored; None: the field has its default."""
     when: Callable[[Any], bool] | None = None
-    """Which records it is written for. Where two rows have one name, the first that says something is read."""
-    required: bool = False
-    """Whether `row` raises where nothing stands."""
+    """Which records it is written for. Of two places of one field, the first with a value is read."""
+    required: bool | None = None
+    """Whether it is an error if nothing is stored; None: if the field has no default."""
 
 
 class Table:
-    """How one class is kept: the types that it has in the graph, and its fields."""
+    """How one class is stored: the types that it has in the graph, and its fields."""
 
-    def __init__(self, types: tuple[NamedNode, ...], fields: tuple[TableField, ...]) -> None:
+    def __init__(self, types: tuple[NamedNode, ...], fields: Iterable[tuple[str, Kept]]) -> None:
         self._types = types
-        # plain tuples: they are taken apart at a multiple of the speed of named ones, for every field of every record
-        self._rows = tuple((each.name, each.predicate, *each.codec, each.absent, each.when) for each in fields)
-        self._required = tuple(each.predicate for each in fields if each.required)
+        rows = [(name, each._replace(codec=each.codec or TEXT)) for name, each in fields]
+        # plain tuples: they are unpacked much faster than named ones, for every field of every record
+        self._rows = tuple((name, each.predicate, *(each.codec or TEXT), each.absent, each.when) for name, each in rows)
+        self._required = {name: each.predicate for name, each in rows if each.required and each.absent is None}
+
+    @classmethod
+    def of(cls, kept: type[Value], *types: NamedNode) -> Table:
+        """Return the table of a class whose fields are annotated with `Kept`."""
+        return cls(
+            types,
+            [
+                (
+                    name,
+                    each._replace(
+                        codec=each.codec or _codec_of(field.annotation),
+                        required=field.is_required() if each.required is None else each.required,
+                    ),
+                )
+                for name, field in kept.model_fields.items()
+                for each in field.metadata
+                if isinstance(each, Kept)
+            ],
+        )
 
     def quads(self, record: Any, node: NamedNode, graph: Graph) -> list[Quad]:
         """Return the quads of a record, given its node and the graph that it stands in."""
@@ -140,7 +161,7 @@ class Table:
         return made
 
     def values(self, properties: Properties) -> dict[str, Any]:
-        """Return the fields by name; raise `IntegrityError` where one that has one value has two."""
+        """Return the fields that are stored, by name; raise `IntegrityError` where one that has one value has two."""
         found: dict[str, Any] = {}
         get = properties.get
         for name, predicate, _, read, order, _, absent, when in self._rows:
@@ -153,8 +174,10 @@ class Table:
             elif terms:
                 text = terms[0].value if len(terms) == 1 else one(properties, predicate)
                 found[name] = text if read is None or text is None else read(text)
-            else:
-                found[name] = absent if read is None or absent is None else read(absent)
+            elif absent is not None:
+                found[name] = absent if read is None else read(absent)
+        if lacking := self._required.keys() - found.keys():
+            raise IntegrityError(f"it lacks {self._required[min(lacking)].value}")
         return found
 
     def row(self, subject: str, quads: Iterable[Quad]) -> Properties:
@@ -167,7 +190,7 @@ class Table:
                 raise IntegrityError(f"<{subject}> says two things of {quad.predicate}: the store was altered")
             term = quad.object
             found[quad.predicate] = [term if isinstance(term, _NODES) else Literal(str(getattr(term, "value", term)))]
-        for predicate in self._required:
+        for predicate in self._required.values():
             if predicate not in found:
                 raise IntegrityError(f"<{subject}> lacks {predicate}: the store was altered; restore it from a backup")
         return found
@@ -203,6 +226,12 @@ NUMBER = Codec(v.integer, int)
 FLAG = Codec(Literal, _is_set)
 TIME = Codec(time_literal, parse_time)
 IRI = Codec(NamedNode)
+_BY_TYPE: Final[Mapping[Any, Codec]] = {int: NUMBER, bool: FLAG, datetime: TIME}
+
+
+def _codec_of(annotation: Any) -> Codec:
+    """Return the codec for a type, which may be optional: texts are what is no number, flag or time."""
+    return next((_BY_TYPE[each] for each in (annotation, *get_args(annotation)) if each in _BY_TYPE), TEXT)
 
 
 def _who(name: str) -> NamedNode:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
@@ -26,16 +26,12 @@ from trails.model.validation import decodes
 from trails.model.values import Value
 from trails.rdf import vocab
 from trails.rdf.codec import (
-    FLAG,
     IRI,
-    NUMBER,
     SESSION,
-    TEXT,
-    TIME,
     Codec,
+    Kept,
     Row,
     Table,
-    TableField,
     parse_time,
     time_literal,
 )
@@ -47,15 +43,26 @@ ALIAS_REMOVAL: Final = frozenset(
 """What the catalog may say of the removal of an alias; the log says whether it is as it was."""
 
 
+def key_of(iri: str) -> str:
+    """Return the key whose conversation an IRI names; raise `IntegrityError` for an IRI of anything else."""
+    key = iris.conversation_key(iri)
+    if key is None:
+        raise IntegrityError(f"<{iri}> is no conversation: the store was altered; restore it from a backup")
+    return key
+
+
+_CONVERSATION_KEY: Final = Codec(lambda key: NamedNode(iris.conversation(key)), key_of)
+
+
 class Conversation(Value):
     """What a key names: the session that messages go to now. Sessions before a reset are of the same conversation."""
 
-    key: str
-    session_id: str
+    key: Annotated[str, Kept(vocab.KEY)]
+    session_id: Annotated[str, Kept(vocab.CURRENT_SESSION, SESSION)]
     """The id of the current session."""
-    label: str | None = None
-    created: datetime
-    revision: int = 0
+    label: Annotated[str | None, Kept(vocab.LABEL)] = None
+    created: Annotated[datetime, Kept(vocab.TIME)]
+    revision: Annotated[int, Kept(vocab.REVISION, required=True)] = 0
     """Counts what was said of it: labels, aliases. Whoever takes it away sees by it that nothing came in between."""
 
     @property
@@ -67,14 +74,14 @@ class Conversation(Value):
 class Alias(Value):
     """Another key under which a conversation is found."""
 
-    alias: str
-    key: str
+    alias: Annotated[str, Kept(vocab.ALIAS_KEY)]
+    key: Annotated[str, Kept(vocab.ALIAS_OF, _CONVERSATION_KEY)]
     """The key of the conversation."""
-    reason: str
+    reason: Annotated[str, Kept(vocab.REASON)]
     """Why it was made: promotion, merge or manual."""
-    by_iri: str
-    time: datetime
-    from_key: str | None = None
+    by_iri: Annotated[str, Kept(vocab.ATTRIBUTED_TO, IRI)]
+    time: Annotated[datetime, Kept(vocab.TIME)]
+    from_key: Annotated[str | None, Kept(vocab.FROM_KEY)] = None
     """The key that it stood for before that one's session was moved."""
 
     @property
@@ -92,71 +99,23 @@ class Move(Value):
 
     operation: str
     number: int
-    session_id: str
-    from_key: str
-    to_key: str
-    was_current: bool
-    became_current: bool
-    reason: str
+    session_id: Annotated[str, Kept(vocab.MOVED_SESSION, SESSION)]
+    from_key: Annotated[str, Kept(vocab.FROM_KEY)]
+    to_key: Annotated[str, Kept(vocab.TO_KEY)]
+    was_current: Annotated[bool, Kept(vocab.WAS_CURRENT)]
+    became_current: Annotated[bool, Kept(vocab.BECAME_CURRENT)]
+    reason: Annotated[str, Kept(vocab.REASON)]
     """promotion, merge, migration, or undo."""
-    by_iri: str
-    time: datetime
-    former_label: str | None = None
-    undoes: str | None = None
+    by_iri: Annotated[str, Kept(vocab.ASSOCIATED_WITH, IRI)]
+    time: Annotated[datetime, Kept(vocab.ENDED_AT)]
+    former_label: Annotated[str | None, Kept(vocab.FORMER_LABEL)] = None
+    undoes: Annotated[str | None, Kept(vocab.UNDOES)] = None
     """The id of the operation that this one takes back."""
 
 
-# --- kept
-
-
-def key_of(iri: str) -> str:
-    """Return the key whose conversation an IRI names; raise `IntegrityError` for an IRI of anything else."""
-    key = iris.conversation_key(iri)
-    if key is None:
-        raise IntegrityError(f"<{iri}> is no conversation: the store was altered; restore it from a backup")
-    return key
-
-
-def _conversation_node(key: str) -> NamedNode:
-    return NamedNode(iris.conversation(key))
-
-
-_CONVERSATION: Final = Table(
-    (vocab.CONVERSATION,),
-    (
-        TableField("key", vocab.KEY, TEXT, required=True),
-        TableField("session_id", vocab.CURRENT_SESSION, SESSION, required=True),
-        TableField("created", vocab.TIME, TIME, required=True),
-        TableField("revision", vocab.REVISION, NUMBER, required=True),
-        TableField("label", vocab.LABEL, TEXT),
-    ),
-)
-_ALIAS: Final = Table(
-    (vocab.ALIAS,),
-    (
-        TableField("alias", vocab.ALIAS_KEY, TEXT, required=True),
-        TableField("key", vocab.ALIAS_OF, Codec(_conversation_node, key_of), required=True),
-        TableField("reason", vocab.REASON, TEXT, required=True),
-        TableField("by_iri", vocab.ATTRIBUTED_TO, IRI, required=True),
-        TableField("time", vocab.TIME, TIME, required=True),
-        TableField("from_key", vocab.FROM_KEY, TEXT),
-    ),
-)
-_MOVE: Final = Table(
-    (vocab.MOVE,),
-    (
-        TableField("session_id", vocab.MOVED_SESSION, SESSION, required=True),
-        TableField("from_key", vocab.FROM_KEY, TEXT, required=True),
-        TableField("to_key", vocab.TO_KEY, TEXT, required=True),
-        TableField("was_current", vocab.WAS_CURRENT, FLAG, required=True),
-        TableField("became_current", vocab.BECAME_CURRENT, FLAG, required=True),
-        TableField("reason", vocab.REASON, TEXT, required=True),
-        TableField("by_iri", vocab.ASSOCIATED_WITH, IRI, required=True),
-        TableField("time", vocab.ENDED_AT, TIME, required=True),
-        TableField("former_label", vocab.FORMER_LABEL, TEXT),
-        TableField("undoes", vocab.UNDOES, TEXT),
-    ),
-)
+_CONVERSATION: Final = Table.of(Conversation, vocab.CONVERSATION)
+_ALIAS: Final = Table.of(Alias, vocab.ALIAS)
+_MOVE: Final = Table.of(Move, vocab.MOVE)
 
 
 # --- as quads

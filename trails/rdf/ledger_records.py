@@ -24,9 +24,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field
 from pyoxigraph import Literal as RdfLiteral
@@ -43,19 +43,15 @@ from trails.rdf.codec import (
     AGENT,
     ENTRIES,
     ENTRY,
-    FLAG,
     IRI,
-    NUMBER,
     SESSION,
-    TEXT,
     TEXTS,
-    TIME,
     TURNS,
     WHO,
+    Kept,
     Node,
     Properties,
     Table,
-    TableField,
     one,
 )
 
@@ -119,8 +115,15 @@ class LedgerEntry(Value):
             return self.model_copy(update={"leaf_salt": digests.new_salt()})
         return self.model_copy(update={"words": self.words.salted_anew()})
 
-    def _plain(self, **more: Any) -> dict[str, Any]:
-        plain = {"number": self.number, "session": self.session_id, "iri": self.iri, **more}
+    @property
+    def withheld(self) -> bool:
+        """Whether a redaction took its text out."""
+        return self.words is not None and self.words.withheld
+
+    def _plain(self, *names: str, **more: Any) -> dict[str, Any]:
+        """Return its place, some of its fields by their names, and further values, ready for JSON."""
+        plain = {"number": self.number, "session": self.session_id, "iri": self.iri}
+        plain |= {name: getattr(self, name) if name not in more else more[name] for name in (*names, *more)}
         return {key: value.isoformat() if isinstance(value, datetime) else value for key, value in plain.items()}
 
 
@@ -143,54 +146,27 @@ class Decision(LedgerEntry):
     A decision may be about another session: one whose history was asked for, or the one that a reset ended.
     """
 
-    action: str
+    action: Annotated[str, Kept(v.ACTION)]
     """What was to be done: send, history, message, reset."""
-    allowed: bool
-    rule: str
+    allowed: Annotated[bool, Kept(v.ALLOWED, absent="false")]
+    rule: Annotated[str, Kept(v.RULE)]
     """The rule that decided: a field of the entry, or a place in the configuration."""
-    agent: str
-    time: datetime
-    used: str | None = None
+    agent: Annotated[str, Kept(v.ASSOCIATED_WITH, AGENT, absent="")]
+    time: Annotated[datetime, Kept(v.ENDED_AT)]
+    used: Annotated[str | None, Kept(v.USED, SESSION)] = None
     """The id of the other session."""
-    channel: str | None = None
-    read_from: int | None = None
+    channel: Annotated[str | None, Kept(v.CHANNEL)] = None
+    read_from: Annotated[int | None, Kept(v.READ_FROM)] = None
     """The index of the first turn that was read of the other session; None where none was."""
-    read_through: int | None = None
+    read_through: Annotated[int | None, Kept(v.READ_THROUGH)] = None
     """The index of the last one, inclusive."""
-    read_for_iri: str | None = None
+    read_for_iri: Annotated[str | None, Kept(v.READ_FOR, IRI)] = None
     """The IRI of the principal whom the session that read runs for."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as plain values, ready for JSON."""
-        return self._plain(
-            action=self.action,
-            allowed=self.allowed,
-            rule=self.rule,
-            agent=self.agent,
-            time=self.time,
-            used=self.used,
-            channel=self.channel,
-            read_from=self.read_from,
-            read_through=self.read_through,
-            read_for=self.read_for_iri,
-        )
-
-
-DECISION_TABLE: Final = Table(
-    (v.DECISION, v.ACTIVITY),
-    (
-        TableField("action", v.ACTION, TEXT),
-        TableField("allowed", v.ALLOWED, FLAG, absent="false"),
-        TableField("rule", v.RULE, TEXT),
-        TableField("agent", v.ASSOCIATED_WITH, AGENT, absent=""),
-        TableField("time", v.ENDED_AT, TIME),
-        TableField("used", v.USED, SESSION),
-        TableField("channel", v.CHANNEL, TEXT),
-        TableField("read_from", v.READ_FROM, NUMBER),
-        TableField("read_through", v.READ_THROUGH, NUMBER),
-        TableField("read_for_iri", v.READ_FOR, IRI),
-    ),
-)
+        names = ("action", "allowed", "rule", "agent", "time", "used", "channel", "read_from", "read_through")
+        return self._plain(*names, read_for=self.read_for_iri)
 
 
 TreeState = Literal["active", "suspended", "completed", "failed", "expired"]
@@ -206,15 +182,15 @@ ENDED: Final = frozenset({"completed", "failed", "expired"})
 class Transition(LedgerEntry):
     """A change of a session's state: from which (None: it was made), to which, who, when, and why."""
 
-    before: TreeState | None
-    after: TreeState
-    by_iri: str
-    time: datetime
-    rule: str | None = None
+    before: Annotated[TreeState | None, Kept(v.FROM_STATE)] = None
+    after: Annotated[TreeState, Kept(v.TO_STATE)]
+    by_iri: Annotated[str, Kept(v.ASSOCIATED_WITH, IRI)]
+    time: Annotated[datetime, Kept(v.ENDED_AT)]
+    rule: Annotated[str | None, Kept(v.RULE)] = None
     """The rule by which it fell due, where nobody asked for it."""
-    used: tuple[int, ...] = ()
+    used: Annotated[tuple[int, ...], Kept(v.USED, ENTRIES)] = ()
     """The entries that the session was made with: its task and its context summary."""
-    kept_as: str | None = None
+    kept_as: Annotated[str | None, Kept(v.KEPT_AS, SESSION)] = None
     """The id of the fork that holds the turns that another writer's turns stood in the way of."""
 
     @property
@@ -224,26 +200,18 @@ class Transition(LedgerEntry):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the transition as plain values, ready for JSON."""
-        by = iris.author_name(self.by_iri)
-        return self._plain(
-            before=self.before,
-            after=self.after,
-            by=by,
-            time=self.time,
-            rule=self.rule,
-            reason=self.reason,
-            kept_as=self.kept_as,
-        )
+        names = ("before", "after", "by", "time", "rule", "reason", "kept_as")
+        return self._plain(*names, by=iris.author_name(self.by_iri))
 
 
 class Cancellation(LedgerEntry):
     """The request to a session to end by a time."""
 
-    by_iri: str
-    time: datetime
-    rule: str | None = None
+    by_iri: Annotated[str, Kept(v.ASSOCIATED_WITH, IRI)]
+    time: Annotated[datetime, Kept(v.ENDED_AT)]
+    rule: Annotated[str | None, Kept(v.RULE)] = None
     """The rule by which it fell due, where nobody asked for it."""
-    ends_by: datetime
+    ends_by: Annotated[datetime, Kept(v.ENDS_BY)]
 
     @property
     def reason(self) -> str | None:
@@ -252,36 +220,48 @@ class Cancellation(LedgerEntry):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the request as plain values, ready for JSON."""
-        by = iris.author_name(self.by_iri)
-        return self._plain(by=by, time=self.time, rule=self.rule, ends_by=self.ends_by, reason=self.reason)
+        names = ("by", "time", "rule", "ends_by", "reason")
+        return self._plain(*names, by=iris.author_name(self.by_iri))
 
 
 class Brief(LedgerEntry):
     """What a session was told when it was made: its task, or the context that its parent summed up for it."""
 
     what: Literal["task", "context"]
-    by_iri: str
-    time: datetime
+    by_iri: Annotated[str, Kept(v.ATTRIBUTED_TO, IRI)]
+    time: Annotated[datetime, Kept(v.TIME)]
 
 
 class Result(LedgerEntry):
     """How a session ended, and what it has to say of that: the entry; `trails.tree.SessionResult` is the whole."""
 
-    status: Status
-    memory_ids: tuple[str, ...] = ()
-    transition: int
+    status: Annotated[Status, Kept(v.STATUS)]
+    memory_ids: Annotated[tuple[str, ...], Kept(v.MEMORY_ID, TEXTS)] = ()
+    transition: Annotated[int, Kept(v.GENERATED_BY, ENTRY)]
     """The number of the transition that it came with."""
-    time: datetime
+    time: Annotated[datetime, Kept(v.TIME)]
+
+
+def _is_deleted(entry: ArtifactEntry) -> bool:
+    return entry.change == "deleted"
+
+
+def _is_kept(entry: ArtifactEntry) -> bool:
+    return entry.change != "deleted"
 
 
 class ArtifactEntry(LedgerEntry):
     """Something that a session created, modified or deleted, as its result lists it."""
 
-    result: int
-    transition: int
-    uri: str
-    change: ArtifactChange
-    sha256: str | None = None
+    result: Annotated[int, Kept(v.ARTIFACT_OF, ENTRY)]
+    transition: Annotated[
+        int,
+        Kept(v.GENERATED_BY, ENTRY, when=lambda entry: entry.change != "deleted"),
+        Kept(v.INVALIDATED_BY, ENTRY, when=lambda entry: entry.change == "deleted"),
+    ]
+    uri: Annotated[str, Kept(v.URI)]
+    change: Annotated[ArtifactChange, Kept(v.ARTIFACT_CHANGE)]
+    sha256: Annotated[str | None, Kept(v.SHA256)] = None
 
 
 TreeEntry = Transition | Cancellation | Brief | Result | ArtifactEntry
@@ -299,74 +279,14 @@ TYPES_WITH_REASON: Final = (Transition, Cancellation)
 """The entries whose text is a reason."""
 
 
-# --- kept
-
-
-_MADE_BY: Final = (
-    TableField("by_iri", v.ASSOCIATED_WITH, IRI),
-    TableField("time", v.ENDED_AT, TIME),
-    TableField("rule", v.RULE, TEXT),
-)
-TREE_TABLES: Final[Mapping[type[LedgerEntry], Table]] = {
-    Transition: Table(
-        (v.TRANSITION, v.ACTIVITY),
-        (
-            *_MADE_BY,
-            TableField("before", v.FROM_STATE, TEXT),
-            TableField("after", v.TO_STATE, TEXT),
-            TableField("used", v.USED, ENTRIES),
-            TableField("kept_as", v.KEPT_AS, SESSION),
-        ),
-    ),
-    Cancellation: Table((v.CANCELLATION, v.ACTIVITY), (*_MADE_BY, TableField("ends_by", v.ENDS_BY, TIME))),
-    Brief: Table((v.ENTITY,), (TableField("by_iri", v.ATTRIBUTED_TO, IRI), TableField("time", v.TIME, TIME))),
-    Result: Table(
-        (v.SESSION_RESULT, v.ENTITY),
-        (
-            TableField("status", v.STATUS, TEXT),
-            TableField("memory_ids", v.MEMORY_ID, TEXTS),
-            TableField("transition", v.GENERATED_BY, ENTRY),
-            TableField("time", v.TIME, TIME),
-        ),
-    ),
-    ArtifactEntry: Table(
-        (v.ARTIFACT, v.ENTITY),
-        (
-            TableField("result", v.ARTIFACT_OF, ENTRY),
-            TableField("transition", v.GENERATED_BY, ENTRY, when=lambda entry: entry.change != "deleted"),
-            TableField("transition", v.INVALIDATED_BY, ENTRY, when=lambda entry: entry.change == "deleted"),
-            TableField("uri", v.URI, TEXT),
-            TableField("change", v.ARTIFACT_CHANGE, TEXT),
-            TableField("sha256", v.SHA256, TEXT),
-        ),
-    ),
+_LEAF_KINDS: Final[Mapping[type[LedgerEntry], Kind]] = {
+    Decision: "decision",
+    Transition: "transition",
+    Cancellation: "cancel",
+    Brief: "brief",
+    Result: "result",
+    ArtifactEntry: "artifact",
 }
-"""How each class is kept; what of a brief is its type, beside."""
-
-
-def tree_entry_kind(entry: TreeEntry) -> Kind:
-    """Return the kind of the leaf for an entry."""
-    match entry:
-        case Transition():
-            return "transition"
-        case Cancellation():
-            return "cancel"
-        case Brief():
-            return "brief"
-        case Result():
-            return "result"
-        case ArtifactEntry():
-            return "artifact"
-
-
-def brief_type(brief: Brief) -> NamedNode:
-    """Return the type that says what a brief is."""
-    return v.TASK_BRIEF if brief.what == "task" else v.CONTEXT_SUMMARY
-
-
-def brief_what(types: Collection[Node]) -> Literal["task", "context"]:
-    """Return what a brief is, by its types."""
-    return "task" if v.TASK_BRIEF in types else "context"
 
 
 # --- what must fit
@@ -410,24 +330,36 @@ _LOOSE: Final = frozenset({v.VALUE, v.ERROR, v.SALT, v.WAITING, v.RECORDED_AS})
 """What changes of an entry, or goes, without a new leaf: its text, and what shows in the exchange that took it up."""
 
 
+def _came_in(event: Event) -> bool:
+    return event.direction == "inbound"
+
+
+def _went_out(event: Event) -> bool:
+    return event.direction == "outbound"
+
+
 class Event(LedgerEntry):
     """A message that came to a session, or the answer that went out."""
 
-    direction: Literal["inbound", "outbound"]
-    source: str | None = None
-    event_id: str | None = None
-    channel: str | None = None
-    account: str | None = None
-    peer: str | None = None
-    mode: Mode | None = None
-    author_iri: str | None = None
-    time: datetime
-    received: datetime | None = None
-    waiting: bool = False
-    turn_iris: tuple[str, ...] = ()
+    direction: Annotated[Literal["inbound", "outbound"], Kept(v.DIRECTION)]
+    source: Annotated[str | None, Kept(v.SOURCE)] = None
+    event_id: Annotated[str | None, Kept(v.EVENT_ID)] = None
+    channel: Annotated[str | None, Kept(v.CHANNEL)] = None
+    account: Annotated[str | None, Kept(v.ACCOUNT)] = None
+    peer: Annotated[str | None, Kept(v.PEER)] = None
+    mode: Annotated[Mode | None, Kept(v.QUEUE_MODE)] = None
+    author_iri: Annotated[str | None, Kept(v.ATTRIBUTED_TO, IRI)] = None
+    time: Annotated[datetime, Kept(v.TIME)]
+    received: Annotated[datetime | None, Kept(v.RECEIVED_AT)] = None
+    waiting: Annotated[bool, Kept(v.WAITING, when=lambda event: event.waiting)] = False
+    turn_iris: Annotated[
+        tuple[str, ...],
+        Kept(v.RECORDED_AS, TURNS, when=lambda event: event.direction == "inbound"),
+        Kept(v.DERIVED_FROM, TURNS, when=lambda event: event.direction == "outbound"),
+    ] = ()
     """The turn that says what an inbound event brought (and one more for each time that a failed exchange was kept as
     a fork), or the turn that an outbound one brings out."""
-    exchange: int | None = None
+    exchange: Annotated[int | None, Kept(v.GENERATED_BY, ENTRY)] = None
     """The number of the exchange that generated an outbound event."""
 
     @property
@@ -443,41 +375,30 @@ class Event(LedgerEntry):
     def to_dict(self) -> dict[str, Any]:
         """Return the event as plain values, ready for JSON."""
         return self._plain(
-            direction=self.direction,
-            source=self.source,
-            event_id=self.event_id,
-            channel=self.channel,
-            account=self.account,
-            peer=self.peer,
-            mode=self.mode,
+            *("direction", "source", "event_id", "channel", "account", "peer", "mode", "author", "time", "received"),
+            *("waiting", "content", "withheld", "turns", "exchange"),
             author=None if self.author_iri is None else iris.author_name(self.author_iri),
-            time=self.time,
-            received=self.received,
-            waiting=self.waiting,
-            content=self.content,
-            withheld=self.words is not None and self.words.withheld,
             turns=list(self.turn_iris),
-            exchange=self.exchange,
         )
 
 
 class Exchange(LedgerEntry):
     """The work on a message (or on a few that were collected or steered in), up to the answer."""
 
-    state: State
-    agent: str
+    state: Annotated[State, Kept(v.STATE)]
+    agent: Annotated[str, Kept(v.ASSOCIATED_WITH, WHO, absent="")]
     """The agent that worked on it; of a message that was dropped, who did that: an agent, or the IRI of a principal."""
-    events: tuple[int, ...]
+    events: Annotated[tuple[int, ...], Kept(v.USED, ENTRIES)]
     """The numbers of the events that it took up, in order."""
-    queued: datetime
-    started: datetime | None = None
-    ended: datetime | None = None
-    head_before: str | None = None
-    head_after: str | None = None
-    turn_iris: tuple[str, ...] = ()
+    queued: Annotated[datetime, Kept(v.QUEUED_AT)]
+    started: Annotated[datetime | None, Kept(v.STARTED_AT)] = None
+    ended: Annotated[datetime | None, Kept(v.ENDED_AT)] = None
+    head_before: Annotated[str | None, Kept(v.HEAD_BEFORE)] = None
+    head_after: Annotated[str | None, Kept(v.HEAD_AFTER)] = None
+    turn_iris: Annotated[tuple[str, ...], Kept(v.GENERATED, TURNS)] = ()
     """The turns that it added to the session, in order; those that say its messages included."""
-    retry_of: int | None = None
-    kept_as: str | None = None
+    retry_of: Annotated[int | None, Kept(v.RETRY_OF, ENTRY)] = None
+    kept_as: Annotated[str | None, Kept(v.KEPT_AS, SESSION)] = None
     """The id of the fork that holds what it had done before it failed, where that was to be kept."""
     interrupted: bool = False
     """Streaming, and nobody in this process works on it: its process died. Not stored."""
@@ -490,33 +411,24 @@ class Exchange(LedgerEntry):
     def to_dict(self) -> dict[str, Any]:
         """Return the exchange as plain values, ready for JSON."""
         return self._plain(
-            state=self.state,
-            interrupted=self.interrupted,
-            agent=self.agent,
+            *("state", "interrupted", "agent", "events", "queued", "started", "ended", "error"),
+            *("head_before", "head_after", "turns", "retry_of", "kept_as"),
             events=list(self.events),
-            queued=self.queued,
-            started=self.started,
-            ended=self.ended,
-            error=self.error,
-            head_before=self.head_before,
-            head_after=self.head_after,
             turns=list(self.turn_iris),
-            retry_of=self.retry_of,
-            kept_as=self.kept_as,
         )
 
 
 class Delivery(LedgerEntry):
     """One attempt to send a turn out over a channel."""
 
-    turn_iri: str
-    event: int | None = None
+    turn_iri: Annotated[str, Kept(v.DERIVED_FROM, IRI)]
+    event: Annotated[int | None, Kept(v.DELIVERY_OF, ENTRY)] = None
     """The number of the outbound event that was sent."""
-    channel: str
-    outcome: Outcome
-    attempt: int
-    time: datetime
-    reason: str | None = None
+    channel: Annotated[str, Kept(v.CHANNEL)]
+    outcome: Annotated[Outcome, Kept(v.OUTCOME)]
+    attempt: Annotated[int, Kept(v.ATTEMPT)]
+    time: Annotated[datetime, Kept(v.TIME)]
+    reason: Annotated[str | None, Kept(v.REASON)] = None
 
     @property
     def text(self) -> str | None:
@@ -525,17 +437,8 @@ class Delivery(LedgerEntry):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the delivery as plain values, ready for JSON."""
-        return self._plain(
-            turn=self.turn_iri,
-            event=self.event,
-            channel=self.channel,
-            outcome=self.outcome,
-            attempt=self.attempt,
-            time=self.time,
-            reason=self.reason,
-            text=self.text,
-            withheld=self.words is not None and self.words.withheld,
-        )
+        names = ("turn", "event", "channel", "outcome", "attempt", "time", "reason", "text", "withheld")
+        return self._plain(*names, turn=self.turn_iri)
 
 
 Entry = Event | Exchange | Delivery | Decision | TreeEntry
@@ -544,64 +447,26 @@ Entry = Event | Exchange | Delivery | Decision | TreeEntry
 # --- kept
 
 
-_TYPES: Final[Mapping[NamedNode, type[Entry]]] = {
+_TYPES: Final[dict[NamedNode, type[Entry]]] = {
     v.EVENT: Event,
     v.EXCHANGE: Exchange,
     v.DELIVERY: Delivery,
     v.DECISION: Decision,
+    **TREE_ENTRY_TYPES,
 }
 """The class of each entry, but for those of the tree, by the type that it is stored with."""
 _TABLES: Final[Mapping[type[LedgerEntry], Table]] = {
-    Event: Table(
-        (v.EVENT, v.ENTITY),
-        (
-            TableField("direction", v.DIRECTION, TEXT),
-            TableField("source", v.SOURCE, TEXT),
-            TableField("event_id", v.EVENT_ID, TEXT),
-            TableField("channel", v.CHANNEL, TEXT),
-            TableField("account", v.ACCOUNT, TEXT),
-            TableField("peer", v.PEER, TEXT),
-            TableField("mode", v.QUEUE_MODE, TEXT),
-            TableField("author_iri", v.ATTRIBUTED_TO, IRI),
-            TableField("time", v.TIME, TIME),
-            TableField("received", v.RECEIVED_AT, TIME),
-            TableField("waiting", v.WAITING, FLAG, absent="false", when=lambda event: event.waiting),
-            TableField("turn_iris", v.RECORDED_AS, TURNS, when=lambda event: event.direction == "inbound"),
-            TableField("turn_iris", v.DERIVED_FROM, TURNS, when=lambda event: event.direction == "outbound"),
-            TableField("exchange", v.GENERATED_BY, ENTRY),
-        ),
-    ),
-    Exchange: Table(
-        (v.EXCHANGE, v.ACTIVITY),
-        (
-            TableField("state", v.STATE, TEXT),
-            TableField("agent", v.ASSOCIATED_WITH, WHO, absent=""),
-            TableField("events", v.USED, ENTRIES),
-            TableField("queued", v.QUEUED_AT, TIME),
-            TableField("started", v.STARTED_AT, TIME),
-            TableField("ended", v.ENDED_AT, TIME),
-            TableField("head_before", v.HEAD_BEFORE, TEXT),
-            TableField("head_after", v.HEAD_AFTER, TEXT),
-            TableField("turn_iris", v.GENERATED, TURNS),
-            TableField("retry_of", v.RETRY_OF, ENTRY),
-            TableField("kept_as", v.KEPT_AS, SESSION),
-        ),
-    ),
-    Delivery: Table(
-        (v.DELIVERY, v.ENTITY),
-        (
-            TableField("turn_iri", v.DERIVED_FROM, IRI),
-            TableField("event", v.DELIVERY_OF, ENTRY),
-            TableField("channel", v.CHANNEL, TEXT),
-            TableField("outcome", v.OUTCOME, TEXT),
-            TableField("attempt", v.ATTEMPT, NUMBER, absent=""),
-            TableField("time", v.TIME, TIME),
-            TableField("reason", v.REASON, TEXT),
-        ),
-    ),
-    Decision: DECISION_TABLE,
-    **TREE_TABLES,
+    Event: Table.of(Event, v.EVENT, v.ENTITY),
+    Exchange: Table.of(Exchange, v.EXCHANGE, v.ACTIVITY),
+    Delivery: Table.of(Delivery, v.DELIVERY, v.ENTITY),
+    Decision: Table.of(Decision, v.DECISION, v.ACTIVITY),
+    Transition: Table.of(Transition, v.TRANSITION, v.ACTIVITY),
+    Cancellation: Table.of(Cancellation, v.CANCELLATION, v.ACTIVITY),
+    Brief: Table.of(Brief, v.ENTITY),
+    Result: Table.of(Result, v.SESSION_RESULT, v.ENTITY),
+    ArtifactEntry: Table.of(ArtifactEntry, v.ARTIFACT, v.ENTITY),
 }
+"""How each class is stored; a brief also has a type by what it is."""
 
 
 # --- to quads
@@ -626,7 +491,7 @@ def entry_quads(entry: Entry) -> list[Quad]:
     node, graph = NamedNode(entry.iri), ledger_graph(entry.session_id)
     made = [Quad(node, v.NUMBER, v.integer(entry.number), graph)]
     if isinstance(entry, Brief):
-        made.append(Quad(node, v.TYPE, brief_type(entry), graph))
+        made.append(Quad(node, v.TYPE, v.TASK_BRIEF if entry.what == "task" else v.CONTEXT_SUMMARY, graph))
     made += _TABLES[type(entry)].quads(entry, node, graph)
     if entry.words is not None:
         made += [Quad(node, p, o, graph) for p, o in _words(entry.words, _text_of(type(entry)))]
@@ -661,15 +526,13 @@ def entry_leaf(entry: Entry, said: Iterable[Quad] | None = None) -> Leaf:
     kind: Kind
     match entry:
         case Event():
-            kind = "received" if entry.direction == "inbound" else "sent"
+            kind = "received" if _came_in(entry) else "sent"
         case Exchange():
             kind = entry.state
         case Delivery():
             kind = "delivered"
-        case Decision():
-            kind = "decision"
         case _:
-            kind = tree_entry_kind(entry)
+            kind = _LEAF_KINDS[type(entry)]
     return Leaf(kind, iris.session(entry.session_id), entry.number, entry_row_digest(entry, said))
 
 
@@ -707,33 +570,19 @@ def entries_by_subject(found: Iterable[Quad]) -> dict[str, dict[NamedNode, list[
 @decodes
 def decode_entries(session_id: str, iri: str, properties: Properties) -> Entry:
     """Return the entry that a subject of a ledger's graph is; raise `IntegrityError` for what is none."""
-    return _decode(session_id, iri, properties, one(properties, v.LEAF_SALT))
-
-
-def _decode(session_id: str, iri: str, properties: Properties, leaf_salt: str | None) -> Entry:
     number, types = iris.entry_number(iri), properties.get(v.TYPE, [])
-    made = _class_of(types)
+    made = next((made for each, made in _TYPES.items() if each in types), None)
+    if number is None or made is None:
+        raise IntegrityError(f"{iri} is no entry of the ledger of session {session_id!r}, and stands in its graph")
+    fields: dict[str, Any] = {"session_id": session_id, "number": number, "leaf_salt": one(properties, v.LEAF_SALT)}
     try:
-        if number is not None and made is not None:
-            fields = {"session_id": session_id, "number": number, "leaf_salt": leaf_salt}
-            return made.model_validate(fields | _fields(made, properties))
+        if made is not Decision:
+            fields["words"] = decode_words(properties, _text_of(made))
+        if made is Brief:
+            fields["what"] = "task" if v.TASK_BRIEF in types else "context"
+        return made.model_validate(fields | _TABLES[made].values(properties))
     except (ValueError, TrailsError) as error:
         raise IntegrityError(
             f"entry {number} of the ledger of session {session_id!r} cannot be read ({error}): the store was altered; "
             "restore the session from an export or a backup"
         ) from error
-    raise IntegrityError(f"{iri} is no entry of the ledger of session {session_id!r}, and stands in its graph")
-
-
-def _class_of(types: Sequence[Node]) -> type[Entry] | None:
-    for each, made in _TYPES.items():
-        if each in types:
-            return made
-    return next((TREE_ENTRY_TYPES[each] for each in types if each in TREE_ENTRY_TYPES), None)  # type: ignore[index] # IRIs
-
-
-def _fields(made: type[Entry], properties: Properties) -> dict[str, Any]:
-    fields: dict[str, Any] = {} if made is Decision else {"words": decode_words(properties, _text_of(made))}
-    if made is Brief:
-        fields["what"] = brief_what(properties[v.TYPE])
-    return fields | _TABLES[made].values(properties)

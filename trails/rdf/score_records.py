@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import StrictBool, StrictFloat, StrictInt, StrictStr
 from pyoxigraph import Literal as Term
@@ -20,35 +20,39 @@ from trails.model import iris
 from trails.model.validation import decodes
 from trails.model.values import Value
 from trails.rdf import vocab as v
-from trails.rdf.codec import IRI, NUMBER, SESSION, TEXT, TIME, Codec, Table, TableField, meta_literal, meta_value
+from trails.rdf.codec import IRI, SESSION, Codec, Kept, Table, meta_literal, meta_value
 
 ScoreValue = bool | int | float | str
 """What a score may be: a truth value, a finite number, or a text, such as a category."""
+
+
+_VALUE: Final = Codec(meta_literal)
+"""Its type is the literal's: it is read from that, and not from its text."""
 
 
 class Score(Value):
     """What a scorer found a session, a turn or a span of turns to be worth. It is never changed; a later one stands beside it."""
 
     id: str
-    session_id: str
+    session_id: Annotated[str, Kept(v.SCORED, SESSION)]
     """The session that was scored; of a turn or a span, a session that owns its last turn, or a copy of that."""
-    start: int | None = None
+    start: Annotated[int | None, Kept(v.SCORED_FROM)] = None
     """The index of the first turn that was scored; None where the session was."""
-    end: int
+    end: Annotated[int, Kept(v.SCORED_UP_TO)]
     """The index after the last turn that was scored; of a session, how many turns it had then."""
-    turn_digest: str
+    turn_digest: Annotated[str, Kept(v.NAMED_DIGEST)]
     """The digest of the last turn that was scored, which covers all before it."""
-    name: str
+    name: Annotated[str, Kept(v.SCORE_NAME)]
     """What was looked at, such as `accuracy`."""
-    value: StrictBool | StrictInt | StrictFloat | StrictStr
-    by_iri: str
+    value: Annotated[StrictBool | StrictInt | StrictFloat | StrictStr, Kept(v.SCORE_VALUE, _VALUE)]
+    by_iri: Annotated[str, Kept(v.ASSOCIATED_WITH, IRI)]
     """The IRI of the scorer."""
-    version: str | None = None
+    version: Annotated[str | None, Kept(v.SCORER_VERSION)] = None
     """The scorer's version."""
-    reason: str | None = None
+    reason: Annotated[str | None, Kept(v.REASON)] = None
     """Why, in the scorer's words."""
-    time: datetime
-    digest: str
+    time: Annotated[datetime, Kept(v.ENDED_AT)]
+    digest: Annotated[str, Kept(v.DIGEST)]
     """The SHA-256 digest over all of it but the session, which `verify` holds it against."""
 
     @property
@@ -79,24 +83,7 @@ class Score(Value):
         return {"session": self.session_id, "on": self.on} | plain | {"by": self.by, "time": self.time.isoformat()}
 
 
-_VALUE: Final = Codec(meta_literal)
-"""Its type is the literal's: it is read from that, and not from its text."""
-_SCORE: Final = Table(
-    (v.SCORE,),
-    (
-        TableField("session_id", v.SCORED, SESSION, required=True),
-        TableField("start", v.SCORED_FROM, NUMBER),
-        TableField("end", v.SCORED_UP_TO, NUMBER, required=True),
-        TableField("turn_digest", v.NAMED_DIGEST, TEXT, required=True),
-        TableField("name", v.SCORE_NAME, TEXT, required=True),
-        TableField("value", v.SCORE_VALUE, _VALUE, required=True),
-        TableField("by_iri", v.ASSOCIATED_WITH, IRI, required=True),
-        TableField("version", v.SCORER_VERSION, TEXT),
-        TableField("reason", v.REASON, TEXT),
-        TableField("time", v.ENDED_AT, TIME, required=True),
-        TableField("digest", v.DIGEST, TEXT, required=True),
-    ),
-)
+_SCORE: Final = Table.of(Score, v.SCORE)
 
 
 def score_quads(score: Score) -> list[Quad]:

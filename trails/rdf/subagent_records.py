@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pyoxigraph import Literal as RdfLiteral
 from pyoxigraph import NamedNode, Quad
@@ -21,7 +21,7 @@ from trails.model import iris
 from trails.model.validation import decodes
 from trails.model.values import Value
 from trails.rdf import vocab as v
-from trails.rdf.codec import AGENT, FLAG, IRI, NUMBER, SESSION, TEXT, TIME, Codec, Properties, Table, TableField, one
+from trails.rdf.codec import AGENT, IRI, SESSION, Codec, Kept, Properties, Table, one
 
 Cleanup = Literal["delete", "keep"]
 """What becomes of a sub-agent's session once its run is announced."""
@@ -37,13 +37,16 @@ _LOOSE: Final = frozenset({*RUN_TEXTS, v.SALT, v.TASK_SALT})
 _REGISTERED: Final = frozenset({v.RUN_ID, v.REGISTERED_AT, v.TASK_DIGEST})
 
 
+_THREAD: Final = Codec(lambda thread: v.integer(thread) if isinstance(thread, int) else RdfLiteral(thread))
+
+
 class RunOrigin(Value):
     """Where the request for a run came from: what an answer goes back to."""
 
-    channel: str | None = None
-    to: str | None = None
-    account_id: str | None = None
-    thread_id: str | int | None = None
+    channel: Annotated[str | None, Kept(v.REQUESTER_CHANNEL)] = None
+    to: Annotated[str | None, Kept(v.REQUESTER_RECIPIENT)] = None
+    account_id: Annotated[str | None, Kept(v.REQUESTER_ACCOUNT)] = None
+    thread_id: Annotated[str | int | None, Kept(v.REQUESTER_THREAD, _THREAD)] = None
 
     def is_empty(self) -> bool:
         """Tell whether nothing is known of it."""
@@ -95,41 +98,41 @@ def _joined(*texts: str | None) -> str:
 class Run(Value):
     """A sub-agent's run as the registry has it. Times are aware and cut to milliseconds."""
 
-    run_id: str
-    revision: int = 1
-    child_session_key: str | None = None
-    requester_session_key: str | None = None
-    requester_display_key: str | None = None
+    run_id: Annotated[str, Kept(v.RUN_ID)]
+    revision: Annotated[int, Kept(v.REVISION, required=True)] = 1
+    child_session_key: Annotated[str | None, Kept(v.CHILD_KEY)] = None
+    requester_session_key: Annotated[str | None, Kept(v.REQUESTER_KEY)] = None
+    requester_display_key: Annotated[str | None, Kept(v.REQUESTER_DISPLAY_KEY)] = None
     requester_origin: RunOrigin = RunOrigin()
     said: RunContent
-    cleanup: Cleanup | None = None
-    label: str | None = None
-    created: datetime | None = None
-    started: datetime | None = None
-    ended: datetime | None = None
-    outcome: RunStatus | None = None
-    archive_at: datetime | None = None
-    cleanup_completed: datetime | None = None
-    cleanup_handled: bool | None = None
-    agent: str | None = None
+    cleanup: Annotated[Cleanup | None, Kept(v.CLEANUP)] = None
+    label: Annotated[str | None, Kept(v.RUN_LABEL)] = None
+    created: Annotated[datetime | None, Kept(v.REGISTERED_AT)] = None
+    started: Annotated[datetime | None, Kept(v.STARTED_AT)] = None
+    ended: Annotated[datetime | None, Kept(v.ENDED_AT)] = None
+    outcome: Annotated[RunStatus | None, Kept(v.RUN_OUTCOME)] = None
+    archive_at: Annotated[datetime | None, Kept(v.ARCHIVE_AT)] = None
+    cleanup_completed: Annotated[datetime | None, Kept(v.CLEANUP_COMPLETED_AT)] = None
+    cleanup_handled: Annotated[bool | None, Kept(v.CLEANUP_HANDLED)] = None
+    agent: Annotated[str | None, Kept(v.ASSOCIATED_WITH, AGENT)] = None
     """The agent that runs it."""
-    child_session: str | None = None
+    child_session: Annotated[str | None, Kept(v.GENERATED, SESSION)] = None
     """The id of the session that it runs in; None where only its key is known."""
-    requester_session: str | None = None
+    requester_session: Annotated[str | None, Kept(v.STARTED_BY, SESSION)] = None
     """The id of the session that asked for it, as it was then."""
-    model: str | None = None
-    thinking: str | None = None
-    run_timeout_seconds: int = 0
+    model: Annotated[str | None, Kept(v.RUN_MODEL)] = None
+    thinking: Annotated[str | None, Kept(v.RUN_THINKING)] = None
+    run_timeout_seconds: Annotated[int, Kept(v.RUN_TIMEOUT, when=lambda run: run.run_timeout_seconds != 0)] = 0
     """How long it may take; 0 for as long as it likes."""
-    announced_as: str | None = None
+    announced_as: Annotated[str | None, Kept(v.ANNOUNCED_AS, IRI)] = None
     """The IRI of the message in the requester's inbox that says how it ended."""
-    announced_how: SpawnMode | None = None
-    kept_because: str | None = None
+    announced_how: Annotated[SpawnMode | None, Kept(v.ANNOUNCED_HOW)] = None
+    kept_because: Annotated[str | None, Kept(v.KEPT_BECAUSE)] = None
     """Why its session was kept although it was to be deleted."""
-    task_salt: str | None = None
-    task_digest: str | None = None
+    task_salt: Annotated[str | None, Kept(v.TASK_SALT)] = None
+    task_digest: Annotated[str | None, Kept(v.TASK_DIGEST)] = None
     """The salted digest of the task that it was registered with, which stays when the task goes. None before that."""
-    leaf_salt: str | None = None
+    leaf_salt: Annotated[str | None, Kept(v.LEAF_SALT)] = None
     """What salts its newest leaf, drawn anew with every change. None for one that an older version wrote last."""
 
     @property
@@ -218,59 +221,8 @@ def run_without_sessions(run: Run, *, child: bool, requester: bool) -> Run:
 # --- kept
 
 
-def _thread(thread_id: str | int) -> RdfLiteral:
-    return v.integer(thread_id) if isinstance(thread_id, int) else RdfLiteral(thread_id)
-
-
-_SECONDS: Final = Codec(v.integer, lambda text: int(text or 0))
-_ASKED: Final = Table(
-    (v.RUN, v.ACTIVITY),
-    (
-        TableField("run_id", v.RUN_ID, TEXT),
-        TableField("revision", v.REVISION, NUMBER, absent=""),
-        TableField("child_session_key", v.CHILD_KEY, TEXT),
-        TableField("requester_session_key", v.REQUESTER_KEY, TEXT),
-        TableField("requester_display_key", v.REQUESTER_DISPLAY_KEY, TEXT),
-    ),
-)
-_ORIGIN: Final = Table(
-    (),
-    (
-        TableField("channel", v.REQUESTER_CHANNEL, TEXT),
-        TableField("to", v.REQUESTER_RECIPIENT, TEXT),
-        TableField("account_id", v.REQUESTER_ACCOUNT, TEXT),
-        TableField("thread_id", v.REQUESTER_THREAD, Codec(_thread)),
-    ),
-)
-_DONE: Final = Table(
-    (),
-    (
-        TableField("cleanup", v.CLEANUP, TEXT),
-        TableField("label", v.RUN_LABEL, TEXT),
-        TableField("outcome", v.RUN_OUTCOME, TEXT),
-        TableField("model", v.RUN_MODEL, TEXT),
-        TableField("thinking", v.RUN_THINKING, TEXT),
-        TableField(
-            "run_timeout_seconds", v.RUN_TIMEOUT, _SECONDS, absent="", when=lambda run: run.run_timeout_seconds != 0
-        ),
-        TableField("cleanup_handled", v.CLEANUP_HANDLED, FLAG),
-        TableField("announced_how", v.ANNOUNCED_HOW, TEXT),
-        TableField("kept_because", v.KEPT_BECAUSE, TEXT),
-        TableField("created", v.REGISTERED_AT, TIME),
-        TableField("started", v.STARTED_AT, TIME),
-        TableField("ended", v.ENDED_AT, TIME),
-        TableField("archive_at", v.ARCHIVE_AT, TIME),
-        TableField("cleanup_completed", v.CLEANUP_COMPLETED_AT, TIME),
-        TableField("agent", v.ASSOCIATED_WITH, AGENT),
-        TableField("child_session", v.GENERATED, SESSION),
-        TableField("requester_session", v.STARTED_BY, SESSION),
-        TableField("announced_as", v.ANNOUNCED_AS, IRI),
-        TableField("task_salt", v.TASK_SALT, TEXT),
-        TableField("task_digest", v.TASK_DIGEST, TEXT),
-        TableField("leaf_salt", v.LEAF_SALT, TEXT),
-    ),
-)
-"""What a run is, where the request for it came from, and what became of it, in the order in which they are written."""
+_ORIGIN: Final = Table.of(RunOrigin)
+_RUN: Final = Table.of(Run, v.RUN, v.ACTIVITY)
 
 
 # --- to quads
@@ -280,9 +232,8 @@ def run_quads(run: Run) -> list[Quad]:
     """Return the quads of a run, in the catalog."""
     node = NamedNode(run.iri)
     return [
-        *_ASKED.quads(run, node, v.CATALOG),
+        *_RUN.quads(run, node, v.CATALOG),
         *_ORIGIN.quads(run.requester_origin, node, v.CATALOG),
-        *_DONE.quads(run, node, v.CATALOG),
         *(Quad(node, predicate, term, v.CATALOG) for predicate, term in _said(run.said) if term is not None),
     ]
 
@@ -343,8 +294,8 @@ def decode_runs(iri: str, found: Iterable[Quad]) -> Run:
 
 
 def _values(properties: Properties) -> Mapping[str, Any]:
-    fields, origin = _ASKED.values(properties) | _DONE.values(properties), _ORIGIN.values(properties)
-    if origin["thread_id"] is not None and getattr(properties[v.REQUESTER_THREAD][0], "datatype", None) == v.INTEGER:
+    fields, origin = _RUN.values(properties), _ORIGIN.values(properties)
+    if "thread_id" in origin and getattr(properties[v.REQUESTER_THREAD][0], "datatype", None) == v.INTEGER:
         origin["thread_id"] = int(origin["thread_id"])
     return fields | {"requester_origin": RunOrigin(**origin), "said": _decode_said(properties)}
 
