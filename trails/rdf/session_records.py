@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -20,13 +18,37 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails.errors import IntegrityError
 from trails.model import iris, validation
 from trails.model.validation import decodes
-from trails.model.values import MAIN, SessionRecord, SystemPrompt
+from trails.model.values import SessionRecord, SystemPrompt
 from trails.rdf import vocab as v
 from trails.rdf.activity_records import Deed, author_type, deed_quads
-from trails.rdf.codec import Row, Term, known_node, meta_literal, meta_value, parse_time, short_literal, time_literal
+from trails.rdf.codec import (
+    IRI,
+    SESSION,
+    TIME,
+    Codec,
+    Kept,
+    Properties,
+    Row,
+    Table,
+    Term,
+    known_node,
+    meta_literal,
+    meta_value,
+    short_literal,
+    time_literal,
+)
 
 DEFAULT_PRINCIPAL: Final = "anonymous"
 DEFAULT_AGENT: Final = "agent"
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise IntegrityError(f"{text!r} is stored as a number, and is no number from 0")
+    return int(text)
+
+
+_COUNT: Final = Codec(v.integer, _count)
 
 
 def row_names(record: SessionRecord) -> tuple[Quad, Quad]:
@@ -38,53 +60,44 @@ def row_names(record: SessionRecord) -> tuple[Quad, Quad]:
     )
 
 
+_SESSION: Final = Table(
+    (v.SESSION,),
+    (
+        ("branch", Kept(v.BRANCH)),
+        ("principal", Kept(v.ATTRIBUTED_TO, Codec(lambda name: known_node(iris.principal(name)), iris.author_name))),
+        ("agent", Kept(v.SESSION_AGENT, Codec(lambda name: known_node(iris.agent(name)), iris.author_name))),
+        ("state", Kept(v.STATE, Codec(short_literal))),
+        ("parent_session_id", Kept(v.PARENT_SESSION, SESSION)),
+        ("forked_at_index", Kept(v.FORKED_AT_INDEX, _COUNT)),
+        ("fork_head", Kept(v.FORK_HEAD, when=lambda record: record.parent_session_id is not None)),
+        ("forked_by", Kept(v.FORKED_BY, IRI)),
+        ("spawned_by", Kept(v.SPAWNED_BY, SESSION)),
+        ("created", Kept(v.TIME, TIME)),
+        ("system_version", Kept(v.SYSTEM_VERSION, _COUNT, when=lambda record: record.system_version > 0)),
+        ("expires", Kept(v.EXPIRES_AT, TIME)),
+        ("ends_by", Kept(v.ENDS_BY, TIME)),
+        ("kind", Kept(v.KIND)),
+        ("label", Kept(v.LABEL)),
+        ("key", Kept(v.KEY)),
+        ("source_session", Kept(v.SOURCE_SESSION)),
+        ("channel", Kept(v.CHANNEL)),
+        ("slot", Kept(v.SLOT)),
+        ("tier", Kept(v.TIER)),
+    ),
+)
+_ABSENT: Final = {"principal": DEFAULT_PRINCIPAL, "agent": DEFAULT_AGENT}
+"""What the rows of older versions lack."""
+
+
 def session_quads(record: SessionRecord) -> list[Quad]:
     """Return a session's row in the catalog, with its principal and agent: at most 12 quads for a fork (design),
     beside its label, metadata and, where they are new, two quads that say what the principal and the agent are.
     """
-    node, catalog = NamedNode(record.iri), v.CATALOG
-    principal, agent = known_node(iris.principal(record.principal)), known_node(iris.agent(record.agent))
-    rows: list[Row] = [
-        (node, v.TYPE, v.SESSION),
-        (node, v.BRANCH, Literal(record.branch)),
-        (node, v.ATTRIBUTED_TO, principal),
-        (node, v.SESSION_AGENT, agent),
-        (node, v.STATE, short_literal(record.state)),
-        (principal, v.TYPE, v.PRINCIPAL),
-        (agent, v.TYPE, v.AGENT),
-    ]
-    if record.parent_session_id is not None:
-        rows.append((node, v.PARENT_SESSION, NamedNode(iris.session(record.parent_session_id))))
-        rows.append((node, v.FORKED_AT_INDEX, v.integer(record.forked_at_index or 0)))
-        rows.append((node, v.FORK_HEAD, Literal(record.fork_head or "")))
-    if record.forked_by is not None:  # a detached session keeps it
-        rows.append((node, v.FORKED_BY, known_node(record.forked_by)))
-    if record.spawned_by is not None:
-        rows.append((node, v.SPAWNED_BY, NamedNode(iris.session(record.spawned_by))))
-    if record.created is not None:
-        rows.append((node, v.TIME, time_literal(record.created)))
-    if record.system_version:
-        rows.append((node, v.SYSTEM_VERSION, v.integer(record.system_version)))
-    rows += [
-        (node, predicate, time_literal(moment))
-        for predicate, moment in ((v.EXPIRES_AT, record.expires), (v.ENDS_BY, record.ends_by))
-        if moment is not None
-    ]
-    rows += [
-        (node, predicate, Literal(text))
-        for predicate, text in (
-            (v.KIND, record.kind),
-            (v.LABEL, record.label),
-            (v.KEY, record.key),
-            (v.SOURCE_SESSION, record.source_session),
-            (v.CHANNEL, record.channel),
-            (v.SLOT, record.slot),
-            (v.TIER, record.tier),
-        )
-        if text is not None
-    ]
-    rows += [(node, NamedNode(iris.meta(key)), meta_literal(value)) for key, value in record.meta.items()]
-    made = [Quad(s, p, o, catalog) for s, p, o in rows]
+    node = NamedNode(record.iri)
+    named = [(iris.principal(record.principal), v.PRINCIPAL), (iris.agent(record.agent), v.AGENT)]
+    made = _SESSION.quads(record, node, v.CATALOG)
+    made += [Quad(known_node(name), v.TYPE, kind, v.CATALOG) for name, kind in named]
+    made += [Quad(node, NamedNode(iris.meta(key)), meta_literal(each), v.CATALOG) for key, each in record.meta.items()]
     return made if record.forked_by is None else [*made, author_type(record.forked_by)]
 
 
@@ -95,95 +108,36 @@ def decode_records(rows: Iterable[tuple[str, str, Term]]) -> dict[str, SessionRe
     A subject without the type `trails:Session` is left out (a parent that is gone). Records from before forks existed
     have no parent, fork index or branch: they are roots on "main". Two parents raise `IntegrityError`.
     """
-    subjects: dict[str, dict[str, list[Term]]] = defaultdict(lambda: defaultdict(list))
+    subjects: dict[str, dict[NamedNode, list[Any]]] = defaultdict(lambda: defaultdict(list))
     for subject, predicate, value in rows:
-        subjects[subject][predicate].append(value)
+        subjects[subject][known_node(predicate)].append(value)
     return {
         iris.session_id(subject): _record(iris.session_id(subject), properties)
         for subject, properties in subjects.items()
-        if v.SESSION in properties.get(v.TYPE.value, [])
+        if v.SESSION in properties.get(v.TYPE, [])
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _RowReader:
-    """The row of a session, asked for one property at a time; `IntegrityError` for what Trails never writes."""
-
-    session_id: str
-    properties: Mapping[str, list[Term]]
-
-    def one(self, predicate: NamedNode) -> str | None:
-        values = self.properties.get(predicate.value, [])
-        if len(values) > 1:
-            shown = ", ".join(sorted(str(value) for value in values))
-            raise IntegrityError(
-                f"session {self.session_id!r} has {len(values)} values for {predicate.value}: {shown}; one is right: "
-                "restore the session from an export or a backup, or remove the wrong ones"
-            )
-        if not values:
-            return None
-        found: str | None = getattr(values[0], "value", None)
-        return str(values[0]) if found is None else found
-
-    def number(self, predicate: NamedNode) -> int | None:
-        lexical = self.one(predicate)
-        if lexical is None:
-            return None
-        if not lexical.isdecimal():
-            raise IntegrityError(
-                f"session {self.session_id!r} has {lexical!r} for {predicate.value}, not a number from 0"
-            )
-        return int(lexical)
-
-    def session_ref(self, predicate: NamedNode) -> str | None:
-        iri = self.one(predicate)
-        return None if iri is None else iris.session_id(iri)
-
-    def moment(self, predicate: NamedNode) -> datetime | None:
-        lexical = self.one(predicate)
-        return None if lexical is None else parse_time(lexical)
-
-    def meta(self) -> dict[str, Any]:
-        return {
-            key: meta_value(values[0])
-            for predicate, values in sorted(self.properties.items())
-            if (key := iris.meta_key(predicate)) is not None and isinstance(values[0], Literal)
-        }
-
-
-def _record(session_id: str, properties: Mapping[str, list[Term]]) -> SessionRecord:
-    row = _RowReader(session_id, properties)
-    one = row.one
-    parent, forked_at = row.session_ref(v.PARENT_SESSION), row.number(v.FORKED_AT_INDEX)
-    if (parent is None) != (forked_at is None):
+def _record(session_id: str, properties: Properties) -> SessionRecord:
+    meta = {
+        key: meta_value(values[0])
+        for predicate, values in sorted(properties.items(), key=lambda each: each[0].value)
+        if (key := iris.meta_key(predicate.value)) is not None and isinstance(values[0], Literal)
+    }
+    try:
+        values = _SESSION.values(properties)
+    except IntegrityError as error:
         raise IntegrityError(
-            f"session {session_id!r} has {'no parent' if parent is None else 'a parent'} and "
-            f"{'no fork index' if forked_at is None else 'a fork index'}: its row was altered; restore it from an export"
+            f"the row of session {session_id!r} is wrong: {error.message}; only one value is right: "
+            "restore the session from an export or a backup, or remove the wrong ones"
+        ) from error
+    if ("parent_session_id" in values) != ("forked_at_index" in values):
+        has_parent = "parent_session_id" in values
+        raise IntegrityError(
+            f"session {session_id!r} has {'a parent' if has_parent else 'no parent'} and "
+            f"{'no fork index' if has_parent else 'a fork index'}: its row was altered; restore it from an export"
         )
-    return SessionRecord(
-        id=session_id,
-        parent_session_id=parent,
-        forked_at_index=forked_at,
-        fork_head=one(v.FORK_HEAD),
-        forked_by=one(v.FORKED_BY),
-        spawned_by=row.session_ref(v.SPAWNED_BY),
-        branch=one(v.BRANCH) or MAIN,
-        principal=iris.author_name(one(v.ATTRIBUTED_TO) or iris.principal(DEFAULT_PRINCIPAL)),
-        agent=iris.author_name(one(v.SESSION_AGENT) or iris.agent(DEFAULT_AGENT)),
-        kind=one(v.KIND),
-        state=one(v.STATE) or "active",
-        created=row.moment(v.TIME),
-        label=one(v.LABEL),
-        key=one(v.KEY),
-        system_version=row.number(v.SYSTEM_VERSION) or 0,
-        source_session=one(v.SOURCE_SESSION),
-        channel=one(v.CHANNEL),
-        slot=one(v.SLOT),
-        tier=one(v.TIER),
-        expires=row.moment(v.EXPIRES_AT),
-        ends_by=row.moment(v.ENDS_BY),
-        meta_json=validation.meta(row.meta()),
-    )
+    return SessionRecord(**_ABSENT | values, id=session_id, meta_json=validation.meta(meta))
 
 
 def prompt_quads(prompt: SystemPrompt) -> list[Quad]:
