@@ -11,7 +11,7 @@ Which stored figures of model calls an earlier version counted otherwise than th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -61,6 +61,51 @@ FIGURES: Final = {
     )
 }
 """What is stored of a model call's usage beside its JSON text, by name."""
+
+
+Field = tuple[str, NamedNode, Callable[[Any], NamedNode | Literal], Callable[[str], Any], NamedNode | None]
+"""A field's name, its property, how it is written and read, and its property in a copy where that is another."""
+_TEXT: Final = (Literal, str, None)
+_NUMBER: Final = (v.integer, int, None)
+_TIME: Final = (time_literal, parse_time, None)
+_SUMMARY: Final[Sequence[Field]] = (
+    ("summarised_through", v.SUMMARISED_THROUGH, *_NUMBER),
+    ("first_kept", v.FIRST_KEPT, *_NUMBER),
+    ("tokens_before", v.TOKENS_BEFORE, *_NUMBER),
+    ("tokens_after", v.TOKENS_AFTER, *_NUMBER),
+    ("summarised_from", v.SUMMARISED_FROM, *_NUMBER),
+    ("summarised_turns", v.SUMMARISED_TURNS, *_NUMBER),
+    ("trigger", v.TRIGGER, *_TEXT),
+)
+"""What stands with a summary,"""
+_COMPACTION: Final[Sequence[Field]] = (
+    ("previous_summary", v.USED, NamedNode, str, v.PREVIOUS_SUMMARY),
+    ("max_summary_tokens", v.MAX_SUMMARY_TOKENS, *_NUMBER),
+    ("max_summary_rule", v.MAX_SUMMARY_RULE, *_TEXT),
+    ("duration_ms", v.DURATION_MS, *_NUMBER),
+)
+"""with the activity that made it,"""
+_MODEL_CALL: Final[Sequence[Field]] = (
+    ("model", v.MODEL, *_TEXT),
+    ("stop_reason", v.STOP_REASON, *_TEXT),
+    ("usage_json", v.USAGE, lambda text: Literal(text, datatype=v.JSON), str, None),
+)
+"""with a model call,"""
+_CALL: Final[Sequence[Field]] = (
+    ("started", v.STARTED_AT, time_literal, parse_time, v.KEPT_START),
+    ("ended", v.ENDED_AT, time_literal, parse_time, v.KEPT_END),
+    ("provider", v.PROVIDER, *_TEXT),
+)
+"""with what a host told of it,"""
+_RESULT: Final[Sequence[Field]] = (
+    ("started", v.TOOL_STARTED_AT, *_TIME),
+    ("ended", v.TOOL_ENDED_AT, *_TIME),
+    ("outcome", v.TOOL_OUTCOME, short_literal, str, None),
+    ("approved_by", v.APPROVED_BY, known_node, str, None),
+    ("refused_by", v.REFUSED_BY, known_node, str, None),
+    ("tool_iri", v.TOOL_USED, known_node, str, None),
+)
+"""and with an answer of a tool."""
 
 
 class Links(NamedTuple):
@@ -155,9 +200,7 @@ def fact_triples(
     if facts.withheld:
         yield node, v.FACTS_DIGEST, Literal(facts.withheld)
     if facts.compaction:
-        yield from _compaction_triples(node, facts.compaction)
-        if facts.compaction.has_activity:
-            yield from _compacting_triples(turn, facts.compaction, copied=copied)
+        yield from _compaction_triples(turn, facts.compaction, copied=copied)
     if facts.model_call:
         yield from _model_call_triples(iri, turn.author_iri, facts.model_call, links, copied=copied)
     for position, call in enumerate(facts.tool_calls):
@@ -177,40 +220,29 @@ def _origin_triples(node: NamedNode, facts: Facts) -> Iterator[Row]:
         yield node, v.RESULT_DIGEST, Literal(facts.derived_from.digest)
 
 
-def _compaction_triples(node: NamedNode, compaction: Compaction) -> Iterator[Row]:
-    yield node, v.TYPE, v.SUMMARY_TURN
-    for predicate, number in (
-        (v.SUMMARISED_THROUGH, compaction.summarised_through),
-        (v.FIRST_KEPT, compaction.first_kept),
-        (v.TOKENS_BEFORE, compaction.tokens_before),
-        (v.TOKENS_AFTER, compaction.tokens_after),
-        (v.SUMMARISED_FROM, compaction.summarised_from),
-        (v.SUMMARISED_TURNS, compaction.summarised_turns),
-    ):
-        if number is not None:
-            yield node, predicate, v.integer(number)
-    if compaction.trigger is not None:
-        yield node, v.TRIGGER, Literal(compaction.trigger)
+def _written(node: NamedNode, value: object, fields: Sequence[Field], *, copied: bool = False) -> Iterator[Row]:
+    """Yield the fields of a value that are set."""
+    for name, predicate, write, _, kept in fields:
+        field = getattr(value, name)
+        if field is not None:
+            yield node, kept if copied and kept is not None else predicate, write(field)
 
 
-def _compacting_triples(turn: MadeBy, compaction: Compaction, *, copied: bool) -> Iterator[Row]:
-    """Yield the activity that made a summary. Which turns it used follows from the indices, and is not stored."""
+def _compaction_triples(turn: MadeBy, compaction: Compaction, *, copied: bool) -> Iterator[Row]:
+    """Yield a summary, and the activity that made it. Which turns it used follows from the indices, and is not stored."""
+    yield NamedNode(turn.iri), v.TYPE, v.SUMMARY_TURN
+    yield from _written(NamedNode(turn.iri), compaction, _SUMMARY)
+    if not compaction.has_activity:
+        return
     node = NamedNode(iris.compaction(turn.iri))
     yield from _made_by(turn.iri, node, v.COMPACTION_COPY if copied else v.COMPACTION, turn.author_iri, copied=copied)
     if turn.time is not None and not copied:
         yield node, v.ENDED_AT, time_literal(turn.time)
-    if compaction.previous_summary is not None:
-        yield node, v.PREVIOUS_SUMMARY if copied else v.USED, NamedNode(compaction.previous_summary)
     if compaction.request_withheld:
         yield node, v.REQUEST, Literal(compaction.request_withheld, datatype=v.REDACTED)
     elif compaction.request is not None:
         yield node, v.REQUEST, Literal(compaction.request)
-    if compaction.max_summary_tokens is not None:
-        yield node, v.MAX_SUMMARY_TOKENS, v.integer(compaction.max_summary_tokens)
-    if compaction.max_summary_rule is not None:
-        yield node, v.MAX_SUMMARY_RULE, short_literal(compaction.max_summary_rule)
-    if compaction.duration_ms is not None:
-        yield node, v.DURATION_MS, v.integer(compaction.duration_ms)
+    yield from _written(node, compaction, _COMPACTION, copied=copied)
 
 
 def _made_by(iri: str, node: NamedNode, kind: NamedNode, author_iri: str, *, copied: bool) -> Iterator[Row]:
@@ -224,31 +256,18 @@ def _made_by(iri: str, node: NamedNode, kind: NamedNode, author_iri: str, *, cop
 
 
 def _model_call_triples(iri: str, author_iri: str, call: ModelCall, links: Links, *, copied: bool) -> Iterator[Row]:
+    """Yield a model call. A copy is no activity, so its times and its prompt have other names."""
     node = NamedNode(iris.model_call(iri))
     yield from _made_by(iri, node, v.MODEL_CALL_COPY if copied else v.MODEL_CALL, author_iri, copied=copied)
-    if call.model is not None:
-        yield node, v.MODEL, Literal(call.model)
-    if call.stop_reason is not None:
-        yield node, v.STOP_REASON, Literal(call.stop_reason)
+    yield from _written(node, call, _MODEL_CALL)
     if call.usage_json is not None:
-        yield node, v.USAGE, Literal(call.usage_json, datatype=v.JSON)
         yield from ((node, predicate, number) for predicate, number in usage_facts(call.usage_json))
-    if call.call is not None:
-        yield from _told_call_triples(iri, call.call, links, copied=copied)
-
-
-def _told_call_triples(iri: str, call: Call, links: Links, *, copied: bool) -> Iterator[Row]:
-    """Yield what is told of a model call. A copy is no activity, so its times and its prompt have other names."""
-    node, context = NamedNode(iris.model_call(iri)), call.context
-    if call.started is not None:
-        yield node, v.KEPT_START if copied else v.STARTED_AT, time_literal(call.started)
-    if call.ended is not None:
-        yield node, v.KEPT_END if copied else v.ENDED_AT, time_literal(call.ended)
-    if call.provider is not None:
-        yield node, v.PROVIDER, Literal(call.provider)
-    if call.prompt is not None and links.prompt is not None:
+    if (told := call.call) is None:
+        return
+    yield from _written(node, told, _CALL, copied=copied)
+    if told.prompt is not None and links.prompt is not None:
         yield node, v.KEPT_PROMPT if copied else v.USED_PROMPT, NamedNode(links.prompt)
-    if context is None:
+    if (context := told.context) is None:
         return
     if context.through is not None:
         yield node, v.CONTEXT_THROUGH, v.integer(context.through)
@@ -269,13 +288,10 @@ def usage_facts(usage_json: str) -> Sequence[tuple[NamedNode, Literal]]:
 
 def figure_facts(figures: Mapping[str, int | Decimal]) -> list[tuple[NamedNode, Literal]]:
     """Return figures of a usage, by the names of their properties, as they are stored."""
-    return [(FIGURES[name], _figure(figure)) for name, figure in figures.items()]
-
-
-def _figure(figure: int | Decimal) -> Literal:
-    if isinstance(figure, int):
-        return v.integer(figure)
-    return Literal(validation.decimal(figure), datatype=v.DECIMAL)
+    return [
+        (FIGURES[name], v.integer(n) if isinstance(n, int) else Literal(validation.decimal(n), datatype=v.DECIMAL))
+        for name, n in figures.items()
+    ]
 
 
 def _tool_call_triples(iri: str, position: int, call: ToolCall, *, copied: bool) -> Iterator[Row]:
@@ -299,24 +315,12 @@ def _tool_result_triples(
     yield node, v.CALL_ID, Literal(result.call_id)
     yield node, v.IS_ERROR, Literal(result.is_error)
     if result.told:
-        yield from _told_result_triples(node, result)
+        yield from _written(node, result, _RESULT)
     if call_iri is not None and copied:
         yield node, v.ANSWERS_COPY, NamedNode(call_iri)
     elif call_iri is not None:
         yield NamedNode(iri), v.GENERATED_BY, NamedNode(call_iri)
         yield node, v.TOOL_RESULT_OF, NamedNode(call_iri)
-
-
-def _told_result_triples(node: NamedNode, result: ToolResult) -> Iterator[Row]:
-    for predicate, time in ((v.TOOL_STARTED_AT, result.started), (v.TOOL_ENDED_AT, result.ended)):
-        if time is not None:
-            yield node, predicate, time_literal(time)
-    if result.outcome is not None:
-        yield node, v.TOOL_OUTCOME, short_literal(result.outcome)
-    named = ((v.APPROVED_BY, result.approved_by), (v.REFUSED_BY, result.refused_by), (v.TOOL_USED, result.tool_iri))
-    for predicate, iri in named:
-        if iri is not None:
-            yield node, predicate, known_node(iri)
 
 
 FACT_PREDICATES: Final = (
@@ -420,16 +424,6 @@ def _one(properties: _Properties, predicate: NamedNode) -> str | None:
     return values[0].value if values else None
 
 
-def _int(properties: _Properties, predicate: NamedNode) -> int | None:
-    lexical = _one(properties, predicate)
-    return None if lexical is None else int(lexical)
-
-
-def _time(properties: _Properties, predicate: NamedNode) -> datetime | None:
-    lexical = _one(properties, predicate)
-    return None if lexical is None else parse_time(lexical)
-
-
 def _withheld(properties: _Properties, predicate: NamedNode) -> tuple[str | None, str | None]:
     """Return (text, None), or (None, digest) of a redacted one, or (None, None)."""
     for value in properties.get(predicate.value, []):
@@ -473,13 +467,19 @@ def _facts_of(parts: Mapping[str, _Properties]) -> Facts:
     return NO_FACTS if facts.is_empty() else facts
 
 
+def _read(properties: _Properties, fields: Sequence[Field]) -> dict[str, Any]:
+    """Return the fields of a value that are stored."""
+    found: dict[str, Any] = {}
+    for name, predicate, _, read, kept in fields:
+        lexical = _one(properties, predicate) or (None if kept is None else _one(properties, kept))
+        if lexical is not None:
+            found[name] = read(lexical)
+    return found
+
+
 def _model_call_of(properties: _Properties) -> ModelCall:
-    return ModelCall(
-        model=_one(properties, v.MODEL),
-        usage_json=_one(properties, v.USAGE),
-        stop_reason=_one(properties, v.STOP_REASON),
-        call=None if _TOLD_OF_CALLS.isdisjoint(properties) else _call_of(properties),
-    )
+    call = None if _TOLD_OF_CALLS.isdisjoint(properties) else _call_of(properties)
+    return ModelCall(**_read(properties, _MODEL_CALL), call=call)
 
 
 _TOLD_OF_CALLS: Final = frozenset(
@@ -493,16 +493,14 @@ _TOLD_OF_CALLS: Final = frozenset(
 
 def _call_of(properties: _Properties) -> Call:
     prompt = _one(properties, v.USED_PROMPT) or _one(properties, v.KEPT_PROMPT)
-    summary = _one(properties, v.SUMMARY_SHOWN)
+    summary, through = _one(properties, v.SUMMARY_SHOWN), _one(properties, v.CONTEXT_THROUGH)
     context = ContextUsed(
-        through=_int(properties, v.CONTEXT_THROUGH),
+        through=None if through is None else int(through),
         summary=None if summary is None else iris.turn_index(summary),
         left_out=tuple(sorted(int(value.value) for value in properties.get(v.LEFT_OUT.value, []))),
     )
     return Call(
-        started=_time(properties, v.STARTED_AT) or _time(properties, v.KEPT_START),
-        ended=_time(properties, v.ENDED_AT) or _time(properties, v.KEPT_END),
-        provider=_one(properties, v.PROVIDER),
+        **_read(properties, _CALL),
         prompt=None if prompt is None else iris.position(prompt),
         context=None if context == ContextUsed() else context,
     )
@@ -510,68 +508,41 @@ def _call_of(properties: _Properties) -> Call:
 
 def _tool_result_of(properties: _Properties) -> ToolResult:
     call_id, is_error = _one(properties, v.CALL_ID) or "", _one(properties, v.IS_ERROR) == "true"
-    if _TOLD_OF_RESULTS.isdisjoint(properties):
+    told = _read(properties, _RESULT)
+    if not told:
         return ToolResult.plain(call_id, is_error=is_error)
-    tool = _one(properties, v.TOOL_USED)
+    tool = told.pop("tool_iri", None)
     name, server, version = (None, None, None) if tool is None else iris.tool_parts(tool)
-    return ToolResult(
-        call_id=call_id,
-        is_error=is_error,
-        started=_time(properties, v.TOOL_STARTED_AT),
-        ended=_time(properties, v.TOOL_ENDED_AT),
-        outcome=_one(properties, v.TOOL_OUTCOME),  # type: ignore[arg-type] # validated
-        approved_by=_one(properties, v.APPROVED_BY),
-        refused_by=_one(properties, v.REFUSED_BY),
-        tool=name,
-        server=server,
-        version=version,
-    )
-
-
-_TOLD_OF_RESULTS: Final = frozenset(
-    predicate.value
-    for predicate in (
-        v.TOOL_STARTED_AT, v.TOOL_ENDED_AT, v.TOOL_OUTCOME, v.APPROVED_BY, v.REFUSED_BY, v.TOOL_USED,
-    )
-)  # fmt: skip
+    return ToolResult(call_id=call_id, is_error=is_error, tool=name, server=server, version=version, **told)
 
 
 def _compaction_of(properties: _Properties, activity: _Properties) -> Compaction | None:
     if not any(value == v.SUMMARY_TURN for value in properties.get(v.TYPE.value, [])):
         return None
     request, withheld = _withheld(activity, v.REQUEST)
-    return Compaction(
-        summarised_through=_int(properties, v.SUMMARISED_THROUGH),
-        first_kept=_int(properties, v.FIRST_KEPT),
-        tokens_before=_int(properties, v.TOKENS_BEFORE),
-        tokens_after=_int(properties, v.TOKENS_AFTER),
-        trigger=_one(properties, v.TRIGGER),
-        summarised_from=_int(properties, v.SUMMARISED_FROM),
-        summarised_turns=_int(properties, v.SUMMARISED_TURNS),
-        previous_summary=_one(activity, v.USED) or _one(activity, v.PREVIOUS_SUMMARY),
-        request=request,
-        request_withheld=withheld,
-        max_summary_tokens=_int(activity, v.MAX_SUMMARY_TOKENS),
-        max_summary_rule=_one(activity, v.MAX_SUMMARY_RULE),
-        duration_ms=_int(activity, v.DURATION_MS),
-    )
+    stored = _read(properties, _SUMMARY) | _read(activity, _COMPACTION)
+    return Compaction(**stored, request=request, request_withheld=withheld)
+
+
+def _source(properties: _Properties, link: NamedNode, digest: NamedNode, what: str) -> tuple[str, str] | None:
+    source, said = _one(properties, link), _one(properties, digest)
+    if source is None and said is None:
+        return None
+    if source is None or said is None:
+        raise IntegrityError(f"a turn says only half of what it was {what} from ({source or said}): it was altered")
+    return source, said
 
 
 def _quote_of(properties: _Properties) -> Quote | None:
-    source, digest = _one(properties, v.QUOTED_FROM), _one(properties, v.QUOTED_DIGEST)
-    if source is None and digest is None:
+    if (found := _source(properties, v.QUOTED_FROM, v.QUOTED_DIGEST, "quoted")) is None:
         return None
-    if source is None or digest is None:
-        raise IntegrityError(f"a turn says only half of what it was quoted from ({source or digest}): it was altered")
-    return Quote(session_id=iris.session_id(source), index=iris.turn_index(source), digest=digest)
+    return Quote(session_id=iris.session_id(found[0]), index=iris.turn_index(found[0]), digest=found[1])
 
 
 def _derivation_of(properties: _Properties) -> Derivation | None:
-    result, digest = _one(properties, v.DERIVED_FROM), _one(properties, v.RESULT_DIGEST)
-    if result is None and digest is None:
+    if (found := _source(properties, v.DERIVED_FROM, v.RESULT_DIGEST, "made")) is None:
         return None
-    if result is None or digest is None:
-        raise IntegrityError(f"a turn says only half of what it was made from ({result or digest}): it was altered")
+    result, digest = found
     owner, number = iris.session_id(result), iris.entry_number(result)
     if number is not None:
         return Derivation(session_id=owner, number=number, digest=digest)
