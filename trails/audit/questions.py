@@ -54,15 +54,8 @@ def uncovered_turns(
 
 _GAPS: Final = frozenset({"index-gap", "duplicate-index"})
 _INCOMPLETE: Final = (
-    *(
-        "open-tool-calls",
-        "answers-to-no-call",
-        "incomplete-turns",
-        "open-exchanges",
-        "unannounced-runs",
-        "tree-orphans",
-        "orphans",
-    ),
+    *("open-tool-calls", "answers-to-no-call", "incomplete-turns", "open-exchanges", "unannounced-runs"),
+    *("tree-orphans", "orphans"),
 )
 _WORTH_A_LOOK: Final = (
     *("failed-tool-calls", "failed-deliveries", "denied-sends", "second-principals", "deletions"),

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NotRequired, TypedDict, cast
 
 from trails.context import provider_messages
@@ -28,7 +28,6 @@ from trails.context.messages import (
     Piece,
     ShownTurn,
     TurnView,
-    WithoutCut,
     count_tokens,
     estimate,
     message_tokens,
@@ -41,7 +40,7 @@ from trails.display.tables import PlainTable, Tabular
 from trails.display.terminal_text import count
 from trails.model import validation
 from trails.model.content_parts import calls_in, plain_text, results_in
-from trails.model.values import Facts, Turn
+from trails.model.values import Facts
 
 MISSING_RESULT: Final = "[no result was recorded for this call]"
 """What a made-up answer says."""
@@ -63,12 +62,8 @@ class Repair:
 
     def to_dict(self) -> dict[str, object]:
         """Return the counts as plain values, ready for JSON."""
-        return {
-            "added": list(self.added),
-            "dropped_duplicate": self.dropped_duplicate,
-            "dropped_orphan": self.dropped_orphan,
-            "changed": self.changed,
-        }
+        names = ("dropped_duplicate", "dropped_orphan", "changed")
+        return {"added": list(self.added)} | {name: getattr(self, name) for name in names}
 
 
 def missing_answer(call_id: str) -> Message:
@@ -85,79 +80,41 @@ def repair_calls(messages: Sequence[Message]) -> Repair:
     >>> [message.role for message in done.messages], done.added, done.changed
     (['assistant', 'tool', 'user'], ('c1',), True)
     """
-    state = _State()
-    at = 0
-    while at < len(messages):
-        message = messages[at]
-        at += 1
-        if message.role == "tool":
-            state.drop_orphan()
-        elif message.role != "assistant" or not message.calls:
-            state.out.append(message)
-        else:
-            end = at
-            while end < len(messages) and messages[end].role != "assistant":
-                end += 1
-            state.pair(message, messages[at:end])
-            at = end
-    paired = tuple(state.out)
-    return Repair(
-        messages=paired if state.changed else tuple(messages),
-        paired=paired,
-        added=tuple(state.added),
-        dropped_duplicate=state.duplicates,
-        dropped_orphan=state.orphans,
-        changed=state.changed,
-    )
-
-
-class _State:
-    def __init__(self) -> None:
-        self.out: list[Message] = []
-        self.added: list[str] = []
-        self.seen: set[str] = set()
-        self.duplicates = 0
-        self.orphans = 0
-        self.changed = False
-
-    def drop_orphan(self) -> None:
-        self.orphans += 1
-        self.changed = True
-
-    def _push(self, answer: Message, call_id: str) -> None:
-        if call_id in self.seen:
-            self.duplicates += 1
-            self.changed = True
-            return
-        self.seen.add(call_id)
-        self.out.append(answer)
-
-    def pair(self, asked: Message, span: Sequence[Message]) -> None:
-        """Take an assistant's message with calls, and everything up to the next assistant's message."""
-        wanted = {call.id for call in asked.calls}
-        found: dict[str, Message] = {}
+    starts = [number for number, message in enumerate(messages) if message.role == "assistant"]
+    out: list[Message] = []
+    added: list[str] = []
+    answered: set[str] = set()
+    duplicates = orphans = 0
+    is_moved = False
+    for start, end in pairwise([0, *starts, len(messages)]):
+        asked = [message for message in messages[start:end] if message.role == "assistant"]
+        calls = asked[0].calls if asked else ()
+        wanted = {call.id for call in calls}
+        answers: dict[str | None, Message] = {}
         rest: list[Message] = []
-        for message in span:
+        for message in messages[start + len(asked) : end]:
             if message.role != "tool":
                 rest.append(message)
-            elif message.call_id is None or message.call_id not in wanted:
-                self.drop_orphan()
-            elif message.call_id in self.seen:
-                self.duplicates += 1
-                self.changed = True
+            elif message.call_id not in wanted:
+                orphans += 1
+            elif message.call_id in answered:
+                duplicates += 1
             else:
-                found.setdefault(message.call_id, message)
-        self.out.append(asked)
-        if found and rest:
-            self.changed = True
-        for call in asked.calls:
-            if call.id in found:
-                self._push(found[call.id], call.id)
+                answers.setdefault(message.call_id, message)
+        is_moved = is_moved or bool(answers and rest)
+        out += asked
+        for call in calls:
+            if call.id not in answers:
+                added.append(call.id)
+            if call.id in answered:
+                duplicates += 1
             else:
-                self.added.append(call.id)
-                self.changed = True
-                self._push(missing_answer(call.id), call.id)
-        self.out += rest
+                answered.add(call.id)
+                out.append(answers.get(call.id) or missing_answer(call.id))
+        out += rest
+    paired = tuple(out)
+    changed = bool(is_moved or added or duplicates or orphans)
+    return Repair(paired if changed else tuple(messages), paired, tuple(added), duplicates, orphans, changed)
 
 
 # --- before the repair: what would make it lose more than it must
@@ -190,37 +147,18 @@ def prepare_messages(messages: Iterable[Message]) -> list[Message]:
     Some sources write each of several parallel calls as a message of its own, before all the answers; others give the
     ids of earlier calls to later ones. Neither is a fault of the transcript, and `repair` alone would drop the answers.
     """
-    return _with_own_ids(_joined(list(messages)))
+    return _with_own_ids(_joined(messages))
 
 
-def _joined(messages: list[Message]) -> list[Message]:
+def _joined(messages: Iterable[Message]) -> list[Message]:
     """Join adjacent assistant's messages where the answers to the first one's calls come after the last."""
     out: list[Message] = []
-    at = 0
-    while at < len(messages):
-        end = at
-        while end < len(messages) and messages[end].role == "assistant":
-            end += 1
-        if end - at < 2:
-            out.append(messages[at])
-            at += 1
-            continue
-        answered = _answered_after(messages, end)
-        run = messages[at:end]
+    runs = [list(run) for _, run in groupby(messages, key=lambda message: message.role == "assistant")]
+    for run, after in zip(runs, [*runs[1:], []], strict=False):
+        answered = {message.call_id for message in after}
         first = next((n for n, m in enumerate(run[:-1]) if any(call.id in answered for call in m.calls)), None)
         out += run if first is None else [*run[:first], _one(run[first:])]
-        at = end
     return out
-
-
-def _answered_after(messages: Sequence[Message], start: int) -> set[str]:
-    found: set[str] = set()
-    for message in messages[start:]:
-        if message.role == "assistant":
-            break
-        if message.call_id is not None:
-            found.add(message.call_id)
-    return found
 
 
 def _one(run: Sequence[Message]) -> Message:
@@ -275,9 +213,7 @@ class Part(NamedTuple):
     @property
     def text(self) -> str:
         """What a person would read of it."""
-        if self.turn is None:
-            return self.system
-        return plain_text(_part_content(self.turn))
+        return self.system if self.turn is None else plain_text(self.turn.content)
 
     @property
     def messages(self) -> list[Message]:
@@ -286,11 +222,9 @@ class Part(NamedTuple):
 
     def tokens(self, counter: Counter) -> int:
         """Return how many tokens it takes."""
-        return (
-            MESSAGE_TOKENS + count_tokens(counter, self.system)
-            if self.turn is None
-            else message_tokens(self.turn, counter)
-        )
+        if self.turn is None:
+            return MESSAGE_TOKENS + count_tokens(counter, self.system)
+        return message_tokens(self.turn, counter)
 
     def to_dict(self, counter: Counter) -> dict[str, Any]:
         """Return the part as plain values, ready for JSON."""
@@ -300,10 +234,6 @@ class Part(NamedTuple):
         if self.turn is not None:
             plain["role"] = self.turn.role
         return plain | {"text": self.text}
-
-
-def _part_content(turn: TurnView) -> Any:
-    return ShownTurn(turn.index, turn.role, turn.text, turn.structured).content
 
 
 if TYPE_CHECKING:
@@ -548,9 +478,8 @@ def assemble(
     >>> [message["content"] for message in context.openai()], context.tokens, context.within_budget
     (['Plan a trip', 'Where to?', 'To the Alps'], 21, True)
     """
-    window = Window(max_tokens, pinned_count, counter)
     fixed = Fixed(system, brief, background, summary, query)
-    return within(window, turns, fixed, starts_at=starts_at)
+    return within(Window(max_tokens, pinned_count, counter), turns, fixed, starts_at=starts_at)
 
 
 class Fixed(NamedTuple):
@@ -567,11 +496,12 @@ def within(window: Window, turns: Sequence[TurnView], fixed: Fixed, *, starts_at
     """Return what a model is shown in a window; see `assemble`."""
     system, brief, background, summary, query = fixed
     if window.cut == "leave out":
-        turns = WithoutCut(turns)
+        turns = [ShownTurn(turn.index, "event", "") if turn.facts.is_cut else turn for turn in turns]
     counter = window.counter
     head = list(_head(system, brief, background, summary))
-    tail = [] if query is None else [Part("query", _as_turn(query))]
-    through = None if summary is None else _through(summary)
+    tail = [] if query is None else [Part("query", query if isinstance(query, TurnView) else as_entry(query))]
+    compaction = None if summary is None else summary.facts.compaction
+    through = None if compaction is None else compaction.summarised_through
     if window.max_tokens is None:
         shown = [Part("turn", turn) for turn in turns]
         return Context((*head, *shown, *tail), summarised_through=through, counter=counter)
@@ -593,15 +523,6 @@ def _head(system: str | None, brief: str | None, background: str | None, summary
         yield Part("background", as_entry(f"What is known so far:\n\n{validation.text(background, 'background')}"))
     if summary is not None:
         yield Part("summary", summary)
-
-
-def _as_turn(query: object) -> TurnView:
-    return query if isinstance(query, ShownTurn | Turn) else as_entry(query)
-
-
-def _through(summary: TurnView) -> int | None:
-    compaction = summary.facts.compaction
-    return None if compaction is None else compaction.summarised_through
 
 
 def _newest(turns: Sequence[TurnView], first: int, room: int, counter: Counter, *, keep_newest: bool) -> Fit[TurnView]:

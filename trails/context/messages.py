@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, Protocol, overload
+from typing import Any, Final, Literal, NamedTuple
 
 from trails.errors import InvalidInput
 from trails.model import content_parts
 from trails.model.sdk_messages import API
-from trails.model.values import NO_FACTS, Facts, ToolCall
+from trails.model.values import NO_FACTS, Facts, ToolCall, Turn
 
 Counter = Callable[[str], float]
 """Returns the number of tokens of a text, 0 or more; a fraction (`lambda text: len(text) / 4`) counts as the next whole number.
@@ -67,63 +67,6 @@ def count_tokens(counter: Counter, text: str) -> int:
     raise InvalidInput(f"a counter returns how many tokens a text has, a number from 0 on, not {found!r}")
 
 
-class TurnView(Protocol):
-    """A turn, as far as a model is shown it: `trails.Turn` is one."""
-
-    @property
-    def index(self) -> int:
-        """Its place in the transcript."""
-        ...
-
-    @property
-    def role(self) -> str:
-        """Who speaks."""
-        ...
-
-    @property
-    def text(self) -> str:
-        """Plain text, or the JSON text of structured parts."""
-        ...
-
-    @property
-    def structured(self) -> bool:
-        """Whether the text is JSON."""
-        ...
-
-    @property
-    def redacted(self) -> bool:
-        """Whether the content was taken out."""
-        ...
-
-    @property
-    def facts(self) -> Facts:
-        """Its tool calls and results, and what else is recorded."""
-        ...
-
-
-class WithoutCut(Sequence[TurnView]):
-    """A transcript in which no model is shown the turns that broke off; the others are read only when they are asked for."""
-
-    def __init__(self, turns: Sequence[TurnView]) -> None:
-        self._turns = turns
-
-    def __len__(self) -> int:
-        return len(self._turns)
-
-    @overload
-    def __getitem__(self, at: int) -> TurnView: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[TurnView]: ...
-    def __getitem__(self, at: int | slice) -> TurnView | Sequence[TurnView]:
-        if isinstance(at, slice):
-            return [_unless_cut(turn) for turn in self._turns[at]]
-        return _unless_cut(self._turns[at])
-
-
-def _unless_cut(turn: TurnView) -> TurnView:
-    return ShownTurn(turn.index, "event", "") if turn.facts.is_cut else turn
-
-
 class ShownTurn(NamedTuple):
     """A turn without what no model is shown: author, time, digest. Reading only this of many turns takes half the time."""
 
@@ -138,6 +81,10 @@ class ShownTurn(NamedTuple):
     def content(self) -> Any:
         """The text, or the list of parts (a fresh copy each time)."""
         return json.loads(self.text) if self.structured else self.text
+
+
+TurnView = ShownTurn | Turn
+"""A turn, as far as a model is shown it."""
 
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -159,11 +106,8 @@ UNSHOWN: Final = frozenset({DELIVERY, "event", "error", "warning", "info"})
 """The roles that no model is shown, and that cost nothing: what a program noted, and what it told its user alone."""
 
 _ROLES: Final[dict[str, Role]] = {
-    "assistant": "assistant",
-    "model": "assistant",
-    "ai": "assistant",
-    "system": "system",
-    "developer": "system",
+    **dict.fromkeys(("assistant", "model", "ai"), "assistant"),
+    **dict.fromkeys(("system", "developer"), "system"),
     "tool": "tool",
 }
 _AS_IS: Final = frozenset({"user", "assistant"})
@@ -379,12 +323,9 @@ def _shown_message(turn: TurnView, pieces: list[Piece], calls: list[ToolCall]) -
     if not any(pieces) and not calls:
         return []
     if heading is not None:
-        pieces = [f"{heading}\n\n" + "\n".join(p for p in pieces if isinstance(p, str)), *_not_text(pieces)]
+        text = "\n".join(piece for piece in pieces if isinstance(piece, str))
+        pieces = [f"{heading}\n\n{text}", *(piece for piece in pieces if not isinstance(piece, str))]
     return [_said(turn, pieces, calls)]
-
-
-def _not_text(pieces: Iterable[Piece]) -> list[Piece]:
-    return [piece for piece in pieces if not isinstance(piece, str)]
 
 
 def _ran(turn: TurnView, pieces: list[Piece]) -> list[Message]:
@@ -440,10 +381,7 @@ def _body(part: Mapping[str, Any]) -> list[Any]:
 
 
 def _pieces(content: Iterable[Any]) -> Iterator[Piece]:
-    for part in content:
-        piece = _piece(part)
-        if piece != "":
-            yield piece
+    yield from (piece for part in content if (piece := _piece(part)) != "")
 
 
 def _piece(part: Any) -> Piece:
@@ -458,39 +396,28 @@ def _piece(part: Any) -> Piece:
         return str(part.get("text", part.get("content", "")))  # OpenTelemetry calls a text part's text `content`
     if kind in _THOUGHTS:
         return Thought(dict(part))
-    return "" if is_served_result(part) else _own_or_shown(part)
-
-
-def _own_or_shown(part: Mapping[str, Any]) -> Piece:
-    if _names(part, "type", _BLOCKS):
-        return Block(dict(part), content_parts.plain_text([part]))
-    return _shown_picture(part) or content_parts.plain_text([part])
+    text = content_parts.plain_text([part])
+    shown = Block(dict(part), text) if _names(part, "type", _BLOCKS) else _shown_picture(part) or text
+    return "" if is_served_result(part) else shown
 
 
 def _shown_picture(part: Mapping[str, Any]) -> Piece | None:
-    found = _picture(part)
-    if found is not None:
+    if (found := _picture(part)) is not None:
         return replace(found, part=dict(part))
-    return (
-        Block(dict(part), "[image]")
-        if part.get("type") == "image" and isinstance(part.get("source"), Mapping)
-        else None
-    )
+    is_image = part.get("type") == "image" and isinstance(part.get("source"), Mapping)
+    return Block(dict(part), "[image]") if is_image else None
 
 
 def _picture(part: Mapping[str, Any]) -> Picture | None:
     match part:
-        case {"type": "image", "source": {"type": "base64", "media_type": str(kind), "data": str(data)}}:
-            return Picture(kind, data)
-        case {"type": "image", "data": str(data), "mimeType": str(kind)}:
+        case {"type": "image", "source": {"type": "base64", "media_type": str(kind), "data": str(data)}} | {
+            "type": "image",
+            "data": str(data),
+            "mimeType": str(kind),
+        }:
             return Picture(kind, data)
         case {"type": "blob", "mime_type": str(kind), "content": str(data)} if kind.startswith("image/"):
             return Picture(kind, data)
-    return _picture_by_url(part)
-
-
-def _picture_by_url(part: Mapping[str, Any]) -> Picture | None:
-    match part:
         case {"type": "image", "source": {"type": "url", "url": str(url)}}:
             return Picture(url=url)
         case {"type": "image_url", "image_url": {"url": str(url)}} | {"type": "input_image", "image_url": str(url)}:

@@ -103,15 +103,6 @@ def unit_end(turns: Sequence[TurnView], start: int = 0) -> int:
     return end
 
 
-def is_open(turns: Sequence[TurnView], start: int = 0) -> bool:
-    """Tell whether a call among the turns from `start` on may still get its answer after the last of them."""
-    return any(
-        _after_answer(turns, position, call_id) is None
-        for position in range(start, len(turns))
-        for call_id in asked_ids(turns[position])
-    )
-
-
 def _after_answer(turns: Sequence[TurnView], asked_at: int, call_id: str) -> int | None:
     """Return the index after the answer to a call; right after the call itself where none can come; None while one may.
 
@@ -129,6 +120,12 @@ def _after_answer(turns: Sequence[TurnView], asked_at: int, call_id: str) -> int
         elif person_spoke and is_assistant(turn):
             return asked_at + 1
     return None
+
+
+def is_open(turns: Sequence[TurnView], start: int = 0) -> bool:
+    """Tell whether a call from `start` on may still be answered by a turn to come."""
+    asked = ((position, call_id) for position in range(start, len(turns)) for call_id in asked_ids(turns[position]))
+    return any(_after_answer(turns, position, call_id) is None for position, call_id in asked)
 
 
 def cut_points(turns: Sequence[TurnView]) -> list[int]:
