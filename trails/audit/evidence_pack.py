@@ -94,11 +94,11 @@ def make_pack(
     """
     read = [session_id for session_id, _, _ in report.sessions]
     with import_records.record_reading(repository.workspace, read, "export"):
-        return _packed(repository, report, checkpoint=checkpoint, timestamp=timestamp, signer=signer)
+        return _packed(repository, report, checkpoint, timestamp, signer)
 
 
 def _packed(
-    repository: Repository, report: Report, *, checkpoint: str | None, timestamp: bytes | None, signer: str | None
+    repository: Repository, report: Report, checkpoint: str | None, timestamp: bytes | None, signer: str | None
 ) -> dict[str, bytes]:
     given = {} if checkpoint is None else {"kept.checkpoint": checkpoint.encode()}
     if timestamp is not None:
@@ -264,11 +264,8 @@ def _refuse_other_zips(opened: zipfile.ZipFile, size: int) -> None:
         kind = entry.external_attr >> 16
         if entry.filename in names:
             raise zipfile.BadZipFile(f"it holds two files named {entry.filename}")
-        if (
-            entry.compress_type != zipfile.ZIP_STORED
-            or entry.flag_bits & ~_UTF8
-            or entry.compress_size != entry.file_size
-        ):
+        is_packed = entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size
+        if is_packed or entry.flag_bits & ~_UTF8:
             raise zipfile.BadZipFile(f"{entry.filename} is not stored as it is")
         if entry.is_dir() or (kind and not stat.S_ISREG(kind)):
             raise zipfile.BadZipFile(f"{entry.filename} is no file")
@@ -290,9 +287,8 @@ def check_pack(files: Mapping[str, bytes], verifiers: Sequence[str]) -> None:
     if wrong:
         raise IntegrityError(f"the pack does not fit its manifest: {'; '.join(wrong[:5])}: {_AGAIN}")
     if MANIFEST_NOTE not in files:
-        raise IntegrityError(
-            "the pack was not signed, so whoever passed it on could change all of it: ask for one with --key"
-        )
+        what = "the pack was not signed, so whoever passed it on could change all of it"
+        raise IntegrityError(f"{what}: ask for one with --key")
     if open_note(files[MANIFEST_NOTE], verifiers).text != _said_of(files[MANIFEST]):
         raise IntegrityError("the manifest was altered: it is not the one that the log signed")
 

@@ -97,10 +97,8 @@ def audit(
     """
     subject = None if session is None else repository.resolve(session)
     with import_records.record_reading(repository.workspace, None if subject is None else [subject], "audit"):
-        return _audited(
-            repository,
+        verified = repository.verify(
             subject,
-            time,
             checkpoint=checkpoint,
             verifiers=verifiers,
             witnesses=witnesses,
@@ -110,29 +108,25 @@ def audit(
             signers=signers,
             require_signed=require_signed,
         )
-
-
-def _audited(
-    repository: Repository, subject: str | None, time: datetime | None, *, checkpoint: str | None, **how: Any
-) -> Report:
-    verified = repository.verify(subject, checkpoint=checkpoint, **how)
-    within = None if subject is None else [record.id for record in repository.reader.lineage(subject)]
-    state = checkpoints.log_state(repository.store)
-    return Report(
-        subject=subject,
-        time=(datetime.now(UTC) if time is None else time.astimezone(UTC)).isoformat(timespec="seconds"),
-        version=trails.__version__,
-        lines=state.size,
-        root=to_base64(state.root),
-        sessions=tuple(_heads(repository, within)),
-        verdicts=(
-            _validity(repository),
-            _completeness(repository, within, verified),
-            _integrity(verified, None if checkpoint is None else _uncovered(repository, checkpoint, within)),
-            _findings(repository, within),
-        ),
-        cannot_show=(*CANNOT_SHOW, WITHOUT_CHECKPOINT if checkpoint is None else AFTER_CHECKPOINT),
-    )
+        within = None if subject is None else [record.id for record in repository.reader.lineage(subject)]
+        state = checkpoints.log_state(repository.store)
+        gaps = _findings_of("gaps and doubled indices", [each for each in verified.findings if each.code in _GAPS])
+        lacking = (*gaps, *_asked(repository, _INCOMPLETE, within))
+        return Report(
+            subject=subject,
+            time=(datetime.now(UTC) if time is None else time.astimezone(UTC)).isoformat(timespec="seconds"),
+            version=trails.__version__,
+            lines=state.size,
+            root=to_base64(state.root),
+            sessions=tuple(_heads(repository, within)),
+            verdicts=(
+                _validity(repository),
+                _of("completeness", "records that lack something", lacking),
+                _integrity(repository, verified, checkpoint, within),
+                _of("findings", "matters that are worth a look", _asked(repository, _WORTH_A_LOOK, within)),
+            ),
+            cannot_show=(*CANNOT_SHOW, WITHOUT_CHECKPOINT if checkpoint is None else AFTER_CHECKPOINT),
+        )
 
 
 def _heads(repository: Repository, within: Sequence[str] | None) -> Iterable[tuple[str, int, str]]:
@@ -154,43 +148,28 @@ def _validity(repository: Repository) -> Verdict:
     return Verdict(name="validity", holds=not rows, said=said, found=found)
 
 
-def _completeness(repository: Repository, within: Sequence[str] | None, verified: VerifyReport) -> Verdict:
-    gaps = _findings_of("gaps and doubled indices", [each for each in verified.findings if each.code in _GAPS])
-    return _of("completeness", "records that lack something", (*gaps, *_asked(repository, _INCOMPLETE, within)))
-
-
-def _uncovered(repository: Repository, note: str, within: Sequence[str] | None) -> list[tuple[str, int, int]]:
-    return list(uncovered_turns(repository, claimed_checkpoint(note).size, within))
-
-
-def _integrity(verified: VerifyReport, later: list[tuple[str, int, int]] | None) -> Verdict:
-    """Return the verdict on integrity; `later` are the turns that the checkpoint does not cover, None without one."""
+def _integrity(
+    repository: Repository, verified: VerifyReport, checkpoint: str | None, within: Sequence[str] | None
+) -> Verdict:
     bad = [each for each in verified.findings if each.code not in _GAPS]
-    against = "digests and log" + (" and the checkpoint" if later is not None else ", and no checkpoint")
+    against = "digests and log" + (" and the checkpoint" if checkpoint is not None else ", and no checkpoint")
     witnesses = "".join(f"; cosigned by {each.name} at {each.time.isoformat()}" for each in verified.witnessed or ())
     stamp = verified.timestamped
     by = "" if stamp is None else f"; there by {stamp.time.isoformat()}, as {stamp.authority} says"
     read = f"{verified.sessions} sessions and {verified.turns} turns"
     said = f"{read} held against {against}: {len(bad)} findings{witnesses}{by}"
     found = _findings_of("digests, chain, log and checkpoint", bad)
-    if verified.history:
-        rows = [tuple(each.to_dict().values()) for each in verified.history]
-        columns = tuple(verified.history[0].to_dict())
-        found += _found("verify", "what changed since the checkpoint, as the log tells; no fault", columns, rows)
-    if verified.unsigned:
-        rows = [tuple(each.to_dict().values()) for each in verified.unsigned]
-        found += _found("verify", "turns that nobody signed", ("session", "first", "last"), rows)
-    found += _found(
-        "uncovered-turns",
-        "turns written after the checkpoint: it does not vouch for them; no fault",
-        UNCOVERED_COLUMNS,
-        later or [],
-    )
+    for what, said_of in (
+        ("what changed since the checkpoint, as the log tells; no fault", verified.history),
+        ("turns that nobody signed", verified.unsigned),
+    ):
+        plain = [each.to_dict() for each in said_of or ()]
+        found += _found("verify", what, tuple(plain[0]) if plain else (), [tuple(each.values()) for each in plain])
+    if checkpoint is not None:
+        later = uncovered_turns(repository, claimed_checkpoint(checkpoint).size, within)
+        what = "turns written after the checkpoint: it does not vouch for them; no fault"
+        found += _found("uncovered-turns", what, UNCOVERED_COLUMNS, later)
     return Verdict(name="integrity", holds=not bad, said=said, found=found)
-
-
-def _findings(repository: Repository, within: Sequence[str] | None) -> Verdict:
-    return _of("findings", "matters that are worth a look", _asked(repository, _WORTH_A_LOOK, within))
 
 
 def _of(name: Name, what: str, found: tuple[Found, ...]) -> Verdict:

@@ -17,8 +17,7 @@ The page about the ontology: its terms, a picture of its classes, its alignments
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -228,19 +227,17 @@ def _class_shapes(ontology: Ontology, term: Term) -> list[str]:
         _in(ontology, [term.iri]),
         f'sh:message "Nothing is of {short_name(term.iri)} and of a class that is disjoint with it."@en',
     ]
-    counted = [_block(f"shapes:{term.name}-{_local(iri)}", "sh:PropertyShape", _one(term, iri)) for iri in term.one_of]
+    counted = [
+        _block(f"shapes:{term.name}-{short_name(iri).partition(':')[2]}", "sh:PropertyShape", _one(term, iri))
+        for iri in term.one_of
+    ]
     return [_block(f"shapes:{term.name}", "sh:PropertyShape", classes), *counted]
 
 
 def _one(term: Term, iri: str) -> list[str]:
-    message = f'sh:message "Every {term.label} has one {short_name(iri)}."@en'
-    return [
-        f"sh:targetClass {short_name(term.iri)}",
-        f"sh:path {short_name(iri)}",
-        "sh:minCount 1",
-        "sh:maxCount 1",
-        message,
-    ]
+    name = short_name(iri)
+    counts = [f"sh:targetClass {short_name(term.iri)}", f"sh:path {name}", "sh:minCount 1", "sh:maxCount 1"]
+    return [*counts, f'sh:message "Every {term.label} has one {name}."@en']
 
 
 def _property_shapes(ontology: Ontology, term: Term) -> list[str]:
@@ -261,9 +258,8 @@ def _property_shapes(ontology: Ontology, term: Term) -> list[str]:
     values += ["sh:maxCount 1"] if term.functional else []
     values += _datatypes(term) if term.kind == "datatype property" else ["sh:nodeKind sh:IRI"]
     found = [_block(f"{name}-values", "sh:PropertyShape", values)]
-    if not any(
-        iri.startswith(vocab.PROV) for iri in term.domains
-    ):  # of PROV-O's classes we do not know all that are below
+    is_of_prov = any(iri.startswith(vocab.PROV) for iri in term.domains)
+    if not is_of_prov:  # of PROV-O's classes we do not know all that are below
         found.insert(0, _block(name, "sh:PropertyShape", subjects))
     if term.kind == "object property" and term.ranges:
         found.append(_block(f"{name}-class", "sh:PropertyShape", _targets(ontology, term)))
@@ -298,16 +294,11 @@ def _block(name: str, kind: str, said: list[str]) -> str:
     return f"{name} a {kind} ;\n" + " ;\n".join(f"    {each}" for each in said) + " ."
 
 
-def short_name(iri: str) -> str:
+def short_name(iri: str, prefixes: Mapping[str, str] = vocab.PREFIXES) -> str:
     """Return an IRI with the prefix that stands for its namespace, as `trails:index`."""
-    for prefix, namespace in vocab.PREFIXES.items():
-        if iri.startswith(namespace):
-            return f"{prefix}:{iri.removeprefix(namespace)}"
-    return f"<{iri}>"
-
-
-def _local(iri: str) -> str:
-    return short_name(iri).partition(":")[2]
+    return next(
+        (f"{each}:{iri.removeprefix(name)}" for each, name in prefixes.items() if iri.startswith(name)), f"<{iri}>"
+    )
 
 
 # --- what is checked
@@ -327,22 +318,15 @@ def violations(quads: Iterable[ox.Quad | ox.Triple]) -> tuple[Violation, ...]:
     """
     shacl = tables.optional("pyshacl", "shacl", "checking shapes")
     data = Graph()
-    with _without_complaints():
+    complaints = logging.getLogger("rdflib.term")
+    complaints.addFilter(_nothing)  # each literal that is none of its datatype, with a traceback: those are findings
+    try:
         for quad in quads:
             data.add((to_rdflib(quad.subject), to_rdflib(quad.predicate), to_rdflib(quad.object)))
         _, report, _ = shacl.validate(data, shacl_graph=_shapes(), inplace=True)
-    return tuple(sorted((*_found(report), *_ill_typed(data)), key=repr))
-
-
-@contextmanager
-def _without_complaints() -> Iterator[None]:
-    """Keep rdflib from logging, with a traceback, each literal that is none of its datatype: those are findings."""
-    complaints = logging.getLogger("rdflib.term")
-    complaints.addFilter(_nothing)
-    try:
-        yield
     finally:
         complaints.removeFilter(_nothing)
+    return tuple(sorted((*_found(report), *_ill_typed(data)), key=repr))
 
 
 def _nothing(_: logging.LogRecord) -> bool:
@@ -441,9 +425,8 @@ def _diagram(ontology: Ontology) -> str:
     for term in ontology.of("class"):
         lines += [f"  {term.name} -. is a .-> {_mermaid(above)}" for above in term.above]
     for term in ontology.of("object property"):
-        lines += [
-            f"  {_mermaid(start)} -->|{term.name}| {_mermaid(end)}" for start in term.domains for end in term.ranges
-        ]
+        ends = ((start, end) for start in term.domains for end in term.ranges)
+        lines += [f"  {_mermaid(start)} -->|{term.name}| {_mermaid(end)}" for start, end in ends]
     return "\n".join([*lines, "```", ""])
 
 
@@ -478,9 +461,8 @@ def _properties(title: str, kind: str, found: Iterable[Term]) -> str:
 
 
 def _property_datatypes(ontology: Ontology) -> str:
-    return "## Datatypes\n\n" + _table(
-        ("datatype", "what it is"), [(f'<a id="{t.name}"></a>`{t.name}`', t.comment) for t in ontology.of("datatype")]
-    )
+    rows = [(f'<a id="{term.name}"></a>`{term.name}`', term.comment) for term in ontology.of("datatype")]
+    return "## Datatypes\n\n" + _table(("datatype", "what it is"), rows)
 
 
 def _links(iris: Iterable[str]) -> str:
@@ -505,7 +487,7 @@ def _alignments(graph: Graph) -> str:
     rows = []
     for term in sorted({str(each) for each in graph.subjects() if str(each).startswith(vocab.TRAILS)}):
         said = [
-            (f"`{_elsewhere(str(other))}`", how)
+            (f"`{short_name(str(other), _NAMESPACES).strip('<>')}`", how)
             for predicate, how in _MATCHES.items()
             for other in graph.objects(URIRef(term), predicate)
         ]
@@ -517,13 +499,6 @@ def _alignments(graph: Graph) -> str:
         rows.append((_link(term), ", ".join(f"{name} ({how})" for name, how in sorted(said))))
     text = "## What others call them\n\nHow near each is stands behind it; for names without an IRI, who uses them.\n\n"
     return text + _table(("term", "elsewhere"), rows)
-
-
-def _elsewhere(iri: str) -> str:
-    for prefix, namespace in _NAMESPACES.items():
-        if iri.startswith(namespace):
-            return f"{prefix}:{iri.removeprefix(namespace)}"
-    return iri
 
 
 def _examples() -> str:
