@@ -20,7 +20,8 @@ from tests.support.terminals import environment
 from trails.cli import main
 from trails.cli.completion import _FIXED, Bash
 from trails.compare.comparison import COLUMNS
-from trails.exchange.file_import import EXPORT_FORMATS, IMPORT_FORMATS
+from trails.exchange.file_import import EXPORT_FORMATS
+from trails.exchange.formats import all_formats
 from trails.plumbing.index import offers
 from trails.plumbing.index.offers import MOST
 from trails.rdf import query_files
@@ -121,7 +122,7 @@ def test_of_many_the_first_and_the_last_are_offered_so_that_no_more_is_inserted_
 
 
 def test_names_that_are_written_down_are_those_that_there_are() -> None:
-    assert set(_FIXED["import-format"]) == {*IMPORT_FORMATS, "prov"}
+    assert set(_FIXED["import-format"]) == {*all_formats(), "prov"}
     assert set(_FIXED["export-format"]) == set(EXPORT_FORMATS)
     assert list(_FIXED["column"]) == list(COLUMNS)
     assert query_files.names() == list(query_files.catalogue())

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import trails
 from tests.support.machines import examples
-from trails import InvalidInput, Repository
+from trails import Repository
 from trails.exchange.chats import chatgpt
 from trails.exchange.file_import import import_path
 from trails.exchange.merge import merge
@@ -266,12 +266,6 @@ def test_of_an_export_that_is_cut_the_whole_conversations_are_read_and_the_rest_
     [problem] = transcript.problems
     assert problem.line == 1
     assert "the rest of the file cannot be read" in problem.reason
-
-
-def test_a_folder_without_conversations_is_found_empty_and_a_missing_one_is_refused(tmp_path: Path) -> None:
-    assert chatgpt.find_files(tmp_path) == []
-    with pytest.raises(InvalidInput, match="there is no file or folder"):
-        chatgpt.find_files(tmp_path / "gone")
 
 
 # --- real and random files

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
-from trails.errors import InvalidInput
+from trails.exchange.coding_agents import claude_code
 from trails.exchange.coding_agents.claude_code import find_files, parse, sniff
 from trails.exchange.merge import merge
 from trails.exchange.source_transcript import SourceSession, SourceTurn, Transcript
@@ -645,9 +645,8 @@ def test_a_session_file_comes_with_the_files_of_its_sub_agents(tmp_path: Path) -
     agents = [below / "agent-a.jsonl", below / "agent-b.jsonl"]
     assert find_files(tmp_path / "s1.jsonl") == [tmp_path / "s1.jsonl", *agents]
     assert find_files(tmp_path / "s2.jsonl") == [tmp_path / "s2.jsonl"]
-    assert find_files(tmp_path) == sorted([tmp_path / "s1.jsonl", tmp_path / "s2.jsonl", *agents])
-    with pytest.raises(InvalidInput, match="no file or folder"):
-        find_files(tmp_path / "s3.jsonl")
+    files = [tmp_path / "s1.jsonl", tmp_path / "s2.jsonl", *agents]
+    assert [list(group) for group in claude_code.groups(files)] == [files]
 
 
 def test_no_files_are_an_empty_transcript() -> None:

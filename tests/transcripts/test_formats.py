@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ import trails
 from tests.support.machines import Size
 from trails import Repository
 from trails.errors import InvalidInput
-from trails.exchange.file_import import export_session, import_path
-from trails.exchange.formats import TRANSCRIPTS
+from trails.exchange import formats
+from trails.exchange.file_import import export_session, import_bytes, import_path
+from trails.exchange.formats import Format, all_formats
+from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript
 
 REAL = {
     "claude-code-jsonl": "claude-code",
@@ -40,7 +44,7 @@ SIGNS: list[dict[str, Any]] = [
 
 def told(data: bytes) -> list[str]:
     """All formats that take a file's beginning for one of theirs."""
-    return [known.name for known in TRANSCRIPTS if known.sniff(data[: 1 << 16])]
+    return [known.name for known in all_formats().values() if known.sniff(data[: 1 << 16])]
 
 
 def test_every_real_file_is_taken_for_its_own_format_and_for_no_other(shared: Path) -> None:
@@ -169,3 +173,41 @@ def test_a_file_that_no_importer_knows_is_named_with_what_it_seems_to_be(memory:
         "it seems to be a Parquet file: export it as JSON lines",
     ]
     assert report.notes == ["1 file(s) are no transcripts of a known format: calls.json; it seems to be Weave's calls"]
+
+
+# --- formats of other packages
+
+FOREIGN = Format(
+    "shouting",
+    sniff=lambda head: head.startswith(b"SHOUTING\n"),
+    parse=lambda files: Transcript(
+        sessions=tuple(
+            SourceSession("shouting", name or "s", ((SourceTurn("user", (Piece("1", data.decode()[9:]),)),),))
+            for name, data in files
+        )
+    ),
+)
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
+    """The entry points of packages that add formats."""
+    found: list[EntryPoint] = []
+    monkeypatch.setattr(formats, "entry_points", lambda group: found if group == "trails.formats" else [])
+    formats.all_formats.cache_clear()
+    yield found
+    formats.all_formats.cache_clear()
+
+
+def test_a_package_adds_a_format_as_an_entry_point(memory: Repository, installed: list[EntryPoint]) -> None:
+    installed.append(EntryPoint("shouting", f"{__name__}:FOREIGN", "trails.formats"))
+    report = import_bytes(memory, b"SHOUTING\nHELLO")
+    assert [turn.text for turn in memory.load(report.sessions_created[0]).turns] == ["HELLO"]
+    assert report.sessions_created == ["shouting:s"]
+
+
+@pytest.mark.parametrize("value", ["no.such.module:FORMAT", f"{__name__}:REAL", "trails.exchange.formats:_LAST"])
+def test_an_entry_point_that_is_no_new_format_is_refused_and_named(installed: list[EntryPoint], value: str) -> None:
+    installed += [EntryPoint("strange", value, "trails.formats")] * 2
+    with pytest.raises(InvalidInput, match="'strange'"):
+        formats.all_formats()

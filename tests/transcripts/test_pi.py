@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import trails
 from tests.support.machines import examples
-from trails import Compaction, InvalidInput, Repository
+from trails import Compaction, Repository
 from trails.exchange.merge import merge
 from trails.exchange.openclaw import pi_entries, pi_session_file
 from trails.exchange.openclaw.pi_export import export_session
@@ -289,15 +289,6 @@ def test_a_pi_file_is_told_by_its_first_object() -> None:
     no_header_first = b'{"type": "user", "id": "x"}\n' + file_of()
     for data in (b"", b'{"type": "session_meta", "id": "x"}', b'{"type": "session"}', no_header_first):
         assert not pi_session_file.sniff(data)
-
-
-def test_pi_files_are_found_below_a_folder_and_others_are_not(tmp_path: Path) -> None:
-    (tmp_path / "agents").mkdir()
-    (tmp_path / "agents" / "s.jsonl").write_bytes(file_of())
-    (tmp_path / "other.jsonl").write_text('{"type": "user", "sessionId": "x"}\n')
-    assert pi_session_file.find_files(tmp_path) == [tmp_path / "agents" / "s.jsonl"]
-    with pytest.raises(InvalidInput, match="no file or folder"):
-        pi_session_file.find_files(tmp_path / "missing")
 
 
 JSON = st.recursive(

@@ -1,29 +1,27 @@
-"""The formats that can be imported and exported: a new one is a parser module and a line here."""
+"""Import files and folders in any format, and export sessions."""
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from io import BytesIO
+from os import PathLike
 from pathlib import Path
 from typing import IO, BinaryIO, Final
 
 from trails.display.progress import Progress, moving
 from trails.errors import InvalidInput
 from trails.exchange import containers, format_detection, formats, rdf_files, text_coverage
-from trails.exchange.coding_agents import codex as rollouts
-from trails.exchange.coding_agents import opencode
 from trails.exchange.containers import FileSnapshot
 from trails.exchange.exporters import parquet_export, session_family, writers
 from trails.exchange.exporters.session_family import SessionExport
-from trails.exchange.formats import TRANSCRIPTS, Parsed
+from trails.exchange.formats import Format, Parsed
 from trails.exchange.import_secrets import mask_report
-from trails.exchange.merge import Growing, ImportedFiles, begin_import, merge
+from trails.exchange.merge import ImportedFiles, begin_import, merge
 from trails.exchange.openclaw import openclaw_folder, pi_export
 from trails.exchange.source_transcript import FileProblem, ImportReport, SourceTurn, Transcript
 from trails.files import as_path, in_words
@@ -34,35 +32,29 @@ from trails.rdf.activity_records import SourceFile
 from trails.session import Repository
 from trails.workers import collect_seldom
 
-_HEAD: Final = 1 << 16
-"""Bytes of a file that tell its format."""
-
-
 _LEFT_OUT_BY_PI: Final = (
     "salts, labels, keys, tags, notes, scores, signatures, ledgers, and that something was redacted",
     "the version of the system prompt that a call was sent, and which turns and results others repeat",
 )
-_RDF: Final = {".nq": "nquads", ".trig": "trig"}
-_SURE: Final = frozenset({".jsonl", ".eval", *_RDF})
+_SURE: Final = (".jsonl", ".eval", ".nq", ".trig")
 """The endings of files in a folder that are taken for transcripts of the format given."""
-_MAYBE: Final = frozenset({".json", ".traj"})
-_DATABASES: Final = frozenset({".db", ".sqlite", ".sqlite3", ".vscdb"})
+_DATABASES: Final = (".db", ".sqlite", ".sqlite3", ".vscdb")
+_ENDINGS: Final = (*_SURE, *_DATABASES, ".json", ".traj")
 RESTED: Final = 600.0
 """Seconds after which a file that nobody has written to is taken for finished: its last message is then imported, also
-where nothing in the file says that it is whole."""
+if nothing in the file says that it is whole."""
 _NAMED: Final = 5
 """How many files of no known format a note names."""
 _EXACT: Final = (
     "{} is an exact export, whose digests would not fit any more without its secrets; import it as it is, and take the content "
     "out of those turns with `trails redact`. Nothing was imported"
 )
-IMPORT_FORMATS: Final = (*(known.name for known in TRANSCRIPTS), openclaw_folder.FORMAT, *_RDF.values())
-EXPORT_FORMATS: Final = ("pi", openclaw_folder.FORMAT, *_RDF.values(), *writers.WRITERS, parquet_export.FORMAT)
+EXPORT_FORMATS: Final = ("pi", openclaw_folder.FORMAT, *rdf_files.FORMATS, *writers.WRITERS, parquet_export.FORMAT)
 
 
 def import_path(
     repository: Repository,
-    path: str | os.PathLike[str],
+    path: str | PathLike[str],
     *,
     format: str | None = None,  # noqa: A002 - the public name
     restore: bool = False,
@@ -92,8 +84,7 @@ def import_path(
     and from which file. Raises `StoreFailed` where the store cannot go on, such as on a full disk: what came in before that is
     there, whole, and importing again brings the rest.
     """
-    if format is not None and format not in IMPORT_FORMATS:
-        raise InvalidInput(f"{format!r} is no format to import; there are: {', '.join(IMPORT_FORMATS)}")
+    wanted = None if format is None else formats.format_named(format)
     place = as_path(path, "what to import")
     with (
         in_words(place, "read"),
@@ -101,17 +92,17 @@ def import_path(
         collect_seldom(),
         repository.workspace.loading(),
     ):
-        return _import_path(
-            repository,
-            place,
-            format,
-            restore=restore,
-            redact_secrets=redact_secrets,
-            final=final,
-            allow_outside=allow_outside,
-            progress=move,
-            by=by,
-        )
+        if not place.exists():
+            raise InvalidInput(f"there is no file or folder {place}")
+        if wanted.is_folder if wanted else openclaw_folder.find_layout(place) is not None:
+            report = openclaw_folder.import_folder(
+                repository, place, allow_outside=allow_outside, progress=move, redact_secrets=redact_secrets, by=by
+            )
+        else:
+            how = _How(repository, _growing(final), restore=restore, redact_secrets=redact_secrets, by=by)
+            report = _import_files(how, place, wanted, move)
+    mask_report(report)
+    return report
 
 
 def import_bytes(
@@ -128,172 +119,110 @@ def import_bytes(
 
     Raises `InvalidInput` where the format is not told and cannot be seen: `nquads` and `trig` must be named.
     """
-    if format is not None and (format not in IMPORT_FORMATS or format == openclaw_folder.FORMAT):
-        alone = [each for each in IMPORT_FORMATS if each != openclaw_folder.FORMAT]
-        raise InvalidInput(f"{format!r} is no format of one file to import; there are: {', '.join(alone)}")
     data = containers.decompress(data)
-    name = format or _sniffed(data[:_HEAD], data)
-    if name is None:
+    found = formats.detect_format(data[: formats.HEAD_BYTES], data) if format is None else formats.format_named(format)
+    if found is None:
         what = "is no transcript of a format that can be told; name the format" if data else "is empty"
         raise InvalidInput(f"what was given to import {what}")
-    if redact_secrets and name in _RDF.values():
-        raise InvalidInput(_EXACT.format("what was given"))
-    bringing = _Bringing(
-        repository,
-        begin_import(repository, name, by),
-        said="",
-        growing=None if final else lambda *_: True,
-        redact_secrets=redact_secrets,
-    )
-    if containers.is_sqlite(data):
-        report = bringing.rows(data, "")
-    else:
-        report = (
-            bringing.parts(BytesIO(data), "") if bringing.in_parts else bringing.whole([("", data)], restore=restore)
-        )
+    if found.is_folder:
+        raise InvalidInput(f"{found.name!r} is no format of one file to import: it is a folder")
+    how = _How(repository, _growing(final), restore=restore, redact_secrets=redact_secrets, by=by)
+    report = _Bringing(how, found, "").bring([("", data)])
     report.files += 1
     mask_report(report)
     return report
 
 
-def _import_path(
-    repository: Repository,
-    path: Path,
-    format: str | None,  # noqa: A002 - as above
-    *,
-    restore: bool,
-    redact_secrets: bool,
-    final: bool | None,
-    allow_outside: bool,
-    progress: Progress | None,
-    by: str | None,
-) -> ImportReport:
-    if not path.exists():
-        raise InvalidInput(f"there is no file or folder {path}")
-    if format == openclaw_folder.FORMAT or (format is None and openclaw_folder.find_layout(path) is not None):
-        report = openclaw_folder.import_folder(
-            repository, path, allow_outside=allow_outside, progress=progress, redact_secrets=redact_secrets, by=by
-        )
-        mask_report(report)
-        return report
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What an import was asked for."""
+
+    repository: Repository
+    growing: Callable[[str, datetime | None], bool]
+    restore: bool
+    redact_secrets: bool
+    by: str | None
+
+
+def _growing(final: bool | None) -> Callable[[str, datetime | None], bool]:
+    return _is_fresh if final is None else lambda *_: not final
+
+
+def _import_files(how: _How, path: Path, wanted: Format | None, progress: Progress | None) -> ImportReport:
     report = ImportReport()
-    groups = list(_groups(path, format, report))
-    if redact_secrets and (exports := [str(files[0]) for name, files in groups if name in _RDF.values()]):
+    groups = [_single(path, wanted)] if path.is_file() else _groups(path, wanted, report)
+    if how.redact_secrets and (exports := [files[0] for each, files in groups if each.ending]):
         raise InvalidInput(_EXACT.format(exports[0]))
     total = sum(len(files) for _, files in groups)
-    for (name, files), parsed in zip(groups, formats.parse_ahead(groups), strict=False):
-        moves = _Moves(progress, report.files, len(files), total)
+    for (each, files), parsed in zip(groups, formats.parse_ahead(groups), strict=False):
+        name = str(files[0]) if len(files) == 1 else str(files[0].parent)
+
+        def merging(done: int, sessions: int, what: str, before: int = report.files, count: int = len(files)) -> None:
+            """Tell how many of the sessions in these files are in the store: as great a part of the files counts as done."""
+            if progress and what:
+                progress(before + count * done // sessions, total, f"{what} ({done + 1:,} of {sessions:,})")
+
         try:
-            report.add(
-                _import_group(
-                    repository,
-                    name,
-                    files,
-                    parsed,
-                    restore=restore,
-                    final=final,
-                    redact_secrets=redact_secrets,
-                    moves=moves,
-                    by=by,
-                )
-            )
+            for file in files:  # none counts as done until its sessions are in the store
+                if progress:
+                    progress(report.files, total, str(file))
+            report.add(_Bringing(how, each, name, merging).bring([(str(file), file) for file in files], parsed))
         except InvalidInput as error:
             if path.is_file():
                 raise
-            report.problems.append(FileProblem(file=str(files[0]), line=0, reason=f"{error}", text=""))
+            report.problems.append(_problem(files[0], f"{error}"))
         report.files += len(files)
     if progress:
         progress(total, total, "")
-    mask_report(report)
     return report
 
 
-def _groups(path: Path, wanted: str | None, report: ImportReport) -> Iterator[tuple[str, list[Path]]]:
-    """Yield (format, files that belong together), folder by folder: a whole projects tree is never in memory at once."""
-    if path.is_file():
-        yield _single(path, wanted)
-        return
-    found: dict[tuple[str, Path], list[Path]] = {}
+def _problem(file: Path, reason: str) -> FileProblem:
+    return FileProblem(file=str(file), line=0, reason=reason, text="")
+
+
+def _groups(path: Path, wanted: Format | None, report: ImportReport) -> list[formats.Group]:
+    """Return the files of a folder and below that are read together; what is none of them is in the report."""
+    of_format: dict[Format, list[Path]] = {}
     others: list[Path] = []
-    endings = _SURE | _MAYBE | _DATABASES
-    files = sorted(each for each in path.rglob("*") if _ending(each) in endings and each.is_file())
-    reverted = rollouts.reverted_threads(each.name for each in files)
+    files = sorted(each for each in path.rglob("*") if _ending(each) in _ENDINGS and each.is_file())
     for file in files:
         try:
-            name = _format_of(file) if wanted is None or _ending(file) not in _SURE else wanted
+            found = formats.detect_file(file) if wanted is None or _ending(file) not in _SURE else wanted
         except InvalidInput as error:
-            report.problems.append(FileProblem(file=str(file), line=0, reason=f"{error}", text=""))
+            report.problems.append(_problem(file, f"{error}"))
             continue
-        if name is not None and wanted in (None, name):
-            place = _together_with(file, path, reverted)
-            found.setdefault((name, place), []).append(file)
-        elif file.suffix == ".json" or file.suffix in _DATABASES or name is not None:
+        if found is not None and wanted in (None, found):
+            of_format.setdefault(found, []).append(file)
+        elif file.suffix == ".json" or file.suffix in _DATABASES or found is not None:
             others.append(file)
         else:
-            report.problems.append(
-                FileProblem(file=str(file), line=0, reason=f"is no transcript of a known format{_seems(file)}", text="")
-            )
-    if not found and not report.problems:
+            report.problems.append(_problem(file, f"is no transcript of a known format{_seems(file)}"))
+    if not of_format and not report.problems:
         raise InvalidInput(
             f"the folder {path} holds no transcripts (*.jsonl, *.jsonl.zst, *.json, *.eval, *.traj, *.nq, *.trig)"
         )
     if others:
         more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
         names = ", ".join(f"{file.relative_to(path)}{_seems(file)}" for file in others[:_NAMED])
-        report.notes.append(f"{len(others)} file(s) are no transcripts of {wanted or 'a known format'}: {names}{more}")
-    single = {known.name for known in TRANSCRIPTS if known.alone} | set(_RDF.values())
-    for (name, _), files in found.items():
-        if name in single:
-            yield from ((name, [file]) for file in files)
-        else:
-            yield name, files
+        what = wanted.name if wanted else "a known format"
+        report.notes.append(f"{len(others)} file(s) are no transcripts of {what}: {names}{more}")
+    groups: list[formats.Group] = []
+    for each, own in of_format.items():
+        stored = [file for file in own if file.suffix in _DATABASES]
+        groups += [(each, [file]) for file in stored]
+        groups += [(each, list(group)) for group in each.groups([file for file in own if file not in stored])]
+    return sorted(groups, key=lambda group: group[1][0])
 
 
-def _single(path: Path, wanted: str | None) -> tuple[str, list[Path]]:
+def _single(path: Path, wanted: Format | None) -> formats.Group:
     """Return a file's format, and the file with those that belong to it; raise `InvalidInput` for one of no known format."""
-    name = wanted or _format_of(path)
-    if name is not None:
-        return name, _companions(name, path)
+    if (found := wanted or formats.detect_file(path)) is not None:
+        return found, list(found.companions(path))
     if path.stat().st_size == 0:
         raise InvalidInput(f"{path} is empty")
-    known = ", ".join(IMPORT_FORMATS)
-    raise InvalidInput(f"{path} is no transcript of a known format ({known}){_seems(path)}")
-
-
-def _companions(name: str, path: Path) -> list[Path]:
-    for known in TRANSCRIPTS:
-        if known.name == name:
-            return known.find_files(path)
-    return [path]
-
-
-def _together_with(file: Path, path: Path, reverted: set[str]) -> Path:
-    """Return what a file shares with those that are read together with it: a folder, or a thread of Codex."""
-    if file.suffix in _DATABASES:
-        return file
-    thread = rollouts.thread_in_name(file.name) if reverted else None
-    return path / thread if thread is not None and thread in reverted else _folder_of(file)
-
-
-def _folder_of(file: Path) -> Path:
-    """Return the folder whose files are read together: sub-agents' files go with their session's."""
-    for place in file.parents:
-        if place.name == "subagents":  # Claude Code
-            return place.parent.parent
-    if file.name.startswith(("ses_", "msg_", "prt_")):  # opencode
-        return opencode.root_of(file)
-    return file.parent.parent if file.parent.parent.name == "chats" else file.parent  # Gemini CLI
-
-
-def _format_of(file: Path) -> str | None:
-    if file.suffix in _RDF:
-        return _RDF[file.suffix]
-    with file.open("rb") as opened:
-        head = opened.read(_HEAD)
-        if head.startswith(containers.ZSTD_SIGNATURE):
-            begin = containers.decompress_head(head, _HEAD)
-            return next((known.name for known in TRANSCRIPTS if known.sniff(begin)), None)
-        return _sniffed(head, opened)
+    names = ", ".join(formats.all_formats())
+    raise InvalidInput(f"{path} is no transcript of a known format ({names}){_seems(path)}")
 
 
 def _ending(file: Path) -> str:
@@ -301,164 +230,85 @@ def _ending(file: Path) -> str:
     return Path(file.stem).suffix if file.suffix == containers.ZSTD_ENDING else file.suffix
 
 
-def _is_database(file: Path) -> bool:
-    with file.open("rb") as opened:
-        return containers.is_sqlite(opened.read(len(containers.SQLITE_SIGNATURE)))
-
-
 def _seems(file: Path) -> str:
     """Return what to say of a file that no importer knows."""
     with file.open("rb") as opened:
-        head = opened.read(_HEAD)
+        head = opened.read(formats.HEAD_BYTES)
         what = format_detection.guess_origin(
             head, containers.member_names(opened) if head.startswith(containers.ZIP_SIGNATURE) else None
         )
     return f"; it seems to be {what}" if what else ""
 
 
-def _sniffed(head: bytes, whole: bytes | BinaryIO) -> str | None:
-    """Return the format of a file by its beginning, or by its members' names if it is a zip that can be read."""
-    if containers.is_sqlite(head):
-        tables = containers.tables_of(whole)
-        return next((known.name for known in TRANSCRIPTS if known.tables is not None and known.tables(tables)), None)
-    names = containers.member_names(whole) if head.startswith(containers.ZIP_SIGNATURE) else None
-    if names is not None:
-        return next((known.name for known in TRANSCRIPTS if known.holds is not None and known.holds(names)), None)
-    return next((known.name for known in TRANSCRIPTS if known.sniff(head)), None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Moves:
-    """Tells how far an import is, in files, while files that belong together are read and then merged."""
-
-    tell: Progress | None
-    before: int
-    files: int
-    total: int
-
-    def reading(self, file: Path) -> None:
-        """Tell that a file is being read; none counts as done until its sessions are in the store."""
-        if self.tell:
-            self.tell(self.before, self.total, str(file))
-
-    def merging(self, done: int, sessions: int, what: str) -> None:
-        """Tell how many of the sessions in these files are in the store: as great a part of the files counts as done."""
-        if self.tell and what:
-            moved = self.files * done // sessions
-            self.tell(self.before + moved, self.total, f"{what} ({done + 1:,} of {sessions:,})")
-
-
-def _import_group(
-    repository: Repository,
-    name: str,
-    files: Sequence[Path],
-    parsed: Parsed | None,
-    *,
-    restore: bool,
-    final: bool | None,
-    redact_secrets: bool,
-    moves: _Moves,
-    by: str | None,
-) -> ImportReport:
-    bringing = _Bringing(
-        repository,
-        begin_import(repository, name, by),
-        said=str(files[0]) if len(files) == 1 else str(files[0].parent),
-        growing=_is_fresh if final is None else lambda *_: not final,
-        redact_secrets=redact_secrets,
-        progress=moves.merging,
-    )
-    for file in files:
-        moves.reading(file)
-    if parsed is not None:
-        return bringing.bring([parsed.transcript], parsed.files, parsed.clean)
-    with in_words(files[0], "read"):
-        if _is_database(files[0]):
-            return bringing.rows(files[0], str(files[0]))
-        if bringing.in_parts:
-            with files[0].open("rb") as opened:
-                is_packed = opened.read(len(containers.ZSTD_SIGNATURE)) == containers.ZSTD_SIGNATURE
-                opened.seek(0)
-                return bringing.parts(
-                    BytesIO(containers.decompress(opened.read())) if is_packed else opened, str(files[0])
-                )
-        read, problems = _contents(files)
-    report = bringing.whole(read, restore=restore) if read else ImportReport()
-    report.problems += problems
-    return report
-
-
-def _contents(files: Sequence[Path]) -> tuple[list[tuple[str, bytes]], list[FileProblem]]:
-    """Return the content of files by their names, and the files that cannot be unpacked; raise where it is the only one."""
-    read: list[tuple[str, bytes]] = []
-    problems: list[FileProblem] = []
-    for file in files:
-        try:
-            read.append((str(file), containers.decompress(file.read_bytes())))
-        except InvalidInput as error:
-            if len(files) == 1:
-                raise
-            problems.append(FileProblem(file=str(file), line=0, reason=f"{error}", text=""))
-    return read, problems
-
-
-@dataclass(frozen=True, slots=True)
 class _Bringing:
-    """How what is read from files is brought in."""
+    """How what is read from files of one format is brought in."""
 
-    repository: Repository
-    began: ImportSource
-    said: str
-    """The file or folder that problems name."""
-    growing: Growing | None
-    redact_secrets: bool
-    progress: Progress | None = None
+    def __init__(self, how: _How, format: Format, name: str, progress: Progress | None = None) -> None:  # noqa: A002
+        """`name` is the file or folder that problems name."""
+        self._how = how
+        self._format = format
+        self._name = name
+        self._progress = progress
+        self._began: ImportSource = begin_import(how.repository, format.name, how.by)
 
-    @property
-    def in_parts(self) -> bool:
-        """Whether a file, which stands by itself then, is read a part at a time."""
-        return self.began.importer not in _RDF.values() and formats.format_named(self.began.importer).stream is not None
+    def bring(self, sources: Sequence[tuple[str, Path | bytes]], parsed: Parsed | None = None) -> ImportReport:
+        """Import files: each has a name, empty for none, and a path or its bytes."""
+        name, first = sources[0]
+        if parsed is not None:
+            return self._merge([parsed.transcript], parsed.files, parsed.clean)
+        with in_words(Path(name), "read"), _open(first) as opened:
+            head = opened.read(formats.HEAD_BYTES)
+            opened.seek(0)
+            if containers.is_sqlite(head):
+                return self._rows(first, name)
+            if self._format.stream is not None:
+                is_packed = head.startswith(containers.ZSTD_SIGNATURE)
+                return self._parts(BytesIO(containers.decompress(opened.read())) if is_packed else opened, name)
+            read, problems = _contents(sources)
+        if not read:
+            report = ImportReport()
+        elif self._format.ending is not None:
+            report = self._exact(*read[0])
+        else:
+            found = formats.parse_files(self._format, read)
+            report = self._merge([found.transcript], found.files)
+        report.problems += problems
+        return report
 
-    def parts(self, file: IO[bytes], name: str) -> ImportReport:
-        """Import an open file of a format that comes in parts; its name is empty for none."""
-        known = formats.format_named(self.began.importer)
-        assert known.stream is not None  # noqa: S101 - `in_parts`
+    def _parts(self, file: IO[bytes], name: str) -> ImportReport:
+        assert self._format.stream is not None  # noqa: S101 - see `bring`
         opened = FileSnapshot(file, name)
 
-        def found() -> Iterator[containers.Document]:
+        def found() -> Iterable[containers.Document]:
             opened.content.seek(0)
             return containers.json_documents(opened.content, name)
 
-        parts = known.stream([(name, opened.content)])
-        report = self.bring(text_coverage.account_parts(parts, found, known.reasons), {name: opened.found})
+        parts = self._format.stream([(name, opened.content)])
+        report = self._merge(text_coverage.account_parts(parts, found, self._format.reasons), {name: opened.found})
         report.problems += opened.problems()
         return report
 
-    def rows(self, whole: bytes | Path, name: str) -> ImportReport:
-        """Import a database, given its bytes or its path; its name is empty for none."""
-        known = None if self.began.importer in _RDF.values() else formats.format_named(self.began.importer)
-        if known is None or known.rows is None:
-            raise InvalidInput(f"{name or 'what was given'} is an SQLite database, and {self.began.importer} has none")
+    def _rows(self, whole: bytes | Path, name: str) -> ImportReport:
+        if self._format.rows is None:
+            what = name or "what was given"
+            raise InvalidInput(f"{what} is an SQLite database, and {self._format.name} has none")
         with containers.open_database(whole, name) as database:
-            parts = known.rows(database, name)
             found = partial(containers.database_documents, database, name)
-            return self.bring(text_coverage.account_parts(parts, found, known.reasons), database.files)
+            parts = text_coverage.account_parts(self._format.rows(database, name), found, self._format.reasons)
+            return self._merge(parts, database.files)
 
-    def whole(self, read: Sequence[tuple[str, bytes]], *, restore: bool) -> ImportReport:
-        """Import what was read: each is the name of a file, empty for none, and its bytes."""
-        name, by = self.began.importer, self.began.by_iri
-        if name not in _RDF.values():
-            found = formats.parse_files(name, read)
-            return self.bring([found.transcript], found.files)
-        named, data = read[0]
+    def _exact(self, name: str, data: bytes) -> ImportReport:
+        if self._how.redact_secrets:
+            raise InvalidInput(_EXACT.format(name or "what was given"))
+        store, file = self._how.repository, Path(name).name or None
         report = rdf_files.import_rdf(
-            self.repository, data, name, restore=restore, by=by, name=Path(named).name or None
+            store, data, self._format.name, restore=self._how.restore, by=self._began.by_iri, name=file
         )
         for session in (*report.sessions_created, *report.forks_created, *report.grown):
-            report.secrets += session_quads.own_quads(self.repository.workspace, session)
+            report.secrets += session_quads.own_quads(store.workspace, session)
         return report
 
-    def bring(
+    def _merge(
         self, parts: Iterable[Transcript], files: Mapping[str, SourceFile], clean: Sequence[SourceTurn] = ()
     ) -> ImportReport:
         """Import what files say, part after part."""
@@ -466,17 +316,35 @@ class _Bringing:
         for part in parts:
             report.add(
                 merge(
-                    self.repository,
+                    self._how.repository,
                     part,
-                    file=self.said,
-                    growing=self.growing,
-                    progress=self.progress,
-                    redact_secrets=self.redact_secrets,
-                    read=ImportedFiles(self.began, files),
+                    file=self._name,
+                    growing=self._how.growing,
+                    progress=self._progress,
+                    redact_secrets=self._how.redact_secrets,
+                    read=ImportedFiles(self._began, files),
                     clean=clean,
                 )
             )
         return report
+
+
+def _open(source: Path | bytes) -> IO[bytes]:
+    return BytesIO(source) if isinstance(source, bytes) else source.open("rb")
+
+
+def _contents(sources: Sequence[tuple[str, Path | bytes]]) -> tuple[list[tuple[str, bytes]], list[FileProblem]]:
+    """Return the content of files by their names, and the files that cannot be unpacked; raise where it is the only one."""
+    read: list[tuple[str, bytes]] = []
+    problems: list[FileProblem] = []
+    for name, source in sources:
+        try:
+            read.append((name, containers.decompress(source if isinstance(source, bytes) else source.read_bytes())))
+        except InvalidInput as error:
+            if len(sources) == 1:
+                raise
+            problems.append(_problem(Path(name), f"{error}"))
+    return read, problems
 
 
 def _is_fresh(file: str, said: datetime | None) -> bool:

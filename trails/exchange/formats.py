@@ -1,118 +1,174 @@
-"""Register the transcript formats, and parse files by them.
+"""The formats of transcripts, as rows of one table: how each is told, and what reads it.
 
-The transcript formats that are known.
-
-Files that are parsed ahead, in a process beside the one that writes what the files before them say.
+A package adds a format as an entry point of the group `trails.formats`, which names a `Format`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import entry_points
+from io import BytesIO
 from itertools import repeat
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import IO, BinaryIO, Final, NamedTuple
 
 from trails import workers
-from trails.exchange import containers, text_coverage
+from trails.errors import InvalidInput
+from trails.exchange import containers, record_checks, text_coverage
 from trails.exchange.chats import chatgpt, message_lists
-from trails.exchange.coding_agents import (
-    atif,
-    claude_code,
-    cline,
-    codex,
-    copilot,
-    gemini,
-    goose,
-    mini_swe_agent,
-    swe_agent,
-)
-from trails.exchange.coding_agents import opencode as opencode_database
-from trails.exchange.coding_agents import opencode as opencode_storage
+from trails.exchange.coding_agents import atif, claude_code, cline, codex, copilot, gemini, goose, opencode, swe_agent
 from trails.exchange.containers import Database, Tables
 from trails.exchange.import_secrets import SecretFilter
 from trails.exchange.openclaw import pi_session_file
-from trails.exchange.source_transcript import SourceTurn, Transcript
+from trails.exchange.source_transcript import SourceTurn, Transcript, group_files
 from trails.exchange.traces import inspect_log, langfuse, langsmith, mlflow, otlp
 from trails.history import import_records
 from trails.rdf.activity_records import SourceFile
 
+HEAD_BYTES: Final = 1 << 16
+"""Bytes of a file that tell its format."""
+PARALLEL_BYTES: Final = 4 << 20
+"""Bytes of all files from which on a process is started: that takes as long as some hundred kilobytes."""
+_WAITING_GROUPS: Final = 2
+"""How many groups of files wait to be written: each is in memory as a whole."""
 
-@dataclass(frozen=True, slots=True)
+Files = Sequence[tuple[str, bytes]]
+"""The name of each file, empty for none, and its bytes."""
+
+
+def one_by_one(files: Sequence[Path]) -> Iterable[Sequence[Path]]:
+    """Return each file by itself."""
+    return [[file] for file in files]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Format:
-    """A transcript format: how to recognise a file by its beginning, which files belong together, how to read them."""
+    """A format: how a file is told to be of it, which files are read together, and what reads them."""
 
     name: str
-    sniff: Callable[[bytes], bool]
-    find_files: Callable[[Path], list[Path]]
-    parse: Callable[[Sequence[tuple[str, bytes]]], Transcript]
-    alone: bool = False
-    """Whether each file stands by itself: those of a folder are then read one at a time."""
+    sniff: Callable[[bytes], bool] = lambda _: False
+    """Whether a file that begins with some bytes is of this format."""
+    parse: Callable[[Files], Transcript] | None = None
+    """What files say. None for a format that has only `stream`, or that is read in another way."""
+    companions: Callable[[Path], Sequence[Path]] = lambda file: [file]
+    """The files that are read where one is named."""
+    groups: Callable[[Sequence[Path]], Iterable[Sequence[Path]]] = group_files
+    """The files of a folder that are read together."""
     holds: Callable[[Sequence[str]], bool] | None = None
     """Whether a zip whose members have these names is of this format; None for a format that comes in no zip."""
     stream: Callable[[Sequence[tuple[str, IO[bytes]]]], Iterator[Transcript]] | None = None
-    """As `parse`, of open files, in parts that are read and brought in one after the other; None where a file is read as a
-    whole."""
+    """As `parse`, of open files, in parts that are read and brought in one after the other."""
     tables: Callable[[Tables], bool] | None = None
     """Whether an SQLite database with these tables is of this format; None for a format that has no database."""
     rows: Callable[[Database, str], Iterator[Transcript]] | None = None
     """What a database says (and its name), in parts that are brought in one after the other."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why fields are kept nowhere, by the beginning of their place (see `accounting`)."""
+    ending: str | None = None
+    """The ending of a file's name that tells an exact export; `trails.exchange.rdf_files` reads it."""
+    is_folder: bool = False
+    """Whether a whole folder is of this format; `trails.exchange.openclaw` reads it."""
+
+    def read(self, files: Files) -> Transcript:
+        """Return what files say."""
+        if self.parse is not None:
+            return self.parse(files)
+        assert self.stream is not None  # noqa: S101 - only formats of transcripts are read
+        return record_checks.combine_parts(self.stream([(name, BytesIO(data)) for name, data in files]))
 
 
-TRANSCRIPTS: Final = (
-    Format("claude-code", claude_code.sniff, claude_code.find_files, claude_code.parse, reasons=claude_code.REASONS),
-    Format("pi", pi_session_file.sniff, pi_session_file.find_files, pi_session_file.parse),
-    Format("codex", codex.sniff, codex.find_files, codex.parse),
-    Format("copilot-cli", copilot.sniff, copilot.find_files, copilot.parse, alone=True),
-    Format("gemini-cli", gemini.sniff, gemini.find_files, gemini.parse),
-    Format("chatgpt", chatgpt.sniff, chatgpt.find_files, chatgpt.parse, alone=True, holds=chatgpt.holds),
-    Format("swe-agent", swe_agent.sniff, swe_agent.find_files, swe_agent.parse, alone=True),
-    Format("mini-swe-agent", mini_swe_agent.sniff, mini_swe_agent.find_files, mini_swe_agent.parse, alone=True),
+_FORMATS: Final = (
     Format(
-        "inspect",
-        inspect_log.sniff,
-        inspect_log.find_files,
-        inspect_log.parse,
-        alone=True,
-        holds=inspect_log.holds,
-        stream=inspect_log.stream,
+        "claude-code",
+        claude_code.sniff,
+        claude_code.parse,
+        claude_code.find_files,
+        claude_code.groups,
+        reasons=claude_code.REASONS,
     ),
-    Format("atif", atif.sniff, atif.find_files, atif.parse),
-    Format("langfuse", langfuse.sniff, langfuse.find_files, langfuse.parse),
-    Format("langsmith", langsmith.sniff, langsmith.find_files, langsmith.parse),
-    Format("mlflow", mlflow.sniff, mlflow.find_files, mlflow.parse),
-    Format("otel", otlp.sniff, otlp.find_files, otlp.parse),
-    Format("cline", cline.sniff, cline.find_files, cline.parse),
-    Format("goose", goose.sniff, goose.find_files, goose.parse, alone=True, tables=goose.holds, rows=goose.rows),
+    Format("pi", pi_session_file.sniff, pi_session_file.parse),
+    Format("codex", codex.sniff, codex.parse, codex.find_files, codex.groups),
+    Format("copilot-cli", copilot.sniff, copilot.parse, groups=one_by_one),
+    Format(gemini.SOURCE, gemini.sniff, gemini.parse, groups=gemini.groups),
+    Format(chatgpt.SOURCE, chatgpt.sniff, chatgpt.parse, groups=one_by_one, holds=chatgpt.holds),
+    Format(swe_agent.SOURCE, swe_agent.sniff, swe_agent.parse, groups=one_by_one),
+    Format(swe_agent.MINI, swe_agent.sniff_mini, swe_agent.parse_mini, groups=one_by_one),
+    Format("inspect", inspect_log.sniff, groups=one_by_one, holds=inspect_log.holds, stream=inspect_log.stream),
+    Format(atif.SOURCE, atif.sniff, atif.parse, atif.companions),
+    Format(langfuse.SOURCE, langfuse.sniff, langfuse.parse),
+    Format(langsmith.SOURCE, langsmith.sniff, langsmith.parse),
+    Format(mlflow.SOURCE, mlflow.sniff, mlflow.parse),
+    Format("otel", otlp.sniff, otlp.parse, otlp.find_files),
+    Format(cline.SOURCE, cline.sniff, cline.parse, cline.companions),
+    Format(goose.SOURCE, goose.sniff, goose.parse, groups=one_by_one, tables=goose.holds, rows=goose.rows),
     Format(
         "opencode",
-        opencode_storage.sniff,
-        opencode_storage.find_files,
-        opencode_storage.parse,
-        tables=opencode_database.is_database,
-        rows=opencode_database.read_rows,
+        opencode.sniff,
+        opencode.parse,
+        opencode.find_files,
+        opencode.groups,
+        tables=opencode.is_database,
+        rows=opencode.read_rows,
     ),
-    Format(
-        "messages",
-        message_lists.sniff,
-        message_lists.find_files,
-        message_lists.parse,
-        alone=True,
-        stream=message_lists.stream,
-    ),
+    Format("openclaw", is_folder=True),
+    Format("nquads", groups=one_by_one, ending=".nq"),
+    Format("trig", groups=one_by_one, ending=".trig"),
 )
-"""The formats that are recognised, in the order in which they are tried."""
+_LAST: Final = Format(message_lists.SOURCE, message_lists.sniff, groups=one_by_one, stream=message_lists.stream)
+"""What takes a file for one of its own where it holds messages of any kind."""
 
 
-PARALLEL_BYTES: Final = 4 << 20
-"""Bytes of all files from which on a process is started: that takes as long as some hundred kilobytes."""
-_WAITING_GROUPS: Final = 2
-"""How many groups of files wait to be written: each is in memory as a whole."""
-Group = tuple[str, Sequence[Path]]
-"""A format, and files that belong together."""
+@cache
+def all_formats() -> Mapping[str, Format]:
+    """Return all formats by name, in the order in which they are tried: those of other packages come after our own."""
+    found = {each.name: each for each in _FORMATS}
+    for entry in entry_points(group="trails.formats"):
+        try:
+            made = entry.load()
+        except Exception as error:
+            raise InvalidInput(f"the format {entry.name!r} ({entry.value}) cannot be loaded: {error}") from error
+        if not isinstance(made, Format) or made.name in found:
+            raise InvalidInput(f"the format {entry.name!r} ({entry.value}) is no Format with a name of its own")
+        found[made.name] = made
+    return {**found, _LAST.name: _LAST}
+
+
+def format_named(name: str) -> Format:
+    """Return a format by its name; raise `InvalidInput` where there is none."""
+    if name not in all_formats():
+        raise InvalidInput(f"{name!r} is no format to import; there are: {', '.join(all_formats())}")
+    return all_formats()[name]
+
+
+def detect_format(head: bytes, whole: bytes | BinaryIO) -> Format | None:
+    """Return the format of a file by its beginning; a database by its tables, a zip by its members' names if it can be read."""
+    if head.startswith(containers.ZSTD_SIGNATURE):
+        head = containers.decompress_head(head, HEAD_BYTES)
+        return next((each for each in all_formats().values() if each.sniff(head)), None)
+    if containers.is_sqlite(head):
+        tables = containers.tables_of(whole)
+        return next((each for each in all_formats().values() if each.tables is not None and each.tables(tables)), None)
+    names = containers.member_names(whole) if head.startswith(containers.ZIP_SIGNATURE) else None
+    if names is not None:
+        return next((each for each in all_formats().values() if each.holds is not None and each.holds(names)), None)
+    return next((each for each in all_formats().values() if each.sniff(head)), None)
+
+
+def detect_file(file: Path) -> Format | None:
+    """Return the format of a file by its name's ending or its content."""
+    if (found := next((each for each in all_formats().values() if each.ending == file.suffix), None)) is not None:
+        return found
+    with file.open("rb") as opened:
+        return detect_format(opened.read(HEAD_BYTES), opened)
+
+
+# --- files that are parsed ahead, in a process beside the one that writes what the files before them say
+
+Group = tuple[Format, Sequence[Path]]
+"""A format, and files that are read together."""
 
 
 class Parsed(NamedTuple):
@@ -130,38 +186,39 @@ def parse_ahead(groups: Sequence[Group]) -> Iterator[Parsed | None]:
 
     None stands for a group that is to be read here, where whatever is wrong with it can be said.
     """
-    if len(groups) > 1 and workers.count() and sum(map(_group_size, groups)) >= PARALLEL_BYTES:
+    if len(groups) > 1 and workers.count() and sum(_group_size(files) for _, files in groups) >= PARALLEL_BYTES:
         with suppress(workers.WorkersFailed):
-            answers = workers.each(f"{__name__}:begin", None, list(groups), 1, ahead=_WAITING_GROUPS)
+            pieces = [(each.name, files) for each, files in groups]
+            answers = workers.each(f"{__name__}:begin", None, pieces, 1, ahead=_WAITING_GROUPS)
             with closing(answers):  # type: ignore[type-var] # a generator
                 for _, answer in answers:
                     yield answer
     yield from repeat(None)
 
 
-def _group_size(group: Group) -> int:
+def _group_size(files: Sequence[Path]) -> int:
     found = 0
-    for file in group[1]:
+    for file in files:
         with suppress(OSError):
             found += file.stat().st_size
     return found
 
 
-def start_parser(_: None) -> Callable[[Group], Parsed | None]:
+def start_parser(_: None) -> Callable[[tuple[str, Sequence[Path]]], Parsed | None]:
     """Return what reads and parses groups of files, in a process of its own."""
     return _parse_group
 
 
-def _parse_group(group: Group) -> Parsed | None:
+def _parse_group(group: tuple[str, Sequence[Path]]) -> Parsed | None:
     try:
         name, files = group
-        if format_named(name).rows is not None and len(files) == 1:  # it may be a database
-            return None
-        if (
-            format_named(name).stream is not None and _group_size(group) >= PARALLEL_BYTES
+        known = format_named(name)
+        may_be_database = known.rows is not None and len(files) == 1
+        if may_be_database or (
+            known.stream is not None and _group_size(files) >= PARALLEL_BYTES
         ):  # it is to be read a part at a time
             return None
-        found = parse_files(name, [(str(file), containers.decompress(file.read_bytes())) for file in files])
+        found = parse_files(known, [(str(file), containers.decompress(file.read_bytes())) for file in files])
     except Exception:  # noqa: BLE001 - it is read once more where it can be said
         return None
     looking = SecretFilter()
@@ -170,18 +227,7 @@ def _parse_group(group: Group) -> Parsed | None:
     return found._replace(clean=clean)
 
 
-def parse_files(name: str, contents: Sequence[tuple[str, bytes]]) -> Parsed:
-    """Return what files of a format say, each the name of a file, empty for none, and its bytes."""
-    transcript_format = format_named(name)
-    transcript = text_coverage.parse_and_account(transcript_format.parse, contents, transcript_format.reasons)
-    return Parsed(transcript, source_files(contents))
-
-
-def source_files(contents: Sequence[tuple[str, bytes]]) -> dict[str, SourceFile]:
-    """Return what an import records of files, by their names."""
-    return {file: import_records.source_file(data, Path(file).name or None) for file, data in contents}
-
-
-def format_named(name: str) -> Format:
-    """Return a format by its name."""
-    return next(each for each in TRANSCRIPTS if each.name == name)
+def parse_files(known: Format, files: Files) -> Parsed:
+    """Return what files of a format say."""
+    transcript = text_coverage.parse_and_account(known.read, files, known.reasons)
+    return Parsed(transcript, {file: import_records.source_file(data, Path(file).name or None) for file, data in files})

@@ -9,17 +9,18 @@ Records that repeat what others of their file say.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from trails.errors import InvalidInput
 from trails.exchange import json_files
-from trails.exchange.source_transcript import Problem, SourceSession, SourceTurn, Transcript
+from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript
 from trails.history import turn_builder
 from trails.history.turn_builder import Draft
 from trails.model import validation
@@ -90,6 +91,73 @@ def without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None and value not in ("", [], {})}
 
 
+def leftover(record: Mapping[str, Any], own: Collection[str]) -> dict[str, Any]:
+    """Return the fields of a record that say something and are not its `own`, which a turn or session holds elsewhere."""
+    return without_empty({key[:100]: value for key, value in record.items() if key not in own})
+
+
+def as_dict(value: object) -> dict[str, Any]:
+    """Return a JSON object; an empty one for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    """Return a JSON array; an empty one for any other value."""
+    return value if isinstance(value, list) else []
+
+
+def as_text(value: object) -> str | None:
+    """Return a text that is not empty; None for any other value."""
+    return value if isinstance(value, str) and value else None
+
+
+def as_content(value: object) -> str | tuple[Any, ...]:
+    """Return a message's content as a piece holds it: a text, or parts."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else tuple(value) if isinstance(value, list) else (value,)
+
+
+def first_name(*values: object) -> str | None:
+    """Return the first value that can be a name; None if none can."""
+    return next((found for each in values if (found := valid_name(each)) is not None), None)
+
+
+def base_name(path: str) -> str:
+    """Return the last part of a path of any system."""
+    return re.split(r"[/\\]", path)[-1]
+
+
+def short_hash(value: object, length: int = 16) -> str:
+    """Return the first hex digits of a JSON value's hash."""
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:length]
+
+
+def named_by_opening(
+    named: str | None, also: object, turns: Sequence[SourceTurn]
+) -> tuple[str, tuple[SourceTurn, ...]]:
+    """Return an id for a file that has none, and its turns with ids below it.
+
+    The id is a hash of all up to the model's first message, which a file that grows, or is moved or renamed, keeps.
+    """
+    first = next((index for index, turn in enumerate(turns) if turn.role == "assistant"), len(turns))
+    digest = short_hash([also, [[turn.role, turn.content, list(turn.tool_calls)] for turn in turns[: first + 1]]])
+    own = f"{named}-{digest}" if named else digest
+    return own, tuple(
+        replace(turn, pieces=tuple(Piece(f"{own}/{piece.source_id}", piece.content) for piece in turn.pieces))
+        for turn in turns
+    )
+
+
+def utc_time(value: object) -> datetime | None:
+    """Return the time that a text stands for (ISO 8601); one without a zone is UTC."""
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return None if found is None else parse_time((found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat())
+
+
 @dataclass(slots=True)
 class Reading:
     """What is found in one file, filled in step by step."""
@@ -106,6 +174,22 @@ class Reading:
         except RecursionError:
             text = "(nested too deeply to show)"
         self.problems.append(json_files.line_problem(line, reason, text))
+
+    def keeps(self, turn: SourceTurn, line: int, subject: str, record: object) -> bool:
+        """Tell whether a turn can be kept; if not, its record is a problem that begins with `subject`."""
+        if (reason := turn_fault(turn)) is not None:
+            self.refuse(line, f"{subject} cannot be kept: {reason}", record)
+        return reason is None
+
+    def values(self, data: bytes) -> list[tuple[int, dict[str, Any]]]:
+        """Return the JSON objects of a file, each with its line; what is none is a problem."""
+        found, problems = json_files.read_values(data)
+        self.problems += problems
+        return found
+
+    def note_counts(self, counts: Mapping[str, int]) -> None:
+        """Note what was found, each with how often."""
+        self.notes += [f"{count} {what}" for what, count in counts.items() if count]
 
     def count(self, kind: object) -> None:
         """Count a record of a type."""
@@ -137,6 +221,18 @@ def combine_files(readings: Iterable[tuple[str, Reading]]) -> Transcript:
         records=sum((each.records for _, each in read), Counter()),
         notes=tuple(said(file, note) for file, each in read for note in each.notes),
     )
+
+
+def each_file(read: Callable[[str, bytes, Reading], None]) -> Callable[[Sequence[tuple[str, bytes]]], Transcript]:
+    """Return a parser of files (name and bytes of each) that stand by themselves, from what reads one."""
+
+    def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
+        readings = [(file, Reading()) for file, _ in files]
+        for (file, data), (_, reading) in zip(files, readings, strict=True):
+            read(file, data, reading)
+        return combine_files(readings)
+
+    return parse
 
 
 def combine_parts(parts: Iterable[Transcript]) -> Transcript:

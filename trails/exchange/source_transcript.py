@@ -11,7 +11,7 @@ the same rules for every format: nothing twice, grown files go on, changed prefi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -107,6 +107,16 @@ def files_at(path: Path, *patterns: str) -> list[Path]:
     if not path.is_dir():
         raise InvalidInput(f"there is no file or folder {path}")
     return sorted({file for pattern in patterns for file in path.rglob(pattern) if file.is_file()})
+
+
+def group_files(
+    files: Sequence[Path], place: Callable[[Path], Path | str] = lambda file: file.parent
+) -> Iterable[Sequence[Path]]:
+    """Return the files that have a place in common, by default their folder, in the order of the first of each."""
+    groups: dict[Path | str, list[Path]] = {}
+    for file in files:
+        groups.setdefault(place(file), []).append(file)
+    return groups.values()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,28 +14,23 @@ A text message with one part is plain text. Other messages keep their parts (`te
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
 import re
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from trails import files
 from trails.errors import InvalidInput
-from trails.exchange import format_detection, json_files, record_checks
-from trails.exchange.record_checks import Reading
-from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript, distinct_paths, files_at
+from trails.exchange import containers, format_detection, record_checks
+from trails.exchange.record_checks import Reading, as_dict, as_list, as_text
+from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, distinct_paths
 
 SOURCE: Final = "chatgpt"
 ROLES: Final = frozenset({"user", "assistant", "system", "tool", "error"})
 
-_ZIP: Final = b"PK\x03\x04"
 _MEMBER: Final = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
 _NODE: Final = re.compile(rb'[{,]\s*"(?:children|parent|author)"\s*:')
 _SESSION_OWN: Final = frozenset({"id", "conversation_id", "title", "create_time", "mapping"})
@@ -51,7 +46,7 @@ def sniff(head: bytes) -> bool:
     (True, False)
     """
     begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if begin.startswith(_ZIP):
+    if begin.startswith(containers.ZIP_SIGNATURE):
         return True
     first = format_detection.outline_of_first(head)
     return "mapping" in first and first["mapping"] is None and bool(_NODE.search(begin))
@@ -66,29 +61,21 @@ def holds(names: Sequence[str]) -> bool:
     return any(_MEMBER.fullmatch(name) for name in names)
 
 
-def find_files(path: Path) -> list[Path]:
-    """Return the file itself, or an export folder's `conversations.json`; raise `InvalidInput` where there is neither."""
-    return [file for file in files_at(path, "conversations*.json") if file == path or _MEMBER.fullmatch(file.name)]
-
-
-def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
-    """Return what exports (name and bytes of each file or zip) say.
-
-    A conversation that cannot be read is a problem at its line; the others are read. Nothing that a file holds raises but
-    one thing: `InvalidInput` for a zip that would unpack to more than `unpacking.limit` allows.
-    """
-    return record_checks.combine_files([(name, _read_file(name, data)) for name, data in files])
-
-
-def _read_file(name: str, data: bytes) -> Reading:
-    reading = Reading()
-    if data.startswith(_ZIP):
+def _read_file(name: str, data: bytes, reading: Reading) -> None:
+    if data.startswith(containers.ZIP_SIGNATURE):
         _read_zip(name, data, reading)
     else:
         _read_json(data, reading)
     if not reading.sessions and not reading.problems:
         reading.refuse(0, "holds no conversation", name)
-    return reading
+
+
+parse: Final = record_checks.each_file(_read_file)
+"""Return what exports (name and bytes of each file or zip) say.
+
+A conversation that cannot be read is a problem at its line; the others are read. Nothing that a file holds raises, except
+`InvalidInput` for a zip that would unpack to more than `unpacking.limit` allows.
+"""
 
 
 def _read_zip(name: str, data: bytes, reading: Reading) -> None:
@@ -104,7 +91,7 @@ def _read_zip(name: str, data: bytes, reading: Reading) -> None:
                 _read_json(unpacked, reading)
     except InvalidInput as error:
         raise InvalidInput(f"{name} is not read: {error}") from error
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError, NotImplementedError) as error:
+    except containers.ZIP_FAULTS as error:
         reading.refuse(0, f"is a zip that cannot be read: {error}", name)
         return
     if not members:
@@ -114,18 +101,8 @@ def _read_zip(name: str, data: bytes, reading: Reading) -> None:
 
 
 def _read_json(data: bytes, reading: Reading) -> None:
-    values, problems = json_files.read_values(data)
-    reading.problems += problems
-    for line, value in values:
+    for line, value in reading.values(data):
         _Conversation(line, value, reading).read()
-
-
-@dataclass(frozen=True, slots=True)
-class _Node:
-    id: str
-    parent: str | None
-    children: tuple[str, ...]
-    turn: SourceTurn | None
 
 
 @dataclass(slots=True)
@@ -135,7 +112,9 @@ class _Conversation:
     line: int
     data: _Json
     reading: Reading
-    nodes: dict[str, _Node] = field(default_factory=dict)
+    turns: dict[str, SourceTurn | None] = field(default_factory=dict)
+    """What each usable node makes."""
+    parents: dict[str, str | None] = field(default_factory=dict)
     odd: Counter[str] = field(default_factory=Counter)
     """What is noted once a conversation, with how often it was found."""
     name: str = ""
@@ -147,26 +126,21 @@ class _Conversation:
             return
         session_id = self._id(mapping)
         self.name = f"conversation {session_id!r}"
-        parents = self._parents(mapping)
-        for node_id, node in mapping.items():
-            if node_id in parents:
-                self.nodes[node_id] = _Node(
-                    node_id, parents[node_id], _names(node.get("children")), self._turn(node_id, node)
-                )
-        paths = self._paths()
+        self.parents = self._parents(mapping)
+        self.turns = {node_id: self._turn(node_id, mapping[node_id]) for node_id in self.parents}
+        paths = self._paths(mapping)
         self._note()
         data = self.data
         created = record_checks.epoch_time(data.get("create_time"))
         left = {key: value for key, value in data.items() if key not in _SESSION_OWN}
         if created is None:
             left["create_time"] = data.get("create_time")
-        title = data.get("title")
         self.reading.sessions.append(
             SourceSession(
                 source=SOURCE,
                 id=session_id,
                 paths=paths,
-                title=title if isinstance(title, str) and title else None,
+                title=as_text(data.get("title")),
                 created=created,
                 agent=SOURCE,
                 meta=self.reading.meta(self.line, record_checks.without_empty(left)),
@@ -175,11 +149,10 @@ class _Conversation:
 
     def _id(self, mapping: _Json) -> str:
         for key in ("conversation_id", "id"):
-            if isinstance(found := self.data.get(key), str) and found:
+            if (found := as_text(self.data.get(key))) is not None:
                 return found
         root = next((key for key, node in mapping.items() if isinstance(node, dict) and not node.get("parent")), None)
-        named = json.dumps([self.data.get("create_time"), root or next(iter(mapping), None)])
-        made = hashlib.sha256(named.encode()).hexdigest()[:16]
+        made = record_checks.short_hash([self.data.get("create_time"), root or next(iter(mapping), None)])
         self.reading.notes.append(
             f"the conversation in line {self.line} has no id; it is named {made!r} after its time and its first node"
         )
@@ -191,9 +164,8 @@ class _Conversation:
         """Return what each usable node follows; nodes that follow each other in a circle are problems."""
         listed: dict[str, str] = {}
         for node_id, node in mapping.items():
-            if isinstance(node, dict):
-                for child in _names(node.get("children")):
-                    listed.setdefault(child, node_id)
+            for child in _names(as_dict(node).get("children")):
+                listed.setdefault(child, node_id)
         parents: dict[str, str | None] = {}
         for node_id, node in mapping.items():
             if not isinstance(node, dict):
@@ -209,39 +181,35 @@ class _Conversation:
     def _without_circles(self, mapping: _Json, parents: dict[str, str | None]) -> dict[str, str | None]:
         rooted: dict[str, bool] = {}
         for start in parents:
-            walk: list[str] = []
-            walked: set[str] = set()
+            walk: dict[str, None] = {}
             here: str | None = start
-            while here is not None and here not in rooted and here not in walked:
-                walk.append(here)
-                walked.add(here)
+            while here is not None and here not in rooted and here not in walk:
+                walk[here] = None
                 here = parents[here]
-            rooted |= dict.fromkeys(walk, True if here is None else rooted.get(here, False))
-        for node_id, reaches in rooted.items():
-            if not reaches:
-                reason = f"node {node_id!r} of {self.name} has parents that run in a circle"
-                self.reading.refuse(self.line, reason, mapping[node_id])
+            rooted |= dict.fromkeys(walk, here is None or rooted.get(here, False))
+        for node_id in (each for each, reaches in rooted.items() if not reaches):
+            reason = f"node {node_id!r} of {self.name} has parents that run in a circle"
+            self.reading.refuse(self.line, reason, mapping[node_id])
         return {node_id: parent for node_id, parent in parents.items() if rooted[node_id]}
 
-    def _paths(self) -> tuple[tuple[SourceTurn, ...], ...]:
+    def _paths(self, mapping: _Json) -> tuple[tuple[SourceTurn, ...], ...]:
         """Return the turns of every path to a leaf, the main one first."""
         children: dict[str | None, list[str]] = {}
-        for node in self.nodes.values():
-            children.setdefault(node.parent, []).append(node.id)
-        for node in self.nodes.values():  # in the order in which the node lists them, newer ones later
-            order = {child: place for place, child in enumerate(node.children)}
-            children.get(node.id, []).sort(key=lambda child: order.get(child, -1))
-        leaves = [node_id for node_id in self.nodes if node_id not in children]
+        for node_id, parent in self.parents.items():
+            children.setdefault(parent, []).append(node_id)
+        for node_id in self.parents:  # in the order in which the node lists them, newer ones later
+            order = {child: place for place, child in enumerate(_names(mapping[node_id].get("children")))}
+            children.get(node_id, []).sort(key=lambda child: order.get(child, -1))
+        leaves = [node_id for node_id in self.parents if node_id not in children]
         main = self._main(children, len(leaves))
         if main is None:
             return ((),)
-        paths = [self._path(leaf) for leaf in (main, *(leaf for leaf in leaves if leaf != main))]
-        return distinct_paths(paths)
+        return distinct_paths([self._path(leaf) for leaf in (main, *(leaf for leaf in leaves if leaf != main))])
 
     def _main(self, children: Mapping[str | None, Sequence[str]], leaves: int) -> str | None:
         """Return the leaf of the main path; None where there is no node."""
         current = self.data.get("current_node")
-        here = current if isinstance(current, str) and current in self.nodes else None
+        here = current if isinstance(current, str) and current in self.parents else None
         missing = here is None
         if here is None and None in children:
             here = children[None][-1]
@@ -261,41 +229,35 @@ class _Conversation:
         path: list[SourceTurn] = []
         here: str | None = leaf
         while here is not None:
-            node = self.nodes[here]
-            if node.turn is not None:
-                path.append(node.turn)
-            here = node.parent
+            if (turn := self.turns[here]) is not None:
+                path.append(turn)
+            here = self.parents[here]
         return tuple(path[::-1])
 
     # --- a message
 
     def _turn(self, node_id: str, node: _Json) -> SourceTurn | None:
         message = node.get("message")
-        if message is None:
-            self.reading.count("no message")
-            return None
         where = f"node {node_id!r} of {self.name}"
         if not isinstance(message, dict):
             self.reading.count("no message")
-            self.reading.refuse(self.line, f"{where} has a message that is no object", node)
+            if message is not None:
+                self.reading.refuse(self.line, f"{where} has a message that is no object", node)
             return None
-        author, content = message.get("author"), message.get("content")
-        role = author.get("role") if isinstance(author, dict) else None
-        kind = content.get("content_type") if isinstance(content, dict) else None
+        content = message.get("content")
+        role, kind = as_dict(message.get("author")).get("role"), as_dict(content).get("content_type")
         self.reading.count(f"{role}/{kind}")
         if not isinstance(role, str) or not isinstance(content, dict):
             self.reading.refuse(self.line, f"{where} has a message without a role, or without content", node)
             return None
         turn = _message_turn(node_id, role, content, message)
-        if (reason := record_checks.turn_fault(turn)) is not None:
-            self.reading.refuse(self.line, f"{where} cannot be kept: {reason}", node)
+        if not self.reading.keeps(turn, self.line, where, node):
             return None
         self._remark(turn, message)
         return turn
 
     def _remark(self, turn: SourceTurn, message: _Json) -> None:
-        metadata = message.get("metadata")
-        if isinstance(metadata, dict) and metadata.get("is_visually_hidden_from_conversation") is True:
+        if as_dict(message.get("metadata")).get("is_visually_hidden_from_conversation") is True:
             self.odd["are hidden in ChatGPT; they are kept, and marked in their metadata"] += 1
         if turn.content in ("", []):
             self.odd["are empty; they are kept"] += 1
@@ -309,7 +271,7 @@ class _Conversation:
 
 
 def _names(value: object) -> tuple[str, ...]:
-    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
+    return tuple(each for each in as_list(value) if isinstance(each, str))
 
 
 def _message_turn(node_id: str, role: str, content: _Json, message: _Json) -> SourceTurn:
@@ -324,19 +286,14 @@ def _message_turn(node_id: str, role: str, content: _Json, message: _Json) -> So
     time = record_checks.epoch_time(message.get("create_time"))
     if time is None:
         left["create_time"] = message.get("create_time")
-    model = reason = None
-    metadata = message.get("metadata")
-    if role == "assistant" and isinstance(metadata, dict):
-        model = record_checks.valid_name(metadata.get("model_slug"))
-        details = metadata.get("finish_details")
-        reason = record_checks.valid_name(details.get("type")) if isinstance(details, dict) else None
+    metadata = as_dict(message.get("metadata")) if role == "assistant" else {}
     is_notice = role == "assistant" and content.get("content_type") == "system_error"
     return SourceTurn(
         role="error" if is_notice else role,  # the program wrote it in the model's place
         pieces=(Piece(node_id, made),),
         time=time,
-        model=model,
-        stop_reason=reason,
+        model=record_checks.valid_name(metadata.get("model_slug")),
+        stop_reason=record_checks.valid_name(as_dict(metadata.get("finish_details")).get("type")),
         meta=record_checks.without_empty(left),
     )
 

@@ -22,20 +22,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from io import BytesIO
-from pathlib import Path
 from typing import IO, Any, Final
 
 from trails.exchange import format_detection, json_files, record_checks
-from trails.exchange.record_checks import Reading
-from trails.exchange.source_transcript import (
-    Piece,
-    Problem,
-    SourceSession,
-    SourceTurn,
-    Transcript,
-    distinct_paths,
-    files_at,
-)
+from trails.exchange.record_checks import Reading, as_dict, as_list, as_text
+from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript, distinct_paths
 from trails.model import message_shapes, validation
 from trails.model.content_parts import calls_in, results_in
 
@@ -57,7 +48,6 @@ _MESSAGE_OWN: Final = frozenset(
     {"role", "content", "tool_calls", "tool_call_id", "function_call", "refusal", "is_error"}
 )
 _CALL_OWN: Final = frozenset({"id", "type", "function", "name", "arguments", "input", _CUSTOM})
-_TEXT_PARTS: Final = frozenset({"text", "reasoning"})
 
 _Json = Mapping[str, Any]
 
@@ -99,11 +89,6 @@ def _says(message: format_detection.Outline) -> bool:
     return message.get("type") in message_shapes.LANGCHAIN and bool(keys & {"content", "data"})
 
 
-def find_files(path: Path) -> list[Path]:
-    """Return the file itself, or all JSON files in a folder and below; raise `InvalidInput` where there is neither."""
-    return files_at(path, "*.jsonl", "*.json")
-
-
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     """Return what files of records (name and bytes of each) say; nothing that they hold raises."""
     return record_checks.combine_parts(stream([(name, BytesIO(data)) for name, data in files]))
@@ -125,7 +110,7 @@ def turns_of(messages: Sequence[Any], line: int, reading: Reading, own_roles: Se
     """Return the turns of a list of messages, for a format with such a list and roles of its own."""
     odd: Counter[str] = Counter()
     turns = _Record(line, {}, 0, reading, odd, own_roles).turns(messages, "", 0)
-    reading.notes += [f"{count} {what}" for what, count in odd.items()]
+    reading.note_counts(odd)
     return turns
 
 
@@ -142,7 +127,7 @@ def _read(file: IO[bytes]) -> Iterator[Reading]:
             sessions += len(reading.sessions)
             yield reading
             reading = Reading()
-    reading.notes += [f"{count} {what}" for what, count in odd.items()]
+    reading.note_counts(odd)
     if not records:
         reading.refuse(0, "holds no records", "")
     elif not sessions and not reading.sessions:
@@ -186,10 +171,8 @@ def _records_in(file: IO[bytes]) -> Iterator[json_files.Element | Problem]:
 
 def _holds_messages(value: _Json) -> bool:
     """Tell whether an object is a record: one that holds messages, and is none."""
-    held = value.get(_INPUT)
-    return any(isinstance(value.get(name), list) for name in _HOLDERS) or (
-        isinstance(held, dict) and isinstance(held.get("messages"), list)
-    )
+    held = (*(value.get(name) for name in _HOLDERS), as_dict(value.get(_INPUT)).get("messages"))
+    return any(isinstance(each, list) for each in held)
 
 
 @dataclass(slots=True)
@@ -255,17 +238,14 @@ class _Record:
     def _conversation(self) -> tuple[list[Any] | None, list[list[Any]]]:
         """Return the messages that all endings share, and the endings where a record has two; None for no conversation."""
         data = self.data
-        begin = next((data[name] for name in _LISTS if isinstance(data.get(name), list)), None)
-        held = data.get(_INPUT)
-        if begin is None and isinstance(held, dict) and isinstance(held.get("messages"), list):
-            begin = held["messages"]
+        held = (*map(data.get, _LISTS), as_dict(data.get(_INPUT)).get("messages"))
+        begin = next((each for each in held if isinstance(each, list)), None)
         for pair in _ENDINGS:
             if all(isinstance(data.get(name), list | dict) for name in pair):
                 endings = [list(data[n]) if isinstance(data[n], list) else [data[n]] for n in pair]
                 if begin is None:
-                    at = next(
-                        (n for n, (a, b) in enumerate(zip(*endings, strict=False)) if a != b), min(map(len, endings))
-                    )
+                    differ = (n for n, (a, b) in enumerate(zip(*endings, strict=False)) if a != b)
+                    at = next(differ, min(map(len, endings)))
                     return endings[0][:at], [each[at:] for each in endings]
                 return begin, endings
         return begin, []
@@ -279,14 +259,13 @@ class _Record:
                 plain = [each["text"] if isinstance(each, dict) and _is_text(each) else each for each in blocks]
                 texts = [text for text in plain if isinstance(text, str)]
                 held = "\n".join(texts) if len(texts) == len(blocks) else None
-            if isinstance(held, str) and held:
+            if as_text(held):
                 return held, name
         return None, None
 
     def _meta(self, system: str | None) -> dict[str, Any]:
         """Return what a record says beside its messages; `tools` is a list, though some write it as a text."""
-        own = {*_HOLDERS, system}
-        left = {key[:100]: value for key, value in self.data.items() if key not in own}
+        left = record_checks.leftover(self.data, {*_HOLDERS, system or ""})
         if isinstance(held := left.get(_INPUT), dict):
             left[_INPUT] = {key: value for key, value in held.items() if key != "messages"}
         if isinstance(tools := left.get("tools"), str) and isinstance(found := _value(tools), list):
@@ -297,22 +276,19 @@ class _Record:
 
     def turns(self, messages: Sequence[Any], scope: str, start: int) -> list[SourceTurn]:
         """Return the turns that messages make; `scope` and their places from `start` on name them."""
-        made = []
-        for place, message in enumerate(messages, start=start):
-            for turn in self._of_message(message, f"{scope}{place}"):
-                if (reason := record_checks.turn_fault(turn)) is None:
-                    made.append(turn)
-                else:
-                    self.reading.refuse(self.line, f"message {place} cannot be kept: {reason}", message)
-        return made
+        return [
+            turn
+            for place, message in enumerate(messages, start=start)
+            for turn in self._of_message(message, f"{scope}{place}")
+            if self.reading.keeps(turn, self.line, f"message {place}", message)
+        ]
 
     def _of_message(self, message: object, name: str) -> Iterator[SourceTurn]:
         """Yield the turns that a message makes: one, or several where it holds calls and their results."""
         if not isinstance(message, dict) or _role(message) is None:
-            kept = (
-                f"; it has {', '.join(map(repr, list(message)[:5]))}" if isinstance(message, dict) and message else ""
-            )
-            self.reading.refuse(self.line, f"message {name} has no role{kept}", message)
+            keys = ", ".join(map(repr, list(as_dict(message))[:5]))
+            reason = f"message {name} has no role{keys and f'; it has {keys}'}"
+            self.reading.refuse(self.line, reason, message)
             return
         if message_shapes.is_item(message):
             yield self._of_item(message, name)
@@ -327,9 +303,10 @@ class _Record:
         self.waiting |= {call.id: call.name for call in calls_in([item])}
         content = item.get("content")
         is_message = item["type"] == "message" and isinstance(content, str | list)
-        beside = {key[:100]: value for key, value in item.items() if key not in ("role", "content")}
-        said = _content(content) if is_message else (item,)
-        return SourceTurn(role, (Piece(name, said),), meta=record_checks.without_empty(beside) if is_message else {})
+        if not is_message:
+            return SourceTurn(role, (Piece(name, (item,)),))
+        meta = record_checks.leftover(item, ("role", "content"))
+        return SourceTurn(role, (Piece(name, record_checks.as_content(content)),), meta=meta)
 
     def _turn(self, message: _Json, name: str) -> SourceTurn:
         said = message["role"]
@@ -351,14 +328,14 @@ class _Record:
         self.waiting |= {str(call["id"]): _name_of(call) for call in calls}
         role = self._role_of(said, content)
         content, answered = self._answered(message, role, content)
-        usage = message.get("usage")
+        spoken = message if role == "assistant" else {}
         told: dict[str, Any] = {
-            "model": record_checks.valid_name(message.get("model")) if role == "assistant" else None,
-            "usage": usage if role == "assistant" and isinstance(usage, dict) and usage else None,
-            "stop_reason": record_checks.valid_name(message.get("stop_reason")) if role == "assistant" else None,
+            "model": record_checks.valid_name(spoken.get("model")),
+            "usage": as_dict(spoken.get("usage")) or None,
+            "stop_reason": record_checks.valid_name(spoken.get("stop_reason")),
         }
         own = {*_MESSAGE_OWN, *(key for key, value in told.items() if value is not None)}
-        meta = record_checks.without_empty({key[:100]: value for key, value in message.items() if key not in own})
+        meta = record_checks.leftover(message, own)
         if message.get("content") == "" and (calls or refusal):  # where others have null, which is the same turn
             meta["content"] = ""
         if beside := record_checks.without_empty({str(call["id"]): _beside(call) for call in calls}):
@@ -367,7 +344,7 @@ class _Record:
             meta["role"] = said
         return SourceTurn(
             role=role,
-            pieces=(Piece(name, _content(content)),),
+            pieces=(Piece(name, record_checks.as_content(content)),),
             time=next(
                 (time for key in _TIMES if (time := record_checks.parse_time(message.get(key))) is not None), None
             ),
@@ -392,9 +369,8 @@ class _Record:
 
     def _given(self, message: _Json, told: set[str]) -> list[_Json]:
         """Return the calls of a message in OpenAI's shapes, but those told among its parts; one without an id gets one."""
-        found = message.get("tool_calls")
         calls: list[_Json] = []
-        for call in found if isinstance(found, list) else []:
+        for call in as_list(message.get("tool_calls")):
             if not isinstance(call, dict):
                 self.reading.refuse(self.line, "has a tool call that cannot be read", call)
             elif (identity := record_checks.valid_name(call.get("id"))) is None or identity not in told:
@@ -422,31 +398,23 @@ class _Record:
         kept: list[Any] = []
         calls: list[_Json] = []
         for part in parts:
-            value = part.get("value") if isinstance(part, dict) else None
-            kind = part.get("type") if isinstance(part, dict) else None
+            value, kind = as_dict(part).get("value"), as_dict(part).get("type")
             if kind == "tool_call" and value is not None:
                 found, left = self._named(value)
                 calls += found
                 if left:
                     kept.append(part)
-            elif (
-                isinstance(part, dict)
-                and isinstance(kind, str)
-                and kind in _TEXT_PARTS
-                and isinstance(value, str)
-                and "text" not in part
-            ):
-                kept.append(
-                    {"type": kind, "text": value} | {k: v for k, v in part.items() if k not in ("type", "value")}
-                )
+            elif kind in ("text", "reasoning") and isinstance(value, str) and "text" not in part:
+                rest = {key: held for key, held in part.items() if key not in ("type", "value")}
+                kept.append({"type": kind, "text": value} | rest)
             else:
                 kept.append(part)
-        only = kept[0] if len(kept) == 1 and isinstance(kept[0], dict) else {}
+        only = as_dict(kept[0]) if len(kept) == 1 else {}
         return (str(only["text"]) if only.keys() == {"type", "text"} and only["type"] == "text" else kept), calls
 
     def _answered(self, message: _Json, role: str, content: object) -> tuple[object, str | None]:
         """Return content and the call that a message answers: the one that it names, or the first that waits of its tool."""
-        parts = content if isinstance(content, list) else []
+        parts = as_list(content)
         for each in results_in(parts):
             self.waiting.pop(each.call_id, None)
             self.has_answered = True
@@ -459,7 +427,7 @@ class _Record:
             named = next(iter(same or self.waiting), None)
         if named is not None:
             self.waiting.pop(named, None)
-        if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].get("type") == "tool_call_response":
+        if len(parts) == 1 and as_dict(parts[0]).get("type") == "tool_call_response":
             return [{**parts[0], "id": named}], None
         return content, named
 
@@ -473,8 +441,7 @@ def _beside(call: _Json) -> _Json:
     more = {key[:100]: value for key, value in call.items() if key not in _CALL_OWN}
     if _CUSTOM in call:
         more["type"] = _CUSTOM
-    function = call.get("function")
-    given = function.get("arguments") if isinstance(function, dict) else None
+    given = as_dict(call.get("function")).get("arguments")
     is_text = isinstance(given, str) and given.startswith('"') and isinstance(_value(given), str)
     return more | ({"arguments": given} if is_text else {})
 
@@ -500,16 +467,8 @@ def _name_of(call: _Json) -> str | None:
     return record_checks.valid_name((function if isinstance(function, dict) else call).get("name"))
 
 
-def _content(content: object) -> str | tuple[Any, ...]:
-    if content is None:
-        return ""
-    return content if isinstance(content, str) else tuple(content) if isinstance(content, list) else (content,)
-
-
 def _as_parts(content: object) -> list[Any]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    return list(content) if isinstance(content, list) else []
+    return [{"type": "text", "text": content}] if as_text(content) else list(as_list(content))
 
 
 def _value(text: str) -> Any:

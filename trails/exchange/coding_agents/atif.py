@@ -20,17 +20,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange import format_detection, json_files, record_checks
-from trails.exchange.record_checks import Reading
+from trails.exchange.record_checks import Reading, as_dict, as_list, as_text, base_name
 from trails.exchange.source_scores import score_id
-from trails.exchange.source_transcript import (
-    Piece,
-    Problem,
-    SourceScore,
-    SourceSession,
-    SourceTurn,
-    Transcript,
-    files_at,
-)
+from trails.exchange.source_transcript import Piece, Problem, SourceScore, SourceSession, SourceTurn, Transcript
 from trails.usage import cost_of, token_count, with_source
 
 SOURCE: Final = "atif"
@@ -41,18 +33,10 @@ _ROOT_OWN: Final = frozenset({"steps", "subagent_trajectories", "agent"})
 _USAGE: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 _COUNTED_BESIDE: Final = ("cache_creation_input_tokens", "reasoning_tokens", "reasoning_output_tokens")
 _STEP_OWN: Final = frozenset(
-    {
-        "step_id",
-        "timestamp",
-        "source",
-        "message",
-        "model_name",
-        "reasoning_content",
-        "tool_calls",
-        "metrics",
-        "observation",
-        "is_copied_context",
-    }
+    (
+        *("step_id", "timestamp", "source", "message", "model_name", "reasoning_content"),
+        *("tool_calls", "metrics", "observation", "is_copied_context"),
+    )
 )
 _CALL_OWN: Final = frozenset({"tool_call_id", "function_name", "arguments"})
 _RESULT_OWN: Final = frozenset({"source_call_id", "content", "subagent_trajectory_ref"})
@@ -69,13 +53,8 @@ def sniff(head: bytes) -> bool:
     return (format_detection.outline_of_first(head).get("schema_version") or "").startswith(_VERSION)
 
 
-def find_files(path: Path) -> list[Path]:
-    """Return a file with those in its folder that it names, and these in turn, or all trajectories in a folder and below.
-
-    Raises `InvalidInput` where there is neither.
-    """
-    if not path.is_file():
-        return files_at(path, "*.json")
+def companions(path: Path) -> list[Path]:
+    """Return a file with those in its folder that it names, and these in turn."""
     found = {path: None}
     waiting = [path]
     while waiting:
@@ -92,10 +71,10 @@ def _paths_in(root: _Json) -> Iterator[str]:
     """Yield the names of files in its own folder that a trajectory, or one within it, refers to."""
     waiting: list[object] = [root]
     while waiting:
-        here = _object(waiting.pop())
-        waiting += _list(here.get("subagent_trajectories"))
+        here = as_dict(waiting.pop())
+        waiting += as_list(here.get("subagent_trajectories"))
         refs = [ref for _, ref in _references(here)]
-        named = (here.get("continued_trajectory_ref"), *(_object(ref).get("trajectory_path") for ref in refs))
+        named = (here.get("continued_trajectory_ref"), *(as_dict(ref).get("trajectory_path") for ref in refs))
         yield from (name for each in named if (name := _file_name(each)) is not None)
 
 
@@ -108,12 +87,11 @@ def _file_name(path: object) -> str | None:
 
 def _references(root: _Json) -> Iterator[tuple[object, object]]:
     """Yield (step id, reference) for each reference of a trajectory's steps to a sub-agent's."""
-    for step in _list(root.get("steps")):
-        for result in _list(_object(_object(step).get("observation")).get("results")):
-            found = _object(result).get("subagent_trajectory_ref")
-            for ref in found if isinstance(found, list) else [found]:
-                if isinstance(ref, dict):
-                    yield _object(step).get("step_id"), ref
+    for step in as_list(root.get("steps")):
+        for result in as_list(as_dict(as_dict(step).get("observation")).get("results")):
+            found = as_dict(result).get("subagent_trajectory_ref")
+            refs = found if isinstance(found, list) else [found]
+            yield from ((as_dict(step).get("step_id"), ref) for ref in refs if isinstance(ref, dict))
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
@@ -152,24 +130,24 @@ class _Trajectories:
     def add(self, name: str, data: bytes) -> None:
         said: list[str] = []
         read = json_files.read_object(data, notes=said)
-        self._reading.notes += [f"{_base(name)} {each}" for each in said]
+        self._reading.notes += [f"{base_name(name)} {each}" for each in said]
         if isinstance(read, Problem):
-            self._reading.problems.append(replace(read, reason=f"{_base(name)} {read.reason}"))
+            self._reading.problems.append(replace(read, reason=f"{base_name(name)} {read.reason}"))
             return
         waiting: list[tuple[object, _Trajectory | None]] = [(read, None)]
         while waiting:
             root, parent = waiting.pop(0)
             if not isinstance(root, dict) or not isinstance(root.get("steps"), list):
-                self._reading.refuse(0, f"{_base(name)} holds what is no trajectory: it has no steps", root)
+                self._reading.refuse(0, f"{base_name(name)} holds what is no trajectory: it has no steps", root)
                 continue
             made = _Trajectory(root, name, parent)
             self._reading.count("trajectory")
             self._all.append(made)
             if parent is None:
-                self._files[_base(name)] = made
+                self._files[base_name(name)] = made
             else:
                 parent.inner.append(made)
-            waiting += [(each, made) for each in _list(root.get("subagent_trajectories"))]
+            waiting += [(each, made) for each in as_list(root.get("subagent_trajectories"))]
 
     def transcript(self) -> Transcript:
         for each in self._all:
@@ -177,15 +155,12 @@ class _Trajectories:
         for each in self._ordered():
             each.id = _id_of(each.root)
             self._read(each)
-        taken = Counter[str]()
-        for each in self._all:
-            taken[each.id] += 1
-            if taken[each.id] > 1:
-                self._odd[
-                    "trajectories have the id and the opening of another one; each is a state of the same session"
-                ] += 1
+        repeated = len(self._all) - len({each.id for each in self._all})
+        self._odd["trajectories have the id and the opening of another one; each is a state of the same session"] += (
+            repeated
+        )
         self._reading.sessions += [self._session(each) for each in self._all]
-        self._reading.notes += [f"{count} {what}" for what, count in self._odd.items()]
+        self._reading.note_counts(self._odd)
         found = record_checks.combine_files([("", self._reading)])
         return replace(
             found,
@@ -197,7 +172,7 @@ class _Trajectories:
     def _link(self, each: _Trajectory) -> None:
         """Find the trajectories that one refers to."""
         for step, ref in _references(each.root):
-            found = self._referred(each, _object(ref))
+            found = self._referred(each, as_dict(ref))
             if found is None:
                 self._odd["sub-agent(s) are referred to whose trajectory is not here"] += 1
             elif found is not each and found.spawned_by is None:
@@ -234,7 +209,7 @@ class _Trajectories:
             here = waiting.pop(0)
             ordered.setdefault(id(here), here)
             inner = below.get(id(here), [])
-            named = [self._referred(here, _object(ref)) for _, ref in _references(here.root)]
+            named = [self._referred(here, as_dict(ref)) for _, ref in _references(here.root)]
             waiting += [e for e in named if e is not None and e in inner and id(e) not in ordered]
             waiting += [e for e in inner if e not in named and id(e) not in ordered]
         return [*ordered.values(), *(each for each in self._all if id(each) not in ordered)]
@@ -265,86 +240,83 @@ class _Trajectories:
 
     def _steps(self, each: _Trajectory) -> Iterator[tuple[list[SourceTurn], bool]]:
         """Yield the turns of each step, and whether it is a copy."""
-        agent = _object(each.root.get("agent"))
+        agent = as_dict(each.root.get("agent"))
         for place, step in enumerate(each.root["steps"]):
             if not isinstance(step, dict) or not isinstance(step.get("source"), str) or step["source"] not in _ROLES:
-                self._refuse(each, f"step {place + 1} has no source that is known", step)
+                self._reading.refuse(0, f"{base_name(each.file)}: step {place + 1} has no source that is known", step)
                 continue
             self._reading.count(f"step/{step['source']}")
             name = f"{each.id}/{place + 1}"
-            made = [self._spoken(name, step, record_checks.valid_name(agent.get("model_name")))]
-            made += self._results(name, step)
-            kept = []
-            for turn in made:
-                if (reason := record_checks.turn_fault(turn)) is None:
-                    kept.append(turn)
-                else:
-                    self._refuse(each, f"step {place + 1} cannot be kept: {reason}", step)
+            turns = [
+                self._spoken(name, step, record_checks.valid_name(agent.get("model_name"))),
+                *self._results(name, step),
+            ]
+            where = f"{base_name(each.file)}: step {place + 1}"
+            kept = [turn for turn in turns if self._reading.keeps(turn, 0, where, step)]
             yield kept, step.get("is_copied_context") is True
 
     def _spoken(self, name: str, step: _Json, model: str | None) -> SourceTurn:
         calls, extras = _calls(step.get("tool_calls"))
-        metrics = _object(step.get("metrics"))
+        metrics = as_dict(step.get("metrics"))
         usage: dict[str, Any] = record_checks.without_empty({key: metrics.get(key) for key in _USAGE})
         if "cost_usd" in usage:
             usage["cost"] = usage.pop("cost_usd")
         usage |= _beside(metrics, step, usage)
         more = {key: value for key, value in metrics.items() if key not in _USAGE}
         content = step.get("message")
-        thought = step.get("reasoning_content")
-        if thought:
-            said = [{"type": "text", "text": content}] if isinstance(content, str) and content else _list(content)
+        if thought := step.get("reasoning_content"):
+            said = [{"type": "text", "text": content}] if as_text(content) else as_list(content)
             content = [{"type": "reasoning", "text": thought}, *said]
         is_model = step.get("source") == "agent" and step.get("llm_call_count") != 0
-        own = record_checks.valid_name(step.get("model_name"))
-        left = {key[:100]: value for key, value in step.items() if key not in _STEP_OWN}
+        left = record_checks.leftover(step, _STEP_OWN) | {"tool_calls": extras, "metrics": more}
         return SourceTurn(
             role=_ROLES[step["source"]],
-            pieces=(Piece(name, _content(content)),),
+            pieces=(Piece(name, record_checks.as_content(content)),),
             time=record_checks.parse_time(step.get("timestamp")),
-            model=(own or model) if is_model else None,
+            model=(record_checks.valid_name(step.get("model_name")) or model) if is_model else None,
             usage=with_source(usage, "atif") if usage else None,
             tool_calls=calls,
-            meta=record_checks.without_empty({**left, "tool_calls": extras, "metrics": more}),
+            meta=record_checks.without_empty(left),
         )
 
     def _results(self, name: str, step: _Json) -> list[SourceTurn]:
-        calls = [_object(call).get("tool_call_id") for call in _list(step.get("tool_calls"))]
-        results = _list(_object(step.get("observation")).get("results"))
-        unnamed = [each for each in results if _object(each).get("source_call_id") is None]
+        calls = [as_dict(call).get("tool_call_id") for call in as_list(step.get("tool_calls"))]
+        results = as_list(as_dict(step.get("observation")).get("results"))
+        unnamed = [each for each in results if as_dict(each).get("source_call_id") is None]
         in_order = bool(results) and len(unnamed) == len(results) == len(calls)
         if in_order:
             self._odd["result(s) name no call, and are those of the step's calls in order"] += len(results)
         made = []
         for place, result in enumerate(results):
             self._reading.count("result")
-            held = _object(result)
+            held = as_dict(result)
             named = calls[place] if in_order else held.get("source_call_id")
-            refs = held.get("subagent_trajectory_ref")
-            left = {key[:100]: value for key, value in held.items() if key not in _RESULT_OWN}
+            left = record_checks.leftover(held, _RESULT_OWN) | {"subagents": held.get("subagent_trajectory_ref")}
             made.append(
                 SourceTurn(
                     role="tool",
-                    pieces=(Piece(f"{name}/{place + 1}", _content(held.get("content", None if held else result))),),
+                    pieces=(
+                        Piece(
+                            f"{name}/{place + 1}",
+                            record_checks.as_content(held.get("content", None if held else result)),
+                        ),
+                    ),
                     time=record_checks.parse_time(step.get("timestamp")),
                     tool_call_id=record_checks.valid_name(named),
-                    meta=record_checks.without_empty({**left, "subagents": refs}),
+                    meta=record_checks.without_empty(left),
                 )
             )
         return made
-
-    def _refuse(self, each: _Trajectory, reason: str, record: object) -> None:
-        self._reading.refuse(0, f"{_base(each.file)}: {reason}", record)
 
     # --- sessions
 
     def _session(self, each: _Trajectory) -> SourceSession:
         root = each.root
-        agent = _object(root.get("agent"))
-        meta = {key[:100]: value for key, value in root.items() if key not in _ROOT_OWN}
+        agent = as_dict(root.get("agent"))
+        meta = record_checks.leftover(root, _ROOT_OWN)
         if "scores" in _exported(root):
             trails = {key: value for key, value in _exported(root).items() if key != "scores"}
-            meta["extra"] = record_checks.without_empty({**_object(root["extra"]), "trails": trails})
+            meta["extra"] = record_checks.without_empty({**as_dict(root["extra"]), "trails": trails})
         meta |= {
             "model": agent.get("model_name"),
             "agent": {key: value for key, value in agent.items() if key not in ("name", "model_name")},
@@ -367,48 +339,41 @@ class _Trajectories:
     def _scores(self, each: _Trajectory) -> Iterator[SourceScore]:
         """Yield the scores that an export of Trails has put under `extra`."""
         own = {name for turn in each.path for name in turn.source_ids}
-        for held in map(_object, _list(_exported(each.root).get("scores"))):
+        for held in map(as_dict, as_list(_exported(each.root).get("scores"))):
             of = None
             if (step := held.get("step_id")) is not None:
                 result = held.get("result")
                 of = f"{each.id}/{step}" if result is None else f"{each.id}/{step}/{result}"
-            name, by, reason = (
-                record_checks.valid_name(held.get("name")),
-                record_checks.valid_name(held.get("by")),
-                held.get("reason"),
-            )
+            name, by, version = (record_checks.valid_name(held.get(key)) for key in ("name", "by", "version"))
             if name is None or (of is not None and of not in own):
                 self._odd["score(s) have no name, or are of steps that are copies or not here; not kept"] += 1
                 continue
-            time, version = record_checks.parse_time(held.get("time")), record_checks.valid_name(held.get("version"))
             yield SourceScore(
                 id=score_id(SOURCE, each.id, of, name, held.get("value"), by, version, held.get("time")),
                 name=name,
                 value=held.get("value"),
                 by=by or f"agent:{SOURCE}",
-                reason=reason if isinstance(reason, str) and reason else None,
+                reason=as_text(held.get("reason")),
                 version=version,
-                time=time,
+                time=record_checks.parse_time(held.get("time")),
                 of=of,
             )
 
 
 def _exported(root: _Json) -> _Json:
     """Return what an export of Trails says of a trajectory that ATIF has no place for."""
-    return _object(_object(root.get("extra")).get("trails"))
+    return as_dict(as_dict(root.get("extra")).get("trails"))
 
 
 def _id_of(root: _Json) -> str:
     """Return a trajectory's id: what it is called, which others may be as well, and a hash of all up to its own first answer."""
-    named = next(
-        (found for key in ("trajectory_id", "session_id") if (found := record_checks.valid_name(root.get(key)))), None
-    )
+    named = record_checks.first_name(root.get("trajectory_id"), root.get("session_id"))
     opening = []
-    for step in map(_object, root["steps"]):
+    for step in map(as_dict, root["steps"]):
         opening.append([step.get("source"), step.get("message"), step.get("tool_calls")])
         if step.get("source") == "agent" and step.get("is_copied_context") is not True:
             break
-    agent = _object(root.get("agent")).get("name")
+    agent = as_dict(root.get("agent")).get("name")
     hashed = hashlib.sha256(json.dumps([agent, opening], sort_keys=True).encode()).hexdigest()[:12]
     return f"{named}-{hashed}" if named else hashed
 
@@ -425,43 +390,22 @@ def _common(one: Sequence[SourceTurn], other: Sequence[SourceTurn]) -> int:
 
 def _beside(metrics: _Json, step: _Json, usage: Mapping[str, Any]) -> _Json:
     """Return what stands in `extra` and counts: tokens written to the cache, those of reasoning, and a cost told nowhere else."""
-    extra = _object(metrics.get("extra"))
+    extra = as_dict(metrics.get("extra"))
     made = {name: extra[name] for name in _COUNTED_BESIDE if token_count(extra.get(name))}
-    lasting = _object(extra.get("cache_creation"))
+    lasting = as_dict(extra.get("cache_creation"))
     if any(map(token_count, lasting.values())):
         made["cache_creation"] = lasting
-    told = (extra.get("cost_usd"), extra.get("cost"), _object(step.get("extra")).get("cost"))
+    told = (extra.get("cost_usd"), extra.get("cost"), as_dict(step.get("extra")).get("cost"))
     cost = next((each for each in told if cost_of({"cost": each}) is not None), None)
     return made if cost is None or "cost" in usage else made | {"cost": cost}
 
 
 def _calls(calls: object) -> tuple[tuple[_Json, ...], dict[str, Any]]:
     """Return a step's calls, and what they say beside what they ask for, by their ids."""
-    made: list[_Json] = []
-    extras: dict[str, Any] = {}
-    for call in _list(calls):
-        held = _object(call)
-        made.append(
-            {"id": held.get("tool_call_id"), "name": held.get("function_name"), "arguments": held.get("arguments")}
-        )
-        if more := record_checks.without_empty({key: value for key, value in held.items() if key not in _CALL_OWN}):
-            extras[str(held.get("tool_call_id"))] = more
-    return tuple(made), extras
-
-
-def _content(content: object) -> str | tuple[Any, ...]:
-    if content is None:
-        return ""
-    return content if isinstance(content, str) else tuple(content) if isinstance(content, list) else (content,)
-
-
-def _base(name: str) -> str:
-    return re.split(r"[/\\]", name)[-1]
-
-
-def _object(value: object) -> _Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
+    held = [as_dict(call) for call in as_list(calls)]
+    made = tuple(
+        {"id": call.get("tool_call_id"), "name": call.get("function_name"), "arguments": call.get("arguments")}
+        for call in held
+    )
+    beside = ((str(call.get("tool_call_id")), record_checks.leftover(call, _CALL_OWN)) for call in held)
+    return made, {call_id: more for call_id, more in beside if more}

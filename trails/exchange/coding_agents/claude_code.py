@@ -23,7 +23,7 @@ from trails.exchange.coding_agents.claude_code_turns import (
 )
 from trails.exchange.json_files import as_object, as_text
 from trails.exchange.record_checks import valid_name
-from trails.exchange.source_transcript import Problem, SourceSession, SourceTurn, Transcript, files_at
+from trails.exchange.source_transcript import Problem, SourceSession, SourceTurn, Transcript, files_at, group_files
 
 SOURCE: Final = "claude-code"
 
@@ -67,6 +67,13 @@ def find_files(path: Path) -> list[Path]:
     if path.is_file():
         return [path, *sorted((path.with_suffix("") / "subagents").rglob("agent-*.jsonl"))]
     return files_at(path, "*.jsonl")
+
+
+def groups(files: Sequence[Path]) -> Iterable[Sequence[Path]]:
+    """Return the files that are read together: those of a folder, with those of its sub-agents."""
+    return group_files(
+        files, lambda file: next((p.parent.parent for p in file.parents if p.name == "subagents"), file.parent)
+    )
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:

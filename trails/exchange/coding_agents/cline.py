@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange import format_detection, json_files, record_checks
-from trails.exchange.record_checks import Reading
-from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript, files_at
+from trails.exchange.record_checks import Reading, as_dict, as_list, as_text
+from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript
 from trails.model.values import Call
 from trails.usage import with_source
 
@@ -71,14 +71,11 @@ def sniff(head: bytes) -> bool:
     ) or (first.keys() >= {"files_in_context", "model_usage"})
 
 
-def find_files(path: Path) -> list[Path]:
-    """Return a file with those that belong to it, or all that may be Cline's in a folder and below."""
-    found = files_at(path, *_BESIDE, f"*{_ENDING}")
-    if path.is_file() and path.name in _BESIDE:
+def companions(path: Path) -> list[Path]:
+    """Return a file with those that belong to it."""
+    if path.name in _BESIDE:
         return [path.parent / name for name in _BESIDE if (path.parent / name).is_file()]
-    if path.is_file() and path.name.endswith(_ENDING):
-        return sorted(path.parent.glob(f"*{_ENDING}"))
-    return found
+    return sorted(path.parent.glob(f"*{_ENDING}")) if path.name.endswith(_ENDING) else [path]
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
@@ -105,8 +102,8 @@ def _session(name: str, data: bytes) -> Reading:
     if isinstance(held, Problem):
         reading.problems.append(held)
         return reading
-    own, messages = held.get("sessionId"), held.get("messages")
-    if not isinstance(own, str) or not own or not isinstance(messages, list):
+    own, messages = as_text(held.get("sessionId")), held.get("messages")
+    if own is None or not isinstance(messages, list):
         reading.refuse(0, "is no session of Cline: it has no sessionId, or no list of messages", held)
         return reading
     if held.get("version") != 1:
@@ -119,32 +116,23 @@ def _session(name: str, data: bytes) -> Reading:
     if held.get("agent") in ("subagent", "teammate") and file.endswith(_ENDING):
         spawned_by = own if stem != own else folder or None
         own = f"{own}/{stem}" if stem != own else own
-    paths: list[SourceTurn] = []
+    path: list[SourceTurn] = []
     for n, message in enumerate(messages):
-        _keep(reading, paths, f"{own}/{n}", message, {})
-    prompt = held.get("system_prompt")
-    meta = {
-        key: value
-        for key, value in held.items()
-        if key not in _OWN or (key == "system_prompt" and not _is_text(prompt))
-    }
+        _keep(reading, path, f"{own}/{n}", message, _Beside())
+    prompt = as_text(held.get("system_prompt"))
     reading.sessions.append(
         SourceSession(
             source=SOURCE,
             id=own,
-            paths=(tuple(paths),),
+            paths=(tuple(path),),
             agent=SOURCE,
-            system=prompt if _is_text(prompt) else None,
-            meta=reading.meta(0, record_checks.without_empty(meta)),
+            system=prompt,
+            meta=reading.meta(0, record_checks.leftover(held, _OWN if prompt else _OWN - {"system_prompt"})),
             spawned_by=spawned_by if spawned_by != own else None,
             open_in=name,
         )
     )
     return reading
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
 
 
 # --- task folders
@@ -187,17 +175,15 @@ class _Task:
                 0, f"the messages of the task ({_HISTORY}) are not there", self.shown[:3] or self.metadata
             )
             return self.reading
-        parts = [part for part in re.split(r"[/\\]", self.name) if part]
-        task = parts[-2] if len(parts) > 1 and parts[-1] == _HISTORY else ""
-        if not task:
-            first = json.dumps(self.history[:1], sort_keys=True, ensure_ascii=True)
+        *_, task, file = ["", "", *(part for part in re.split(r"[/\\]", self.name) if part)]
+        if not task or file != _HISTORY:
+            first = json.dumps(self.history[:1], sort_keys=True)
             task = f"task-{hashlib.sha256(first.encode()).hexdigest()[:16]}"
-        told = [_Told() for _ in range(len(self.history) + 1)]
-        self._tell(told)
+        beside = self._beside(self.history)
         turns: list[SourceTurn] = []
         for n, message in enumerate(self.history):
-            _keep(self.reading, turns, f"{task}/{n}", message, told[n].as_dict())
-        left = told[-1].left
+            _keep(self.reading, turns, f"{task}/{n}", message, beside[n])
+        shown = [] if turns else beside[-1].shown
         self.reading.sessions.append(
             SourceSession(
                 source=SOURCE,
@@ -205,119 +191,104 @@ class _Task:
                 paths=(tuple(turns),),
                 created=_moment(int(task)) if task.isdecimal() and len(task) == 13 else None,
                 agent=SOURCE,
-                meta=self.reading.meta(
-                    0, record_checks.without_empty({**self.metadata, "shown": left if not turns else []})
-                ),
+                meta=self.reading.meta(0, record_checks.without_empty({**self.metadata, "shown": shown})),
                 open_in=self.name,
             )
         )
         return self.reading
 
-    def _tell(self, told: list[_Told]) -> None:
-        """Tell of each message when it was, what its request used, and what a person was shown before it."""
-        more = {id(each) for each in record_checks.unrepeated_records(self.shown, self.history)}
-        requests = [each for each in self.shown if isinstance(each, dict) and each.get("say") == "api_req_started"]
-        answers = [
-            n for n, each in enumerate(self.history or ()) if isinstance(each, dict) and each.get("role") == "assistant"
-        ]
-        in_order = dict(zip(map(id, requests), answers, strict=False)) if len(requests) == len(answers) else {}
-        last = len(told) - 2
-        for entry in self.shown:
-            self.reading.count(f"shown {entry.get('say') or entry.get('ask')}" if isinstance(entry, dict) else "shown")
-            index = entry.get("conversationHistoryIndex") if isinstance(entry, dict) else None
+    def _beside(self, history: Sequence[Any]) -> list[_Beside]:
+        """Return for each message when it was, what its request used, and what a person was shown before it."""
+        beside = [_Beside() for _ in range(len(history) + 1)]
+        more = {id(each) for each in record_checks.unrepeated_records(self.shown, history)}
+        requests = [id(each) for each in self.shown if as_dict(each).get("say") == "api_req_started"]
+        answers = [n for n, each in enumerate(history) if as_dict(each).get("role") == "assistant"]
+        in_order = dict(zip(requests, answers, strict=False)) if len(requests) == len(answers) else {}
+        last = len(history) - 1
+        for shown in self.shown:
+            entry = as_dict(shown)
+            self.reading.count(f"shown {entry.get('say') or entry.get('ask')}" if isinstance(shown, dict) else "shown")
+            index = entry.get("conversationHistoryIndex")
             place = min(max(index + 1, 0), last) if type(index) is int else last
             request = _request(entry)
-            answer = index + 2 if type(index) is int else in_order.get(id(entry), -1)
+            answer = index + 2 if type(index) is int else in_order.get(id(shown), -1)
             if request and answer in answers:
-                told[answer].usage = request
-                told[answer].model = told[answer].model or _model_of(entry.get("modelInfo"))
-                told[answer].time = _moment(entry.get("ts"))
-            if id(entry) in more or (isinstance(entry, dict) and "conversationHistoryDeletedRange" in entry):
-                told[place].left.append(entry)
+                of = beside[answer]
+                of.usage, of.time = request, _moment(entry.get("ts"))
+                of.model = of.model or _model_of(entry.get("modelInfo"))
+            if id(shown) in more or "conversationHistoryDeletedRange" in entry:
+                beside[place].shown.append(shown)
+        return beside
 
 
 @dataclass(slots=True)
-class _Told:
+class _Beside:
     """What a task's other files tell of one of its messages."""
 
     usage: dict[str, Any] | None = None
     model: str | None = None
     time: datetime | None = None
-    left: list[Any] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"usage": self.usage, "model": self.model, "time": self.time, "shown": self.left}
+    shown: list[Any] = field(default_factory=list)
 
 
-def _request(entry: object) -> dict[str, Any]:
+def _request(entry: _Json) -> dict[str, Any]:
     """Return what the entry of a request says that it used; nothing for any other entry."""
-    if not isinstance(entry, dict) or entry.get("say") != "api_req_started" or not isinstance(entry.get("text"), str):
+    if entry.get("say") != "api_req_started" or not isinstance(entry.get("text"), str):
         return {}
-    held = json_files.read_object(entry["text"].encode("utf-8", errors="replace"))
-    if isinstance(held, Problem):
-        return {}
+    held = as_dict(json_files.read_object(entry["text"].encode("utf-8", errors="replace")))
     return {new: held[old] for old, new in _COUNTS.items() if type(held.get(old)) in (int, float)}
 
 
 # --- messages
 
 
-def _keep(reading: Reading, turns: list[SourceTurn], place: str, message: object, told: _Json) -> None:
+def _keep(reading: Reading, turns: list[SourceTurn], place: str, message: object, beside: _Beside) -> None:
     reading.count("message")
+    where = f"the message {place[-60:]!r}"
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-        reading.refuse(0, f"the message {place[-60:]!r} has no role", message)
+        reading.refuse(0, f"{where} has no role", message)
         return
-    own = message.get("id")
-    made = list(_turns(own if isinstance(own, str) and own else place, message, told))
-    for turn in made:
-        if (reason := record_checks.turn_fault(turn)) is not None:
-            reading.refuse(0, f"the message {place[-60:]!r} cannot be kept: {reason}", message)
-            return
-    turns += made
+    made = list(_turns(as_text(message.get("id")) or place, message, beside))
+    if all(reading.keeps(turn, 0, where, message) for turn in made):
+        turns += made
 
 
-def _turns(own: str, message: _Json, told: _Json) -> Iterator[SourceTurn]:
+def _turns(own: str, message: _Json, beside: _Beside) -> Iterator[SourceTurn]:
     role, content = message["role"], message.get("content")
     left = {key: value for key, value in message.items() if key not in _MESSAGE_OWN}
-    metrics = message.get("metrics")
-    usage = told.get("usage")
-    if isinstance(metrics, dict) and "inputTokens" in metrics and role == "assistant":
+    metrics, usage, is_model = message.get("metrics"), beside.usage, role == "assistant"
+    if isinstance(metrics, dict) and "inputTokens" in metrics and is_model:
         usage = with_source(metrics, "copilot")  # which counts in the same way
     elif metrics is not None:
         left["metrics"] = metrics
-    parts: list[Any] = content if isinstance(content, list) else []
-    if not isinstance(content, str) and (
-        not isinstance(content, list) or not all(isinstance(each, dict) for each in parts)
-    ):
+    parts = as_list(content)
+    if not isinstance(content, str | list) or not all(isinstance(each, dict) for each in parts):
         left["content"], parts, content = content, [], ""
     answers = [each for each in parts if each.get("type") == "tool_result"]
     others = [each for each in parts if each.get("type") != "tool_result"]
-    time = _moment(message.get("ts")) or told.get("time")
-    meta = {META: record_checks.without_empty({"message": left, "shown": told.get("shown")})}
+    time = _moment(message.get("ts")) or beside.time
+    held = record_checks.without_empty({"message": left, "shown": beside.shown})
     if answers and role == "user":
-        yield SourceTurn("tool", (Piece(f"{own}/results", tuple(answers)),), time=time, meta={} if others else meta)
+        meta = {} if others else {META: held}
+        yield SourceTurn("tool", (Piece(f"{own}/results", tuple(answers)),), time=time, meta=meta)
         if not others:
             return
         content = others
-    model = _model_of(message.get("modelInfo")) or told.get("model")
-    info = message.get("modelInfo")
-    provider = (
-        record_checks.valid_name(info.get("provider") or info.get("providerId")) if isinstance(info, dict) else None
-    )
-    is_model = role == "assistant"
+    info = as_dict(message.get("modelInfo"))
+    provider = record_checks.valid_name(info.get("provider") or info.get("providerId"))
     yield SourceTurn(
         role,
-        (Piece(own, content if isinstance(content, str) else tuple(content)),),
+        (Piece(own, record_checks.as_content(content)),),
         time=time,
-        model=model if is_model else None,
+        model=_model_of(info) or beside.model if is_model else None,
         usage=usage if is_model else None,
         call=Call(provider=provider) if is_model and provider else None,
-        meta=meta if meta[META] else {},
+        meta={META: held} if held else {},
     )
 
 
 def _model_of(info: object) -> str | None:
-    return record_checks.valid_name(info.get("id") or info.get("modelId")) if isinstance(info, dict) else None
+    return record_checks.valid_name(as_dict(info).get("id") or as_dict(info).get("modelId"))
 
 
 def _moment(milliseconds: object) -> datetime | None:

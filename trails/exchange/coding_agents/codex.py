@@ -32,7 +32,7 @@ from trails.exchange import format_detection, json_files
 from trails.exchange.coding_agents.codex_items import ITEMS, Thread
 from trails.exchange.json_files import as_object, as_text, without_keys
 from trails.exchange.record_checks import Reading, combine_files, parse_time, valid_name
-from trails.exchange.source_transcript import SourceSession, Transcript, files_at
+from trails.exchange.source_transcript import SourceSession, Transcript, files_at, group_files
 
 SOURCE: Final = "codex"
 _AGENT_THREADS: Final = frozenset({"subagent", "review", "guardian", "guardian_review"})
@@ -100,6 +100,15 @@ def _ids_in_name(name: str) -> tuple[str | None, str | None]:
     """Return the id of the thread that a file's name has, and the one of the file if a reverted thread goes on in it."""
     named = ROLLOUT_NAME.fullmatch(re.split(r"[/\\]", name)[-1])
     return (named[1], named[2]) if named else (None, None)
+
+
+def groups(files: Sequence[Path]) -> Iterable[Sequence[Path]]:
+    """Return the files that are read together: those of a folder, and of a thread that goes on in several files."""
+    found = (ROLLOUT_NAME.fullmatch(file.name) for file in files)
+    reverted = {named[1] for named in found if named and named[2]}
+    return group_files(
+        files, lambda file: str(thread) if (thread := thread_in_name(file.name)) in reverted else file.parent
+    )
 
 
 def thread_in_name(name: str) -> str | None:

@@ -20,15 +20,15 @@ place of the earlier one; what `$rewindTo` or a new list of messages (`$set`) ta
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange import format_detection, json_files, record_checks
-from trails.exchange.record_checks import Reading
-from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript, files_at
+from trails.exchange.record_checks import Reading, as_dict, as_list
+from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript, group_files
 from trails.usage import with_source
 
 SOURCE: Final = "gemini-cli"
@@ -36,7 +36,6 @@ _ROLES: Final = {"user": "user", "gemini": "assistant", "info": "info", "warning
 _FAILED: Final = ("error", "cancelled")
 _GOING_ON: Final = ("validating", "scheduled", "awaiting_approval", "executing")
 """The states of a call that has no result yet."""
-_SIGNS: Final = frozenset({"sessionId", "projectHash"})
 _MESSAGE_OWN: Final = frozenset({"id", "timestamp", "type", "content", "thoughts", "tokens", "model", "toolCalls"})
 _CALL_OWN: Final = frozenset({"id", "name", "args", "result", "status", "timestamp"})
 _SESSION_OWN: Final = frozenset({"sessionId", "startTime", "lastUpdated", "messages"})
@@ -44,6 +43,8 @@ _SESSION_OWN: Final = frozenset({"sessionId", "startTime", "lastUpdated", "messa
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 _Json = Mapping[str, Any]
+_Lines = dict[str, tuple[int, _Json]]
+"""Messages by id, each with its line."""
 
 
 def sniff(head: bytes) -> bool:
@@ -53,12 +54,7 @@ def sniff(head: bytes) -> bool:
     (True, False)
     """
     begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    return begin.startswith(b"{") and format_detection.outline_of_first(head).keys() >= _SIGNS
-
-
-def find_files(path: Path) -> list[Path]:
-    """Return the file itself, or all chats in a folder and below; raise `InvalidInput` where there is neither."""
-    return files_at(path, "*.json", "*.jsonl")
+    return begin.startswith(b"{") and format_detection.outline_of_first(head).keys() >= {"sessionId", "projectHash"}
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
@@ -75,6 +71,11 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     return replace(found, sessions=tuple(sorted(newest, key=lambda session: order[session.id])))
 
 
+def groups(files: Sequence[Path]) -> Iterable[Sequence[Path]]:
+    """Return the files that are read together: all chats of a project."""
+    return group_files(files, lambda file: file.parents[file.parent.parent.name == "chats"])
+
+
 @dataclass(slots=True)
 class _Chat:
     """One chat on its way to a session."""
@@ -82,13 +83,12 @@ class _Chat:
     name: str
     reading: Reading = field(default_factory=Reading)
     head: dict[str, Any] = field(default_factory=dict)
-    messages: dict[str, tuple[int, _Json]] = field(default_factory=dict)
-    """The messages that count, by id, each with its line."""
-    taken_back: list[dict[str, tuple[int, _Json]]] = field(default_factory=list)
+    messages: _Lines = field(default_factory=dict)
+    """The messages that count."""
+    taken_back: list[_Lines] = field(default_factory=list)
 
     def read(self, data: bytes) -> Reading:
-        values, problems = json_files.read_values(data)
-        self.reading.problems += problems
+        values = self.reading.values(data)
         self.reading.notes += json_files.shared_line_notes(values)
         for line, value in values:
             self._record(line, value)
@@ -96,7 +96,6 @@ class _Chat:
         if not isinstance(session_id, str) or not session_id:
             self.reading.refuse(0, "is no chat of Gemini CLI: it says no sessionId", self.name)
             return self.reading
-        title = self.head.get("summary")
         paths = self._paths()
         self.reading.sessions.append(
             SourceSession(
@@ -106,16 +105,12 @@ class _Chat:
                 open_turns=self._open_turns(paths[0]),
                 open_in=self.name,
                 open_surely=True,
-                title=title if isinstance(title, str) and title else None,
+                title=record_checks.as_text(self.head.get("summary")),
                 created=record_checks.parse_time(self.head.get("startTime")),
                 agent=SOURCE,
-                meta=self.reading.meta(
-                    1,
-                    record_checks.without_empty(
-                        {key: value for key, value in self.head.items() if key not in _SESSION_OWN}
-                    ),
-                ),
-                spawned_by=self._parent(),
+                meta=self.reading.meta(1, record_checks.leftover(self.head, _SESSION_OWN)),
+                # a sub-agent's chat stands in a folder that is named after its session
+                spawned_by=re.split(r"[/\\]", self.name)[-2:][0] if self.head.get("kind") == "subagent" else None,
                 saved=self._saved(),
             )
         )
@@ -125,10 +120,6 @@ class _Chat:
         times = (record_checks.parse_time(message.get("timestamp")) for _, message in self.messages.values())
         told = record_checks.parse_time(self.head.get("lastUpdated"))
         return told or max((time for time in times if time), default=_NEVER)
-
-    def _parent(self) -> str | None:
-        """Return the session of a sub-agent's chat: the folder that the chat stands in is named after it."""
-        return re.split(r"[/\\]", self.name)[-2:][0] if self.head.get("kind") == "subagent" else None
 
     # --- lines
 
@@ -152,9 +143,9 @@ class _Chat:
         if not isinstance(found, list):
             self.reading.refuse(line, "has messages that are no list", {"messages": found})
             return
-        fresh: dict[str, tuple[int, _Json]] = {}
+        fresh: _Lines = {}
         for number, message in enumerate(found, start=1):
-            own = message.get("id") if isinstance(message, dict) else None
+            own = as_dict(message).get("id")
             _, earlier = fresh.get(own, (0, message)) if isinstance(own, str) else (0, message)
             if earlier != message:
                 self.reading.refuse(line, f"message {number} has the id of an earlier one and takes its place", earlier)
@@ -163,16 +154,17 @@ class _Chat:
             self._keep_branch(line, "the list of messages is replaced by one that leaves some out")
         self.messages = fresh
 
-    def _message(self, line: int, message: object, into: dict[str, tuple[int, _Json]], where: str) -> None:
-        kind = message.get("type") if isinstance(message, dict) else None
-        if not isinstance(message, dict) or not isinstance(message.get("id"), str) or not message["id"]:
+    def _message(self, line: int, message: object, into: _Lines, where: str) -> None:
+        held = as_dict(message)
+        own, kind = record_checks.as_text(held.get("id")), held.get("type")
+        if own is None:
             self.reading.refuse(line, f"{where} is no message: it has no id", message)
         elif not isinstance(kind, str):
-            self.reading.refuse(line, f"{where} ({message['id'][:80]!r}) has no type", message)
+            self.reading.refuse(line, f"{where} ({own[:80]!r}) has no type", message)
         else:
-            if message["id"] not in into:
+            if own not in into:
                 self.reading.count(kind)
-            into[message["id"]] = (line, message)
+            into[own] = (line, held)
 
     def _rewind(self, line: int, message_id: str) -> None:
         ids = list(self.messages)
@@ -198,9 +190,8 @@ class _Chat:
                     made[id(message)] = tuple(self._turns(line, message, answered))
                 path += made[id(message)]
             paths.append(tuple(path))
-        return tuple(
-            path for n, path in enumerate(paths) if n == 0 or not any(_begins(other, path) for other in paths[:n])
-        )
+        is_new = (not any(other[: len(path)] == path for other in paths[:n]) for n, path in enumerate(paths))
+        return tuple(path for path, new in zip(paths, is_new, strict=True) if new)
 
     def _open_turns(self, path: Sequence[SourceTurn]) -> int:
         """Return how many turns at the end come from the last message, where one of its calls is still going on."""
@@ -213,27 +204,21 @@ class _Chat:
     def _answered(self) -> frozenset[str]:
         """Return the calls whose results stand among the parts of a message: they are not told a second time."""
         states = (self.messages, *self.taken_back)
-        parts = (part for state in states for _, message in state.values() for part in _list(message.get("content")))
-        return frozenset(
-            str(answer.get("id"))
-            for part in parts
-            if isinstance(part, dict) and isinstance(answer := part.get("functionResponse"), dict)
+        return frozenset().union(
+            *(_ids_of("functionResponse", each.get("content")) for state in states for _, each in state.values())
         )
 
     def _turns(self, line: int, message: _Json, answered: frozenset[str]) -> Iterator[SourceTurn]:
-        kind = message["type"]
-        for turn in (self._said(message), *self._results(line, message, answered)):
-            if turn.pieces and (reason := record_checks.turn_fault(turn)) is not None:
-                self.reading.refuse(line, f"message {message['id'][:80]!r} cannot be kept: {reason}", message)
-                return
+        kind, where = message["type"], f"message {message['id'][:80]!r}"
+        for turn in (self._spoken(message), self._results(line, message, answered)):
             if turn.pieces:
+                if not self.reading.keeps(turn, line, where, message):
+                    return
                 yield turn
         if kind not in _ROLES:
-            self.reading.notes.append(
-                f"message {message['id'][:80]!r} has the unknown type {kind[:80]!r}, kept as its role"
-            )
+            self.reading.notes.append(f"{where} has the unknown type {kind[:80]!r}, kept as its role")
 
-    def _said(self, message: _Json) -> SourceTurn:
+    def _spoken(self, message: _Json) -> SourceTurn:
         kind, own, content = message["type"], message["id"], message.get("content")
         left = {key: value for key, value in message.items() if key not in _MESSAGE_OWN}
         pieces = [Piece(own, _content(content, kind, left))]
@@ -242,12 +227,13 @@ class _Chat:
                 pieces.insert(0, Piece(f"{own}/thoughts", tuple({"type": "thought"} | each for each in thoughts)))
             elif message.get("thoughts"):
                 left["thoughts"] = message["thoughts"]
-            named = _named_calls(content)
-            calls = _dicts(message.get("toolCalls"))
+            told, calls = _ids_of("functionCall", content), _dicts(message.get("toolCalls"))
             pieces += [
-                Piece(f"{own}/call/{each['id']}", (_call(each),)) for each in _usable(calls) if each["id"] not in named
+                Piece(f"{own}/call/{call_id}", (_call(each),))
+                for call_id, each in _usable(calls).items()
+                if call_id not in told
             ]
-            left["toolCalls"] = [said for each in calls if (said := _beside(each))]
+            left["toolCalls"] = [beside for each in calls if (beside := _beside(each))]
         tokens = message.get("tokens")
         if tokens is not None and not isinstance(tokens, dict):
             left["tokens"] = tokens
@@ -260,58 +246,50 @@ class _Chat:
             meta=record_checks.without_empty(left),
         )
 
-    def _results(self, line: int, message: _Json, answered: frozenset[str]) -> Iterator[SourceTurn]:
-        calls = _dicts(message.get("toolCalls"))
-        usable = _usable(calls)
-        if len(usable) < len(_list(message.get("toolCalls"))):
+    def _results(self, line: int, message: _Json, answered: frozenset[str]) -> SourceTurn:
+        calls = as_list(message.get("toolCalls"))
+        usable = _usable(_dicts(calls))
+        if len(usable) < len(calls):
             reason = f"message {message['id'][:80]!r} has a tool call without an id of its own and a name"
-            self.reading.refuse(line, reason, message["toolCalls"])
+            self.reading.refuse(line, reason, calls)
         pieces = [
-            Piece(f"{message['id']}/result/{each['id']}", (_result(each),))
-            for each in usable
-            if each.get("result") is not None and each["id"] not in answered
+            Piece(f"{message['id']}/result/{call_id}", (_result(each),))
+            for call_id, each in usable.items()
+            if each.get("result") is not None and call_id not in answered
         ]
-        times = [time for each in usable if (time := record_checks.parse_time(each.get("timestamp")))]
-        yield SourceTurn(role="tool", pieces=tuple(pieces), time=max(times, default=None))
-
-
-def _begins(path: Sequence[SourceTurn], other: Sequence[SourceTurn]) -> bool:
-    return len(other) <= len(path) and list(path[: len(other)]) == list(other)
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
+        times = [time for each in usable.values() if (time := record_checks.parse_time(each.get("timestamp")))]
+        return SourceTurn(role="tool", pieces=tuple(pieces), time=max(times, default=None))
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:
-    return [each for each in _list(value) if isinstance(each, dict)]
+    return [each for each in as_list(value) if isinstance(each, dict)]
 
 
-def _usable(calls: Sequence[_Json]) -> list[_Json]:
-    """Return the calls that have a name and an id of their own in the message."""
+def _usable(calls: Sequence[_Json]) -> dict[str, _Json]:
+    """Return the calls that have a name and an id of their own in the message, by this id."""
     found: dict[str, _Json] = {}
     for call in calls:
-        if isinstance(call.get("id"), str) and call["id"] and record_checks.valid_name(call.get("name")) is not None:
-            found.setdefault(call["id"], call)
-    return list(found.values())
+        if (own := record_checks.as_text(call.get("id"))) is not None and record_checks.valid_name(
+            call.get("name")
+        ) is not None:
+            found.setdefault(own, call)
+    return found
 
 
-def _named_calls(content: object) -> frozenset[str]:
-    """Return the ids of the calls that stand among the parts of a message."""
-    calls = (part.get("functionCall") for part in _dicts(content))
-    return frozenset(str(call.get("id")) for call in calls if isinstance(call, dict))
+def _ids_of(kind: str, content: object) -> frozenset[str]:
+    """Return the ids of the calls, or of the answers, that stand among the parts of a message."""
+    found = (part.get(kind) for part in _dicts(content))
+    return frozenset(str(each.get("id")) for each in found if isinstance(each, dict))
 
 
 def _content(content: object, kind: str, left: dict[str, Any]) -> str | tuple[Any, ...]:
     """Return what a message says: Gemini's always as parts, so that it stays the same when calls come to it."""
-    if isinstance(content, str):
-        if kind != "gemini":
-            return content
+    if isinstance(content, str) and kind == "gemini":
         return ({"type": "text", "text": content},) if content else ()
-    if isinstance(content, dict):
-        return (content,)
-    if isinstance(content, list) and all(isinstance(part, str | dict) for part in content):
-        return tuple(content)
+    if isinstance(content, str | dict) or (
+        isinstance(content, list) and all(isinstance(part, str | dict) for part in content)
+    ):
+        return record_checks.as_content(content)
     left["content"] = content
     return ""
 

@@ -21,8 +21,8 @@ from typing import Any, Final
 
 from trails.exchange import format_detection, json_files, record_checks
 from trails.exchange.containers import Database, Tables
-from trails.exchange.record_checks import Reading
-from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript, files_at
+from trails.exchange.record_checks import Reading, as_dict, as_list, as_text
+from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript
 from trails.model.values import Compaction
 
 SOURCE: Final = "goose"
@@ -52,16 +52,6 @@ def sniff(head: bytes) -> bool:
     return first.keys() >= _EXPORT or (first.keys() >= _LINES and not first.keys() & {"conversation", "messages"})
 
 
-def find_files(path: Path) -> list[Path]:
-    """Return the file itself, or all JSON files in a folder and below; raise `InvalidInput` where there is neither."""
-    return files_at(path, "*.json", "*.jsonl")
-
-
-def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
-    """Return what exports and sessions (name and bytes of each) say; nothing that they hold raises."""
-    return record_checks.combine_files([(name, _read(name, data)) for name, data in files])
-
-
 def holds(tables: Tables) -> bool:
     """Tell whether a database with these tables is Goose's."""
     return all(tables.get(name, frozenset()) >= columns for name, columns in _SIGNS.items())
@@ -79,7 +69,7 @@ def rows(database: Database, name: str) -> Iterator[Transcript]:
                 _MILLISECONDS,
             )
             messages = [_of_row(row, reading) for row in found]
-            _session({key: value for key, value in info.items() if value is not None}, messages, name, reading)
+            _session(info, messages, name, reading)
             yield record_checks.combine_files([(name, reading)])
     except sqlite3.Error as error:
         reading = Reading()
@@ -100,25 +90,23 @@ def _of_row(row: _Json, reading: Reading) -> _Json:
     return told
 
 
-def _read(name: str, data: bytes) -> Reading:
-    reading = Reading()
-    values, problems = json_files.read_values(data)
-    reading.problems += problems
+def _read_file(name: str, data: bytes, reading: Reading) -> None:
+    values = [value for _, value in reading.values(data)]
     if not values:
         reading.refuse(0, "is no session of Goose: it holds no JSON object", name)
-        return reading
-    (_, head), *others = values
-    if isinstance(head.get("conversation"), list):
-        _session(head, head["conversation"], name, reading)
-        return reading
-    own = head.get("id") if isinstance(head.get("id"), str) else Path(name).stem
-    _session({**head, "id": own}, [value for _, value in others], name, reading)
-    return reading
+        return
+    head, *others = values
+    if not isinstance(messages := head.get("conversation"), list):
+        messages = others
+        head = {**head, "id": head["id"] if isinstance(head.get("id"), str) else Path(name).stem}
+    _session(head, messages, name, reading)
+
+
+parse: Final = record_checks.each_file(_read_file)
 
 
 def _session(info: _Json, messages: Sequence[Any], name: str, reading: Reading) -> None:
-    own = info.get("id")
-    if not isinstance(own, str) or not own:
+    if (own := as_text(info.get("id"))) is None:
         reading.refuse(0, "is no session of Goose: it has no id", name)
         return
     reading.count("session")
@@ -127,35 +115,25 @@ def _session(info: _Json, messages: Sequence[Any], name: str, reading: Reading) 
     if not turns:
         reading.notes.append(f"session {own} has no message: nothing to keep")
         return
-    title, parent = info.get("name") or info.get("description"), info.get("parent_session_id")
+    meta = {key: _plain(value) for key, value in info.items() if key not in _SESSION_OWN}
     reading.sessions.append(
         SourceSession(
             source=SOURCE,
             id=own,
             paths=(tuple(turns),),
-            title=title if isinstance(title, str) and title else None,
-            created=_created(info.get("created_at")) or turns[0].time,
+            title=as_text(info.get("name") or info.get("description")),
+            created=record_checks.utc_time(info.get("created_at")) or turns[0].time,
             agent=SOURCE,
-            meta=reading.meta(
-                0, record_checks.without_empty({k[:100]: _plain(v) for k, v in info.items() if k not in _SESSION_OWN})
-            ),
-            spawned_by=parent if isinstance(parent, str) and parent else None,
+            meta=reading.meta(0, record_checks.leftover(meta, ())),
+            spawned_by=as_text(info.get("parent_session_id")),
             files=(name,) if name else (),
         )
     )
 
 
-def _created(value: object) -> Any:
-    """Return a time as SQLite has it, in UTC without saying so, or as an export has it."""
-    if isinstance(value, str) and "T" not in value and "+" not in value:
-        value = f"{value.replace(' ', 'T')}+00:00"
-    return record_checks.parse_time(value)
-
-
 def _time(created: object) -> datetime | None:
-    if isinstance(created, int | float) and created >= _MILLISECONDS:
-        return record_checks.epoch_time(created / 1000)
-    return record_checks.epoch_time(created)
+    is_long = isinstance(created, int | float) and created >= _MILLISECONDS
+    return record_checks.epoch_time(created / 1000 if is_long else created)  # type: ignore[operator] # a number
 
 
 def _plain(value: object) -> object:
@@ -169,39 +147,33 @@ def _plain(value: object) -> object:
 
 
 def _turns(message: object, taken: Counter[str], reading: Reading) -> Iterator[SourceTurn]:
-    role = message.get("role") if isinstance(message, dict) else None
-    if not isinstance(message, dict) or not isinstance(role, str) or not role:
+    held = as_dict(message)
+    if (role := as_text(held.get("role"))) is None:
         reading.refuse(0, "a message has no role", message)
         return
     reading.count(role)
-    content = message.get("content")
-    parts = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
+    content = held.get("content")
+    parts = [each for each in as_list(content) if isinstance(each, dict)]
     answers = [part for part in parts if part.get("type") == "toolResponse" and isinstance(part.get("id"), str)]
     rest = [_part(part) for part in parts if part not in answers]
-    name = _name(message, taken)
-    left = record_checks.without_empty({key[:100]: value for key, value in message.items() if key not in _MESSAGE_OWN})
+    name = _name(held, taken)
+    left = record_checks.leftover(held, _MESSAGE_OWN)
     if not isinstance(content, list) or len(parts) < len(content):
         left["content"] = content
-    time = _time(message.get("created"))
+    time = _time(held.get("created"))
     made = []
     if answers:
         made.append(SourceTurn("tool", (Piece(f"{name}/results", tuple(map(_answer, answers))),), time=time, meta=left))
     if rest or not answers:
-        own, meta = _role(role, message, parts), {} if answers else left
+        own, meta = _role(role, held, parts), {} if answers else left
         compaction = Compaction() if own == "summary" else None
         made.append(SourceTurn(own, (Piece(name, tuple(rest)),), time=time, meta=meta, compaction=compaction))
-    for turn in made:
-        if (reason := record_checks.turn_fault(turn)) is None:
-            yield turn
-        else:
-            reading.refuse(0, f"a message cannot be kept: {reason}", message)
+    yield from (turn for turn in made if reading.keeps(turn, 0, "a message", message))
 
 
 def _name(message: _Json, taken: Counter[str]) -> str:
-    given = message.get("id")
-    if isinstance(given, str) and given:
-        name = given
-    else:
+    name = as_text(message.get("id"))
+    if name is None:
         said = json.dumps([message.get("role"), message.get("created"), message.get("content")], sort_keys=True)
         name = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     taken[name] += 1
@@ -209,8 +181,7 @@ def _name(message: _Json, taken: Counter[str]) -> str:
 
 
 def _role(role: str, message: _Json, parts: Sequence[_Json]) -> str:
-    told = message.get("metadata")
-    told = told if isinstance(told, dict) else {}
+    told = as_dict(message.get("metadata"))
     if parts and all(part.get("type") == "systemNotification" for part in parts):
         return "info"
     if told.get("userVisible") is False and told.get("agentVisible") is not False:

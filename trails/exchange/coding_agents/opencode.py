@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -38,7 +38,7 @@ from trails.exchange.coding_agents.opencode_turns import (
 from trails.exchange.containers import Database, Tables
 from trails.exchange.json_files import as_object, as_text, without_keys
 from trails.exchange.record_checks import Reading
-from trails.exchange.source_transcript import Problem, SourceSession, Transcript, files_at
+from trails.exchange.source_transcript import Problem, SourceSession, Transcript, files_at, group_files
 
 _HELD: Final = re.compile(rb'"messages"\s*:\s*\[\s*(?:\]|\{\s*"(?:info|parts)"\s*:)')
 _SESSION: Final = re.compile(rb'^\s*\{\s*"info"\s*:\s*\{[^{}\[\]]*"id"\s*:\s*"ses_')
@@ -90,6 +90,13 @@ def root_of(file: Path) -> Path:
         if folder.name in _FOLDERS:
             found = folder.parent
     return found
+
+
+def groups(files: Sequence[Path]) -> Iterable[Sequence[Path]]:
+    """Return the files that are read together: those of a storage folder, or of any other one."""
+    return group_files(
+        files, lambda file: root_of(file) if file.name.startswith(("ses_", "msg_", "prt_")) else file.parent
+    )
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:

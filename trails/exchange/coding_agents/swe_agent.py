@@ -4,8 +4,13 @@
 the calls that it answers. Files without a history have only `trajectory`, the steps: each is a turn of the assistant and one
 of the tool.
 
-A file has no id of its own. A run is named after its problem, where the file tells it, and a hash of its opening (all up to the
-model's first message), which a file that grows, or that is moved or renamed, keeps. A message's id is its place.
+A file has no id of its own. A run is named after its problem, if the file has it, and a hash of its opening. A message's id is
+its place.
+
+mini-swe-agent's `.traj.json` files are runs, too, as a JSON object with `info` and `messages`. The messages are those of a chat
+(see `messages`). What stands in a message's `extra` makes time, model, usage and cost of its turn; all else of it is metadata of
+the turn, except what the message says itself. `info` (exit status, submission, configuration, statistics) is metadata of the
+session. Bare arrays, as the first versions wrote, are read by `messages`.
 
 What a run submitted (`info.submission`, a patch) is metadata of the session, as its `exit_status` is, and of its last turn:
 that one came with it, also to a session that was imported while the run went on.
@@ -13,36 +18,31 @@ that one came with it, also to a session that was imported while the run went on
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange import format_detection, json_files, record_checks
-from trails.exchange.record_checks import Reading
-from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript, files_at
+from trails.exchange.chats import message_lists
+from trails.exchange.record_checks import Reading, as_dict, as_list
+from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn
+from trails.usage import with_source
 
 SOURCE: Final = "swe-agent"
+MINI: Final = "mini-swe-agent"
 
 _LISTS: Final = re.compile(rb'[{,]\s*"(?:history|trajectory)"\s*:\s*\[\s*[{\]]')
 _SIGNS: Final = re.compile(rb'[{,]\s*"(?:role|action|observation|message_type)"\s*:')
 _MESSAGE_OWN: Final = frozenset({"role", "content", "tool_calls", "tool_call_ids", "is_demo"})
-_STEP_META: Final = ("execution_time", "state")
-_SUBMISSION: Final = "submission"
+_STEP_OWN: Final = frozenset({"response", "observation", "query", "messages"})
+_RUN_OWN: Final = ("environment", "history", "trajectory", "info")
 _INFO_META: Final = (
-    "exit_status",
-    _SUBMISSION,
-    "model_stats",
-    "swe_agent_hash",
-    "swe_agent_version",
-    "swe_rex_version",
-    "swe_rex_hash",
+    *("exit_status", "submission", "model_stats"),
+    *("swe_agent_hash", "swe_agent_version", "swe_rex_version", "swe_rex_hash"),
 )
-
-_Json = Mapping[str, Any]
+_MINI_INFO: Final = re.compile(rb'"info"\s*:\s*\{')
+_MINI_SIGNS: Final = re.compile(rb'"(?:mini_version|model_stats|exit_status)"\s*:')
 
 
 def sniff(head: bytes) -> bool:
@@ -57,53 +57,64 @@ def sniff(head: bytes) -> bool:
     return bool(_LISTS.search(begin) and _SIGNS.search(begin))
 
 
-def find_files(path: Path) -> list[Path]:
-    """Return the file itself, or all `.traj` files in a folder and below; raise `InvalidInput` where there is neither."""
-    return files_at(path, "*.traj")
+def sniff_mini(head: bytes) -> bool:
+    """Tell whether a file that begins with these bytes is a trajectory of mini-swe-agent.
+
+    >>> sniff_mini(b'{"info": {"exit_status": "Submitted"}, "messages": [{"role"')
+    True
+    >>> sniff_mini(b'{"info": {"id": "ses_1"}, "messages": [{')
+    False
+    """
+    first = format_detection.outline_of_first(head)
+    if (first.get("trajectory_format") or "").startswith(MINI) and "messages" in first:
+        return True
+    return first.get("info", "") is None and bool(_MINI_INFO.search(head) and _MINI_SIGNS.search(head))
 
 
-def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
-    """Return what trajectories (name and bytes of each) say; nothing that they hold raises."""
-    return record_checks.combine_files([(name, _read_file(name, data)) for name, data in files])
-
-
-def _read_file(name: str, data: bytes) -> Reading:
-    reading = Reading()
-    values, problems = json_files.read_values(data)
-    reading.problems += problems
-    for line, value in values[:1]:
-        _Run(line, value, reading).read(_base(name))
+def _trajectory(name: str, data: bytes, reading: Reading, program: str) -> tuple[int, dict[str, Any]] | None:
+    """Return the one object that a file is, with its line."""
+    values = reading.values(data)
     for line, value in values[1:]:
         reading.refuse(line, "stands after the trajectory, which is one object", value)
-    if not values and not problems:
-        reading.refuse(0, "is no trajectory of SWE-agent: it holds no JSON object", name)
-    reading.notes = [f"{_base(name)}: {note}" for note in reading.notes]
-    return reading
+    if not values and not reading.problems:
+        reading.refuse(0, f"is no trajectory of {program}: it holds no JSON object", name)
+    return values[0] if values else None
 
 
-def _base(name: str) -> str:
-    return re.split(r"[/\\]", name)[-1]
+def _read_file(name: str, data: bytes, reading: Reading) -> None:
+    if (found := _trajectory(name, data, reading, "SWE-agent")) is not None:
+        _Run(*found, reading).read(record_checks.base_name(name))
+    reading.notes = [f"{record_checks.base_name(name)}: {note}" for note in reading.notes]
+
+
+def _read_mini(name: str, data: bytes, reading: Reading) -> None:
+    if (found := _trajectory(name, data, reading, MINI)) is not None:
+        _mini_run(re.sub(r"\.(?:traj\.)?json$", "", record_checks.base_name(name)), *found, reading)
+
+
+parse: Final = record_checks.each_file(_read_file)
+parse_mini: Final = record_checks.each_file(_read_mini)
 
 
 class _Run:
     """One trajectory on its way to a session."""
 
-    def __init__(self, line: int, data: _Json, reading: Reading) -> None:
+    def __init__(self, line: int, data: Mapping[str, Any], reading: Reading) -> None:
         self._line = line
         self._data = data
         self._reading = reading
+        self._info = as_dict(data.get("info"))
         config = data.get("replay_config")
         if isinstance(config, str):
             read, _ = json_files.read_values(config.encode("utf-8", errors="surrogatepass"))
             config = read[0][1] if read else None
-        self._config: _Json = config if isinstance(config, dict) else {}
-        self._model = record_checks.valid_name(_at(self._config, "agent", "model", "name"))
+        self._config = as_dict(config)
+        self._model = record_checks.valid_name(as_dict(as_dict(self._config.get("agent")).get("model")).get("name"))
 
     def read(self, name: str) -> None:
         history, steps = self._data.get("history"), self._data.get("trajectory")
         if isinstance(history, list) and (history or not isinstance(steps, list)):
-            turns = list(self._history(history))
-            turns = self._with_steps(turns, steps if isinstance(steps, list) else [])
+            turns = self._with_steps(list(self._history(history)), as_list(steps))
         elif isinstance(steps, list):
             self._reading.notes.append("has no history; its turns are the steps of the trajectory")
             turns = list(self._steps(steps))
@@ -112,63 +123,45 @@ class _Run:
                 self._line, "is no trajectory of SWE-agent: it has no history and no trajectory", self._data
             )
             return
-        session_id = self._id(turns)
-        turns = self._with_submission(turns)
-        path = tuple(
-            replace(turn, pieces=(Piece(f"{session_id}/{turn.pieces[0].source_id}", turn.pieces[0].content),))
-            for turn in turns
-        )
+        problem = record_checks.valid_name(as_dict(self._config.get("problem_statement")).get("id"))
+        session_id, path = record_checks.named_by_opening(problem, self._data.get("environment"), turns)
         self._reading.sessions.append(
             SourceSession(
                 source=SOURCE,
                 id=session_id,
-                paths=(path,),
+                paths=(self._with_submission(path),),
                 title=name.removesuffix(".traj") or None,
                 agent=SOURCE,
                 meta=self._reading.meta(self._line, self._meta()),
             )
         )
 
-    def _id(self, turns: Sequence[SourceTurn]) -> str:
-        first = next((index for index, turn in enumerate(turns) if turn.role == "assistant"), len(turns))
-        opening = [[turn.role, turn.content, list(turn.tool_calls)] for turn in turns[: first + 1]]
-        hashed = hashlib.sha256(json.dumps([self._data.get("environment"), opening]).encode()).hexdigest()[:16]
-        problem = record_checks.valid_name(_at(self._config, "problem_statement", "id"))
-        return f"{problem}-{hashed}" if problem else hashed
-
-    @property
-    def _info(self) -> _Json:
-        found = self._data.get("info")
-        return found if isinstance(found, dict) else {}
-
-    def _with_submission(self, turns: list[SourceTurn]) -> list[SourceTurn]:
+    def _with_submission(self, turns: tuple[SourceTurn, ...]) -> tuple[SourceTurn, ...]:
         """Return the turns, the last one with what the run submitted, if it did."""
-        submitted = record_checks.without_empty({_SUBMISSION: self._info.get(_SUBMISSION)})
+        submitted = record_checks.without_empty({"submission": self._info.get("submission")})
         if not turns or not submitted:
             return turns
         last = replace(turns[-1], meta={**turns[-1].meta, **submitted})
         return (
-            [*turns[:-1], last] if record_checks.turn_fault(last) is None else turns
+            (*turns[:-1], last) if record_checks.turn_fault(last) is None else turns
         )  # `_meta` says why it cannot be kept
 
     def _meta(self) -> dict[str, Any]:
         """Return what is kept of the run; what repeats the turns, or holds them in another form, is left out and noted."""
-        info = self._info
-        meta = {"environment": self._data.get("environment"), "model": self._model}
-        meta |= {key: info.get(key) for key in _INFO_META}
-        left = [f"info.{key}" for key in info if key not in _INFO_META]
-        left += [key for key in self._data if key not in ("environment", "history", "trajectory", "info")]
+        left = [f"info.{key}" for key in self._info if key not in _INFO_META]
+        left += [key for key in self._data if key not in _RUN_OWN]
         if left:
             self._reading.notes.append(f"{', '.join(left)}: not kept")
-        return record_checks.without_empty(meta)
+        meta = {"environment": self._data.get("environment"), "model": self._model}
+        return record_checks.without_empty(meta | {key: self._info.get(key) for key in _INFO_META})
 
     # --- the history
 
     def _history(self, history: Sequence[Any]) -> Iterator[SourceTurn]:
         demos = 0
         for number, message in enumerate(history):
-            role = message.get("role") if isinstance(message, dict) else None
-            if not isinstance(message, dict) or not isinstance(role, str):
+            role = as_dict(message).get("role")
+            if not isinstance(role, str):
                 self._refuse(number, "is no message: it has no role", message)
                 continue
             self._reading.count(role)
@@ -179,34 +172,26 @@ class _Run:
         if demos:
             self._reading.notes.append(f"{demos} message(s) of demonstrations are no part of the run and made no turn")
 
-    def _turn(self, number: int, role: str, message: _Json) -> SourceTurn | None:
-        left = {key: value for key, value in message.items() if key not in _MESSAGE_OWN}
+    def _turn(self, number: int, role: str, message: Mapping[str, Any]) -> SourceTurn | None:
         content = message.get("content")
-        if content is None:
-            content = ""
-        if left.get("thought") == content:
-            left.pop("thought", None)
+        content = "" if content is None else content
         if not isinstance(content, str | list):
             self._refuse(number, "has content that is neither a text nor a list of parts", message)
             return None
-        calls, answers = message.get("tool_calls"), message.get("tool_call_ids")
+        own = _MESSAGE_OWN | ({"thought"} if message.get("thought") == content else set())
         turn = SourceTurn(
             role=role,
-            pieces=(Piece(f"history/{number}", content if isinstance(content, str) else tuple(content)),),
+            pieces=(Piece(f"history/{number}", record_checks.as_content(content)),),
             model=self._model if role == "assistant" else None,
-            meta=record_checks.without_empty(left),
+            meta=record_checks.leftover(message, own),
         )
-        turn = self._with_answers(number, self._with_calls(number, turn, calls), answers)
-        if (reason := record_checks.turn_fault(turn)) is not None:
-            self._refuse(number, f"cannot be kept: {reason}", message)
-            return None
-        return turn
+        turn = self._with_calls(number, turn, message.get("tool_calls"))
+        turn = self._with_answers(number, turn, message.get("tool_call_ids"))
+        return turn if self._reading.keeps(turn, self._line, f"history[{number}]", message) else None
 
     def _with_calls(self, number: int, turn: SourceTurn, calls: object) -> SourceTurn:
-        if not calls:
-            return turn
         kept = []
-        for call in calls if isinstance(calls, list) else [calls]:
+        for call in calls if isinstance(calls, list) else [calls] if calls else []:
             if isinstance(call, dict) and record_checks.turn_fault(replace(turn, tool_calls=(call,))) is None:
                 kept.append(call)
             else:
@@ -241,16 +226,12 @@ class _Run:
                 )
             return turns
         for number, (index, step) in enumerate(zip(spoken, steps, strict=True)):
-            said = (
-                record_checks.without_empty({key: step[key] for key in _STEP_META if key in step})
-                if isinstance(step, dict)
-                else {}
-            )
-            turn = replace(turns[index], meta={**turns[index].meta, **({"step": said} if said else {})})
+            beside = record_checks.without_empty({key: as_dict(step).get(key) for key in ("execution_time", "state")})
+            turn = replace(turns[index], meta={**turns[index].meta, **({"step": beside} if beside else {})})
             if record_checks.turn_fault(turn) is None:
                 turns[index] = turn
             else:
-                self._reading.refuse(self._line, f"trajectory[{number}] has what cannot be kept", said)
+                self._reading.refuse(self._line, f"trajectory[{number}] has what cannot be kept", beside)
         return turns
 
     def _refuse(self, number: int, reason: str, record: object) -> None:
@@ -264,28 +245,85 @@ class _Run:
             if not isinstance(step, dict):
                 self._reading.refuse(self._line, f"trajectory[{number}] is no step", step)
                 continue
-            left = {
-                key: value for key, value in step.items() if key not in ("response", "observation", "query", "messages")
-            }
-            said, seen = step.get("response"), step.get("observation")
-            text = next((each for each in (said, step.get("thought")) if isinstance(each, str)), "")
-            made = [("assistant", f"trajectory/{number}", text, left)]
-            if isinstance(seen, str):
-                made.append(("tool", f"trajectory/{number}/observation", seen, {}))
-            for role, place, text, meta in made:
-                turn = SourceTurn(
-                    role=role,
-                    pieces=(Piece(place, text),),
-                    model=self._model if role == "assistant" else None,
-                    meta=record_checks.without_empty({key: value for key, value in meta.items() if value != text}),
-                )
-                if (reason := record_checks.turn_fault(turn)) is not None:
-                    self._reading.refuse(self._line, f"trajectory[{number}] cannot be kept: {reason}", step)
+            answer = next((each for each in (step.get("response"), step.get("thought")) if isinstance(each, str)), "")
+            rest = {key: value for key, value in record_checks.leftover(step, _STEP_OWN).items() if value != answer}
+            place, observation = f"trajectory/{number}", step.get("observation")
+            turns = [SourceTurn("assistant", (Piece(place, answer),), model=self._model, meta=rest)]
+            if isinstance(observation, str):
+                turns.append(SourceTurn("tool", (Piece(f"{place}/observation", observation),)))
+            for turn in turns:
+                if not self._reading.keeps(turn, self._line, f"trajectory[{number}]", step):
                     break
                 yield turn
 
 
-def _at(value: object, *keys: str) -> object:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
+# --- mini-swe-agent
+
+
+def _mini_run(name: str, line: int, data: Mapping[str, Any], reading: Reading) -> None:
+    # `exit` is the role of the message that ends a run: what was submitted
+    turns = message_lists.turns_of(as_list(data.get("messages")), line, reading, frozenset({"exit"}))
+    if not turns:
+        reading.refuse(line, "is no trajectory of mini-swe-agent: it has no message that can be read", data)
+        return
+    info, instance = as_dict(data.get("info")), record_checks.valid_name(data.get("instance_id"))
+    model = record_checks.valid_name(as_dict(as_dict(info.get("config")).get("model")).get("model_name"))
+    identity, path = record_checks.named_by_opening(instance, instance, turns)
+    meta = {"model": model, **record_checks.leftover(data, ("messages", "info")), "info": data.get("info")}
+    reading.sessions.append(
+        SourceSession(
+            source=MINI,
+            id=identity,
+            paths=(tuple(_with_extra(turn, model) for turn in path),),
+            title=instance or name or None,
+            agent=MINI,
+            meta=reading.meta(line, record_checks.without_empty({**meta, "info": None, **info} if info else meta)),
+        )
+    )
+
+
+def _with_extra(turn: SourceTurn, model: str | None) -> SourceTurn:
+    """Return a turn with what its message's `extra` says of time, model, usage, cost and stop reason."""
+    meta = dict(turn.meta)
+    extra = meta.pop("extra", None)
+    held = as_dict(extra)
+    answer = as_dict(held.get("response"))
+    choice = as_dict(next(iter(as_list(answer.get("choices"))), None))
+    usage = dict(as_dict(answer.get("usage")))
+    if type(cost := held.get("cost")) in (int, float):
+        usage["cost"] = cost
+    own = ["timestamp", "cost", "response"]
+    raw = held.get("raw_output")
+    if isinstance(raw, str) and isinstance(turn.content, str) and raw in turn.content:
+        own.append("raw_output")
+    rest = {key: value for key, value in held.items() if key not in own}
+    rest["response"] = _response_beside(answer, turn) if answer else held.get("response")
+    is_model = turn.role == "assistant"
+    made = replace(
+        turn,
+        time=turn.time or record_checks.epoch_time(held.get("timestamp", meta.get("timestamp"))),
+        model=turn.model or record_checks.first_name(answer.get("model"), model) if is_model else None,
+        usage=with_source({**(turn.usage or {}), **usage}, "openai-chat") if is_model and usage else turn.usage,
+        stop_reason=turn.stop_reason or (record_checks.valid_name(choice.get("finish_reason")) if is_model else None),
+        meta=record_checks.without_empty(
+            {**meta, "extra": record_checks.without_empty(rest) if isinstance(extra, dict) else extra}
+        ),
+    )
+    return made if record_checks.turn_fault(made) is None else turn
+
+
+def _response_beside(response: Mapping[str, Any], turn: SourceTurn) -> dict[str, Any]:
+    """Return what a model's response holds beside its usage, and beside what the turn says itself."""
+    left = {key: value for key, value in response.items() if key != "usage"}
+    if isinstance(choices := left.get("choices"), list):
+        left["choices"] = [_choice_beside(choice, turn) for choice in choices]
+    return left
+
+
+def _choice_beside(choice: Any, turn: SourceTurn) -> Any:
+    message = as_dict(choice).get("message")
+    if not isinstance(message, dict):
+        return choice
+    ours = {**turn.meta, "content": turn.content, "role": turn.role, "tool_calls": list(turn.tool_calls)}
+    rest = {key: value for key, value in message.items() if value != ours.get(key) and value not in (None, "", [])}
+    return {key: value for key, value in choice.items() if key != "message"} | ({"message": rest} if rest else {})

@@ -14,20 +14,21 @@ with its arguments that is not answered yet.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 from trails.errors import InvalidInput
-from trails.exchange import format_detection, json_files, record_checks
+from trails.exchange import format_detection, record_checks
+from trails.exchange.record_checks import as_dict, as_list, as_text
 from trails.exchange.source_scores import score_id
-from trails.exchange.source_transcript import SourceScore, SourceSession, Transcript, files_at
+from trails.exchange.source_transcript import SourceScore, SourceSession, Transcript
 from trails.exchange.traces.otlp import Spans
 from trails.exchange.traces.span_messages import INPUT, OUTPUT
-from trails.exchange.traces.span_values import OpenCalls
+from trails.exchange.traces.span_values import OpenCalls, parse_embedded
 from trails.exchange.traces.spans import TraceSpan, read_json
 from trails.model import validation
 from trails.usage import with_source
@@ -37,25 +38,6 @@ SOURCE: Final = "langfuse"
 _OPERATIONS: Final = {"GENERATION": "chat", "AGENT": "invoke_agent", "TOOL": "execute_tool", "EMBEDDING": "embeddings"}
 _STEPS: Final = frozenset({"SPAN", "CHAIN"})
 """Types of observations that are steps of a program; one at the top of a trace says what went in and came out."""
-_NAMES: Final = {
-    "traceId": "trace_id",
-    "parentObservationId": "parent_observation_id",
-    "startTime": "start_time",
-    "endTime": "end_time",
-    "usageDetails": "usage_details",
-    "costDetails": "cost_details",
-    "totalCost": "total_cost",
-    "modelParameters": "model_parameters",
-    "statusMessage": "status_message",
-    "sessionId": "session_id",
-    "userId": "user_id",
-    "dataType": "data_type",
-    "observationId": "observation_id",
-    "stringValue": "string_value",
-    "provided_model_name": "model",
-    "providedModelName": "model",
-    "trace_name": "traceName",
-}
 _ROW: Final = (frozenset({"trace_id", "traceId"}), frozenset({"type"}), frozenset({"start_time", "startTime"}))
 _SCORE: Final = (frozenset({"trace_id", "traceId"}), frozenset({"value"}), frozenset({"data_type", "dataType"}))
 _OWN_OF_ROWS: Final = frozenset(
@@ -84,11 +66,6 @@ def sniff(head: bytes) -> bool:
     return any(rows) and bool(first.keys() & _OWN_OF_ROWS)
 
 
-def find_files(path: Path) -> list[Path]:
-    """Return the file itself, or all JSON files in a folder and below; raise `InvalidInput` where there is neither."""
-    return files_at(path, "*.json", "*.jsonl")
-
-
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     """Return what files of traces (name and bytes of each) say together; nothing that they hold raises."""
     reading = _Traces(many=len(files) > 1)
@@ -109,10 +86,7 @@ class _Traces:
 
     def read(self, name: str, data: bytes) -> None:
         """Take all objects of a file."""
-        values, problems = json_files.read_values(data)
-        for each in problems:
-            self.spans.refuse(name, each.line, each.reason, each.text)
-        for line, value in values:
+        for line, value in self.spans.values(name, data):
             self.add(name, line, value)
 
     def add(self, name: str, line: int, value: _Json) -> None:
@@ -120,13 +94,13 @@ class _Traces:
         holds = isinstance(value.get("observations"), list) and isinstance(value.get("id"), str)
         trace = value if holds else value.get("trace")
         if isinstance(trace, dict):
-            told = _plain(trace)
-            if isinstance(identity := told.get("id"), str):
-                self._traces.setdefault(identity, told)
+            row = _plain(trace)
+            if isinstance(identity := row.get("id"), str):
+                self._traces.setdefault(identity, row)
             observations = value.get("observations", trace.get("observations"))
             for each in observations if isinstance(observations, list) else [observations]:
                 self._row(name, line, each)
-            for each in trace.get("scores") or [] if isinstance(trace.get("scores"), list) else []:
+            for each in as_list(trace.get("scores")):
                 self._score(name, line, each)
         elif isinstance(value.get("data"), list):
             for each in value["data"]:
@@ -134,15 +108,15 @@ class _Traces:
         elif "value" in value and "type" not in value:
             self._score(name, line, value)
         elif "trace_id" not in value and "traceId" not in value and "session_id" in value:
-            told = _plain(value)
-            self._traces.setdefault(str(told.get("id")), told)
+            row = _plain(value)
+            self._traces.setdefault(str(row.get("id")), row)
         else:
             self._row(name, line, value)
 
     def _row(self, name: str, line: int, value: object) -> None:
-        row = _plain(value) if isinstance(value, dict) else {}
-        trace, identity, kind = (row.get(key) for key in ("trace_id", "id", "type"))
-        if not (isinstance(trace, str) and trace and isinstance(identity, str) and identity and isinstance(kind, str)):
+        row = _plain(as_dict(value))
+        trace, identity = as_text(row.get("trace_id")), as_text(row.get("id"))
+        if trace is None or identity is None or not isinstance(row.get("type"), str):
             self.spans.refuse(name, line, "is no observation: it has no id, no trace or no type", value)
             return
         if (trace, identity) in self._rows:
@@ -151,8 +125,8 @@ class _Traces:
         self._rows[trace, identity] = (name, line, row)
 
     def _score(self, name: str, line: int, value: object) -> None:
-        row = _plain(value) if isinstance(value, dict) else {}
-        if not all(isinstance(row.get(key), str) and row[key] for key in ("id", "trace_id", "name")):
+        row = _plain(as_dict(value))
+        if not all(as_text(row.get(key)) for key in ("id", "trace_id", "name")):
             self.spans.refuse(name, line, "is no score of a trace: it has no id, no trace or no name", value)
             return
         self.spans.reading.count("score")
@@ -168,8 +142,7 @@ class _Traces:
             self.spans.take(name, span, f"observation/{row['type'].upper()[:50]}")
             for told in ("input", "output"):  # the span has them now: a file may have many, each with the whole history
                 row.pop(told, None)
-        self._odd = Counter({what: count for what, count in self._odd.items() if count})
-        self.spans.reading.notes += [f"{count} {what}" for what, count in self._odd.items()]
+        self.spans.reading.note_counts(self._odd)
         found = self.spans.transcript()
         made = [self._scored(self._told(session)) for session in found.sessions]
         lost = len(self._scores) - sum(len(session.scores) for session in made)
@@ -191,18 +164,15 @@ class _Traces:
         trace = self._traces.get(traces[0], {})
         if not trace:
             row = next((row for _, _, row in self._rows.values() if row["trace_id"] == traces[0]), {})
-            trace = {"name": row.get("traceName"), "user_id": row.get("user_id"), "tags": row.get("tags")}
+            trace = {"name": row.get("trace_name"), "user_id": row.get("user_id"), "tags": row.get("tags")}
         meta = record_checks.without_empty({key: trace.get(key) for key in _TRACE_META if key != "name"})
         if isinstance(held := read_json(meta.get("metadata")), dict):
             meta["metadata"] = held
-        title = trace.get("name")
         try:
             validation.meta(meta)
         except InvalidInput:
             meta = {}
-        return replace(
-            session, meta={**session.meta, **meta}, title=title if isinstance(title, str) and title else None
-        )
+        return replace(session, meta={**session.meta, **meta}, title=as_text(trace.get("name")))
 
     # --- an observation
 
@@ -229,38 +199,35 @@ class _Traces:
         failed = str(row.get("level")).upper() == "ERROR"
         if failed:
             made["error.type"] = row.get("status_message")
-        start, end = (_time(row.get(f"{side}_time")) for side in ("start", "end"))
         return TraceSpan(
             line=line,
             raw=row,
             trace=row["trace_id"],
             id=row["id"],
-            parent=parent if isinstance(parent, str) and parent else None,
+            parent=as_text(parent),
             name=str(row.get("name") or ""),
-            start=start,
-            end=end,
+            start=record_checks.utc_time(row.get("start_time")),
+            end=record_checks.utc_time(row.get("end_time")),
             attributes=made,
             failed=failed,
         )
 
     def _messages(self, value: object, role: str, *, is_model: bool) -> list[Any]:
         """Return the messages that an input or output stands for, in OpenAI's shape."""
-        read = read_json(value) if isinstance(value, str) and value.lstrip()[:1] in ('"', "{", "[") else None
-        read = value if read is None else read
+        read = parse_embedded(value)
         if read is None or read in ("", "null"):
             return []
         if isinstance(read, str):
             return [{"role": role, "content": read}]
         listed = _listed(read)
         if not is_model and not listed:
-            return [
-                {"role": role, "content": value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}
-            ]
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            return [{"role": role, "content": text}]
         made = []
         for each in listed:
             if isinstance(each, str):
                 made.append({"role": role, "content": each})
-            elif isinstance(each, dict) and isinstance(each.get("content"), dict) and "function" in each["content"]:
+            elif "function" in as_dict(as_dict(each).get("content")):
                 self._odd["definition(s) of tools stand among the messages, and are none"] += 1
             elif isinstance(each, dict) and (message := _message(each, role)) is not None:
                 made.append(message)
@@ -290,22 +257,15 @@ def _listed(read: object) -> list[Any]:
             before = [
                 {"role": "system", "content": read[name]}
                 for name in ("system", "instructions")
-                if _is_text(read.get(name))
+                if as_text(read.get(name))
             ]
             return [*(before if key in ("messages", "input") else []), *_listed(read[key])]
     for key, inner in (("choices", "message"), ("candidates", "content")):
         if isinstance(read.get(key), list):
             return [each.get(inner) for each in read[key] if isinstance(each, dict)]
-    if any(key in read for key in ("role", "parts", "tool_calls", "toolCalls")) or read.get("type") in (
-        *_LANGCHAIN,
-        "function_call",
-    ):
+    if read.keys() & {"role", "parts", "tool_calls", "toolCalls"} or read.get("type") in (*_LANGCHAIN, "function_call"):
         return [read]
-    return [read[key] for key in _TEXTS if _is_text(read.get(key))][:1]
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
+    return [read[key] for key in _TEXTS if as_text(read.get(key))][:1]
 
 
 def _message(each: _Json, role: str) -> dict[str, Any] | None:
@@ -320,12 +280,7 @@ def _message(each: _Json, role: str) -> dict[str, Any] | None:
         return {"role": "assistant", "content": [dict(each)]}
     spoken = each.get("role") or (_LANGCHAIN.get(kind) if isinstance(kind, str) else None)
     content = next((each[key] for key in ("content", "parts", "text") if each.get(key) is not None), None)
-    extra = each.get("additional_kwargs")
-    calls = (
-        each.get("tool_calls")
-        or each.get("toolCalls")
-        or (extra.get("tool_calls") if isinstance(extra, dict) else None)
-    )
+    calls = each.get("tool_calls") or each.get("toolCalls") or as_dict(each.get("additional_kwargs")).get("tool_calls")
     calls = _value(calls)
     if spoken is None and kind != "message" and content is None and not calls:
         return None
@@ -373,22 +328,15 @@ def _flat(content: object) -> Any:
     """Return content as text or parts; parts that are texts alone are one text where there is only one."""
     if not isinstance(content, list):
         return content if isinstance(content, str) or content is None else json.dumps(content, ensure_ascii=False)
-    texts = [
-        each.get("text")
-        if isinstance(each, dict) and each.get("type") in ("text", "output_text", "input_text", None)
-        else None
-        for each in content
-    ]
-    return texts[0] if len(texts) == 1 and isinstance(texts[0], str) else content
+    only = as_dict(content[0]) if len(content) == 1 else {}
+    is_text = only.get("type") in ("text", "output_text", "input_text", None) and isinstance(only.get("text"), str)
+    return only["text"] if is_text else content
 
 
 def _usage(row: _Json) -> dict[str, Any]:
-    usage = row.get("usage_details")
-    read = read_json(usage) if isinstance(usage, str) else usage
-    counted = with_source(read, "langfuse") if isinstance(read, dict) else {}
+    usage, cost = (_value(row.get(name)) for name in ("usage_details", "cost_details"))
+    counted = with_source(usage, "langfuse") if isinstance(usage, dict) else {}
     made = {f"gen_ai.usage.{key}": value for key, value in counted.items()}
-    cost = row.get("cost_details")
-    cost = read_json(cost) if isinstance(cost, str) else cost
     total = cost.get("total") if isinstance(cost, dict) else row.get("total_cost")
     return {**made, "gen_ai.usage.cost": total} if isinstance(total, int | float) and total > 0 and made else made
 
@@ -397,39 +345,28 @@ def _score(row: _Json, named: Set[str]) -> SourceScore:
     """Return a score, of a turn where it is of an observation that made one of those named."""
     kind, value, text = str(row.get("data_type")).upper(), row.get("value"), row.get("string_value")
     if kind in ("CATEGORICAL", "TEXT") or value is None:
-        value = text if isinstance(text, str) and text else value
+        value = as_text(text) or value
     elif kind == "BOOLEAN" and value in (0, 1):
         value = bool(value)
-    author = record_checks.valid_name(row.get("author_user_id", row.get("authorUserId")))
+    author = record_checks.valid_name(row.get("author_user_id"))
     observation = f"{row['trace_id']}/{row.get('observation_id')}/out/0"
-    comment = row.get("comment")
     return SourceScore(
         id=score_id(SOURCE, row["id"], value),
         name=row["name"],
         value=value,
         by=author or f"agent:{(record_checks.valid_name(row.get('source')) or SOURCE).lower()}",
-        reason=comment if isinstance(comment, str) and comment else None,
-        time=_time(row.get("timestamp")),
+        reason=as_text(row.get("comment")),
+        time=record_checks.utc_time(row.get("timestamp")),
         of=observation if observation in named else None,
     )
 
 
 def _plain(row: _Json) -> dict[str, Any]:
     """Return a row with the names of the blob-storage export, whichever it has."""
-    return {_NAMES.get(key, key): value for key, value in row.items()}
-
-
-def _time(value: object) -> datetime | None:
-    """Return the time that a text stands for: one without a zone is UTC, which is what the export writes."""
-    try:
-        found = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    if found is None:
-        return None
-    return record_checks.parse_time((found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat())
+    made = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower(): value for key, value in row.items()}
+    return made | ({"model": made["provided_model_name"]} if "provided_model_name" in made else {})
 
 
 def _order(row: _Json) -> tuple[bool, datetime]:
-    start = _time(row.get("start_time"))
+    start = record_checks.utc_time(row.get("start_time"))
     return start is None, start or datetime.max.replace(tzinfo=UTC)

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from pathlib import Path
+from datetime import datetime
 from typing import Any, Final
 
-from trails.exchange import format_detection, json_files, record_checks
-from trails.exchange.source_transcript import Transcript, files_at
+from trails.exchange import format_detection, record_checks
+from trails.exchange.record_checks import as_dict, as_list, as_text
+from trails.exchange.source_transcript import Transcript
 from trails.exchange.traces.otlp import Spans
 from trails.exchange.traces.span_values import OpenCalls, parse_embedded, step
 from trails.exchange.traces.spans import TraceSpan
@@ -43,19 +43,11 @@ def sniff(head: bytes) -> bool:
     return "run_type" in run and bool(run.keys() & {"inputs", "outputs", "trace_id", "dotted_order", "parent_run_id"})
 
 
-def find_files(path: Path) -> list[Path]:
-    """Return the file itself, or all JSON files in a folder and below; raise `InvalidInput` where there is neither."""
-    return files_at(path, "*.json", "*.jsonl")
-
-
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     """Return what files of runs (name and bytes of each) say together; nothing that they hold raises."""
     spans, runs, titles = Spans(SOURCE, many=len(files) > 1), list[tuple[str, TraceSpan]](), dict[str, str]()
     for name, data in files:
-        values, problems = json_files.read_values(data)
-        for each in problems:
-            spans.refuse(name, each.line, each.reason, each.text)
-        for line, value in values:
+        for line, value in spans.values(name, data):
             for run, trace in _runs_in(value, None):
                 if (span := _span(line, run, trace)) is None:
                     spans.refuse(name, line, "is no run of LangSmith: it has no id or no run_type", run)
@@ -89,8 +81,7 @@ def _runs_in(value: object, trace: str | None) -> Iterator[tuple[object, str | N
     own = value.get("trace_id") or trace or (value.get("id") if not value.get("parent_run_id") else None)
     own = own or _trace_in(value.get("dotted_order"))
     yield value, own if isinstance(own, str) else None
-    children = value.get("child_runs")
-    for child in children if isinstance(children, list) else []:
+    for child in as_list(value.get("child_runs")):
         linked = {"parent_run_id": value.get("id"), **child} if isinstance(child, dict) else child
         yield from _runs_in(linked, own if isinstance(own, str) else None)
 
@@ -101,44 +92,42 @@ def _trace_in(order: object) -> str | None:
 
 
 def _span(line: int, run: object, trace: str | None) -> TraceSpan | None:
-    identity = run.get("id") if isinstance(run, dict) else None
-    if not isinstance(run, dict) or not isinstance(identity, str) or not isinstance(run.get("run_type"), str):
+    held = as_dict(run)
+    identity = held.get("id")
+    if not isinstance(identity, str) or not isinstance(held.get("run_type"), str):
         return None
-    parent = run.get("parent_run_id")
-    parent = parent if isinstance(parent, str) and parent else None
-    meta = _metadata(run)
-    kind = _KINDS.get(run["run_type"], "")
-    thread = next((meta[key] for key in _THREADS if isinstance(meta.get(key), str) and meta[key]), None)
-    made = step(kind, run.get("inputs"), run.get("outputs"), is_top=parent is None, conversation=thread)
+    parent = as_text(held.get("parent_run_id"))
+    meta = _metadata(held)
+    kind = _KINDS.get(held["run_type"], "")
+    thread = next((meta[key] for key in _THREADS if as_text(meta.get(key))), None)
+    made = step(kind, held.get("inputs"), held.get("outputs"), is_top=parent is None, conversation=thread)
     if kind == "chat":
-        made |= _of_a_model(run, meta)
-    if failed := bool(run.get("error")):
-        made["error.type"] = run["error"]
+        made |= _of_a_model(held, meta)
+    if failed := bool(held.get("error")):
+        made["error.type"] = held["error"]
     return TraceSpan(
         line=line,
-        raw={key: value for key, value in run.items() if key != "child_runs"},
+        raw={key: value for key, value in held.items() if key != "child_runs"},
         trace=trace or identity,
         id=identity,
         parent=parent,
-        name=str(run.get("name") or ""),
-        start=_time(run.get("start_time")),
-        end=_time(run.get("end_time")),
+        name=str(held.get("name") or ""),
+        start=_time(held.get("start_time")),
+        end=_time(held.get("end_time")),
         attributes=made,
         failed=failed,
     )
 
 
 def _metadata(run: _Json) -> _Json:
-    extra = run.get("extra")
-    meta = extra.get("metadata") if isinstance(extra, dict) else None
-    return meta if isinstance(meta, dict) else run["metadata"] if isinstance(run.get("metadata"), dict) else {}
+    meta = as_dict(run.get("extra")).get("metadata")
+    return meta if isinstance(meta, dict) else as_dict(run.get("metadata"))
 
 
 def _of_a_model(run: _Json, meta: _Json) -> dict[str, Any]:
     """Return what a model's run says of its model, its provider, its usage and cost."""
     answer = _answer_in(run.get("outputs"))
-    about = answer.get("response_metadata")
-    about = about if isinstance(about, dict) else {}
+    about = as_dict(answer.get("response_metadata"))
     usage = answer.get("usage_metadata") or answer.get("usage") or meta.get("usage_metadata")
     counts = {ours: run[name] for name, ours in _COUNTS.items() if type(run.get(name)) is int}
     told = {**usage, "source": "langchain"} if isinstance(usage, dict) and usage else counts
@@ -146,14 +135,11 @@ def _of_a_model(run: _Json, meta: _Json) -> dict[str, Any]:
     cost = float(cost) if isinstance(cost, str) and cost.replace(".", "", 1).isdecimal() else cost
     if type(cost) in (int, float) and told:
         told = {**told, "cost": cost}
-    names = (
-        record_checks.valid_name(each)
-        for each in (about.get("model_name"), about.get("model"), *(meta.get(k) for k in _MODELS))
-    )
     made: dict[str, Any] = {f"gen_ai.usage.{key}": value for key, value in told.items()}
-    made["gen_ai.response.model"] = next((name for name in names if name is not None), None)
-    extra = run.get("extra")
-    parameters = extra.get("invocation_params") if isinstance(extra, dict) else None
+    made["gen_ai.response.model"] = record_checks.first_name(
+        about.get("model_name"), about.get("model"), *map(meta.get, _MODELS)
+    )
+    parameters = as_dict(run.get("extra")).get("invocation_params")
     made |= {"metadata": meta or None, "llm.invocation_parameters": parameters}
     made["gen_ai.provider.name"] = record_checks.valid_name(meta.get("ls_provider"))
     reason = record_checks.valid_name(about.get("finish_reason") or about.get("stop_reason"))
@@ -162,30 +148,15 @@ def _of_a_model(run: _Json, meta: _Json) -> dict[str, Any]:
 
 def _answer_in(outputs: object) -> _Json:
     """Return the message in which a model's output says its usage: LangChain's first generation, or the output itself."""
-    read = parse_embedded(outputs)
-    held: Any = read
+    held: Any = parse_embedded(outputs)
     for key in ("generations", 0, 0, "message", "kwargs"):
-        inner = (
-            held.get(key)
-            if isinstance(held, dict)
-            else held[key]
-            if isinstance(held, list) and key == 0 and held
-            else None
-        )
+        inner = as_dict(held).get(key) if isinstance(key, str) else next(iter(as_list(held)), None)
         held = held if inner is None else inner
-    return held if isinstance(held, dict) else {}
+    return as_dict(held)
 
 
 def _time(value: object) -> datetime | None:
     """Return the time that a text or a number of milliseconds stands for; one without a zone is UTC."""
     if type(value) in (int, float):
         return record_checks.epoch_time(value / 1000)  # type: ignore[operator] # a number
-    try:
-        time = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    return (
-        None
-        if time is None
-        else record_checks.parse_time((time if time.tzinfo else time.replace(tzinfo=UTC)).isoformat())
-    )
+    return record_checks.utc_time(value)

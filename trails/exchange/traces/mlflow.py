@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
-from trails.exchange import format_detection, json_files, record_checks
-from trails.exchange.source_transcript import SourceSession, Transcript, files_at
+from trails.exchange import format_detection, record_checks
+from trails.exchange.record_checks import as_dict, as_text
+from trails.exchange.source_transcript import SourceSession, Transcript
 from trails.exchange.traces.otlp import Spans
 from trails.exchange.traces.span_values import OpenCalls, parse_embedded, step
 from trails.exchange.traces.spans import TraceSpan
@@ -52,22 +52,13 @@ def sniff(head: bytes) -> bool:
     )
 
 
-def find_files(path: Path) -> list[Path]:
-    """Return the file itself, or all JSON files in a folder and below; raise `InvalidInput` where there is neither."""
-    return files_at(path, "*.json", "*.jsonl")
-
-
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     """Return what files of traces (name and bytes of each) say together; nothing that they hold raises."""
     spans, infos = Spans(SOURCE, many=len(files) > 1), dict[str, _Json]()
     steps: list[tuple[str, TraceSpan, object]] = []
     for name, data in files:
-        values, problems = json_files.read_values(data)
-        for each in problems:
-            spans.refuse(name, each.line, each.reason, each.text)
-        for line, value in values:
-            info, held = value.get("info"), value.get("data")
-            listed = held.get("spans") if isinstance(held, dict) else None
+        for line, value in spans.values(name, data):
+            info, listed = value.get("info"), as_dict(value.get("data")).get("spans")
             if not isinstance(info, dict) or not isinstance(listed, list):
                 spans.refuse(name, line, "is no trace of MLflow: it has no info or no spans", value)
                 continue
@@ -89,40 +80,29 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
 def _told(session: SourceSession, infos: Mapping[str, _Json]) -> SourceSession:
     """Return a session with what its first trace says of all: its name, its user, its tags."""
     info = infos.get(next(iter(session.meta.get("traces", ())), session.id), {})
-    tags = info.get("tags")
-    tags = (
-        {key: value for key, value in tags.items() if not key.startswith("mlflow.")} if isinstance(tags, dict) else {}
-    )
-    name = info["tags"].get("mlflow.traceName") if isinstance(info.get("tags"), dict) else None
-    more = record_checks.without_empty({"tags": tags, "user": _metadata(info).get("mlflow.trace.user")})
-    return replace(session, meta={**session.meta, **more}, title=name if isinstance(name, str) and name else None)
+    tags = as_dict(info.get("tags"))
+    own = {key: value for key, value in tags.items() if not key.startswith("mlflow.")}
+    more = record_checks.without_empty({"tags": own, "user": _metadata(info).get("mlflow.trace.user")})
+    return replace(session, meta={**session.meta, **more}, title=as_text(tags.get("mlflow.traceName")))
 
 
 def _metadata(info: _Json) -> _Json:
-    found = info.get("trace_metadata", info.get("request_metadata"))
-    return found if isinstance(found, dict) else {}
+    return as_dict(info.get("trace_metadata", info.get("request_metadata")))
 
 
 def _attributes(span: _Json) -> dict[str, Any]:
     """Return a span's attributes, each with what its JSON text stands for."""
-    held = span.get("attributes")
-    return {key: _value(value) for key, value in held.items()} if isinstance(held, dict) else {}
-
-
-def _value(value: object) -> Any:
-    """Return an attribute as it was set: MLflow writes each as JSON, texts too."""
-    read = parse_embedded(value)
-    return value if read is None else read
+    held = as_dict(span.get("attributes"))  # MLflow writes each as JSON, texts too
+    return {key: value if (read := parse_embedded(value)) is None else read for key, value in held.items()}
 
 
 def _span(line: int, span: object, trace: str, info: _Json) -> tuple[TraceSpan, object] | None:
     """Return a span, and what it was given; None for what is none."""
     if not isinstance(span, dict):
         return None
-    held = span.get("context")
-    context: _Json = held if isinstance(held, dict) else {}
-    identity = span.get("span_id") or context.get("span_id")
-    if not isinstance(identity, str) or not identity:
+    context = as_dict(span.get("context"))
+    identity = as_text(span.get("span_id") or context.get("span_id"))
+    if identity is None:
         return None
     own = span.get("trace_id") or context.get("trace_id")
     parent = span.get("parent_span_id") or span.get("parent_id")
@@ -166,10 +146,8 @@ def _span(line: int, span: object, trace: str, info: _Json) -> tuple[TraceSpan, 
 
 
 def _model(attributes: _Json) -> str | None:
-    given = attributes.get(_INPUTS)
-    told = [attributes.get(name) for name in _MODELS]
-    told += [given.get("model")] if isinstance(given, dict) else []
-    return next((name for each in told if (name := record_checks.valid_name(each)) is not None), None)
+    given = as_dict(attributes.get(_INPUTS))
+    return record_checks.first_name(*map(attributes.get, _MODELS), given.get("model"))
 
 
 def _time(span: _Json, side: str) -> Any:

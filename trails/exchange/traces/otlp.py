@@ -400,13 +400,11 @@ class Spans:
 
     def add(self, name: str, data: bytes) -> None:
         """Take the spans and log records of a file."""
-        values, problems = json_files.read_values(data)
+        values = self.values(name, data)
         if not data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
             self.reading.notes += [
                 f"{name}: {note}" if self._many else note for note in json_files.shared_line_notes(values)
             ]
-        for each in problems:
-            self.refuse(name, each.line, each.reason, each.text)
         for line, value in values:
             for found in spans_in(line, value):
                 if isinstance(found, TraceSpan):
@@ -417,6 +415,13 @@ class Spans:
                     self._files.setdefault((found.trace, found.span), name)
                 else:
                     self.refuse(name, line, *found)
+
+    def values(self, name: str, data: bytes) -> list[tuple[int, dict[str, Any]]]:
+        """Return the JSON objects of a file, each with its line; what is none is a problem."""
+        values, problems = json_files.read_values(data)
+        for each in problems:
+            self.refuse(name, each.line, each.reason, each.text)
+        return values
 
     def transcript(self) -> Transcript:
         """Return what all of them say."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from trails.exchange.record_checks import as_dict, as_list, as_text
 from trails.exchange.traces.span_messages import INPUT, OUTPUT
 from trails.exchange.traces.spans import TraceSpan, read_json
 from trails.model import message_shapes, validation
@@ -15,16 +16,8 @@ _LISTS: Final = ("messages", "contents", "generations", "choices", "candidates",
 _WITHIN: Final = ("message", "content", "output", "response", "result", "return")
 """Where one holds a single message."""
 _TEXTS: Final = (
-    "prompt",
-    "question",
-    "query",
-    "text",
-    "input",
-    "output",
-    "completion",
-    "answer",
-    "response",
-    "content",
+    *("prompt", "question", "query", "text", "input"),
+    *("output", "completion", "answer", "response", "content"),
 )
 _SYSTEMS: Final = ("system", "instructions")
 _OF_A_MESSAGE: Final = ("role", "content", "tool_calls", "tool_call_id")
@@ -55,12 +48,12 @@ def _within(read: _Json, role: str) -> list[dict[str, Any]]:
     """Return the messages that an object holds in a list, as one, or as a text."""
     for name in _LISTS:
         if isinstance(inner := parse_embedded(read.get(name)), list) and (made := messages_in(inner, role)):
-            before = next((read[key] for key in _SYSTEMS if isinstance(read.get(key), str) and read[key]), None)
+            before = next((read[key] for key in _SYSTEMS if as_text(read.get(key))), None)
             return [*([] if before is None else [{"role": "system", "content": before}]), *made]
     for name in _WITHIN:
         if isinstance(inner := parse_embedded(read.get(name)), Mapping) and (made := messages_in(inner, role)):
             return made
-    return next(([{"role": role, "content": t}] for n in _TEXTS if isinstance(t := read.get(n), str) and t), [])
+    return next(([{"role": role, "content": t}] for n in _TEXTS if (t := as_text(read.get(n)))), [])
 
 
 def parse_embedded(value: object) -> Any:
@@ -170,12 +163,10 @@ class OpenCalls:
 def _calls_of(message: _Json) -> list[tuple[str, str, Any]]:
     """Return (id, name, arguments) of each call of a message."""
     calls = []
-    given = message.get("tool_calls")
-    for call in given if isinstance(given, list) else []:
-        function = call.get("function") if isinstance(call, dict) else None
+    for call in map(as_dict, as_list(message.get("tool_calls"))):
+        function = call.get("function")
         if isinstance(function, dict) and isinstance(call.get("id"), str):
             calls.append((call["id"], str(function.get("name")), parse_embedded(function.get("arguments"))))
-    content = message.get("content")
-    parts = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
+    parts = [as_dict(part) for part in as_list(message.get("content"))]
     asked = (part for part in parts if part.get("type") == "tool_use" and isinstance(part.get("id"), str))
     return [*calls, *((part["id"], str(part.get("name")), part.get("input")) for part in asked)]
