@@ -96,21 +96,6 @@ def leftover(record: Mapping[str, Any], own: Collection[str]) -> dict[str, Any]:
     return without_empty({key[:100]: value for key, value in record.items() if key not in own})
 
 
-def as_dict(value: object) -> dict[str, Any]:
-    """Return a JSON object; an empty one for any other value."""
-    return value if isinstance(value, dict) else {}
-
-
-def as_list(value: object) -> list[Any]:
-    """Return a JSON array; an empty one for any other value."""
-    return value if isinstance(value, list) else []
-
-
-def as_text(value: object) -> str | None:
-    """Return a text that is not empty; None for any other value."""
-    return value if isinstance(value, str) and value else None
-
-
 def as_content(value: object) -> str | tuple[Any, ...]:
     """Return a message's content as a piece holds it: a text, or parts."""
     if value is None:

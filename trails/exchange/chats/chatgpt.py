@@ -25,7 +25,8 @@ from typing import Any, Final
 from trails import files
 from trails.errors import InvalidInput
 from trails.exchange import containers, format_detection, record_checks
-from trails.exchange.record_checks import Reading, as_dict, as_list, as_text
+from trails.exchange.json_files import as_list, as_object, as_text
+from trails.exchange.record_checks import Reading
 from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, distinct_paths
 
 SOURCE: Final = "chatgpt"
@@ -164,7 +165,7 @@ class _Conversation:
         """Return what each usable node follows; nodes that follow each other in a circle are problems."""
         listed: dict[str, str] = {}
         for node_id, node in mapping.items():
-            for child in _names(as_dict(node).get("children")):
+            for child in _names(as_object(node).get("children")):
                 listed.setdefault(child, node_id)
         parents: dict[str, str | None] = {}
         for node_id, node in mapping.items():
@@ -245,7 +246,7 @@ class _Conversation:
                 self.reading.refuse(self.line, f"{where} has a message that is no object", node)
             return None
         content = message.get("content")
-        role, kind = as_dict(message.get("author")).get("role"), as_dict(content).get("content_type")
+        role, kind = as_object(message.get("author")).get("role"), as_object(content).get("content_type")
         self.reading.count(f"{role}/{kind}")
         if not isinstance(role, str) or not isinstance(content, dict):
             self.reading.refuse(self.line, f"{where} has a message without a role, or without content", node)
@@ -257,7 +258,7 @@ class _Conversation:
         return turn
 
     def _remark(self, turn: SourceTurn, message: _Json) -> None:
-        if as_dict(message.get("metadata")).get("is_visually_hidden_from_conversation") is True:
+        if as_object(message.get("metadata")).get("is_visually_hidden_from_conversation") is True:
             self.odd["are hidden in ChatGPT; they are kept, and marked in their metadata"] += 1
         if turn.content in ("", []):
             self.odd["are empty; they are kept"] += 1
@@ -286,14 +287,14 @@ def _message_turn(node_id: str, role: str, content: _Json, message: _Json) -> So
     time = record_checks.epoch_time(message.get("create_time"))
     if time is None:
         left["create_time"] = message.get("create_time")
-    metadata = as_dict(message.get("metadata")) if role == "assistant" else {}
+    metadata = as_object(message.get("metadata")) if role == "assistant" else {}
     is_notice = role == "assistant" and content.get("content_type") == "system_error"
     return SourceTurn(
         role="error" if is_notice else role,  # the program wrote it in the model's place
         pieces=(Piece(node_id, made),),
         time=time,
         model=record_checks.valid_name(metadata.get("model_slug")),
-        stop_reason=record_checks.valid_name(as_dict(metadata.get("finish_details")).get("type")),
+        stop_reason=record_checks.valid_name(as_object(metadata.get("finish_details")).get("type")),
         meta=record_checks.without_empty(left),
     )
 

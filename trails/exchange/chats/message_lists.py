@@ -25,7 +25,8 @@ from io import BytesIO
 from typing import IO, Any, Final
 
 from trails.exchange import format_detection, json_files, record_checks
-from trails.exchange.record_checks import Reading, as_dict, as_list, as_text
+from trails.exchange.json_files import as_list, as_object, as_text
+from trails.exchange.record_checks import Reading
 from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript, distinct_paths
 from trails.model import message_shapes, validation
 from trails.model.content_parts import calls_in, results_in
@@ -171,7 +172,7 @@ def _records_in(file: IO[bytes]) -> Iterator[json_files.Element | Problem]:
 
 def _holds_messages(value: _Json) -> bool:
     """Tell whether an object is a record: one that holds messages, and is none."""
-    held = (*(value.get(name) for name in _HOLDERS), as_dict(value.get(_INPUT)).get("messages"))
+    held = (*(value.get(name) for name in _HOLDERS), as_object(value.get(_INPUT)).get("messages"))
     return any(isinstance(each, list) for each in held)
 
 
@@ -238,7 +239,7 @@ class _Record:
     def _conversation(self) -> tuple[list[Any] | None, list[list[Any]]]:
         """Return the messages that all endings share, and the endings where a record has two; None for no conversation."""
         data = self.data
-        held = (*map(data.get, _LISTS), as_dict(data.get(_INPUT)).get("messages"))
+        held = (*map(data.get, _LISTS), as_object(data.get(_INPUT)).get("messages"))
         begin = next((each for each in held if isinstance(each, list)), None)
         for pair in _ENDINGS:
             if all(isinstance(data.get(name), list | dict) for name in pair):
@@ -286,7 +287,7 @@ class _Record:
     def _of_message(self, message: object, name: str) -> Iterator[SourceTurn]:
         """Yield the turns that a message makes: one, or several where it holds calls and their results."""
         if not isinstance(message, dict) or _role(message) is None:
-            keys = ", ".join(map(repr, list(as_dict(message))[:5]))
+            keys = ", ".join(map(repr, list(as_object(message))[:5]))
             reason = f"message {name} has no role{keys and f'; it has {keys}'}"
             self.reading.refuse(self.line, reason, message)
             return
@@ -331,7 +332,7 @@ class _Record:
         spoken = message if role == "assistant" else {}
         told: dict[str, Any] = {
             "model": record_checks.valid_name(spoken.get("model")),
-            "usage": as_dict(spoken.get("usage")) or None,
+            "usage": as_object(spoken.get("usage")) or None,
             "stop_reason": record_checks.valid_name(spoken.get("stop_reason")),
         }
         own = {*_MESSAGE_OWN, *(key for key, value in told.items() if value is not None)}
@@ -398,7 +399,7 @@ class _Record:
         kept: list[Any] = []
         calls: list[_Json] = []
         for part in parts:
-            value, kind = as_dict(part).get("value"), as_dict(part).get("type")
+            value, kind = as_object(part).get("value"), as_object(part).get("type")
             if kind == "tool_call" and value is not None:
                 found, left = self._named(value)
                 calls += found
@@ -409,7 +410,7 @@ class _Record:
                 kept.append({"type": kind, "text": value} | rest)
             else:
                 kept.append(part)
-        only = as_dict(kept[0]) if len(kept) == 1 else {}
+        only = as_object(kept[0]) if len(kept) == 1 else {}
         return (str(only["text"]) if only.keys() == {"type", "text"} and only["type"] == "text" else kept), calls
 
     def _answered(self, message: _Json, role: str, content: object) -> tuple[object, str | None]:
@@ -427,7 +428,7 @@ class _Record:
             named = next(iter(same or self.waiting), None)
         if named is not None:
             self.waiting.pop(named, None)
-        if len(parts) == 1 and as_dict(parts[0]).get("type") == "tool_call_response":
+        if len(parts) == 1 and as_object(parts[0]).get("type") == "tool_call_response":
             return [{**parts[0], "id": named}], None
         return content, named
 
@@ -441,7 +442,7 @@ def _beside(call: _Json) -> _Json:
     more = {key[:100]: value for key, value in call.items() if key not in _CALL_OWN}
     if _CUSTOM in call:
         more["type"] = _CUSTOM
-    given = as_dict(call.get("function")).get("arguments")
+    given = as_object(call.get("function")).get("arguments")
     is_text = isinstance(given, str) and given.startswith('"') and isinstance(_value(given), str)
     return more | ({"arguments": given} if is_text else {})
 

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange import format_detection, json_files, record_checks
-from trails.exchange.record_checks import Reading, as_dict, as_list, as_text, base_name
+from trails.exchange.json_files import as_list, as_object, as_text
+from trails.exchange.record_checks import Reading, base_name
 from trails.exchange.source_scores import score_id
 from trails.exchange.source_transcript import Piece, Problem, SourceScore, SourceSession, SourceTurn, Transcript
 from trails.usage import cost_of, token_count, with_source
@@ -71,10 +72,10 @@ def _paths_in(root: _Json) -> Iterator[str]:
     """Yield the names of files in its own folder that a trajectory, or one within it, refers to."""
     waiting: list[object] = [root]
     while waiting:
-        here = as_dict(waiting.pop())
+        here = as_object(waiting.pop())
         waiting += as_list(here.get("subagent_trajectories"))
         refs = [ref for _, ref in _references(here)]
-        named = (here.get("continued_trajectory_ref"), *(as_dict(ref).get("trajectory_path") for ref in refs))
+        named = (here.get("continued_trajectory_ref"), *(as_object(ref).get("trajectory_path") for ref in refs))
         yield from (name for each in named if (name := _file_name(each)) is not None)
 
 
@@ -88,10 +89,10 @@ def _file_name(path: object) -> str | None:
 def _references(root: _Json) -> Iterator[tuple[object, object]]:
     """Yield (step id, reference) for each reference of a trajectory's steps to a sub-agent's."""
     for step in as_list(root.get("steps")):
-        for result in as_list(as_dict(as_dict(step).get("observation")).get("results")):
-            found = as_dict(result).get("subagent_trajectory_ref")
+        for result in as_list(as_object(as_object(step).get("observation")).get("results")):
+            found = as_object(result).get("subagent_trajectory_ref")
             refs = found if isinstance(found, list) else [found]
-            yield from ((as_dict(step).get("step_id"), ref) for ref in refs if isinstance(ref, dict))
+            yield from ((as_object(step).get("step_id"), ref) for ref in refs if isinstance(ref, dict))
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
@@ -172,7 +173,7 @@ class _Trajectories:
     def _link(self, each: _Trajectory) -> None:
         """Find the trajectories that one refers to."""
         for step, ref in _references(each.root):
-            found = self._referred(each, as_dict(ref))
+            found = self._referred(each, as_object(ref))
             if found is None:
                 self._odd["sub-agent(s) are referred to whose trajectory is not here"] += 1
             elif found is not each and found.spawned_by is None:
@@ -209,7 +210,7 @@ class _Trajectories:
             here = waiting.pop(0)
             ordered.setdefault(id(here), here)
             inner = below.get(id(here), [])
-            named = [self._referred(here, as_dict(ref)) for _, ref in _references(here.root)]
+            named = [self._referred(here, as_object(ref)) for _, ref in _references(here.root)]
             waiting += [e for e in named if e is not None and e in inner and id(e) not in ordered]
             waiting += [e for e in inner if e not in named and id(e) not in ordered]
         return [*ordered.values(), *(each for each in self._all if id(each) not in ordered)]
@@ -240,7 +241,7 @@ class _Trajectories:
 
     def _steps(self, each: _Trajectory) -> Iterator[tuple[list[SourceTurn], bool]]:
         """Yield the turns of each step, and whether it is a copy."""
-        agent = as_dict(each.root.get("agent"))
+        agent = as_object(each.root.get("agent"))
         for place, step in enumerate(each.root["steps"]):
             if not isinstance(step, dict) or not isinstance(step.get("source"), str) or step["source"] not in _ROLES:
                 self._reading.refuse(0, f"{base_name(each.file)}: step {place + 1} has no source that is known", step)
@@ -257,7 +258,7 @@ class _Trajectories:
 
     def _spoken(self, name: str, step: _Json, model: str | None) -> SourceTurn:
         calls, extras = _calls(step.get("tool_calls"))
-        metrics = as_dict(step.get("metrics"))
+        metrics = as_object(step.get("metrics"))
         usage: dict[str, Any] = record_checks.without_empty({key: metrics.get(key) for key in _USAGE})
         if "cost_usd" in usage:
             usage["cost"] = usage.pop("cost_usd")
@@ -280,16 +281,16 @@ class _Trajectories:
         )
 
     def _results(self, name: str, step: _Json) -> list[SourceTurn]:
-        calls = [as_dict(call).get("tool_call_id") for call in as_list(step.get("tool_calls"))]
-        results = as_list(as_dict(step.get("observation")).get("results"))
-        unnamed = [each for each in results if as_dict(each).get("source_call_id") is None]
+        calls = [as_object(call).get("tool_call_id") for call in as_list(step.get("tool_calls"))]
+        results = as_list(as_object(step.get("observation")).get("results"))
+        unnamed = [each for each in results if as_object(each).get("source_call_id") is None]
         in_order = bool(results) and len(unnamed) == len(results) == len(calls)
         if in_order:
             self._odd["result(s) name no call, and are those of the step's calls in order"] += len(results)
         made = []
         for place, result in enumerate(results):
             self._reading.count("result")
-            held = as_dict(result)
+            held = as_object(result)
             named = calls[place] if in_order else held.get("source_call_id")
             left = record_checks.leftover(held, _RESULT_OWN) | {"subagents": held.get("subagent_trajectory_ref")}
             made.append(
@@ -312,11 +313,11 @@ class _Trajectories:
 
     def _session(self, each: _Trajectory) -> SourceSession:
         root = each.root
-        agent = as_dict(root.get("agent"))
+        agent = as_object(root.get("agent"))
         meta = record_checks.leftover(root, _ROOT_OWN)
         if "scores" in _exported(root):
             trails = {key: value for key, value in _exported(root).items() if key != "scores"}
-            meta["extra"] = record_checks.without_empty({**as_dict(root["extra"]), "trails": trails})
+            meta["extra"] = record_checks.without_empty({**as_object(root["extra"]), "trails": trails})
         meta |= {
             "model": agent.get("model_name"),
             "agent": {key: value for key, value in agent.items() if key not in ("name", "model_name")},
@@ -339,7 +340,7 @@ class _Trajectories:
     def _scores(self, each: _Trajectory) -> Iterator[SourceScore]:
         """Yield the scores that an export of Trails has put under `extra`."""
         own = {name for turn in each.path for name in turn.source_ids}
-        for held in map(as_dict, as_list(_exported(each.root).get("scores"))):
+        for held in map(as_object, as_list(_exported(each.root).get("scores"))):
             of = None
             if (step := held.get("step_id")) is not None:
                 result = held.get("result")
@@ -362,18 +363,18 @@ class _Trajectories:
 
 def _exported(root: _Json) -> _Json:
     """Return what an export of Trails says of a trajectory that ATIF has no place for."""
-    return as_dict(as_dict(root.get("extra")).get("trails"))
+    return as_object(as_object(root.get("extra")).get("trails"))
 
 
 def _id_of(root: _Json) -> str:
     """Return a trajectory's id: what it is called, which others may be as well, and a hash of all up to its own first answer."""
     named = record_checks.first_name(root.get("trajectory_id"), root.get("session_id"))
     opening = []
-    for step in map(as_dict, root["steps"]):
+    for step in map(as_object, root["steps"]):
         opening.append([step.get("source"), step.get("message"), step.get("tool_calls")])
         if step.get("source") == "agent" and step.get("is_copied_context") is not True:
             break
-    agent = as_dict(root.get("agent")).get("name")
+    agent = as_object(root.get("agent")).get("name")
     hashed = hashlib.sha256(json.dumps([agent, opening], sort_keys=True).encode()).hexdigest()[:12]
     return f"{named}-{hashed}" if named else hashed
 
@@ -390,19 +391,19 @@ def _common(one: Sequence[SourceTurn], other: Sequence[SourceTurn]) -> int:
 
 def _beside(metrics: _Json, step: _Json, usage: Mapping[str, Any]) -> _Json:
     """Return what stands in `extra` and counts: tokens written to the cache, those of reasoning, and a cost told nowhere else."""
-    extra = as_dict(metrics.get("extra"))
+    extra = as_object(metrics.get("extra"))
     made = {name: extra[name] for name in _COUNTED_BESIDE if token_count(extra.get(name))}
-    lasting = as_dict(extra.get("cache_creation"))
+    lasting = as_object(extra.get("cache_creation"))
     if any(map(token_count, lasting.values())):
         made["cache_creation"] = lasting
-    told = (extra.get("cost_usd"), extra.get("cost"), as_dict(step.get("extra")).get("cost"))
+    told = (extra.get("cost_usd"), extra.get("cost"), as_object(step.get("extra")).get("cost"))
     cost = next((each for each in told if cost_of({"cost": each}) is not None), None)
     return made if cost is None or "cost" in usage else made | {"cost": cost}
 
 
 def _calls(calls: object) -> tuple[tuple[_Json, ...], dict[str, Any]]:
     """Return a step's calls, and what they say beside what they ask for, by their ids."""
-    held = [as_dict(call) for call in as_list(calls)]
+    held = [as_object(call) for call in as_list(calls)]
     made = tuple(
         {"id": call.get("tool_call_id"), "name": call.get("function_name"), "arguments": call.get("arguments")}
         for call in held

@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange import format_detection, json_files, record_checks
-from trails.exchange.record_checks import Reading, as_dict, as_list, as_text
+from trails.exchange.json_files import as_list, as_object, as_text
+from trails.exchange.record_checks import Reading
 from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript
 from trails.model.values import Call
 from trails.usage import with_source
@@ -201,12 +202,12 @@ class _Task:
         """Return for each message when it was, what its request used, and what a person was shown before it."""
         beside = [_Beside() for _ in range(len(history) + 1)]
         more = {id(each) for each in record_checks.unrepeated_records(self.shown, history)}
-        requests = [id(each) for each in self.shown if as_dict(each).get("say") == "api_req_started"]
-        answers = [n for n, each in enumerate(history) if as_dict(each).get("role") == "assistant"]
+        requests = [id(each) for each in self.shown if as_object(each).get("say") == "api_req_started"]
+        answers = [n for n, each in enumerate(history) if as_object(each).get("role") == "assistant"]
         in_order = dict(zip(requests, answers, strict=False)) if len(requests) == len(answers) else {}
         last = len(history) - 1
         for shown in self.shown:
-            entry = as_dict(shown)
+            entry = as_object(shown)
             self.reading.count(f"shown {entry.get('say') or entry.get('ask')}" if isinstance(shown, dict) else "shown")
             index = entry.get("conversationHistoryIndex")
             place = min(max(index + 1, 0), last) if type(index) is int else last
@@ -235,7 +236,7 @@ def _request(entry: _Json) -> dict[str, Any]:
     """Return what the entry of a request says that it used; nothing for any other entry."""
     if entry.get("say") != "api_req_started" or not isinstance(entry.get("text"), str):
         return {}
-    held = as_dict(json_files.read_object(entry["text"].encode("utf-8", errors="replace")))
+    held = as_object(json_files.read_object(entry["text"].encode("utf-8", errors="replace")))
     return {new: held[old] for old, new in _COUNTS.items() if type(held.get(old)) in (int, float)}
 
 
@@ -274,7 +275,7 @@ def _turns(own: str, message: _Json, beside: _Beside) -> Iterator[SourceTurn]:
         if not others:
             return
         content = others
-    info = as_dict(message.get("modelInfo"))
+    info = as_object(message.get("modelInfo"))
     provider = record_checks.valid_name(info.get("provider") or info.get("providerId"))
     yield SourceTurn(
         role,
@@ -288,7 +289,7 @@ def _turns(own: str, message: _Json, beside: _Beside) -> Iterator[SourceTurn]:
 
 
 def _model_of(info: object) -> str | None:
-    return record_checks.valid_name(as_dict(info).get("id") or as_dict(info).get("modelId"))
+    return record_checks.valid_name(as_object(info).get("id") or as_object(info).get("modelId"))
 
 
 def _moment(milliseconds: object) -> datetime | None:

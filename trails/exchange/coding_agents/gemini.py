@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange import format_detection, json_files, record_checks
-from trails.exchange.record_checks import Reading, as_dict, as_list
+from trails.exchange.json_files import as_list, as_object, as_text, objects_in
+from trails.exchange.record_checks import Reading
 from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript, group_files
 from trails.usage import with_source
 
@@ -105,7 +106,7 @@ class _Chat:
                 open_turns=self._open_turns(paths[0]),
                 open_in=self.name,
                 open_surely=True,
-                title=record_checks.as_text(self.head.get("summary")),
+                title=as_text(self.head.get("summary")),
                 created=record_checks.parse_time(self.head.get("startTime")),
                 agent=SOURCE,
                 meta=self.reading.meta(1, record_checks.leftover(self.head, _SESSION_OWN)),
@@ -145,7 +146,7 @@ class _Chat:
             return
         fresh: _Lines = {}
         for number, message in enumerate(found, start=1):
-            own = as_dict(message).get("id")
+            own = as_object(message).get("id")
             _, earlier = fresh.get(own, (0, message)) if isinstance(own, str) else (0, message)
             if earlier != message:
                 self.reading.refuse(line, f"message {number} has the id of an earlier one and takes its place", earlier)
@@ -155,8 +156,8 @@ class _Chat:
         self.messages = fresh
 
     def _message(self, line: int, message: object, into: _Lines, where: str) -> None:
-        held = as_dict(message)
-        own, kind = record_checks.as_text(held.get("id")), held.get("type")
+        held = as_object(message)
+        own, kind = as_text(held.get("id")), held.get("type")
         if own is None:
             self.reading.refuse(line, f"{where} is no message: it has no id", message)
         elif not isinstance(kind, str):
@@ -196,7 +197,7 @@ class _Chat:
     def _open_turns(self, path: Sequence[SourceTurn]) -> int:
         """Return how many turns at the end come from the last message, where one of its calls is still going on."""
         _, last = next(reversed(self.messages.values()), (0, {}))
-        if not any(call.get("status") in _GOING_ON for call in _dicts(last.get("toolCalls"))):
+        if not any(call.get("status") in _GOING_ON for call in objects_in(last.get("toolCalls"))):
             return 0
         own = str(last["id"])
         return sum(any(each == own or each.startswith(f"{own}/") for each in turn.source_ids) for turn in path)
@@ -223,11 +224,11 @@ class _Chat:
         left = {key: value for key, value in message.items() if key not in _MESSAGE_OWN}
         pieces = [Piece(own, _content(content, kind, left))]
         if kind == "gemini":
-            if thoughts := _dicts(message.get("thoughts")):
+            if thoughts := objects_in(message.get("thoughts")):
                 pieces.insert(0, Piece(f"{own}/thoughts", tuple({"type": "thought"} | each for each in thoughts)))
             elif message.get("thoughts"):
                 left["thoughts"] = message["thoughts"]
-            told, calls = _ids_of("functionCall", content), _dicts(message.get("toolCalls"))
+            told, calls = _ids_of("functionCall", content), objects_in(message.get("toolCalls"))
             pieces += [
                 Piece(f"{own}/call/{call_id}", (_call(each),))
                 for call_id, each in _usable(calls).items()
@@ -248,7 +249,7 @@ class _Chat:
 
     def _results(self, line: int, message: _Json, answered: frozenset[str]) -> SourceTurn:
         calls = as_list(message.get("toolCalls"))
-        usable = _usable(_dicts(calls))
+        usable = _usable(objects_in(calls))
         if len(usable) < len(calls):
             reason = f"message {message['id'][:80]!r} has a tool call without an id of its own and a name"
             self.reading.refuse(line, reason, calls)
@@ -261,24 +262,18 @@ class _Chat:
         return SourceTurn(role="tool", pieces=tuple(pieces), time=max(times, default=None))
 
 
-def _dicts(value: object) -> list[dict[str, Any]]:
-    return [each for each in as_list(value) if isinstance(each, dict)]
-
-
 def _usable(calls: Sequence[_Json]) -> dict[str, _Json]:
     """Return the calls that have a name and an id of their own in the message, by this id."""
     found: dict[str, _Json] = {}
     for call in calls:
-        if (own := record_checks.as_text(call.get("id"))) is not None and record_checks.valid_name(
-            call.get("name")
-        ) is not None:
+        if (own := as_text(call.get("id"))) is not None and record_checks.valid_name(call.get("name")) is not None:
             found.setdefault(own, call)
     return found
 
 
 def _ids_of(kind: str, content: object) -> frozenset[str]:
     """Return the ids of the calls, or of the answers, that stand among the parts of a message."""
-    found = (part.get(kind) for part in _dicts(content))
+    found = (part.get(kind) for part in objects_in(content))
     return frozenset(str(each.get("id")) for each in found if isinstance(each, dict))
 
 

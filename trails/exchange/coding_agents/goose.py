@@ -21,7 +21,8 @@ from typing import Any, Final
 
 from trails.exchange import format_detection, json_files, record_checks
 from trails.exchange.containers import Database, Tables
-from trails.exchange.record_checks import Reading, as_dict, as_list, as_text
+from trails.exchange.json_files import as_list, as_object, as_text
+from trails.exchange.record_checks import Reading
 from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript
 from trails.model.values import Compaction
 
@@ -147,7 +148,7 @@ def _plain(value: object) -> object:
 
 
 def _turns(message: object, taken: Counter[str], reading: Reading) -> Iterator[SourceTurn]:
-    held = as_dict(message)
+    held = as_object(message)
     if (role := as_text(held.get("role"))) is None:
         reading.refuse(0, "a message has no role", message)
         return
@@ -181,7 +182,7 @@ def _name(message: _Json, taken: Counter[str]) -> str:
 
 
 def _role(role: str, message: _Json, parts: Sequence[_Json]) -> str:
-    told = as_dict(message.get("metadata"))
+    told = as_object(message.get("metadata"))
     if parts and all(part.get("type") == "systemNotification" for part in parts):
         return "info"
     if told.get("userVisible") is False and told.get("agentVisible") is not False:

@@ -25,7 +25,8 @@ from typing import Any, Final
 
 from trails.exchange import format_detection, json_files, record_checks
 from trails.exchange.chats import message_lists
-from trails.exchange.record_checks import Reading, as_dict, as_list
+from trails.exchange.json_files import as_list, as_object
+from trails.exchange.record_checks import Reading
 from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn
 from trails.usage import with_source
 
@@ -103,13 +104,13 @@ class _Run:
         self._line = line
         self._data = data
         self._reading = reading
-        self._info = as_dict(data.get("info"))
+        self._info = as_object(data.get("info"))
         config = data.get("replay_config")
         if isinstance(config, str):
             read, _ = json_files.read_values(config.encode("utf-8", errors="surrogatepass"))
             config = read[0][1] if read else None
-        self._config = as_dict(config)
-        self._model = record_checks.valid_name(as_dict(as_dict(self._config.get("agent")).get("model")).get("name"))
+        self._config = as_object(config)
+        self._model = record_checks.valid_name(as_object(as_object(self._config.get("agent")).get("model")).get("name"))
 
     def read(self, name: str) -> None:
         history, steps = self._data.get("history"), self._data.get("trajectory")
@@ -123,7 +124,7 @@ class _Run:
                 self._line, "is no trajectory of SWE-agent: it has no history and no trajectory", self._data
             )
             return
-        problem = record_checks.valid_name(as_dict(self._config.get("problem_statement")).get("id"))
+        problem = record_checks.valid_name(as_object(self._config.get("problem_statement")).get("id"))
         session_id, path = record_checks.named_by_opening(problem, self._data.get("environment"), turns)
         self._reading.sessions.append(
             SourceSession(
@@ -160,7 +161,7 @@ class _Run:
     def _history(self, history: Sequence[Any]) -> Iterator[SourceTurn]:
         demos = 0
         for number, message in enumerate(history):
-            role = as_dict(message).get("role")
+            role = as_object(message).get("role")
             if not isinstance(role, str):
                 self._refuse(number, "is no message: it has no role", message)
                 continue
@@ -226,7 +227,7 @@ class _Run:
                 )
             return turns
         for number, (index, step) in enumerate(zip(spoken, steps, strict=True)):
-            beside = record_checks.without_empty({key: as_dict(step).get(key) for key in ("execution_time", "state")})
+            beside = record_checks.without_empty({key: as_object(step).get(key) for key in ("execution_time", "state")})
             turn = replace(turns[index], meta={**turns[index].meta, **({"step": beside} if beside else {})})
             if record_checks.turn_fault(turn) is None:
                 turns[index] = turn
@@ -266,8 +267,8 @@ def _mini_run(name: str, line: int, data: Mapping[str, Any], reading: Reading) -
     if not turns:
         reading.refuse(line, "is no trajectory of mini-swe-agent: it has no message that can be read", data)
         return
-    info, instance = as_dict(data.get("info")), record_checks.valid_name(data.get("instance_id"))
-    model = record_checks.valid_name(as_dict(as_dict(info.get("config")).get("model")).get("model_name"))
+    info, instance = as_object(data.get("info")), record_checks.valid_name(data.get("instance_id"))
+    model = record_checks.valid_name(as_object(as_object(info.get("config")).get("model")).get("model_name"))
     identity, path = record_checks.named_by_opening(instance, instance, turns)
     meta = {"model": model, **record_checks.leftover(data, ("messages", "info")), "info": data.get("info")}
     reading.sessions.append(
@@ -286,10 +287,10 @@ def _with_extra(turn: SourceTurn, model: str | None) -> SourceTurn:
     """Return a turn with what its message's `extra` says of time, model, usage, cost and stop reason."""
     meta = dict(turn.meta)
     extra = meta.pop("extra", None)
-    held = as_dict(extra)
-    answer = as_dict(held.get("response"))
-    choice = as_dict(next(iter(as_list(answer.get("choices"))), None))
-    usage = dict(as_dict(answer.get("usage")))
+    held = as_object(extra)
+    answer = as_object(held.get("response"))
+    choice = as_object(next(iter(as_list(answer.get("choices"))), None))
+    usage = dict(as_object(answer.get("usage")))
     if type(cost := held.get("cost")) in (int, float):
         usage["cost"] = cost
     own = ["timestamp", "cost", "response"]
@@ -321,7 +322,7 @@ def _response_beside(response: Mapping[str, Any], turn: SourceTurn) -> dict[str,
 
 
 def _choice_beside(choice: Any, turn: SourceTurn) -> Any:
-    message = as_dict(choice).get("message")
+    message = as_object(choice).get("message")
     if not isinstance(message, dict):
         return choice
     ours = {**turn.meta, "content": turn.content, "role": turn.role, "tool_calls": list(turn.tool_calls)}

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from trails.errors import InvalidInput
 from trails.exchange import format_detection, record_checks
-from trails.exchange.record_checks import as_dict, as_list, as_text
+from trails.exchange.json_files import as_list, as_object, as_text
 from trails.exchange.source_scores import score_id
 from trails.exchange.source_transcript import SourceScore, SourceSession, Transcript
 from trails.exchange.traces.otlp import Spans
@@ -114,7 +114,7 @@ class _Traces:
             self._row(name, line, value)
 
     def _row(self, name: str, line: int, value: object) -> None:
-        row = _plain(as_dict(value))
+        row = _plain(as_object(value))
         trace, identity = as_text(row.get("trace_id")), as_text(row.get("id"))
         if trace is None or identity is None or not isinstance(row.get("type"), str):
             self.spans.refuse(name, line, "is no observation: it has no id, no trace or no type", value)
@@ -125,7 +125,7 @@ class _Traces:
         self._rows[trace, identity] = (name, line, row)
 
     def _score(self, name: str, line: int, value: object) -> None:
-        row = _plain(as_dict(value))
+        row = _plain(as_object(value))
         if not all(as_text(row.get(key)) for key in ("id", "trace_id", "name")):
             self.spans.refuse(name, line, "is no score of a trace: it has no id, no trace or no name", value)
             return
@@ -227,7 +227,7 @@ class _Traces:
         for each in listed:
             if isinstance(each, str):
                 made.append({"role": role, "content": each})
-            elif "function" in as_dict(as_dict(each).get("content")):
+            elif "function" in as_object(as_object(each).get("content")):
                 self._odd["definition(s) of tools stand among the messages, and are none"] += 1
             elif isinstance(each, dict) and (message := _message(each, role)) is not None:
                 made.append(message)
@@ -280,7 +280,9 @@ def _message(each: _Json, role: str) -> dict[str, Any] | None:
         return {"role": "assistant", "content": [dict(each)]}
     spoken = each.get("role") or (_LANGCHAIN.get(kind) if isinstance(kind, str) else None)
     content = next((each[key] for key in ("content", "parts", "text") if each.get(key) is not None), None)
-    calls = each.get("tool_calls") or each.get("toolCalls") or as_dict(each.get("additional_kwargs")).get("tool_calls")
+    calls = (
+        each.get("tool_calls") or each.get("toolCalls") or as_object(each.get("additional_kwargs")).get("tool_calls")
+    )
     calls = _value(calls)
     if spoken is None and kind != "message" and content is None and not calls:
         return None
@@ -328,7 +330,7 @@ def _flat(content: object) -> Any:
     """Return content as text or parts; parts that are texts alone are one text where there is only one."""
     if not isinstance(content, list):
         return content if isinstance(content, str) or content is None else json.dumps(content, ensure_ascii=False)
-    only = as_dict(content[0]) if len(content) == 1 else {}
+    only = as_object(content[0]) if len(content) == 1 else {}
     is_text = only.get("type") in ("text", "output_text", "input_text", None) and isinstance(only.get("text"), str)
     return only["text"] if is_text else content
 

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from trails.exchange import format_detection, record_checks
-from trails.exchange.record_checks import as_dict, as_list, as_text
+from trails.exchange.json_files import as_list, as_object, as_text
 from trails.exchange.source_transcript import Transcript
 from trails.exchange.traces.otlp import Spans
 from trails.exchange.traces.span_values import OpenCalls, parse_embedded, step
@@ -92,7 +92,7 @@ def _trace_in(order: object) -> str | None:
 
 
 def _span(line: int, run: object, trace: str | None) -> TraceSpan | None:
-    held = as_dict(run)
+    held = as_object(run)
     identity = held.get("id")
     if not isinstance(identity, str) or not isinstance(held.get("run_type"), str):
         return None
@@ -120,14 +120,14 @@ def _span(line: int, run: object, trace: str | None) -> TraceSpan | None:
 
 
 def _metadata(run: _Json) -> _Json:
-    meta = as_dict(run.get("extra")).get("metadata")
-    return meta if isinstance(meta, dict) else as_dict(run.get("metadata"))
+    meta = as_object(run.get("extra")).get("metadata")
+    return meta if isinstance(meta, dict) else as_object(run.get("metadata"))
 
 
 def _of_a_model(run: _Json, meta: _Json) -> dict[str, Any]:
     """Return what a model's run says of its model, its provider, its usage and cost."""
     answer = _answer_in(run.get("outputs"))
-    about = as_dict(answer.get("response_metadata"))
+    about = as_object(answer.get("response_metadata"))
     usage = answer.get("usage_metadata") or answer.get("usage") or meta.get("usage_metadata")
     counts = {ours: run[name] for name, ours in _COUNTS.items() if type(run.get(name)) is int}
     told = {**usage, "source": "langchain"} if isinstance(usage, dict) and usage else counts
@@ -139,7 +139,7 @@ def _of_a_model(run: _Json, meta: _Json) -> dict[str, Any]:
     made["gen_ai.response.model"] = record_checks.first_name(
         about.get("model_name"), about.get("model"), *map(meta.get, _MODELS)
     )
-    parameters = as_dict(run.get("extra")).get("invocation_params")
+    parameters = as_object(run.get("extra")).get("invocation_params")
     made |= {"metadata": meta or None, "llm.invocation_parameters": parameters}
     made["gen_ai.provider.name"] = record_checks.valid_name(meta.get("ls_provider"))
     reason = record_checks.valid_name(about.get("finish_reason") or about.get("stop_reason"))
@@ -150,9 +150,9 @@ def _answer_in(outputs: object) -> _Json:
     """Return the message in which a model's output says its usage: LangChain's first generation, or the output itself."""
     held: Any = parse_embedded(outputs)
     for key in ("generations", 0, 0, "message", "kwargs"):
-        inner = as_dict(held).get(key) if isinstance(key, str) else next(iter(as_list(held)), None)
+        inner = as_object(held).get(key) if isinstance(key, str) else next(iter(as_list(held)), None)
         held = held if inner is None else inner
-    return as_dict(held)
+    return as_object(held)
 
 
 def _time(value: object) -> datetime | None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from trails.exchange import format_detection, record_checks
-from trails.exchange.record_checks import as_dict, as_text
+from trails.exchange.json_files import as_object, as_text
 from trails.exchange.source_transcript import SourceSession, Transcript
 from trails.exchange.traces.otlp import Spans
 from trails.exchange.traces.span_values import OpenCalls, parse_embedded, step
@@ -58,7 +58,7 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     steps: list[tuple[str, TraceSpan, object]] = []
     for name, data in files:
         for line, value in spans.values(name, data):
-            info, listed = value.get("info"), as_dict(value.get("data")).get("spans")
+            info, listed = value.get("info"), as_object(value.get("data")).get("spans")
             if not isinstance(info, dict) or not isinstance(listed, list):
                 spans.refuse(name, line, "is no trace of MLflow: it has no info or no spans", value)
                 continue
@@ -80,19 +80,19 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
 def _told(session: SourceSession, infos: Mapping[str, _Json]) -> SourceSession:
     """Return a session with what its first trace says of all: its name, its user, its tags."""
     info = infos.get(next(iter(session.meta.get("traces", ())), session.id), {})
-    tags = as_dict(info.get("tags"))
+    tags = as_object(info.get("tags"))
     own = {key: value for key, value in tags.items() if not key.startswith("mlflow.")}
     more = record_checks.without_empty({"tags": own, "user": _metadata(info).get("mlflow.trace.user")})
     return replace(session, meta={**session.meta, **more}, title=as_text(tags.get("mlflow.traceName")))
 
 
 def _metadata(info: _Json) -> _Json:
-    return as_dict(info.get("trace_metadata", info.get("request_metadata")))
+    return as_object(info.get("trace_metadata", info.get("request_metadata")))
 
 
 def _attributes(span: _Json) -> dict[str, Any]:
     """Return a span's attributes, each with what its JSON text stands for."""
-    held = as_dict(span.get("attributes"))  # MLflow writes each as JSON, texts too
+    held = as_object(span.get("attributes"))  # MLflow writes each as JSON, texts too
     return {key: value if (read := parse_embedded(value)) is None else read for key, value in held.items()}
 
 
@@ -100,7 +100,7 @@ def _span(line: int, span: object, trace: str, info: _Json) -> tuple[TraceSpan, 
     """Return a span, and what it was given; None for what is none."""
     if not isinstance(span, dict):
         return None
-    context = as_dict(span.get("context"))
+    context = as_object(span.get("context"))
     identity = as_text(span.get("span_id") or context.get("span_id"))
     if identity is None:
         return None
@@ -146,7 +146,7 @@ def _span(line: int, span: object, trace: str, info: _Json) -> tuple[TraceSpan, 
 
 
 def _model(attributes: _Json) -> str | None:
-    given = as_dict(attributes.get(_INPUTS))
+    given = as_object(attributes.get(_INPUTS))
     return record_checks.first_name(*map(attributes.get, _MODELS), given.get("model"))
 
 

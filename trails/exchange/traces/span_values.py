@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from trails.exchange.record_checks import as_dict, as_list, as_text
+from trails.exchange.json_files import as_list, as_object, as_text
 from trails.exchange.traces.span_messages import INPUT, OUTPUT
 from trails.exchange.traces.spans import TraceSpan, read_json
 from trails.model import message_shapes, validation
@@ -163,10 +163,10 @@ class OpenCalls:
 def _calls_of(message: _Json) -> list[tuple[str, str, Any]]:
     """Return (id, name, arguments) of each call of a message."""
     calls = []
-    for call in map(as_dict, as_list(message.get("tool_calls"))):
+    for call in map(as_object, as_list(message.get("tool_calls"))):
         function = call.get("function")
         if isinstance(function, dict) and isinstance(call.get("id"), str):
             calls.append((call["id"], str(function.get("name")), parse_embedded(function.get("arguments"))))
-    parts = [as_dict(part) for part in as_list(message.get("content"))]
+    parts = [as_object(part) for part in as_list(message.get("content"))]
     asked = (part for part in parts if part.get("type") == "tool_use" and isinstance(part.get("id"), str))
     return [*calls, *((part["id"], str(part.get("name")), part.get("input")) for part in asked)]
