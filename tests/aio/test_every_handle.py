@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import async_types
 from trails import Ledger, Playing, Repository, Router, Runs, Session, Tree, aio
 from trails.runtime.ledger.exchanges import Running
 from trails.runtime.routing.access_rules import View
@@ -89,3 +90,7 @@ def test_an_await_form_has_the_parameters_and_the_text_of_what_it_awaits(kind: t
 
 def names(method: Any) -> list[str]:
     return list(inspect.signature(method).parameters)
+
+
+def test_the_types_of_the_await_forms_are_those_of_the_handles() -> None:
+    assert async_types.STUB.read_text("utf-8") == async_types.stub(), "run `python -m tests.support.async_types`"

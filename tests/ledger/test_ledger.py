@@ -35,7 +35,7 @@ from tests.support.places import IMPORTED
 from tests.support.sessions import contents
 from trails import ExchangeInterrupted, HeadConflict, InvalidInput, Ledger, Repository, SessionNotFound
 from trails.aio import AsyncLedger, AsyncRunning
-from trails.aio.workers import Workers
+from trails.aio.threads import Workers
 from trails.integrity import digests
 from trails.runtime.ledger.exchanges import Running
 from trails.store.contract import Committed

@@ -17,6 +17,7 @@ from tests.support.machines import Size
 from tests.support.pasts import figures_of, hold_against, mark_of, said, take_out, walk
 from trails import Repository
 from trails.integrity.signed_notes import new_key
+from trails.model.values import Finding
 from trails.rdf import vocab
 from trails.store.contract import Change, Committed
 
@@ -225,7 +226,7 @@ def elsewhere(memory: Repository) -> Iterator[Repository]:
         yield other
 
 
-def _lost(past: Repository) -> tuple[tuple[str, ...], tuple[trails.Finding, ...]]:
+def _lost(past: Repository) -> tuple[tuple[str, ...], tuple[Finding, ...]]:
     """Return the sessions of then that are not shown, and what is found to be wrong with the others."""
     assert past.as_of is not None
     return past.as_of.gone, past.verify().findings

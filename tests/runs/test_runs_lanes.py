@@ -16,7 +16,7 @@ from tests.support.clocks import Clock
 from tests.support.runs import MAIN, counter
 from trails import InvalidInput, Repository, Runs, Step
 from trails.aio import AsyncRuns
-from trails.aio.workers import Workers
+from trails.aio.threads import Workers
 from trails.runtime.runs.lanes import LANES, Lane, Lanes, LaneThreads
 
 WAIT = 20.0

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import trails
 from trails import Compaction, ContextOverflow, HeadConflict, InvalidInput, Repository, Session
 from trails.aio import AsyncSession
-from trails.aio.workers import Workers
+from trails.aio.threads import Workers
 from trails.context import CompactionPolicy, Context, Summary, SummaryRequest, needs_compaction
 from trails.errors import NothingToSummarise, TrailsError
 from trails.history import turn_builder

@@ -12,6 +12,7 @@ import pytest
 import trails
 from trails import Compaction, InvalidInput, Repository, Session
 from trails.runtime.policy.entry_patches import ModelHost, ModelRef
+from trails.runtime.tree.tree_node import Node
 
 START: Final = datetime(2026, 1, 5, 8, tzinfo=UTC)
 PEOPLE: Final = ("alice", "bob", "carol")
@@ -156,7 +157,7 @@ class BusyAgents:
                 self._end(tree, inner)
                 self._end(tree, node)
 
-    def _work(self, node: trails.Node, above: trails.Node) -> None:
+    def _work(self, node: Node, above: Node) -> None:
         for _ in range(self.chance.randint(0, 3)):
             node.append("assistant", "Done", model=self.chance.choice(MODELS), time=self.now())
         if self.chance.random() < 0.5:
@@ -168,7 +169,7 @@ class BusyAgents:
         node.append("user", "Hurry", author=self.chance.choice((*PEOPLE, f"agent:{above.agent}", "agent:stranger")))
         node.persist()
 
-    def _end(self, tree: trails.Tree, node: trails.Node) -> None:
+    def _end(self, tree: trails.Tree, node: Node) -> None:
         what = self.chance.random()
         if what < 0.2:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode
@@ -19,423 +20,179 @@ CATALOG: Final = DefaultGraph()
 """The catalog: sessions, lineage, principals, labels and tombstones stand in the default graph; turns in one graph a session."""
 
 
-def _trails(name: str) -> NamedNode:
-    return NamedNode(TRAILS + name)
+def _terms(namespace: str) -> Callable[[str], Iterator[NamedNode]]:
+    return lambda names: (NamedNode(namespace + name) for name in names.split())
 
 
-def _prov(name: str) -> NamedNode:
-    return NamedNode(PROV + name)
+_trails, _prov, _rdf, _xsd = map(_terms, (TRAILS, PROV, RDF, XSD))
 
-
-TYPE: Final = NamedNode(RDF + "type")
+(TYPE,) = _rdf("type")
 
 # classes
-SESSION: Final = _trails("Session")
-TURN: Final = _trails("Turn")
-SUMMARY_TURN: Final = _trails("SummaryTurn")
-COMPACTION: Final = _trails("Compaction")
-MODEL_CALL: Final = _trails("ModelCall")
-TOOL_CALL: Final = _trails("ToolCall")
-TOOL_RESULT: Final = _trails("ToolResult")
-SYSTEM_PROMPT: Final = _trails("SystemPrompt")
-TOMBSTONE: Final = _trails("Tombstone")
-DELETION: Final = _trails("Deletion")
-TAG: Final = _trails("Tag")
-NOTE: Final = _trails("Note")
-SCORE: Final = _trails("Score")
-PRINCIPAL: Final = _trails("Principal")
-AGENT: Final = _trails("Agent")
-LEDGER: Final = _trails("Ledger")
-EVENT: Final = _trails("Event")
-EXCHANGE: Final = _trails("Exchange")
-DELIVERY: Final = _trails("Delivery")
-TASK_BRIEF: Final = _trails("TaskBrief")
-CONTEXT_SUMMARY: Final = _trails("ContextSummary")
-TRANSITION: Final = _trails("Transition")
-CANCELLATION: Final = _trails("Cancellation")
-SESSION_RESULT: Final = _trails("SessionResult")
-ARTIFACT: Final = _trails("Artifact")
-CONVERSATION: Final = _trails("Conversation")
-ALIAS: Final = _trails("Alias")
-MOVE: Final = _trails("Move")
-DECISION: Final = _trails("Decision")
-READING: Final = _trails("Reading")
-RERUNNING: Final = _trails("Rerunning")
-IMPORT: Final = _trails("Import")
-SOURCE_FILE: Final = _trails("SourceFile")
-TOOL: Final = _trails("Tool")
-ENTITY: Final = _prov("Entity")
-ACTIVITY: Final = _prov("Activity")
+SESSION, TURN, SUMMARY_TURN, COMPACTION, MODEL_CALL = _trails("Session Turn SummaryTurn Compaction ModelCall")
+TOOL_CALL, TOOL_RESULT, SYSTEM_PROMPT, TOMBSTONE = _trails("ToolCall ToolResult SystemPrompt Tombstone")
+DELETION, TAG, NOTE, SCORE, PRINCIPAL, AGENT, LEDGER = _trails("Deletion Tag Note Score Principal Agent Ledger")
+EVENT, EXCHANGE, DELIVERY, TASK_BRIEF, CONTEXT_SUMMARY = _trails("Event Exchange Delivery TaskBrief ContextSummary")
+TRANSITION, CANCELLATION, SESSION_RESULT, ARTIFACT = _trails("Transition Cancellation SessionResult Artifact")
+CONVERSATION, ALIAS, MOVE, DECISION, READING, RERUNNING = _trails("Conversation Alias Move Decision Reading Rerunning")
+IMPORT, SOURCE_FILE, TOOL = _trails("Import SourceFile Tool")
+ENTITY, ACTIVITY = _prov("Entity Activity")
 
 # a turn
-INDEX: Final = _trails("index")
-ROLE: Final = _trails("role")
-BRANCH: Final = _trails("branch")
-VALUE: Final = _prov("value")
-TIME: Final = _prov("generatedAtTime")
-ATTRIBUTED_TO: Final = _prov("wasAttributedTo")
-GENERATED_BY: Final = _prov("wasGeneratedBy")
-DIGEST: Final = _trails("digest")
-SALT: Final = _trails("salt")
-LEAF_SALT: Final = _trails("leafSalt")
-ROW_SALT: Final = _trails("rowSalt")
-FORK_DIGEST: Final = _trails("forkDigest")
-TASK_SALT: Final = _trails("taskSalt")
-TASK_DIGEST: Final = _trails("taskDigest")
-SOURCE_ID: Final = _trails("sourceId")
-META: Final = _trails("meta")
-ALTERNATE_OF: Final = _prov("alternateOf")
-DERIVED_FROM: Final = _prov("wasDerivedFrom")
+INDEX, ROLE, BRANCH = _trails("index role branch")
+VALUE, TIME, ATTRIBUTED_TO, GENERATED_BY = _prov("value generatedAtTime wasAttributedTo wasGeneratedBy")
+DIGEST, SALT, LEAF_SALT, ROW_SALT, FORK_DIGEST, TASK_SALT = _trails("digest salt leafSalt rowSalt forkDigest taskSalt")
+TASK_DIGEST, SOURCE_ID, META = _trails("taskDigest sourceId meta")
+ALTERNATE_OF, DERIVED_FROM = _prov("alternateOf wasDerivedFrom")
 
-QUOTED_FROM: Final = _prov("wasQuotedFrom")
-QUOTED_DIGEST: Final = _trails("quotedDigest")
-RESULT_DIGEST: Final = _trails("resultDigest")
+(QUOTED_FROM,) = _prov("wasQuotedFrom")
+QUOTED_DIGEST, RESULT_DIGEST = _trails("quotedDigest resultDigest")
 
 # what a summary turn stands for
-SUMMARISED_THROUGH: Final = _trails("summarisedThrough")
-FIRST_KEPT: Final = _trails("firstKept")
-TOKENS_BEFORE: Final = _trails("tokensBefore")
-TOKENS_AFTER: Final = _trails("tokensAfter")
-TRIGGER: Final = _trails("trigger")
-SUMMARISED_FROM: Final = _trails("summarisedFrom")
-SUMMARISED_TURNS: Final = _trails("summarisedTurns")
+SUMMARISED_THROUGH, FIRST_KEPT, TOKENS_BEFORE = _trails("summarisedThrough firstKept tokensBefore")
+TOKENS_AFTER, TRIGGER, SUMMARISED_FROM, SUMMARISED_TURNS = _trails("tokensAfter trigger summarisedFrom summarisedTurns")
 
 # how it was made
-REQUEST: Final = _trails("request")
-MAX_SUMMARY_TOKENS: Final = _trails("maxSummaryTokens")
-MAX_SUMMARY_RULE: Final = _trails("maxSummaryRule")
-DURATION_MS: Final = _trails("durationMs")
-USED: Final = _prov("used")
+REQUEST, MAX_SUMMARY_TOKENS, MAX_SUMMARY_RULE = _trails("request maxSummaryTokens maxSummaryRule")
+(DURATION_MS,) = _trails("durationMs")
+(USED,) = _prov("used")
 
 # the activities around a turn
-MODEL: Final = _trails("model")
-USAGE: Final = _trails("usage")
-INPUT_TOKENS: Final = _trails("inputTokens")
-OUTPUT_TOKENS: Final = _trails("outputTokens")
-CACHE_READ_TOKENS: Final = _trails("cacheReadTokens")
-CACHE_WRITE_TOKENS: Final = _trails("cacheWriteTokens")
-CACHE_WRITE_HOUR_TOKENS: Final = _trails("cacheWriteHourTokens")
-REASONING_TOKENS: Final = _trails("reasoningTokens")
-TOTAL_TOKENS: Final = _trails("totalTokens")
-COST: Final = _trails("cost")
-STOP_REASON: Final = _trails("stopReason")
-CALL_ID: Final = _trails("callId")
-TOOL_NAME: Final = _trails("toolName")
-ARGUMENTS: Final = _trails("arguments")
-STARTED_BY: Final = _prov("wasStartedBy")
-TOOL_RESULT_OF: Final = _trails("answers")
-HAS_RESULT: Final = _trails("toolResult")
-IS_ERROR: Final = _trails("isError")
+MODEL, USAGE, INPUT_TOKENS, OUTPUT_TOKENS = _trails("model usage inputTokens outputTokens")
+CACHE_READ_TOKENS, CACHE_WRITE_TOKENS = _trails("cacheReadTokens cacheWriteTokens")
+CACHE_WRITE_HOUR_TOKENS, REASONING_TOKENS, TOTAL_TOKENS = _trails("cacheWriteHourTokens reasoningTokens totalTokens")
+COST, STOP_REASON, CALL_ID, TOOL_NAME, ARGUMENTS = _trails("cost stopReason callId toolName arguments")
+(STARTED_BY,) = _prov("wasStartedBy")
+TOOL_RESULT_OF, HAS_RESULT, IS_ERROR = _trails("answers toolResult isError")
 
 # what is told of the model call that generated a turn
-PROVIDER: Final = _trails("provider")
-USED_PROMPT: Final = _trails("usedPrompt")
-CONTEXT_THROUGH: Final = _trails("contextThrough")
-SUMMARY_SHOWN: Final = _trails("contextSummary")
-LEFT_OUT: Final = _trails("leftOut")
+PROVIDER, USED_PROMPT, CONTEXT_THROUGH, SUMMARY_SHOWN = _trails("provider usedPrompt contextThrough contextSummary")
+(LEFT_OUT,) = _trails("leftOut")
 
 # what is told of the tool calls that a turn answers, and of the tools
-TOOL_STARTED_AT: Final = _trails("toolStartedAt")
-TOOL_ENDED_AT: Final = _trails("toolEndedAt")
-TOOL_OUTCOME: Final = _trails("toolOutcome")
-APPROVED_BY: Final = _trails("approvedBy")
-REFUSED_BY: Final = _trails("refusedBy")
-TOOL_USED: Final = _trails("tool")
-TOOL_SERVER: Final = _trails("toolServer")
-TOOL_VERSION: Final = _trails("toolVersion")
+TOOL_STARTED_AT, TOOL_ENDED_AT, TOOL_OUTCOME, APPROVED_BY = _trails("toolStartedAt toolEndedAt toolOutcome approvedBy")
+REFUSED_BY, TOOL_USED, TOOL_SERVER, TOOL_VERSION = _trails("refusedBy tool toolServer toolVersion")
 
 # what a copied turn keeps of the activities of the turn that it repeats: no activity happened again
-MODEL_CALL_COPY: Final = _trails("ModelCallCopy")
-TOOL_CALL_COPY: Final = _trails("ToolCallCopy")
-COMPACTION_COPY: Final = _trails("CompactionCopy")
-KEPT_WITH: Final = _trails("keptWith")
-KEPT_START: Final = _trails("keptStart")
-KEPT_END: Final = _trails("keptEnd")
-KEPT_PROMPT: Final = _trails("keptPrompt")
-ANSWERS_COPY: Final = _trails("answersCopy")
-PREVIOUS_SUMMARY: Final = _trails("previousSummary")
-CALL_DIGEST: Final = _trails("callDigest")
-CALLED_IN: Final = _trails("calledIn")
-CALLED_FOR: Final = _trails("calledFor")
+MODEL_CALL_COPY, TOOL_CALL_COPY, COMPACTION_COPY = _trails("ModelCallCopy ToolCallCopy CompactionCopy")
+KEPT_WITH, KEPT_START, KEPT_END, KEPT_PROMPT = _trails("keptWith keptStart keptEnd keptPrompt")
+ANSWERS_COPY, PREVIOUS_SUMMARY, CALL_DIGEST, CALLED_IN = _trails("answersCopy previousSummary callDigest calledIn")
+(CALLED_FOR,) = _trails("calledFor")
 
 # what follows of the order of turns, of the context of a model's call and of runs, by CONSTRUCT; none is stored
-PREVIOUS_TURN: Final = _trails("previousTurn")
-CONTEXT_END: Final = _trails("contextEnd")
-IN_RUN: Final = _trails("inRun")
+PREVIOUS_TURN, CONTEXT_END, IN_RUN = _trails("previousTurn contextEnd inRun")
 
 # what was done to a session, and by whom
-FORKED_BY: Final = _trails("forkedBy")
-COPYING: Final = _trails("Copying")
-ALTERATION: Final = _trails("Alteration")
-ALTERED_FIELD: Final = _trails("alteredField")
-OLD_VALUE: Final = _trails("oldValue")
-NEW_VALUE: Final = _trails("newValue")
-DONE_TO: Final = _trails("doneTo")
-WAS_FORK_OF: Final = _trails("wasForkOf")
-WAS_FORKED_AT: Final = _trails("wasForkedAt")
+FORKED_BY, COPYING, ALTERATION, ALTERED_FIELD, OLD_VALUE = _trails("forkedBy Copying Alteration alteredField oldValue")
+NEW_VALUE, DONE_TO, WAS_FORK_OF, WAS_FORKED_AT = _trails("newValue doneTo wasForkOf wasForkedAt")
 
 # a rerun
-RERUN_OUTCOME: Final = _trails("rerunOutcome")
-AGREED_TURNS: Final = _trails("agreedTurns")
-LEFT_RECORD_AT: Final = _trails("leftRecordAt")
-PLAYED_ANSWERS: Final = _trails("playedAnswers")
-LIVE_ANSWERS: Final = _trails("liveAnswers")
+RERUN_OUTCOME, AGREED_TURNS, LEFT_RECORD_AT = _trails("rerunOutcome agreedTurns leftRecordAt")
+PLAYED_ANSWERS, LIVE_ANSWERS = _trails("playedAnswers liveAnswers")
 
 # what was read of a session, and for whom
-READ_FROM: Final = _trails("readFrom")
-READ_THROUGH: Final = _trails("readThrough")
-READ_FOR: Final = _trails("readFor")
+READ_FROM, READ_THROUGH, READ_FOR = _trails("readFrom readThrough readFor")
 
 # that a session, or more of one, came in from a file
-IMPORTER: Final = _trails("importer")
-IMPORTER_VERSION: Final = _trails("importerVersion")
-ORIGIN: Final = _trails("originProof")
-REFUSED_LINES: Final = _trails("refusedLines")
+IMPORTER, IMPORTER_VERSION, ORIGIN, REFUSED_LINES = _trails("importer importerVersion originProof refusedLines")
 
 # what principals signed
-HEAD_SIGNATURE: Final = _trails("HeadSignature")
-SIGNATURE_OF: Final = _trails("signatureOf")
-SIGNED_INDEX: Final = _trails("signedIndex")
-SIGNED_HEAD: Final = _trails("signedHead")
-SIGNER_KEY: Final = _trails("signerKey")
-SIGNATURE: Final = _trails("signature")
+HEAD_SIGNATURE, SIGNATURE_OF, SIGNED_INDEX, SIGNED_HEAD = _trails("HeadSignature signatureOf signedIndex signedHead")
+SIGNER_KEY, SIGNATURE = _trails("signerKey signature")
 
 # a session's row
-PARENT_SESSION: Final = _trails("parentSession")
-FORKED_AT_INDEX: Final = _trails("forkedAtIndex")
-FORK_HEAD: Final = _trails("forkHead")
-SPAWNED_BY: Final = _trails("spawnedBy")
-SESSION_AGENT: Final = _trails("agent")
-KIND: Final = _trails("kind")
-STATE: Final = _trails("state")
-LABEL: Final = _trails("label")
-KEY: Final = _trails("key")
-SYSTEM_VERSION: Final = _trails("systemVersion")
-SOURCE_SESSION: Final = _trails("sourceSession")
-SLOT: Final = _trails("slot")
-TIER: Final = _trails("tier")
-EXPIRES_AT: Final = _trails("expiresAt")
-ENDS_BY: Final = _trails("endsBy")
+PARENT_SESSION, FORKED_AT_INDEX, FORK_HEAD, SPAWNED_BY = _trails("parentSession forkedAtIndex forkHead spawnedBy")
+SESSION_AGENT, KIND, STATE, LABEL, KEY, SYSTEM_VERSION = _trails("agent kind state label key systemVersion")
+SOURCE_SESSION, SLOT, TIER, EXPIRES_AT, ENDS_BY = _trails("sourceSession slot tier expiresAt endsBy")
 
 # a version of a system prompt
-PROMPT_OF: Final = _trails("promptOf")
-VERSION: Final = _trails("version")
-EFFECTIVE_FROM: Final = _trails("effectiveFrom")
+PROMPT_OF, VERSION, EFFECTIVE_FROM = _trails("promptOf version effectiveFrom")
 
 # what is left of a deleted session
-DELETED_AT: Final = _prov("invalidatedAtTime")
-INVALIDATED_BY: Final = _prov("wasInvalidatedBy")
-ASSOCIATED_WITH: Final = _prov("wasAssociatedWith")
-ENDED_AT: Final = _prov("endedAtTime")
-DELETED_TURNS: Final = _trails("deletedTurns")
-DELETED_HEAD: Final = _trails("deletedHead")
-DELETED_AT_LOG_SIZE: Final = _trails("deletedAtLogSize")
-DELETED_AT_ROOT: Final = _trails("deletedAtRoot")
-PENDING_SWEEP: Final = _trails("pendingSweep")
+DELETED_AT, INVALIDATED_BY, ASSOCIATED_WITH = _prov("invalidatedAtTime wasInvalidatedBy wasAssociatedWith")
+(ENDED_AT,) = _prov("endedAtTime")
+DELETED_TURNS, DELETED_HEAD, DELETED_AT_LOG_SIZE = _trails("deletedTurns deletedHead deletedAtLogSize")
+DELETED_AT_ROOT, PENDING_SWEEP = _trails("deletedAtRoot pendingSweep")
 
 # a session into which turns are being copied: a fork that is being detached, or an id for which a copy is being made
-UNFINISHED_COPY: Final = _trails("UnfinishedCopy")
+(UNFINISHED_COPY,) = _trails("UnfinishedCopy")
 
 # what says of a redacted turn who took its content out
-DELETED_TURN: Final = _trails("deletedTurn")
-REASON: Final = _trails("reason")
-FACTS_DIGEST: Final = _trails("factsDigest")
-STANDS_AS: Final = _trails("standsAs")
-REDACTED_FROM: Final = _trails("redactedFrom")
-REDACTED_PLACE: Final = _trails("redactedPlace")
-REDACTED_PART: Final = _trails("redactedPart")
+DELETED_TURN, REASON, FACTS_DIGEST, STANDS_AS = _trails("deletedTurn reason factsDigest standsAs")
+REDACTED_FROM, REDACTED_PLACE, REDACTED_PART = _trails("redactedFrom redactedPlace redactedPart")
 
 # tags and notes: they name a session, an index and a digest, never a turn's IRI
-TAG_OF: Final = _trails("tagOf")
-TAG_NAME: Final = _trails("tagName")
-TAG_LENGTH: Final = _trails("tagLength")
-NOTE_ON: Final = _trails("noteOn")
-NOTE_INDEX: Final = _trails("noteIndex")
-NAMED_DIGEST: Final = _trails("namedDigest")
-REMOVED_FROM: Final = _trails("removedFrom")
-REMOVED_TAG: Final = _trails("removedTag")
-REMOVED_NOTE: Final = _trails("removedNote")
+TAG_OF, TAG_NAME, TAG_LENGTH, NOTE_ON, NOTE_INDEX = _trails("tagOf tagName tagLength noteOn noteIndex")
+NAMED_DIGEST, REMOVED_FROM, REMOVED_TAG, REMOVED_NOTE = _trails("namedDigest removedFrom removedTag removedNote")
 
 # scores: they name a session, the turns that were scored and the last one's digest
-SCORED: Final = _trails("scored")
-SCORED_FROM: Final = _trails("scoredFrom")
-SCORED_UP_TO: Final = _trails("scoredUpTo")
-SCORE_NAME: Final = _trails("scoreName")
-SCORE_VALUE: Final = _trails("scoreValue")
-SCORER_VERSION: Final = _trails("scorerVersion")
-REMOVED_SCORE: Final = _trails("removedScore")
+SCORED, SCORED_FROM, SCORED_UP_TO, SCORE_NAME = _trails("scored scoredFrom scoredUpTo scoreName")
+SCORE_VALUE, SCORER_VERSION, REMOVED_SCORE = _trails("scoreValue scorerVersion removedScore")
 
 # a session's ledger: what happens around its turns
-LEDGER_OF: Final = _trails("ledgerOf")
-NUMBER: Final = _trails("number")
-DIRECTION: Final = _trails("direction")
-SOURCE: Final = _trails("source")
-EVENT_ID: Final = _trails("eventId")
-CHANNEL: Final = _trails("channel")
-ACCOUNT: Final = _trails("account")
-PEER: Final = _trails("peer")
-QUEUE_MODE: Final = _trails("queueMode")
-RECEIVED_AT: Final = _trails("receivedAt")
-WAITING: Final = _trails("waiting")
-RECORDED_AS: Final = _trails("recordedAs")
-QUEUED_AT: Final = _trails("queuedAt")
-STARTED_AT: Final = _prov("startedAtTime")
-GENERATED: Final = _prov("generated")
-HEAD_BEFORE: Final = _trails("headBefore")
-HEAD_AFTER: Final = _trails("headAfter")
-ERROR: Final = _trails("error")
-RETRY_OF: Final = _trails("retryOf")
-KEPT_AS: Final = _trails("keptAs")
-DELIVERY_OF: Final = _trails("deliveryOf")
-OUTCOME: Final = _trails("outcome")
-ATTEMPT: Final = _trails("attempt")
+LEDGER_OF, NUMBER, DIRECTION, SOURCE, EVENT_ID, CHANNEL = _trails("ledgerOf number direction source eventId channel")
+ACCOUNT, PEER, QUEUE_MODE, RECEIVED_AT, WAITING = _trails("account peer queueMode receivedAt waiting")
+RECORDED_AS, QUEUED_AT = _trails("recordedAs queuedAt")
+STARTED_AT, GENERATED = _prov("startedAtTime generated")
+HEAD_BEFORE, HEAD_AFTER, ERROR, RETRY_OF, KEPT_AS = _trails("headBefore headAfter error retryOf keptAs")
+DELIVERY_OF, OUTCOME, ATTEMPT = _trails("deliveryOf outcome attempt")
 
 # in the ledger of a session of the session tree
-FROM_STATE: Final = _trails("fromState")
-TO_STATE: Final = _trails("toState")
-STATUS: Final = _trails("status")
-MEMORY_ID: Final = _trails("memoryId")
-ARTIFACT_OF: Final = _trails("artifactOf")
-URI: Final = _trails("uri")
-ARTIFACT_CHANGE: Final = _trails("artifactChange")
-SHA256: Final = _trails("sha256")
+FROM_STATE, TO_STATE, STATUS, MEMORY_ID, ARTIFACT_OF, URI = _trails("fromState toState status memoryId artifactOf uri")
+ARTIFACT_CHANGE, SHA256 = _trails("artifactChange sha256")
 
 # session keys: conversations, aliases, moves of sessions between them; decisions of policies
-SPECIALIZATION_OF: Final = _prov("specializationOf")
-CURRENT_SESSION: Final = _trails("currentSession")
-ALIAS_OF: Final = _trails("aliasOf")
-ALIAS_KEY: Final = _trails("aliasKey")
-REMOVED_ALIAS: Final = _trails("removedAlias")
-ALIAS_WAS_OF: Final = _trails("aliasWasOf")
-MOVED_SESSION: Final = _trails("movedSession")
-FROM_KEY: Final = _trails("fromKey")
-TO_KEY: Final = _trails("toKey")
-WAS_CURRENT: Final = _trails("wasCurrent")
-BECAME_CURRENT: Final = _trails("becameCurrent")
-FORMER_LABEL: Final = _trails("formerLabel")
-UNDOES: Final = _trails("undoes")
-ACTION: Final = _trails("action")
-ALLOWED: Final = _trails("allowed")
-RULE: Final = _trails("rule")
+(SPECIALIZATION_OF,) = _prov("specializationOf")
+CURRENT_SESSION, ALIAS_OF, ALIAS_KEY, REMOVED_ALIAS = _trails("currentSession aliasOf aliasKey removedAlias")
+ALIAS_WAS_OF, MOVED_SESSION, FROM_KEY, TO_KEY, WAS_CURRENT = _trails("aliasWasOf movedSession fromKey toKey wasCurrent")
+BECAME_CURRENT, FORMER_LABEL, UNDOES, ACTION, ALLOWED = _trails("becameCurrent formerLabel undoes action allowed")
+(RULE,) = _trails("rule")
 
 # the entry of a session with a key: by the name that each field has in OpenClaw's SessionEntry
-LAST_USER_ACTIVITY: Final = _trails("lastUserActivity")
-ENTRY_FIELDS: Final = {
-    name: _trails(term)
-    for name, term in (
-        ("lastHeartbeatText", "lastHeartbeatText"),
-        ("lastHeartbeatSentAt", "lastHeartbeatSentAt"),
-        ("updatedAt", "updatedAt"),
-        ("sessionFile", "sessionFile"),
-        ("spawnedBy", "spawnedByKey"),
-        ("systemSent", "systemSent"),
-        ("abortedLastRun", "abortedLastRun"),
-        ("chatType", "chatType"),
-        ("thinkingLevel", "thinkingLevel"),
-        ("verboseLevel", "verboseLevel"),
-        ("reasoningLevel", "reasoningLevel"),
-        ("elevatedLevel", "elevatedLevel"),
-        ("ttsAuto", "ttsAuto"),
-        ("execHost", "execHost"),
-        ("execSecurity", "execSecurity"),
-        ("execAsk", "execAsk"),
-        ("execNode", "execNode"),
-        ("responseUsage", "responseUsage"),
-        ("providerOverride", "providerOverride"),
-        ("modelOverride", "modelOverride"),
-        ("authProfileOverride", "authProfileOverride"),
-        ("authProfileOverrideSource", "authProfileOverrideSource"),
-        ("authProfileOverrideCompactionCount", "authProfileOverrideCompactionCount"),
-        ("groupActivation", "groupActivation"),
-        ("groupActivationNeedsSystemIntro", "groupActivationNeedsSystemIntro"),
-        ("sendPolicy", "sendPolicy"),
-        ("queueMode", "sessionQueueMode"),
-        ("queueDebounceMs", "queueDebounceMs"),
-        ("queueCap", "queueCap"),
-        ("queueDrop", "queueDrop"),
-        ("inputTokens", "sessionInputTokens"),
-        ("outputTokens", "sessionOutputTokens"),
-        ("totalTokens", "sessionTotalTokens"),
-        ("modelProvider", "modelProvider"),
-        ("model", "sessionModel"),
-        ("contextTokens", "contextTokens"),
-        ("compactionCount", "compactionCount"),
-        ("memoryFlushAt", "memoryFlushAt"),
-        ("memoryFlushCompactionCount", "memoryFlushCompactionCount"),
-        ("cliSessionIds", "cliSessionIds"),
-        ("claudeCliSessionId", "claudeCliSessionId"),
-        ("displayName", "displayName"),
-        ("channel", "sessionChannel"),
-        ("groupId", "groupId"),
-        ("subject", "subject"),
-        ("groupChannel", "groupChannel"),
-        ("space", "space"),
-        ("origin", "origin"),
-        ("deliveryContext", "deliveryContext"),
-        ("lastChannel", "lastChannel"),
-        ("lastTo", "lastTo"),
-        ("lastAccountId", "lastAccountId"),
-        ("lastThreadId", "lastThreadId"),
-        ("skillsSnapshot", "skillsSnapshot"),
-        ("systemPromptReport", "systemPromptReport"),
-    )
+(LAST_USER_ACTIVITY,) = _trails("lastUserActivity")
+_ENTRY_FIELDS: Final = """
+    lastHeartbeatText lastHeartbeatSentAt updatedAt sessionFile spawnedBy systemSent abortedLastRun chatType
+    thinkingLevel verboseLevel reasoningLevel elevatedLevel ttsAuto execHost execSecurity execAsk execNode
+    responseUsage providerOverride modelOverride authProfileOverride authProfileOverrideSource
+    authProfileOverrideCompactionCount groupActivation groupActivationNeedsSystemIntro sendPolicy queueMode
+    queueDebounceMs queueCap queueDrop inputTokens outputTokens totalTokens modelProvider model contextTokens
+    compactionCount memoryFlushAt memoryFlushCompactionCount cliSessionIds claudeCliSessionId displayName channel
+    groupId subject groupChannel space origin deliveryContext lastChannel lastTo lastAccountId lastThreadId
+    skillsSnapshot systemPromptReport
+"""
+_RENAMED_FIELDS: Final = {
+    "spawnedBy": "spawnedByKey",
+    "queueMode": "sessionQueueMode",
+    "inputTokens": "sessionInputTokens",
+    "outputTokens": "sessionOutputTokens",
+    "totalTokens": "sessionTotalTokens",
+    "model": "sessionModel",
+    "channel": "sessionChannel",
 }
+ENTRY_FIELDS: Final = {name: NamedNode(TRAILS + _RENAMED_FIELDS.get(name, name)) for name in _ENTRY_FIELDS.split()}
 
 # a run of a sub-agent
-RUN: Final = _trails("Run")
-RUN_ID: Final = _trails("runId")
-CHILD_KEY: Final = _trails("childKey")
-REQUESTER_KEY: Final = _trails("requesterKey")
-REQUESTER_DISPLAY_KEY: Final = _trails("requesterDisplayKey")
-REQUESTER_CHANNEL: Final = _trails("requesterChannel")
-REQUESTER_RECIPIENT: Final = _trails("requesterRecipient")
-REQUESTER_ACCOUNT: Final = _trails("requesterAccount")
-REQUESTER_THREAD: Final = _trails("requesterThread")
-TASK: Final = _trails("task")
-RUN_LABEL: Final = _trails("runLabel")
-RUN_MODEL: Final = _trails("runModel")
-RUN_THINKING: Final = _trails("runThinking")
-RUN_TIMEOUT: Final = _trails("runTimeoutSeconds")
-REGISTERED_AT: Final = _trails("registeredAt")
-ARCHIVE_AT: Final = _trails("archiveAt")
-RUN_OUTCOME: Final = _trails("runOutcome")
-RUN_ERROR: Final = _trails("runError")
-RUN_EXTRA: Final = _trails("runExtra")
-REVISION: Final = _trails("revision")
-CLEANUP: Final = _trails("cleanup")
-CLEANUP_HANDLED: Final = _trails("cleanupHandled")
-CLEANUP_COMPLETED_AT: Final = _trails("cleanupCompletedAt")
-ANNOUNCED_AS: Final = _trails("announcedAs")
-ANNOUNCED_HOW: Final = _trails("announcedHow")
-KEPT_BECAUSE: Final = _trails("keptBecause")
-REMOVED_RUN: Final = _trails("removedRun")
+RUN, RUN_ID, CHILD_KEY, REQUESTER_KEY = _trails("Run runId childKey requesterKey")
+REQUESTER_DISPLAY_KEY, REQUESTER_CHANNEL = _trails("requesterDisplayKey requesterChannel")
+REQUESTER_RECIPIENT, REQUESTER_ACCOUNT = _trails("requesterRecipient requesterAccount")
+REQUESTER_THREAD, TASK, RUN_LABEL, RUN_MODEL = _trails("requesterThread task runLabel runModel")
+RUN_THINKING, RUN_TIMEOUT, REGISTERED_AT, ARCHIVE_AT = _trails("runThinking runTimeoutSeconds registeredAt archiveAt")
+RUN_OUTCOME, RUN_ERROR, RUN_EXTRA, REVISION, CLEANUP = _trails("runOutcome runError runExtra revision cleanup")
+CLEANUP_HANDLED, CLEANUP_COMPLETED_AT, ANNOUNCED_AS = _trails("cleanupHandled cleanupCompletedAt announcedAs")
+ANNOUNCED_HOW, KEPT_BECAUSE, REMOVED_RUN = _trails("announcedHow keptBecause removedRun")
 
 # a PROV document that was brought in
-PROV_DOCUMENT: Final = _trails("ProvDocument")
-FILE_NAME: Final = _trails("fileName")
-FILE_SIZE: Final = _trails("fileSize")
-FILE_PART: Final = _trails("filePart")
-PROV_FORMAT: Final = _trails("provFormat")
-STATEMENT_COUNT: Final = _trails("statementCount")
-IS_VALID: Final = _trails("isValid")
-BROKEN_RULE: Final = _trails("brokenRule")
-REMOVED_DOCUMENT: Final = _trails("removedDocument")
+PROV_DOCUMENT, FILE_NAME, FILE_SIZE, FILE_PART = _trails("ProvDocument fileName fileSize filePart")
+PROV_FORMAT, STATEMENT_COUNT, IS_VALID, BROKEN_RULE = _trails("provFormat statementCount isValid brokenRule")
+(REMOVED_DOCUMENT,) = _trails("removedDocument")
 
 # what a statement of a PROV export rests on
-EVIDENCE: Final = _trails("evidence")
-EVIDENCE_SOURCE: Final = _trails("evidenceSource")
-EVIDENCE_FILE: Final = _trails("evidenceFile")
-EVIDENCE_RULE: Final = _trails("evidenceRule")
+EVIDENCE, EVIDENCE_SOURCE, EVIDENCE_FILE, EVIDENCE_RULE = _trails("evidence evidenceSource evidenceFile evidenceRule")
 
 # datatypes
-REDACTED: Final = _trails("Redacted")
-JSON: Final = NamedNode(RDF + "JSON")
-STRING: Final = NamedNode(XSD + "string")
-INTEGER: Final = NamedNode(XSD + "integer")
-DECIMAL: Final = NamedNode(XSD + "decimal")
-DOUBLE: Final = NamedNode(XSD + "double")
-BOOLEAN: Final = NamedNode(XSD + "boolean")
-DATE_TIME: Final = NamedNode(XSD + "dateTime")
+(REDACTED,) = _trails("Redacted")
+(JSON,) = _rdf("JSON")
+STRING, INTEGER, DECIMAL, DOUBLE, BOOLEAN, DATE_TIME = _xsd("string integer decimal double boolean dateTime")
 
 
 def integer(number: int) -> Literal:

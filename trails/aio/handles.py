@@ -1,0 +1,568 @@
+"""The await forms of all handles, made from the handles themselves.
+
+A method runs on a worker thread; what a handle keeps in memory is there at once. `handles.pyi` has the types:
+`python -m tests.support.async_types` writes it.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+from collections.abc import Callable, Coroutine, Generator
+from datetime import UTC, datetime
+from functools import cache, partial, wraps
+from itertools import islice
+from types import SimpleNamespace
+from typing import Any, Final, Self
+
+from anyio import CancelScope, create_task_group
+from pyoxigraph import QuerySolution
+
+from trails import opening
+from trails.aio.threads import Settle, Workers, settled
+from trails.errors import InvalidInput, QueryEnded
+from trails.handles import Handle
+from trails.model import validation
+from trails.model.values import ToolCall, Turn
+from trails.rdf.ledger_records import Exchange
+from trails.replay import rerun as reruns
+from trails.replay.playback import Playing, ReplayOptions, refuse_yields
+from trails.replay.rerun import Rerun
+from trails.runtime.ledger import Ledger
+from trails.runtime.ledger.exchanges import Running
+from trails.runtime.routing import Router
+from trails.runtime.routing.access_rules import View
+from trails.runtime.runs import Runs
+from trails.runtime.tree import Tree
+from trails.runtime.tree.tree_node import Node
+from trails.session import model_context
+from trails.session.annotations import Notes, Tags
+from trails.session.maintenance import Maintenance
+from trails.session.proofs import Proofs
+from trails.session.recorded_calls import ToolAnswer, named_call
+from trails.session.repository import Repository
+from trails.session.session import Session
+from trails.session.streaming import Streaming
+from trails.store import querypool
+from trails.store.querypool import Rows
+from trails.suggestions import checked
+
+FORMS: Final[dict[type, type[Twin]]] = {}
+"""The await form of each handle."""
+_ROWS_AT_ONCE: Final = 256
+_NAMES: Final = ("__name__", "__qualname__")
+
+
+class Twin(Handle):
+    """The await forms of a handle. `sync` is the handle itself, which works on the same store."""
+
+    def __init_subclass__(
+        cls, *, of: type, here: str = "", awaited: str = "", leave: str = "", apart: str = "", without: str = ""
+    ) -> None:
+        """Give a class the forms of all public members of a handle that it does not define itself.
+
+        `here` names methods that work in memory and are not awaited, `awaited` properties that read the store, `leave`
+        questions that a cancelled task leaves at once, `apart` calls that may wait for others; `without` has no form.
+        """
+        super().__init_subclass__()
+        FORMS[of] = cls
+        public = {name for name in dir(of) if not name.startswith("_")} | cls.__annotations__.keys()
+        for name in sorted((public | set(here.split())) - vars(cls).keys() - set(without.split())):
+            member = inspect.getattr_static(of, name, None)
+            if not inspect.isfunction(member):
+                form: Any = _awaited_property(member, name) if name in awaited.split() else _property(member, name)
+            elif name in here.split():
+                form = _at_once(member)
+            else:
+                form = _in_thread(member, leave=name in leave.split(), apart=name in apart.split())
+            setattr(cls, name, form)
+
+    def __init__(self, sync: Any, workers: Workers) -> None:
+        """Not for callers: `trails.aio.open` gives the store, and the store all else."""
+        self.sync = sync
+        self.workers = workers
+        """What runs its calls (internal)."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.sync!r}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def run(self, work: Callable[[Any], Any]) -> Any:
+        """Return what a function of the sync handle gives on a worker thread: for several calls in one, or any other.
+
+        The result is not wrapped: a `Session` stays one.
+        """
+        return await self.call(lambda: work(self.sync), apart=True)
+
+    async def call(self, work: Callable[[], Any], *, leave: bool = False, apart: bool = False) -> Any:
+        """Return what a function gives on a worker thread (internal); see `Workers.run`."""
+        return await self.workers.run(work, leave=leave, apart=apart)
+
+    def form(self, result: Any) -> Any:
+        """Return the await form of a handle, or of each in a list (internal); anything else stays as it is."""
+        if type(result) is list:
+            return [self.form(each) for each in result] if result and type(result[0]) in FORMS else result
+        if result is self.sync:
+            return self
+        form = FORMS.get(type(result))
+        return result if form is None else form(result, self.workers)
+
+
+def _sync(value: Any) -> Any:
+    return value.sync if isinstance(value, Twin) else value
+
+
+def _in_thread(method: Callable[..., Any], *, leave: bool = False, apart: bool = False) -> Callable[..., Any]:
+    """Return the await form of a method: it has the method's name, parameters and docstring."""
+
+    @wraps(method, updated=())  # a class is called, too: its attributes are not the function's
+    async def call(self: Twin, /, *args: Any, **options: Any) -> Any:
+        values, named = [_sync(each) for each in args], {name: _sync(each) for name, each in options.items()}
+        return self.form(await self.call(lambda: method(self.sync, *values, **named), leave=leave, apart=apart))
+
+    return call
+
+
+def _at_once(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(self: Twin, /, *args: Any, **options: Any) -> Any:
+        return self.form(method(self.sync, *args, **options))
+
+    return call
+
+
+def _property(member: Any, name: str) -> property:
+    set_value = None if getattr(member, "fset", None) is None else lambda self, value: setattr(self.sync, name, value)
+    return property(lambda self: self.form(getattr(self.sync, name)), set_value, doc=inspect.getdoc(member))
+
+
+def _awaited_property(member: Any, name: str) -> property:
+    async def read(self: Twin) -> Any:
+        return self.form(await self.run(lambda handle: getattr(handle, name)))
+
+    return property(read, doc=inspect.getdoc(member))
+
+
+class AsyncTags(Twin, of=Tags):
+    """The tags of a store: names for a session at an index."""
+
+
+class AsyncNotes(Twin, of=Notes):
+    """The notes on turns."""
+
+
+class AsyncMaintenance(Twin, of=Maintenance, apart="vacuum backup dump"):
+    """The upkeep of a store: vacuum, backup, dump."""
+
+
+class AsyncProofs(Twin, of=Proofs, leave="verify"):
+    """What can be proved of a store: verification, checkpoints, proofs for others."""
+
+
+class AsyncRows(Twin, of=Rows):
+    """The rows of a SELECT, for `async for`. Read them all, or use `async with` or `close`."""
+
+    variables: tuple[str, ...]
+    _unread: list[QuerySolution] | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> QuerySolution:
+        if not self._unread:
+            self._unread = (await self.call(lambda: list(islice(self.sync, _ROWS_AT_ONCE)), leave=True))[::-1]
+        if not self._unread:
+            raise StopAsyncIteration
+        return self._unread.pop()
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the query if it still runs. Twice is allowed."""
+        self.sync.close()
+
+
+class AsyncSession(
+    Twin,
+    of=Session,
+    here="append append_message discard_pending __len__ __bool__ __iter__ __reversed__ __getitem__ __contains__",
+    awaited="system system_prompt",
+    apart="bisect",
+):
+    """A session in an event loop. What it is and holds in memory is there at once, what reaches the store is awaited.
+
+    Calls on one session run one after the other, in the order in which tasks asked for them. `append` and
+    `discard_pending` are not awaited, and refused (`TrailsError`) while another task's call on this session runs.
+    """
+
+    autopersist: bool
+
+    async def call(self, work: Callable[[], Any], *, leave: bool = False, apart: bool = False) -> Any:
+        """Return what a function gives on a worker thread, once the calls before it have ended."""
+        async with self.workers.lock_of(self.sync.worktree):
+            return await self.workers.run(work, leave=leave, apart=apart)
+
+    async def __aexit__(self, *raised: object) -> None:
+        """Persist what is new, also if the block raises or is cancelled, as leaving `with` a `Session` does."""
+        with CancelScope(shield=True):
+            await self.run(lambda session: session.__exit__(*raised))
+
+    def streaming(self, role: str, **options: Any) -> AsyncStreaming:
+        """Return a turn to write piece by piece in an `async with` block, as `Session.streaming` does, with its options."""
+        return AsyncStreaming(self, self.sync.streaming(role, **options))
+
+    async def compact(self, summarise: Any, **options: Any) -> Turn:
+        """Compact as `Session.compact` does, with the same options; the summariser may be a coroutine function.
+
+        Other calls on the session go on while it is at work. A plain function is called on a worker thread.
+        """
+        return await self._steps(
+            model_context.compact_session(self.sync.worktree, summarise, model_context.CompactionOptions(**options))
+        )
+
+    async def run_with_compaction(self, call: Callable[..., Any], summarise: Any, **options: Any) -> Any:
+        """Call a model as `Session.run_with_compaction` does; the call and the summariser may be coroutine functions."""
+        given = dict.fromkeys(("query", "max_tokens", "policy", "overflow")) | options
+        query, most = given.pop("query"), given.pop("max_tokens")
+        return await self._steps(
+            model_context.call_with_compaction(self.sync.worktree, call, summarise, query, most, **given)
+        )
+
+    async def _steps(self, steps: Any) -> Any:
+        """Run steps to their end: each on a worker thread, and what they call too, awaited here if it has to be."""
+        advance: Callable[[], Any] = partial(next, steps)
+        while True:
+            step, result = await self.call(partial(_outcome, advance))
+            if step is None:
+                return result
+            try:  # in a tuple: trio lets no bare coroutine out of a thread
+                (answer,) = await self.workers.run(lambda: (step(),), apart=True)  # noqa: B023 - awaited here
+                answer = await settled(answer)
+            except Exception as error:  # noqa: BLE001 - the steps handle it, or let it out
+                advance = partial(steps.throw, error)
+            else:
+                advance = partial(steps.send, answer)
+
+
+def _outcome(advance: Callable[[], Any]) -> tuple[Callable[[], Any] | None, Any]:
+    """Return the next step, or None and the result: the exception that says so cannot leave a thread."""
+    try:
+        return advance(), None
+    except StopIteration as end:
+        return None, end.value
+
+
+class AsyncStreaming:
+    """A turn that is being written, in an event loop. In an `async with` block, `write` is not awaited, and quick."""
+
+    sync: Streaming
+    """The turn that is written: its `usage` and the like are assigned there too."""
+
+    def __init__(self, session: AsyncSession, sync: Streaming) -> None:
+        """Not for callers: `AsyncSession.streaming` makes it."""
+        self._session, self.sync = session, sync
+
+    async def write(self, chunk: object) -> None:
+        """Add what a stream gave, as `Streaming.write` does, without an `async with` block."""
+        await self._session.call(lambda: self.sync.write(chunk))
+
+    async def finish(self, reply: object = None, **options: Any) -> Turn | None:
+        """Store the turn, as `Streaming.finish` does, without an `async with` block."""
+        return await self._session.call(lambda: self.sync.finish(reply, **options))
+
+    async def __aenter__(self) -> Streaming:
+        return await self._session.call(self.sync.__enter__)
+
+    async def __aexit__(self, *raised: Any) -> None:
+        await self._session.call(lambda: self.sync.__exit__(*raised))
+
+
+class AsyncRunning(Twin, of=Running, here="append", without="begin complete fail"):
+    """An exchange that is being worked on: what a handler gets. See `trails.runtime.ledger.exchanges.Running`."""
+
+    exchange: Exchange
+    session: AsyncSession
+
+
+class AsyncLedger(Twin, of=Ledger):
+    """What happens around turns: messages in, exchanges, answers out, deliveries. Get one by `await store.ledger()`."""
+
+    async def process(
+        self, session: str, handler: Callable[[AsyncRunning], Any], *, limit: int | None = None, **options: Any
+    ) -> list[Exchange]:
+        """Work through a session's inbox as `Ledger.process` does; the handler may be a coroutine function.
+
+        A coroutine runs in this event loop, a plain function on a worker thread. When this is cancelled, so is the
+        coroutine: its exchange fails, no other begins, and all is over when this returns.
+        """
+        left = None if limit is None else validation.index(limit, "limit")
+
+        def one(settle: Settle) -> list[Exchange]:
+            def handle(running: Running) -> Any:
+                return settle(handler(self.form(running)))
+
+            return self.sync.process(session, handle, limit=1, **options)
+
+        exchanges: list[Exchange] = []
+        while (left is None or len(exchanges) < left) and (more := await self.workers.run_hosting(one)):
+            exchanges += more
+        return exchanges
+
+
+class AsyncView(Twin, of=View, leave="query select ask construct"):
+    """What a sandboxed session may see: itself and what it spawned, to be asked in SPARQL."""
+
+
+class AsyncRouter(Twin, of=Router, here="key", leave="query"):
+    """The sessions of a store by key. Get one by `await store.router(config=...)`."""
+
+
+class AsyncRuns(Twin, of=Runs, apart="wait send send_tool", without="threads ticking work_wide"):
+    """Sub-agents' runs over a store. Get them by `await store.runs(agent=...)`; the agent may be a coroutine function."""
+
+    async def work(self) -> int:
+        """Work on what waits in the lanes until nothing may begin, as many at once as they let; return how many were done.
+
+        An agent that is a coroutine function runs in this event loop, a plain one on a thread. When this is cancelled, so
+        are the coroutines, no other work begins, and all is over when this returns.
+        """
+        return await self.workers.run_hosting(lambda settle: self.sync.work_wide(settle, settle.stopped.is_set))
+
+
+class AsyncNode(  # noqa: PLW1641 - `__hash__` comes with `here`
+    Twin, of=Node, awaited="state depth cancelled task context_summary result history session", here="__hash__"
+):
+    """A session of the tree. What was said when it was made is there at once; what changes is awaited: `await node.state`."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AsyncNode) and bool(self.sync == other.sync)
+
+
+class AsyncTree(Twin, of=Tree, without="store ticking"):
+    """The tree of a store's sessions. Get it by `await store.tree(limits=...)`, which takes up what was left at work."""
+
+    recovered: tuple[str, ...]
+
+
+class AsyncPlaying(Twin, of=Playing, without="refuse_early give_up end begin_model end_model begin_tool end_tool"):
+    """The run of an agent over a record, in an event loop. Tools may be asked side by side, in tasks of the agent's own."""
+
+    number: int
+    difference: Any
+    left_at: int | None
+    played: int
+    live: int
+
+    async def call(self, work: Callable[[], Any], *, leave: bool = False, apart: bool = False) -> Any:
+        """Return what a function gives on a worker thread, once the calls before it have ended."""
+        async with self.workers.lock_of(self.sync):
+            return await self.workers.run(work, leave=leave, apart=apart)
+
+    async def model(self, live: Callable[[AsyncPlaying], Any] | None = None) -> Turn:
+        """Return the model's next answer, as `Playing.model` does; `live` gets this run and may be a coroutine function."""
+        turn = await self.call(lambda: self.sync.begin_model(live))
+        if isinstance(turn, Turn):
+            return turn
+        answer = await _answer(turn(self))
+        return await self.call(lambda: self.sync.end_model(answer))
+
+    async def tool(
+        self, call: ToolCall | str, arguments: Any = None, *, live: Callable[[ToolCall], Any] | None = None
+    ) -> ToolAnswer:
+        """Return a tool's answer, as `Playing.tool` does; `live` may be a coroutine function."""
+        asked = named_call(call, arguments)
+        recorded = await self.call(lambda: self.sync.begin_tool(asked, live))
+        if isinstance(recorded, ToolAnswer):
+            return recorded
+        answer = await _answer(recorded(asked))
+        return await self.call(lambda: self.sync.end_tool(asked, answer))
+
+
+async def _answer(given: Any) -> Any:
+    """Return what an agent, a model or a tool gave, awaited if it has to be; refuse a generator."""
+    refuse_yields(given)
+    return await settled(given)
+
+
+class AsyncRepository(
+    Twin,
+    of=Repository,
+    here="changes",
+    leave="agreement ask compare construct cost forest query scores search select stats summaries verify",
+    apart="score_all",
+    without="graph store sync",
+):
+    """A store of sessions in an event loop. Get one from `trails.aio.open`, and close it with `async with` or `close`."""
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the store once the calls that are under way have ended, and whoever is cancelled meanwhile.
+
+        Queries in SPARQL that are under way are ended: whoever awaits one gets `QueryEnded`.
+        Turns that were appended and not persisted warn, as with `Repository.close`; they are not written.
+        """
+        with CancelScope(shield=True):
+            store = self.sync.store
+            querypool.end(store, QueryEnded(f"the query in {store.location} was ended: the store was closed"))
+            await self.workers.finish()
+            await self.call(self.sync.close)
+
+    async def contains(self, session: object) -> bool:
+        """Tell whether a session with this id is stored."""
+        return await self.run(lambda store: session in store)
+
+    # made with the options of each
+
+    ledger = _in_thread(Ledger)
+    tree = _in_thread(Tree)
+    runs = _in_thread(Runs)
+    router = _in_thread(Router)
+
+
+class Opening:
+    """A store that is about to be opened: `async with trails.aio.open(...) as store`, or `await trails.aio.open(...)`."""
+
+    def __init__(self, opened: Callable[[], Repository]) -> None:
+        """Not for callers: see `trails.aio.open`."""
+        self._opened = opened
+
+    def __await__(self) -> Generator[Any, Any, AsyncRepository]:
+        return self._open().__await__()
+
+    async def _open(self) -> AsyncRepository:
+        workers, stores = Workers(), list[Repository]()
+        try:
+            await workers.run(lambda: stores.append(self._opened()))
+        except BaseException:  # a cancelled one too, which nobody else could close
+            if stores:
+                with CancelScope(shield=True):
+                    await AsyncRepository(stores[0], workers).close()
+            raise
+        _freeze_modules()
+        return AsyncRepository(stores[0], workers)
+
+    async def __aenter__(self) -> AsyncRepository:
+        self._store = await self._open()
+        return self._store
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self._store.close()
+
+
+@cache
+def _freeze_modules() -> None:
+    """Exclude what is loaded by now from every later garbage collection, once.
+
+    Modules and classes are no garbage. To go over those that Trails needs takes the collector 20 ms, and nothing else
+    runs meanwhile, not even the event loop.
+    """
+    gc.freeze()
+
+
+@wraps(opening.open)
+def open(*args: Any, **options: Any) -> Opening:  # noqa: A001 - trails.aio.open, as trails.open
+    return Opening(lambda: opening.open(*args, **options))
+
+
+def _arguments(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> SimpleNamespace:
+    """Return the arguments of a call by name, defaults too, with the session and the ways that they stand for."""
+    bound = inspect.signature(function).bind(*args, **options)
+    bound.apply_defaults()
+    given = SimpleNamespace(**bound.arguments)
+    if not isinstance(given.session, AsyncSession):
+        raise InvalidInput(f"a rerun is of a session, as `await store.load(id)` gives it, not of {given.session!r:.80}")
+    given.ways = ReplayOptions(given.model, given.tools, given.on_miss)
+    fork = ("id", "label", "principal", "meta", "by")
+    given.fork = {name: bound.arguments[name] for name in fork if name in bound.arguments}
+    return given
+
+
+@checked
+@wraps(reruns.rerun, assigned=_NAMES)
+def rerun(*args: Any, **options: Any) -> Coroutine[Any, Any, Rerun]:
+    """Run a coroutine over a session's record and store what it says as a fork, as `trails.rerun` does.
+
+    `agent` gets an `AsyncPlaying`; `model`, `tools` and what the agent names for live answers may be coroutine functions.
+    The rerun's `session` is the fork's synchronous handle. A cancellation while the agent runs stores nothing. Several
+    reruns run side by side as tasks.
+    """
+    given = _arguments(reruns.rerun, args, options)
+
+    async def run() -> Rerun:
+        session = given.session
+        playing = await session.call(
+            lambda: reruns.begin_rerun(session.sync, given.agent, given.ways, given.upto, given.fork)
+        )
+        return reruns.unless_failed(await _attempt(AsyncPlaying(playing, session.workers), given.agent, given.by))
+
+    return run()
+
+
+@checked
+@wraps(reruns.rerun_many, assigned=_NAMES)
+def rerun_many(*args: Any, **options: Any) -> Coroutine[Any, Any, list[Rerun]]:
+    """Run a coroutine `count` times over a session's record, `workers` at a time as tasks, as `trails.rerun_many` does.
+
+    A cancellation stores nothing of those that are under way; those that were done stay, and are not run again.
+    """
+    given = _arguments(reruns.rerun_many, args, options)
+
+    async def run() -> list[Rerun]:
+        session = given.session
+        pool, places = await session.call(
+            lambda: reruns.plan_reruns(
+                session.sync,
+                given.count,
+                given.workers,
+                name=given.name,
+                ways=given.ways,
+                upto=given.upto,
+                options=given.fork,
+            )
+        )
+        done = {each.number: each.done for each in places if each.done is not None}
+        failures: list[Exception] = []
+        todo = iter([each for each in places if each.done is None])
+
+        async def work() -> None:
+            for place in todo:
+                try:
+                    playing = await session.workers.run(lambda: pool.playing(place))  # noqa: B023 - it is awaited here
+                    twin = AsyncPlaying(playing, session.workers)
+                    done[place.number] = rerun = await _attempt(twin, given.agent, given.by)
+                    if given.progress is not None:
+                        given.progress(rerun)
+                except Exception as error:  # noqa: BLE001 - raised below, when the others are done
+                    failures.append(error)
+
+        async with create_task_group() as tasks:
+            for _ in range(given.workers):
+                tasks.start_soon(work)
+        if failures:
+            raise failures[0]
+        return [done[each.number] for each in places]
+
+    return run()
+
+
+async def _attempt(twin: AsyncPlaying, agent: Callable[[AsyncPlaying], Any], by: str | None) -> Rerun:
+    """Run an agent once and store what came of it; an error of the agent stands in the rerun."""
+    started, result, error = datetime.now(UTC), None, None
+    try:
+        result = await _answer(agent(twin))
+    except (Exception, SystemExit) as raised:  # noqa: BLE001 - the rerun has it; scripts call exit
+        error = raised
+    except BaseException:
+        twin.sync.give_up()
+        raise
+    with CancelScope(shield=True):
+        done = await twin.call(lambda: reruns.store_rerun(twin.sync, result, error, started, by))
+    return done  # noqa: RET504 - a scope may swallow a cancellation, as type checkers see it
+
+
+__all__ = [*(form.__name__ for form in FORMS.values()), "AsyncStreaming", "Opening", "open", "rerun", "rerun_many"]  # noqa: PLE0604
