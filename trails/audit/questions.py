@@ -38,7 +38,7 @@ def uncovered_turns(
     ...     plan = store.create(id="plan"); _ = plan.append("user", "Plan a trip"); _ = plan.persist()
     ...     size = len(store.store.log.lines())
     ...     _ = plan.append("user", "By train"); _ = plan.persist()
-    ...     list(uncovered(store, size)), list(uncovered(store, 0))
+    ...     list(uncovered_turns(store, size)), list(uncovered_turns(store, 0))
     ([('plan', 1, 1)], [('plan', 0, 2)])
     """
     for session_id, log in sorted(log_history.logs_by_session(repository.store.log.lines()).items()):

@@ -103,7 +103,7 @@ class Report(Value):
 def report_digest(said: dict[str, Any]) -> str:
     """Return SHA-256, as hex digits, over a report's canonical JSON without its own digest.
 
-    >>> digest_of({"b": 1, "a": "ü", "digest": "x"}) == hashlib.sha256('{"a":"ü","b":1}'.encode()).hexdigest()
+    >>> report_digest({"b": 1, "a": "ü", "digest": "x"}) == hashlib.sha256('{"a":"ü","b":1}'.encode()).hexdigest()
     True
     """
     plain = {name: value for name, value in said.items() if name != "digest"}
@@ -157,7 +157,7 @@ th, td { padding: 3px 16px 3px 0; border-bottom: 1px solid #8886; text-align: le
 def verdict_word(verdict: Verdict) -> str:
     """Return a verdict in a word or two.
 
-    >>> word(Verdict(name="validity", holds=True, said="")), word(Verdict(name="integrity", holds=False, said=""))
+    >>> verdict_word(Verdict(name="validity", holds=True, said="")), verdict_word(Verdict(name="integrity", holds=False, said=""))
     ('valid', 'DOES NOT HOLD')
     """
     return (_GOOD if verdict.holds else _BAD)[verdict.name]
@@ -182,7 +182,7 @@ def report_facts(report: Report) -> list[str]:
 def shown_cell(value: Any) -> str:
     """Return a cell as text on one line; what cannot be printed is escaped, and nothing is an empty cell.
 
-    >>> shown(None), shown("a\\x1b"), shown(["a", 1])
+    >>> shown_cell(None), shown_cell("a\\x1b"), shown_cell(["a", 1])
     ('', 'a\\\\u001b', '["a", 1]')
     """
     if value is None:

@@ -63,7 +63,7 @@ def score_columns(every: Iterable[Scored]) -> dict[Scored, str]:
     What several scorers gave is never put into one column: neither of two is taken for the right one.
 
     >>> grader, bob = Scored("ok", "urn:trails:agent:grader", "2"), Scored("ok", "urn:trails:principal:bob", None)
-    >>> list(columns([grader]).values()), list(columns([grader, bob]).values())
+    >>> list(score_columns([grader]).values()), list(score_columns([grader, bob]).values())
     (['score.ok'], ['score.ok@agent:grader/2', 'score.ok@bob'])
     """
     by_name: dict[str, set[Scored]] = defaultdict(set)
@@ -538,11 +538,7 @@ class Comparison:
     def _drawn(self, form: str, color_by: str | None, *, collapse: bool) -> bytes:
         column = None if color_by is None else self.known(color_by)[0]
         tables.optional("matplotlib", "plot", "a plot")
-        from trails.compare.plots import (  # noqa: PLC0415
-            Metric,
-            draw_plot,
-            put_together,
-        )
+        from trails.compare.plots import Metric, draw_plot, put_together  # noqa: PLC0415 - optional, and takes a second
 
         cells = {row["session"]: row for row in self._all_rows}
         names = {session_id: row["label"] or session_id for session_id, row in cells.items()}

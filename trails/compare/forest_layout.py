@@ -89,7 +89,7 @@ def lay_out_forest(stems: Iterable[Stem]) -> Layout:
     goes down passes no lane that reaches across it. Raises `InvalidInput` for no session, one that ends before it
     starts, and a lineage that goes in a circle.
 
-    >>> layout = lay_out([Stem("plan", None, 0, 5), Stem("dinner", "plan", 3, 5), Stem("solo", "dinner", 2, 3)])
+    >>> layout = lay_out_forest([Stem("plan", None, 0, 5), Stem("dinner", "plan", 3, 5), Stem("solo", "dinner", 2, 3)])
     >>> [(lane.stem.id, lane.row, lane.origin) for lane in layout.lanes]
     [('plan', 0, None), ('dinner', 1, 0), ('solo', 2, 0)]
     """
@@ -118,9 +118,9 @@ def bundle_lanes(stems: Sequence[Stem], kind_of: Mapping[str, str], most: int) -
     they end alike, then wherever they end. A bundle stands under the id of its first fork and reaches as far as the longest.
 
     >>> stems = [Stem("r", None, 0, 4), Stem("a", "r", 2, 3), Stem("b", "r", 2, 5), Stem("c", "r", 2, 3)]
-    >>> bundled(stems, {}, 3)[1]
+    >>> bundle_lanes(stems, {}, 3)[1]
     {'a': Bundle(ids=('a', 'c'), ends=((3, 2),))}
-    >>> drawn, bundles = bundled(stems, {}, 2)
+    >>> drawn, bundles = bundle_lanes(stems, {}, 2)
     >>> drawn[1], bundles["a"].ends
     (Stem(id='a', parent='r', start=2, end=5), ((3, 2), (5, 1)))
     """

@@ -316,7 +316,7 @@ class _Sheet:
 def shorten_name(text: str, limit: int) -> str:
     """Return text as one line of at most `limit` characters: what tells forks apart stands at the end of their names.
 
-    >>> cut_in_the_middle("prompt~fork-00ff00ff", 12)
+    >>> shorten_name("prompt~fork-00ff00ff", 12)
     'promp…ff00ff'
     """
     line = " ".join(text.split())

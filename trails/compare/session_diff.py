@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, get_args
 
 from trails.compare import text_diff, value_diff
 from trails.compare.text_diff import Pair, Span
@@ -39,29 +39,6 @@ CONTEXT_LINES: Final = 3
 """How many lines of a patch stand before and after a difference, and equal turns elsewhere, as in git."""
 
 
-class Aligned(Protocol):
-    """What an entry of a diff has, as far as it is shown."""
-
-    @property
-    def kind(self) -> EntryKind:
-        """Whether both sides have it, and how."""
-
-    @property
-    def left(self) -> Turn | None:
-        """The left side's turn."""
-
-    @property
-    def right(self) -> Turn | None:
-        """The right side's turn."""
-
-    @property
-    def detail(self) -> Detail:
-        """What differs inside a changed one."""
-
-
-_Entry = TypeVar("_Entry", bound=Aligned)
-
-
 @dataclass(frozen=True, slots=True)
 class Block:
     """A piece of an entry: what it is ("" for the text itself), and its spans."""
@@ -70,7 +47,7 @@ class Block:
     spans: tuple[Span, ...]
 
 
-def blocks_of(entry: Aligned) -> tuple[Block, ...]:
+def blocks_of(entry: Entry) -> tuple[Block, ...]:
     """Return what an entry shows: a turn's text on one side, or all that differs between the two."""
     if entry.kind == "changed":
         return tuple(_changes(entry))
@@ -93,7 +70,7 @@ def readable_blocks(turn: Turn) -> str:
     return "\n".join(filter(None, (content_parts.plain_text(content), *calls, f"[{CUT}]" if turn.is_cut else "")))
 
 
-def _changes(entry: Aligned) -> Iterator[Block]:
+def _changes(entry: Entry) -> Iterator[Block]:
     detail = entry.detail
     if detail.withheld:
         yield Block("redacted, so not compared", _sides(*(_state(turn) for turn in (entry.left, entry.right))))
@@ -113,7 +90,7 @@ def _changes(entry: Aligned) -> Iterator[Block]:
         yield Block("form", _sides(*forms))
 
 
-def _text_block(entry: Aligned, text: tuple[Span, ...]) -> Iterator[Block]:
+def _text_block(entry: Entry, text: tuple[Span, ...]) -> Iterator[Block]:
     """Yield the word diff, or the text that both turns have: what else differs is easier to read below it."""
     if not text and entry.left is not None:
         content = entry.left.content
@@ -154,7 +131,7 @@ def _call_blocks(call: CallChange) -> Iterator[Block]:
         yield Block(title, (Span(call.kind, left or right or ""),))
 
 
-def block_place(entry: Aligned) -> str:
+def block_place(entry: Entry) -> str:
     """Return an entry's indices: `4` where both sides have the same one, `4/6` where not."""
     indices = [turn.index for turn in (entry.left, entry.right) if turn is not None]
     return "/".join(str(index) for index in dict.fromkeys(indices))
@@ -166,7 +143,7 @@ def block_title(end: End) -> str:
     return one_line(f"{end.name} ({count(end.turns, 'turn')}{head})")
 
 
-def runs_of(entries: Sequence[_Entry]) -> Iterator[tuple[_Entry, ...] | int]:
+def runs_of(entries: Sequence[Entry]) -> Iterator[tuple[Entry, ...] | int]:
     """Yield entries in order, one a tuple; a number stands for equal turns that are far from any difference."""
     differ = [number for number, entry in enumerate(entries) if entry.kind != "equal"]
     near = {close for number in differ for close in range(number - CONTEXT_LINES, number + CONTEXT_LINES + 1)}
@@ -216,14 +193,9 @@ class Entry(OneLine):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as plain values, ready for JSON."""
-        plain: dict[str, Any] = {"kind": self.kind, "role": self.role}
-        if self.left is not None:
-            plain["left"] = self.left.to_dict()
-        if self.right is not None:
-            plain["right"] = self.right.to_dict()
-        if self.kind == "changed":
-            plain["detail"] = self.detail.to_dict()
-        return plain
+        sides = {"left": self.left, "right": self.right, "detail": self.detail if self.kind == "changed" else None}
+        given = {name: value.to_dict() for name, value in sides.items() if value is not None}
+        return {"kind": self.kind, "role": self.role} | given
 
 
 @dataclass(frozen=True, repr=False)
@@ -268,10 +240,8 @@ class Diff(Tabular):
     @property
     def kinds(self) -> dict[str, int]:
         """How many entries there are of each kind (a fresh copy each time)."""
-        found: dict[str, int] = dict.fromkeys(("equal", "changed", "left", "right"), 0)
-        for entry in self.entries:
-            found[entry.kind] += 1
-        return found
+        found = Counter(entry.kind for entry in self.entries)
+        return {kind: found[kind] for kind in get_args(EntryKind)}
 
     def table(self) -> PlainTable:
         """Return the entries as a table: their kind, role, and the index and the text of each side."""
@@ -578,7 +548,7 @@ def _walk(best: list[list[float]], worth: list[list[float]]) -> list[Pair]:
 def _words_of(text: str) -> list[str]:
     """Return the words of a text; of ASCII in half the time.
 
-    >>> _words("a_1, b-c"), _words("ä_1, b-c")
+    >>> _words_of("a_1, b-c"), _words_of("ä_1, b-c")
     (['a_1', 'b', 'c'], ['ä_1', 'b', 'c'])
     """
     return text.translate(_APART).split() if text.isascii() else _WORD.findall(text)

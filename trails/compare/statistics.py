@@ -173,7 +173,7 @@ def mean(numbers: Sequence[int | float]) -> float:
 def total(numbers: Sequence[int | float]) -> int | float:
     """Return the sum: exact for whole numbers, else the nearest float. Raises `OverflowError` where none is near.
 
-    >>> added([1, 2]), added([0.1] * 10)
+    >>> total([1, 2]), total([0.1] * 10)
     (3, 1.0)
     """
     total = sum(map(Fraction, numbers))

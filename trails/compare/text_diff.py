@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final, Literal
 
 MAX_CELLS: Final = 2**27
@@ -31,7 +32,7 @@ def match_sequences(left: Sequence[str], right: Sequence[str]) -> list[Pair]:
     each side are the anchors, and only what lies between two anchors is compared (a gap that is still too large is
     taken as different). The answer for (right, left) is the mirror of the answer for (left, right).
 
-    >>> matches(["a", "b", "c"], ["a", "x", "c"])
+    >>> match_sequences(["a", "b", "c"], ["a", "x", "c"])
     [(0, 0), (2, 2)]
     """
     if (len(left), list(left)) > (len(right), list(right)):
@@ -177,7 +178,7 @@ def diff_words(left: str, right: str) -> tuple[Span, ...]:
     Where both texts together have more than 1,000,000 characters, or more than `sequences.MAX_CELLS` pairs of words lie
     between the first and the last difference (about 11,000 words a side), the unit is a line.
 
-    >>> [(span.side, span.text) for span in spans("Go to Bern by train.", "Go to Bern by bus.")]
+    >>> [(span.side, span.text) for span in diff_words("Go to Bern by train.", "Go to Bern by bus.")]
     [('equal', 'Go to Bern by '), ('left', 'train'), ('right', 'bus'), ('equal', '.')]
     """
     if left == right:
@@ -185,128 +186,65 @@ def diff_words(left: str, right: str) -> tuple[Span, ...]:
     if not left or not right:
         return (Span("left", left),) if left else (Span("right", right),)
     if len(left) + len(right) <= MAX_TEXT:
-        found = _compared(_WORD.findall(left), _WORD.findall(right), bounded=True)
-        if found is not None:
-            return _tidied(found)
-    return tuple(_compared(_LINE.findall(left), _LINE.findall(right), bounded=False) or ())
+        old, new = _WORD.findall(left), _WORD.findall(right)
+        if is_exact_match([word for _, word in old], [word for _, word in new]):
+            return _spans(_without_chance(_blocks(_pieces(old, new))))
+    return _spans(_blocks(_pieces(_LINE.findall(left), _LINE.findall(right))))
 
 
 _Token = tuple[str, str]
 """The spaces before a word, and the word."""
+_Block = tuple[str, str, str]
+"""What is equal, and what then is only left and only right."""
 
 
-def _compared(left: Sequence[_Token], right: Sequence[_Token], *, bounded: bool) -> list[Span] | None:
-    """Return the spans of two texts in tokens, or None where there are too many of them for an exact answer."""
-    words_left, words_right = [word for _, word in left], [word for _, word in right]
-    if bounded and not is_exact_match(words_left, words_right):
-        return None
-    made = _Joined()
+def _pieces(left: Sequence[_Token], right: Sequence[_Token]) -> Iterator[_Block]:
+    """Yield the pieces of two texts in tokens."""
     i = j = 0
-    for row, column in match_sequences(words_left, words_right):
-        made.add("left", "".join(space + word for space, word in left[i:row]))
-        made.add("right", "".join(space + word for space, word in right[j:column]))
+    for row, column in match_sequences([word for _, word in left], [word for _, word in right]):
+        yield "", "".join(map("".join, left[i:row])), "".join(map("".join, right[j:column]))
         (space, word), (other_space, _) = left[row], right[column]
         if space == other_space:
-            made.add("equal", space + word)
+            yield space + word, "", ""
         else:
-            made.add("left", space)
-            made.add("right", other_space)
-            made.add("equal", word)
+            yield "", space, other_space
+            yield word, "", ""
         i, j = row + 1, column + 1
-    made.add("left", "".join(space + word for space, word in left[i:]))
-    made.add("right", "".join(space + word for space, word in right[j:]))
-    return made.spans()
+    yield "", "".join(map("".join, left[i:])), "".join(map("".join, right[j:]))
 
 
-class _Joined:
-    """Spans under way: what differs is gathered, left and right, until both sides agree again."""
-
-    def __init__(self) -> None:
-        self._done: list[Span] = []
-        self._equal: list[str] = []
-        self._left: list[str] = []
-        self._right: list[str] = []
-
-    def add(self, side: Side, text: str) -> None:
-        if not text:
-            return
-        if side == "equal":
-            self._close_changes()
-            self._equal.append(text)
-            return
-        self._close_equal()
-        (self._left if side == "left" else self._right).append(text)
-
-    def spans(self) -> list[Span]:
-        self._close_equal()
-        self._close_changes()
-        return self._done
-
-    def _close_equal(self) -> None:
-        if self._equal:
-            self._done.append(Span("equal", "".join(self._equal)))
-            self._equal.clear()
-
-    def _close_changes(self) -> None:
-        left, right = "".join(self._left), "".join(self._right)
-        self._left.clear()
-        self._right.clear()
-        if left and right and (shared := _shared_spaces(left, right)):
-            before = self._done.pop().text if self._done else ""
-            self._done.append(Span("equal", before + left[:shared]))
-            left, right = left[shared:], right[shared:]
-        if left:
-            self._done.append(Span("left", left))
-        if right:
-            self._done.append(Span("right", right))
+def _blocks(pieces: Iterable[_Block]) -> list[_Block]:
+    """Join pieces: a block ends when both sides agree again. Spaces that both sides begin with belong to what is equal."""
+    made: list[tuple[list[str], list[str], list[str]]] = [([], [], [])]
+    for piece in pieces:
+        if piece[0] and any(map(any, made[-1][1:])):
+            made.append(([], [], []))
+        for texts, text in zip(made[-1], piece, strict=True):
+            texts.append(text)
+    blocks = []
+    for equal, left, right in (map("".join, texts) for texts in made):
+        spaces = takewhile(lambda pair: pair[0] == pair[1] and pair[0].isspace(), zip(left, right, strict=False))
+        shared = sum(1 for _ in spaces)
+        blocks.append((equal + left[:shared], left[shared:], right[shared:]))
+    return blocks
 
 
-def _shared_spaces(left: str, right: str) -> int:
-    """Return how many spaces both texts begin with: they belong to what is equal before."""
-    pairs = enumerate(zip(left, right, strict=False))
-    return next((n for n, (mine, other) in pairs if mine != other or not mine.isspace()), min(len(left), len(right)))
-
-
-def _tidied(found: Sequence[Span]) -> tuple[Span, ...]:
-    """Take equal spans for differences where they are no longer than the differences on both sides of them.
+def _without_chance(blocks: Iterable[_Block]) -> list[_Block]:
+    """Take equal texts for differences if they are no longer than the differences on both sides of them.
 
     Two texts about different things share "the" and commas; a reader gains nothing from seeing those kept. (The rule is
     that of `diff_cleanupSemantic` in Google's diff-match-patch.)
     """
-    blocks = _word_blocks(found)
-    kept: list[tuple[str, str, str]] = []
+    kept: list[_Block] = []
     for block in blocks:
         equal, left, right = block
-        while kept and equal and _is_short(equal, kept[-1], (left, right)):
+        while kept and equal and all(len(equal) <= max(map(len, sides)) for sides in (kept[-1][1:], (left, right))):
             before = kept.pop()
-            left, right = before[1] + equal + left, before[2] + equal + right
-            equal = before[0]
+            equal, left, right = before[0], before[1] + equal + left, before[2] + equal + right
         kept.append((equal, left, right))
-    made = _Joined()
-    for equal, left, right in kept:
-        made.add("equal", equal)
-        made.add("left", left)
-        made.add("right", right)
-    return tuple(made.spans())
+    return _blocks(kept)
 
 
-def _word_blocks(found: Sequence[Span]) -> list[tuple[str, str, str]]:
-    """Return spans as blocks of what is equal, and what then is only left and only right."""
-    blocks: list[tuple[str, str, str]] = []
-    equal = left = right = ""
-    for span in found:
-        if span.side == "equal":
-            if equal or left or right:
-                blocks.append((equal, left, right))
-            equal, left, right = span.text, "", ""
-        elif span.side == "left":
-            left = span.text
-        else:
-            right = span.text
-    blocks.append((equal, left, right))
-    return blocks
-
-
-def _is_short(equal: str, before: tuple[str, str, str], after: tuple[str, str]) -> bool:
-    length = len(equal)
-    return length <= max(len(before[1]), len(before[2])) and length <= max(len(after[0]), len(after[1]))
+def _spans(blocks: Iterable[_Block]) -> tuple[Span, ...]:
+    sides: tuple[Side, ...] = ("equal", "left", "right")
+    return tuple(Span(side, text) for block in blocks for side, text in zip(sides, block, strict=True) if text)

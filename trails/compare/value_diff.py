@@ -52,12 +52,9 @@ class Edit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the edit as plain values, ready for JSON; a side is left out where it has no value."""
-        plain: dict[str, Any] = {"kind": self.kind, "path": self.path}
-        if self.left is not None:
-            plain["left"] = json.loads(self.left)
-        if self.right is not None:
-            plain["right"] = json.loads(self.right)
-        return plain
+        sides = {"left": self.left, "right": self.right}
+        values = {side: json.loads(text) for side, text in sides.items() if text is not None}
+        return {"kind": self.kind, "path": self.path} | values
 
 
 def canonical(value: Any) -> str:
@@ -78,7 +75,7 @@ def compare_values(left: Any, right: Any) -> tuple[Edit, ...]:
 
     Items of lists are aligned, so an item put in front changes one place, not all. 1, 1.0 and true are different.
 
-    >>> [(e.kind, e.path, e.left, e.right) for e in compare({"to": "Bern", "n": 1}, {"n": 2, "by": ["train"]})]
+    >>> [(e.kind, e.path, e.left, e.right) for e in compare_values({"to": "Bern", "n": 1}, {"n": 2, "by": ["train"]})]
     [('removed', '$.to', '"Bern"', None), ('changed', '$.n', '1', '2'), ('added', '$.by', None, '["train"]')]
     """
     return tuple(_edits(left, right, "$", 0))
@@ -181,20 +178,15 @@ class Detail:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the detail as plain values, ready for JSON, without what is empty."""
-        plain: dict[str, Any] = {}
-        if self.text:
-            plain["text"] = [span.to_dict() for span in self.text]
-        if self.parts:
-            plain["parts"] = [edit.to_dict() for edit in self.parts]
-        if self.calls:
-            plain["calls"] = [call.to_dict() for call in self.calls]
-        if self.answers:
-            plain["answers"] = {"left": list(self.answers[0]), "right": list(self.answers[1])}
-        if self.form:
-            plain["form"] = True
-        if self.withheld:
-            plain["withheld"] = True
-        return plain
+        plain = {
+            "text": [span.to_dict() for span in self.text],
+            "parts": [edit.to_dict() for edit in self.parts],
+            "calls": [call.to_dict() for call in self.calls],
+            "answers": self.answers and {"left": list(self.answers[0]), "right": list(self.answers[1])},
+            "form": self.form,
+            "withheld": self.withheld,
+        }
+        return {name: value for name, value in plain.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,13 +206,8 @@ class Counts:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as plain values, ready for JSON."""
-        return {
-            "turns": self.turns,
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cost": None if self.cost is None else float(self.cost),
-            "tools": self.tools,
-        }
+        plain = {name: getattr(self, name) for name in ("turns", "input_tokens", "output_tokens")}
+        return plain | {"cost": None if self.cost is None else float(self.cost), "tools": self.tools}
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,13 +222,8 @@ class End:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the side as plain values, ready for JSON."""
-        return {
-            "name": self.name,
-            "session": self.session_id,
-            "turns": self.turns,
-            "head": self.head,
-            "tail": self.counts.to_dict(),
-        }
+        plain = {"name": self.name, "session": self.session_id, "turns": self.turns, "head": self.head}
+        return plain | {"tail": self.counts.to_dict()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def repair_calls(messages: Sequence[Message]) -> Repair:
 
     >>> from trails.model.values import ToolCall
     >>> asked = Message("assistant", calls=(ToolCall(id="c1", name="ls", arguments="{}"),))
-    >>> done = repair([asked, Message("user", ("later",))])
+    >>> done = repair_calls([asked, Message("user", ("later",))])
     >>> [message.role for message in done.messages], done.added, done.changed
     (['assistant', 'tool', 'user'], ('c1',), True)
     """
@@ -125,7 +125,7 @@ def drop_unpaired(messages: Iterable[Message]) -> list[Message]:
 
     Only for messages from the beginning on: where some were left out, the call may stand among those.
 
-    >>> told_alone([Message("tool", ("Snow",), call_id="c9")])[0].text
+    >>> drop_unpaired([Message("tool", ("Snow",), call_id="c9")])[0].text
     '[answer to the call c9, which is not on record]\\nSnow'
     """
     asked: set[str] = set()

@@ -56,7 +56,7 @@ def estimate(text: str) -> int:
 def count_tokens(counter: Counter, text: str) -> int:
     """Return how many tokens a text has by a counter, as a whole number; raise `InvalidInput` for what is no count.
 
-    >>> counted(lambda text: len(text) / 4, "Plan a trip"), counted(estimate, "Plan a trip")
+    >>> count_tokens(lambda text: len(text) / 4, "Plan a trip"), count_tokens(estimate, "Plan a trip")
     (3, 3)
     """
     found = counter(text)

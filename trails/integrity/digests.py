@@ -155,25 +155,13 @@ def facts_json(facts: Facts, salt: str) -> str:
 _canonical: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 
 
-def _common(
-    model: Sequence[str | None] | None,
-    calls: Sequence[Sequence[str]],
-    results: Sequence[Sequence[Any]],
-    sources: Sequence[str],
-    meta: str,
-) -> dict[str, Any]:
+def _common(*parts: Any) -> dict[str, Any]:
     """Return what the digest covers of what most turns have; the arguments are those of `recorded_digest`."""
-    parts = (("model", model), ("calls", calls), ("results", results), ("source", sources), ("meta", meta))
-    return {name: value for name, value in parts if value}
+    names = ("model", "calls", "results", "source", "meta")
+    return {name: value for name, value in zip(names, parts, strict=True) if value}
 
 
-def recorded_digest(
-    model: Sequence[str | None] | None,
-    calls: Sequence[Sequence[str]],
-    results: Sequence[Sequence[Any]],
-    sources: Sequence[str],
-    meta: str,
-) -> str:
+def recorded_digest(model: Any, calls: Any, results: Any, sources: Sequence[str], meta: str) -> str:
     """Return `facts_digest` of what most turns have, as it is read.
 
     `model` is name, usage and reason to stop of the model call; each of the `calls` id, name and the salted digest of the
@@ -184,9 +172,8 @@ def recorded_digest(
 
 
 def _made_from(source: Derivation) -> dict[str, Any]:
-    if source.index is None:
-        return {"result": [source.number, source.digest]}
-    return {"taken": [source.index, source.digest]}
+    is_result = source.index is None
+    return {"result" if is_result else "taken": [source.number if is_result else source.index, source.digest]}
 
 
 def _called(call: Call) -> dict[str, Any]:
@@ -278,33 +265,11 @@ def chain_digests(previous: str, index: str, named: bytes, time: int | None, con
 _NOTHING: Final = frame(b"")
 
 
-def standing_digest(
-    *,
-    previous: str,
-    index: int,
-    branch: str,
-    role: str,
-    author: str,
-    time: datetime | None,
-    content: str,
-    facts: str,
-    left: str,
-) -> str:
+def standing_digest(made: str, left: str) -> str:
     """Return the digest over a turn as it stands after more was taken out of it than its own digest can do without.
 
-    The arguments are those of `turn_digest`, each as it is now, and `left`: the digest over the facts that are left
-    (`facts` is the one over all of them as they were).
+    `made` is `turn_digest` of the turn as it is now, `left` the digest over the facts that are left.
     """
-    made = turn_digest(
-        previous=previous,
-        index=index,
-        branch=branch,
-        role=role,
-        author=author,
-        time=time,
-        content=content,
-        facts=facts,
-    )
     return _hash(b"trails/stands/1", made.encode(), left.encode())
 
 
@@ -332,19 +297,8 @@ class StoredTurn(NamedTuple):
 
     def sealed(self, session_id: str) -> SealedTurn:
         """Return the row as a turn with its salt."""
-        turn = Turn(
-            session_id=session_id,
-            index=self.index,
-            role=self.role,
-            branch=self.branch,
-            author_iri=self.author_iri,
-            time=self.time,
-            text=self.text,
-            structured=self.structured,
-            redacted=self.redacted,
-            digest=self.digest,
-            facts=self.facts,
-        )
+        fields = {name: getattr(self, name) for name in self._fields if name not in ("iri", "salt")}
+        turn = Turn(session_id=session_id, **fields)
         return SealedTurn(turn=turn, salt=self.salt)
 
 
@@ -367,18 +321,8 @@ def recompute_digest(row: StoredTurn, previous: str) -> str:
 
 def check_standing(row: StoredTurn, previous: str) -> str:
     """Return the digest of a row as it stands, whatever was taken out of it: see `digests.standing_digest`."""
-    content = row.salt if row.redacted else content_digest(row.text, row.salt, structured=row.structured)
-    return standing_digest(
-        previous=previous,
-        index=row.index,
-        branch=row.branch,
-        role=row.role,
-        author=iris.author_key(row.author_iri),
-        time=row.time,
-        content=content,
-        facts=facts_digest(row.facts, row.salt),
-        left=facts_digest(row.facts.model_copy(update={"withheld": None}), row.salt),
-    )
+    left = facts_digest(row.facts.model_copy(update={"withheld": None}), row.salt)
+    return standing_digest(recompute_digest(row, previous), left)
 
 
 def is_digest_true(row: StoredTurn, previous: str, stands_as: str | None) -> bool:
@@ -420,9 +364,8 @@ def check_run(
                 )
             )
         if row.iri != iris.turn(session_iri, index, row.digest):
-            findings.append(
-                _chain_finding("wrong-iri", record, index, f"turn {index} has the IRI of another turn: {row.iri}")
-            )
+            what = f"turn {index} has the IRI of another turn: {row.iri}"
+            findings.append(_chain_finding("wrong-iri", record, index, what))
         if not iris.is_of_author(row.author_iri):
             what = f"turn {index} names its author by an IRI that is not the one of the name: {row.author_iri}"
             findings.append(_chain_finding("wrong-iri", record, index, what))

@@ -110,7 +110,7 @@ def follows(line: str, before: str | None) -> bool:
     """Tell whether a line is whole and comes after the line `before` (None: is the first one).
 
     >>> first = Leaf("close").line(START)
-    >>> follows(first, None), follows(first, first), follows(Leaf("sync").line(link(first)), first)
+    >>> follows(first, None), follows(first, first), follows(Leaf("sync").line(link_leaf(first)), first)
     (True, False, True)
     """
     fields, _, made = line.rpartition(" ")
@@ -138,9 +138,8 @@ def check_links(lines: Sequence[str]) -> list[tuple[int, str]]:
             wrong.append((number, f"{error}"))
         else:
             if not follows(line, before):
-                wrong.append(
-                    (number, "the line does not follow the one before it: lines were altered, moved or taken out")
-                )
+                what = "the line does not follow the one before it: lines were altered, moved or taken out"
+                wrong.append((number, what))
         before = line
     return wrong
 

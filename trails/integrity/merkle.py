@@ -143,9 +143,8 @@ class HashTree:
     def node(self, level: int, position: int) -> bytes:
         """Return the hash of a complete subtree; InvalidInput where this tree has none there (yet)."""
         if level < 0 or position < 0 or (position + 1) << level > self._size:
-            raise InvalidInput(
-                f"a tree of {self._size} leaves has no complete subtree at level {level}, position {position}"
-            )
+            where = f"level {level}, position {position}"
+            raise InvalidInput(f"a tree of {self._size} leaves has no complete subtree at {where}")
         start = position * HASH_SIZE
         return bytes(self._levels[level][start : start + HASH_SIZE])
 
@@ -263,9 +262,8 @@ def verify_consistency(old_size: int, new_size: int, old_root: bytes, new_root: 
         return
     _check_proof(proof, 0, f"consistency from {old_size} to {new_size}")
     if old_size == new_size:
-        _check_root(
-            old_root, new_root, f"consistency: two trees of size {new_size} must have one root, and the old one"
-        )
+        what = f"consistency: two trees of size {new_size} must have one root, and the old one"
+        _check_root(old_root, new_root, what)
 
 
 def _verify_growth(old_size: int, new_size: int, old_root: bytes, new_root: bytes, proof: Sequence[bytes]) -> None:

@@ -441,58 +441,44 @@ class Turn:
 
 Statement = tuple[str, str, tuple[Any, str]]
 """Of a turn: the part ("" for its own), the predicate, the object by value."""
+
+
+def _datatypes(**kinds: str) -> dict[str, str]:
+    """Return the datatypes of terms of Trails, given their names by datatype."""
+    known = {"strings": _STRING, "integers": _INTEGER, "times": _DATE_TIME, "json": _JSON, "iris": ""}
+    return {_TRAILS + name: known[kind] for kind, names in kinds.items() for name in names.split()}
+
+
 _OWN = {
-    _TRAILS + "index": _INTEGER,
-    _TRAILS + "role": _STRING,
-    _TRAILS + "branch": _STRING,
-    _TRAILS + "digest": _STRING,
-    _TRAILS + "salt": _STRING,
-    _TRAILS + "factsDigest": _STRING,
+    **_datatypes(integers="index", strings="role branch digest salt factsDigest"),
     _PROV + "generatedAtTime": _DATE_TIME,
     _PROV + "wasAttributedTo": "",
 }
-_QUOTE = {_PROV + "wasQuotedFrom": "", _TRAILS + "quotedDigest": _STRING}
-_RESULT = {_PROV + "wasDerivedFrom": "", _TRAILS + "resultDigest": _STRING}
-_SUMMARY = {
-    **dict.fromkeys((_TRAILS + name for name in ("summarisedThrough", "firstKept", "tokensBefore")), _INTEGER),
-    **dict.fromkeys((_TRAILS + name for name in ("tokensAfter", "summarisedFrom", "summarisedTurns")), _INTEGER),
-    _TRAILS + "trigger": _STRING,
-}
-_MODEL = {_TRAILS + "model": _STRING, _TRAILS + "stopReason": _STRING, _TRAILS + "usage": _JSON}
+_QUOTE = {_PROV + "wasQuotedFrom": "", **_datatypes(strings="quotedDigest")}
+_RESULT = {_PROV + "wasDerivedFrom": "", **_datatypes(strings="resultDigest")}
+_SUMMARY = _datatypes(
+    integers="summarisedThrough firstKept tokensBefore tokensAfter summarisedFrom summarisedTurns", strings="trigger"
+)
+_MODEL = _datatypes(strings="model stopReason", json="usage")
 _CALL_TIMES = {
     "started": (_PROV + "startedAtTime", _TRAILS + "keptStart"),
     "ended": (_PROV + "endedAtTime", _TRAILS + "keptEnd"),
 }
-_SHOWN = {_TRAILS + "provider": _STRING, _TRAILS + "contextThrough": _INTEGER}
-"""What else is told of a model call; its times and its prompt have other names where it is a copy's."""
+_SHOWN = _datatypes(strings="provider", integers="contextThrough")
 _SHOWN_BY_CALL = {
     _PROV + "startedAtTime": _DATE_TIME,
     _PROV + "endedAtTime": _DATE_TIME,
-    _TRAILS + "usedPrompt": "",
+    **_datatypes(iris="usedPrompt"),
     **_SHOWN,
 }
-_SHOWN_BY_COPY = {
-    _TRAILS + "keptStart": _DATE_TIME,
-    _TRAILS + "keptEnd": _DATE_TIME,
-    _TRAILS + "keptPrompt": "",
-    **_SHOWN,
-}
+_SHOWN_BY_COPY = {**_datatypes(times="keptStart keptEnd", iris="keptPrompt"), **_SHOWN}
 _TOOL_TIMES = {"started": "toolStartedAt", "ended": "toolEndedAt"}
 _TOOL_PEOPLE = {"approved_by": "approvedBy", "refused_by": "refusedBy"}
-_TOLD_OF_TOOLS = {
-    **{_TRAILS + name: _DATE_TIME for name in _TOOL_TIMES.values()},
-    **{_TRAILS + name: "" for name in (*_TOOL_PEOPLE.values(), "tool")},
-    _TRAILS + "toolOutcome": _STRING,
-}
-_CALLED = {_TRAILS + "callDigest": _STRING, _TRAILS + "calledIn": "", _TRAILS + "calledFor": ""}
-"""Where a call was made of which a copied turn keeps what was said: no digest covers that."""
+_TOLD_OF_TOOLS = _datatypes(times="toolStartedAt toolEndedAt", iris="approvedBy refusedBy tool", strings="toolOutcome")
+_CALLED = _datatypes(strings="callDigest", iris="calledIn calledFor")
 _COMPACTING = {
     _PROV + "used": "",
-    _TRAILS + "previousSummary": "",
-    _TRAILS + "request": _STRING,
-    _TRAILS + "maxSummaryTokens": _INTEGER,
-    _TRAILS + "maxSummaryRule": _STRING,
-    _TRAILS + "durationMs": _INTEGER,
+    **_datatypes(iris="previousSummary", strings="request maxSummaryRule", integers="maxSummaryTokens durationMs"),
 }
 _CAN_GO = (_TRAILS + "meta", _TRAILS + "arguments", _TRAILS + "request")
 """What leaves its salted digest in its place when it is taken out."""

@@ -19,6 +19,7 @@ The public way to a verdict: a file, the bytes of one, or an open store.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -27,7 +28,7 @@ from os import PathLike
 from typing import Any, Protocol
 
 from trails.errors import InvalidInput
-from trails.provenance.event_ordering import Order, by_event, components, impossible, order_cycles, order_of, shown
+from trails.provenance.event_ordering import Order, components, impossible, order_cycles, order_of, shown
 from trails.provenance.rdf_mapping import recorded_statements
 from trails.provenance.serializations import read_prov, read_prov_file
 from trails.provenance.statements import Document
@@ -107,12 +108,10 @@ def read_timing(order: Order, unified: Unified, skew: float, bundle: str | None 
 
 
 def _stated(order: Order) -> Mapping[int, list[_Stated]]:
-    found: dict[int, list[_Stated]] = {}
-    for event, times in by_event(order).items():
-        for text, record in times:
-            value = moment(text)
-            if value is not None:
-                found.setdefault(event, []).append(_Stated(value.timestamp(), text, event, record))
+    found: dict[int, list[_Stated]] = defaultdict(list)
+    for event, text, record in order.times:
+        if (value := moment(text)) is not None:
+            found[event].append(_Stated(value.timestamp(), text, event, record))
     return found
 
 
@@ -176,7 +175,8 @@ def check_constraints(document: Document, *, skew: float | None = None) -> Valid
     times, they change nothing about validity by W3C's constraints, which look at the order that statements imply.
 
     >>> from trails.provenance.statements import Bundle, Statement
-    >>> check(Document([Bundle(None, [Statement("wasDerivedFrom", None, ("urn:a", None, None, None, None))])])).findings[0].name
+    >>> derived = Statement("wasDerivedFrom", None, ("urn:a", None, None, None, None))
+    >>> check_constraints(Document([Bundle(None, [derived])])).findings[0].name
     'optional-placeholders'
     """
     found: list[Finding] = list(_names(document))

@@ -340,138 +340,128 @@ class Order:
             self.records.append(record)
 
 
+_ID: Final = -1
+"""The place of a record's own id."""
+_Spec = tuple[str, int]
+"""An event: what happens, and the place of the node that it happens to."""
+_EVENTS: Final[Mapping[str, Sequence[tuple[_Spec, int]]]] = {
+    "wasGeneratedBy": [(("generation", 0), 2)],
+    "wasInvalidatedBy": [(("invalidation", 0), 2)],
+    "used": [(("usage", _ID), 2)],
+    "wasStartedBy": [(("start", 0), 3)],
+    "wasEndedBy": [(("end", 0), 3)],
+    "activity": [(("start", _ID), 0), (("end", _ID), 1)],
+}
+"""The events that each kind of record states, and the place of their time."""
+
+
+def _associated(activity: int, agent: int) -> list[tuple[_Spec, _Spec, int]]:
+    return [
+        (("start", activity), ("invalidation", agent), 47),
+        (("generation", agent), ("end", activity), 47),
+        (("start", activity), ("end", agent), 47),
+        (("start", agent), ("end", activity), 47),
+    ]
+
+
+_EDGES: Final[Mapping[str, Sequence[tuple[_Spec, _Spec, int]]]] = {
+    "wasInformedBy": [(("start", 1), ("end", 0), 35)],
+    "wasGeneratedBy": [(("start", 1), ("generation", 0), 34), (("generation", 0), ("end", 1), 34)],
+    "used": [
+        (("start", 0), ("usage", _ID), 33),
+        (("usage", _ID), ("end", 0), 33),
+        (("generation", 1), ("usage", _ID), 37),
+        (("usage", _ID), ("invalidation", 1), 38),
+    ],
+    "wasDerivedFrom": [(("generation", 1), ("generation", 0), STRICT), (("usage", 4), ("generation", 0), 41)],
+    "wasAttributedTo": [(("generation", 1), ("generation", 0), 48), (("start", 1), ("generation", 0), 48)],
+    "wasAssociatedWith": _associated(0, 1),
+    "actedOnBehalfOf": [
+        (("generation", 1), ("invalidation", 0), 49),
+        (("start", 1), ("end", 0), 49),
+        *_associated(2, 0),  # Inference 14
+        *_associated(2, 1),
+    ],
+}
+"""What each kind of record orders: the earlier event, the later one, and the rule."""
+_OF_AN_ACTIVITY: Final = frozenset({("wasDerivedFrom", 41), ("actedOnBehalfOf", 47)})
+"""The rules that need the activity of a derivation or delegation."""
+
+
 class _Builder:
     """Makes the order of a bundle: first its events, then every rule's edges."""
 
     def __init__(self, unified: Unified) -> None:
         self._unified = unified
-        self.order = Order()
+        self._order = Order()
         self._specific = specializations(unified)
-        self._generated: dict[Term, int] = {}
-        self._invalidated: dict[Term, int] = {}
-        self._started: dict[Term, int] = {}
-        self._ended: dict[Term, int] = {}
-        self._used: dict[Term, int] = {}
+        self._made: dict[str, dict[Term, int]] = {
+            what: {} for what in ("generation", "invalidation", "usage", "start", "end")
+        }
 
     def build(self) -> Order:
         self._make_events()
-        self._activities()
-        self._usages()
+        self._order_all("start", "end", 30, ("activity", _ID), over="start")
+        self._order_kinds("wasInformedBy", "wasGeneratedBy", "used")
         self._starts_and_ends()
-        self._entities()
-        self._agents()
+        self._order_all("generation", "invalidation", 36, ("wasInvalidatedBy", 0), over="invalidation")
+        self._order_kinds("wasDerivedFrom", "wasAttributedTo", "wasAssociatedWith", "actedOnBehalfOf")
         self._specializations()
-        return self.order
+        return self._order
 
-    # --- events
-
-    def _event(self, made: dict[Term, int], what: str, node: Term) -> int:
-        number = made.get(node)
-        if number is None:
-            number = made[node] = len(self.order.events)
-            self.order.events.append(Event(what, node))
-        return number
-
-    def _timed(self, event: int, time: Term, record: Record) -> None:
-        time = self._unified.find(time)
-        if isinstance(time, str) and not is_unknown(time) and time != NOTHING:
-            self.order.times.append((event, time, record))
+    def _event(self, what: str, node: Term) -> int:
+        made = self._made[what]
+        if node not in made:
+            made[node] = len(self._order.events)
+            self._order.events.append(Event(what, node))
+        return made[node]
 
     def _make_events(self) -> None:
         unified, find = self._unified, self._unified.find
-        for record in unified.records.get("wasGeneratedBy", ()):
-            event = self._event(self._generated, "generation", find(record.terms[0]))
-            self._timed(event, record.terms[2], record)
-        for record in unified.records.get("wasInvalidatedBy", ()):
-            event = self._event(self._invalidated, "invalidation", find(record.terms[0]))
-            self._timed(event, record.terms[2], record)
-        for record in unified.records.get("used", ()):
-            event = self._event(self._used, "usage", find(record.id))
-            self._timed(event, record.terms[2], record)
-        for kind, made, what in (("wasStartedBy", self._started, "start"), ("wasEndedBy", self._ended, "end")):
+        for kind, stated in _EVENTS.items():
             for record in unified.records.get(kind, ()):
-                event = self._event(made, what, find(record.terms[0]))
-                self._timed(event, record.terms[3], record)
-        for record in unified.records.get("activity", ()):
-            node = find(record.id)
-            self._timed(self._event(self._started, "start", node), record.terms[0], record)
-            self._timed(self._event(self._ended, "end", node), record.terms[1], record)
-        stated = [find(record.id) for record in unified.records.get("entity", ())]
-        for node in declared(self._specific, stated):
-            self._event(self._generated, "generation", node)
-            self._event(self._invalidated, "invalidation", node)
+                for (what, place), time_place in stated:
+                    event = self._event(what, find(record.id if place == _ID else record.terms[place]))
+                    time = find(record.terms[time_place])
+                    if isinstance(time, str) and not is_unknown(time) and time != NOTHING:
+                        self._order.times.append((event, time, record))
+        for node in declared(self._specific, [find(record.id) for record in unified.records.get("entity", ())]):
+            self._event("generation", node)
+            self._event("invalidation", node)
         for record in unified.records.get("wasAttributedTo", ()):  # Inference 13
-            self._event(self._generated, "generation", find(record.terms[0]))
+            self._event("generation", find(record.terms[0]))
 
-    # --- edges
+    def _order_all(self, earlier: str, later: str, rule: int, stating: _Spec, *, over: str) -> None:
+        kind, place = stating
+        find = self._unified.find
+        stated = {
+            find(record.id if place == _ID else record.terms[place]): record
+            for record in self._unified.records.get(kind, ())
+        }
+        for node in self._made[over]:
+            self._order.add(self._made[earlier].get(node), self._made[later].get(node), rule, stated.get(node))
 
-    def _activities(self) -> None:
-        add, started, ended = self.order.add, self._started, self._ended
-        stated = {self._unified.find(record.id): record for record in self._unified.records.get("activity", ())}
-        for node, start in started.items():
-            add(start, ended.get(node), 30, stated.get(node))
-        for record, (later, earlier) in each_of(self._unified, "wasInformedBy"):
-            add(started.get(earlier), ended.get(later), 35, record)
-        for record, (entity, activity, _) in each_of(self._unified, "wasGeneratedBy"):
-            event = self._generated[entity]
-            add(started.get(activity), event, 34, record)
-            add(event, ended.get(activity), 34, record)
-
-    def _usages(self) -> None:
-        add = self.order.add
-        for record, (activity, entity, _) in each_of(self._unified, "used"):
-            event = self._used[self._unified.find(record.id)]
-            add(self._started.get(activity), event, 33, record)
-            add(event, self._ended.get(activity), 33, record)
-            add(self._generated.get(entity), event, 37, record)
-            add(event, self._invalidated.get(entity), 38, record)
+    def _order_kinds(self, *kinds: str) -> None:
+        for kind in kinds:
+            for record, terms in each_of(self._unified, kind):
+                nodes = [*terms, self._unified.find(record.id)]
+                for (earlier, one), (later, two), rule in _EDGES[kind]:
+                    if (kind, rule) not in _OF_AN_ACTIVITY or terms[2] != NOTHING:
+                        first, second = self._made[earlier].get(nodes[one]), self._made[later].get(nodes[two])
+                        self._order.add(first, second, rule, record)
 
     def _starts_and_ends(self) -> None:
         """Order triggers and what they trigger (43, 44): the activity behind one generated its entity (Inferences 9 and 10)."""
-        add = self.order.add
-        for kind, made, rule in (("wasStartedBy", self._started, 43), ("wasEndedBy", self._ended, 44)):
+        add, started, ended = self._order.add, self._made["start"], self._made["end"]
+        for kind, what, rule in (("wasStartedBy", "start", 43), ("wasEndedBy", "end", 44)):
             for record, (activity, trigger, other, _) in each_of(self._unified, kind):
-                event = made[activity]
-                if other in self._started or other in self._ended or not isinstance(trigger, int):
-                    generated = self._event(self._generated, "generation", trigger)
-                    add(self._started.get(other), generated, 34, record)
-                    add(generated, self._ended.get(other), 34, record)
+                event = self._made[what][activity]
+                if other in started or other in ended or not isinstance(trigger, int):
+                    generated = self._event("generation", trigger)
+                    add(started.get(other), generated, 34, record)
+                    add(generated, ended.get(other), 34, record)
                     add(generated, event, rule, record)
-                add(event, self._invalidated.get(trigger), rule, record)
-
-    def _entities(self) -> None:
-        add, generated = self.order.add, self._generated
-        find = self._unified.find
-        stated = {find(record.terms[0]): record for record in self._unified.records.get("wasInvalidatedBy", ())}
-        for node, event in self._invalidated.items():
-            add(generated.get(node), event, 36, stated.get(node))
-        for record, terms in each_of(self._unified, "wasDerivedFrom"):
-            later, earlier, activity, _, usage = terms
-            add(generated.get(earlier), generated.get(later), STRICT, record)
-            if activity != NOTHING:
-                add(self._used.get(usage), generated.get(later), 41, record)
-
-    def _agents(self) -> None:
-        add = self.order.add
-        for record, (entity, agent) in each_of(self._unified, "wasAttributedTo"):
-            event = self._generated.get(entity)
-            add(self._generated.get(agent), event, 48, record)
-            add(self._started.get(agent), event, 48, record)
-        for record, (activity, agent, _) in each_of(self._unified, "wasAssociatedWith"):
-            self._associated(activity, agent, record)
-        for record, (delegate, responsible, activity) in each_of(self._unified, "actedOnBehalfOf"):
-            add(self._generated.get(responsible), self._invalidated.get(delegate), 49, record)
-            add(self._started.get(responsible), self._ended.get(delegate), 49, record)
-            if activity != NOTHING:  # Inference 14
-                self._associated(activity, delegate, record)
-                self._associated(activity, responsible, record)
-
-    def _associated(self, activity: Term, agent: Term, record: Record) -> None:
-        add, started, ended = self.order.add, self._started, self._ended
-        add(started.get(activity), self._invalidated.get(agent), 47, record)
-        add(self._generated.get(agent), ended.get(activity), 47, record)
-        add(started.get(activity), ended.get(agent), 47, record)
-        add(started.get(agent), ended.get(activity), 47, record)
+                add(event, self._made["invalidation"].get(trigger), rule, record)
 
     def _specializations(self) -> None:
         """Order the generations and invalidations of specializations (45, 46), also over entities that have neither.
@@ -479,13 +469,12 @@ class _Builder:
         Specialization is transitive (Inference 19). An entity without an event of its own gets one to pass the order on,
         which no other rule touches.
         """
-        add = self.order.add
         for general, found in self._specific.items():
             for specific, record in found:
-                one, two = (self._event(self._generated, "generation", node) for node in (general, specific))
-                add(one, two, 45, record)
-                one, two = (self._event(self._invalidated, "invalidation", node) for node in (specific, general))
-                add(one, two, 46, record)
+                one, two = (self._event("generation", node) for node in (general, specific))
+                self._order.add(one, two, 45, record)
+                one, two = (self._event("invalidation", node) for node in (specific, general))
+                self._order.add(one, two, 46, record)
 
 
 def order_of(unified: Unified) -> Order:
@@ -496,35 +485,18 @@ def order_of(unified: Unified) -> Order:
 def order_cycles(order: Order, unified: Unified) -> Iterator[Finding]:
     """Yield a finding for each circle with a strict step; a strict step is in one of them, and in a shortest one first."""
     for circle in find_cycles(order.edges, len(order.events), lambda edge: order.rules[edge] == STRICT):
-        yield _cycle_finding(order, circle, unified)
-
-
-def _cycle_finding(order: Order, circle: Sequence[int], unified: Unified) -> Finding:
-    nodes: dict[str, None] = {}
-    statements: dict[Statement, None] = {}
-    said = [shown(order.events[order.edges.sources[circle[0]]])]
-    for edge in circle:
-        sign = "<" if order.rules[edge] == STRICT else "<="
-        said.append(
-            f"{sign} {shown(order.events[order.edges.targets[edge]])} ({order.rules[edge]} {CONSTRAINT_NAMES[order.rules[edge]]})"
-        )
-        record = order.records[edge]
-        if record is not None:
-            statements.update(dict.fromkeys(unified.sources(record)))
-        for event in (order.events[order.edges.sources[edge]], order.events[order.edges.targets[edge]]):
-            if isinstance(event.node, str):
-                nodes[event.node] = None
-    return finding_of(STRICT, "an order runs in a circle: " + " ".join(said), list(nodes), statements)
+        nodes: dict[str, None] = {}
+        statements: list[Statement] = []
+        steps = [shown(order.events[order.edges.sources[circle[0]]])]
+        for edge in circle:
+            source, target = (order.events[ends[edge]] for ends in (order.edges.sources, order.edges.targets))
+            rule, record = order.rules[edge], order.records[edge]
+            steps.append(f"{'<' if rule == STRICT else '<='} {shown(target)} ({rule} {CONSTRAINT_NAMES[rule]})")
+            statements += [] if record is None else unified.sources(record)
+            nodes |= {event.node: None for event in (source, target) if isinstance(event.node, str)}
+        yield finding_of(STRICT, "an order runs in a circle: " + " ".join(steps), list(nodes), statements)
 
 
 def shown(event: Event) -> str:
     """Return an event for people."""
     return f"{event.what} of {event.node if isinstance(event.node, str) else 'something unknown'}"
-
-
-def by_event(order: Order) -> Mapping[int, list[tuple[str, Record]]]:
-    """Return the times that are stated of each event."""
-    found: dict[int, list[tuple[str, Record]]] = {}
-    for event, time, record in order.times:
-        found.setdefault(event, []).append((time, record))
-    return found

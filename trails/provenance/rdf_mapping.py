@@ -14,12 +14,11 @@ PROV-O (W3C, 2013) in RDF as statements: Turtle, TriG, N-Triples and N-Quads, wi
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 import pyoxigraph as ox
@@ -34,7 +33,6 @@ from trails.provenance.statements import (
     KINDS,
     LABEL,
     LOCATION,
-    MAX_BYTES,
     ROLE,
     SUBTYPES,
     TYPE,
@@ -43,6 +41,7 @@ from trails.provenance.statements import (
     Document,
     Statement,
     Value,
+    check_size,
     name_value,
 )
 from trails.rdf import query_files, vocab
@@ -79,10 +78,6 @@ class Time(NamedTuple):
     place: int
 
 
-def _qualified(kind: str, places: str, subtype: str | None = None) -> Qualified:
-    return Qualified(kind, {PROV + name: place for place, name in enumerate(places.split(), 1) if name != "-"}, subtype)
-
-
 _SIMPLE: Final = (
     *("wasGeneratedBy", "used", "wasInformedBy", "wasStartedBy", "wasEndedBy", "wasInvalidatedBy", "wasDerivedFrom"),
     *("wasAttributedTo", "wasAssociatedWith", "actedOnBehalfOf", "wasInfluencedBy"),
@@ -101,20 +96,25 @@ RELATIONS: Final[Mapping[str, Relation]] = {
 
 _DERIVED: Final = "entity hadActivity hadGeneration hadUsage"
 QUALIFIED: Final[Mapping[str, Qualified]] = {
-    PROV + "qualifiedGeneration": _qualified("wasGeneratedBy", "activity atTime"),
-    PROV + "qualifiedUsage": _qualified("used", "entity atTime"),
-    PROV + "qualifiedCommunication": _qualified("wasInformedBy", "activity"),
-    PROV + "qualifiedStart": _qualified("wasStartedBy", "entity hadActivity atTime"),
-    PROV + "qualifiedEnd": _qualified("wasEndedBy", "entity hadActivity atTime"),
-    PROV + "qualifiedInvalidation": _qualified("wasInvalidatedBy", "activity atTime"),
-    PROV + "qualifiedDerivation": _qualified("wasDerivedFrom", _DERIVED),
-    PROV + "qualifiedRevision": _qualified("wasDerivedFrom", _DERIVED, "Revision"),
-    PROV + "qualifiedQuotation": _qualified("wasDerivedFrom", _DERIVED, "Quotation"),
-    PROV + "qualifiedPrimarySource": _qualified("wasDerivedFrom", _DERIVED, "PrimarySource"),
-    PROV + "qualifiedAttribution": _qualified("wasAttributedTo", "agent"),
-    PROV + "qualifiedAssociation": _qualified("wasAssociatedWith", "agent hadPlan"),
-    PROV + "qualifiedDelegation": _qualified("actedOnBehalfOf", "agent hadActivity"),
-    PROV + "qualifiedInfluence": _qualified("wasInfluencedBy", "influencer"),
+    f"{PROV}qualified{name}": Qualified(
+        kind,
+        {PROV + place: number for number, place in enumerate(places.split(), 1)},
+        name if name in SUBTYPES else None,
+    )
+    for name, kind, places in (
+        ("Generation", "wasGeneratedBy", "activity atTime"),
+        ("Usage", "used", "entity atTime"),
+        ("Communication", "wasInformedBy", "activity"),
+        ("Start", "wasStartedBy", "entity hadActivity atTime"),
+        ("End", "wasEndedBy", "entity hadActivity atTime"),
+        ("Invalidation", "wasInvalidatedBy", "activity atTime"),
+        ("Derivation", "wasDerivedFrom", _DERIVED),
+        *((subtype, "wasDerivedFrom", _DERIVED) for subtype in ("Revision", "Quotation", "PrimarySource")),
+        ("Attribution", "wasAttributedTo", "agent"),
+        ("Association", "wasAssociatedWith", "agent hadPlan"),
+        ("Delegation", "actedOnBehalfOf", "agent hadActivity"),
+        ("Influence", "wasInfluencedBy", "influencer"),
+    )
 }
 """PROV-O's properties for statements with an id, a time or attributes (PROV-O 3.3)."""
 INFLUENCERS: Final = tuple(PROV + name for name in ("influencer", "entity", "activity", "agent"))
@@ -167,7 +167,9 @@ def trails_terms() -> Terms:
     >>> trails_terms().relations["https://w3id.org/trails#answers"]
     Relation(kind='wasGeneratedBy', subject=0, object=1, subtype=None)
     """
-    quads = list(ox.parse(_ontology().read_bytes(), format=ox.RdfFormat.TURTLE))
+    quads = list(
+        ox.parse((query_files.folder().parent / "ontology" / "trails.ttl").read_bytes(), format=ox.RdfFormat.TURTLE)
+    )
     classes = _below(quads, _SUB_CLASS)
     properties = _below(quads, _SUB_PROPERTY)
     plain = plain_terms()
@@ -183,26 +185,13 @@ def trails_terms() -> Terms:
     )
 
 
-def _ontology() -> Path:
-    """Return the ontology's file, in a source tree or an installed package."""
-    package = Path(__file__).resolve().parent.parent
-    return next(
-        path
-        for path in (package / "_data" / "ontology" / "trails.ttl", package.parent / "ontology" / "trails.ttl")
-        if path.is_file()
-    )
-
-
 def _below(quads: list[ox.Quad], predicate: ox.NamedNode) -> dict[str, list[str]]:
     """Return what each term is below by the ontology, the nearest first."""
     above: dict[str, list[str]] = {}
     for quad in quads:
-        if (
-            quad.predicate == predicate
-            and isinstance(quad.subject, ox.NamedNode)
-            and isinstance(quad.object, ox.NamedNode)
-        ):
-            above.setdefault(quad.subject.value, []).append(quad.object.value)
+        lower, upper = quad.subject, quad.object
+        if quad.predicate == predicate and isinstance(lower, ox.NamedNode) and isinstance(upper, ox.NamedNode):
+            above.setdefault(lower.value, []).append(upper.value)
     found: dict[str, list[str]] = {}
     for term, nearest in above.items():
         reached = list(nearest)
@@ -323,21 +312,12 @@ class _Reading:
             pairs = self._facts.get(predicate)
             if not pairs:
                 continue
-            if relation.kind == "mentionOf":
-                yield from self._mentions(pairs)
-                continue
-            count = len(KINDS[relation.kind].places)
-            attributes = _said(relation)
-            rest = (None,) * (count - 2)
+            bundles = dict(self._facts.get(BUNDLE_OF_MENTION, ())) if relation.kind == "mentionOf" else {}
+            empty = (None,) * (len(KINDS[relation.kind].places) - 2)
             for subject, value in pairs:
                 ends = (subject, _iri(value)) if relation.subject == 0 else (_iri(value), subject)
-                yield Statement(relation.kind, None, (*ends, *rest), attributes)
-
-    def _mentions(self, pairs: Iterable[tuple[str, Object]]) -> Iterator[Statement]:
-        bundles = dict(self._facts.get(BUNDLE_OF_MENTION, ()))
-        for subject, value in pairs:
-            bundle = bundles.get(subject)
-            yield Statement("mentionOf", None, (subject, _iri(value), None if bundle is None else _iri(bundle)))
+                rest = (_iri(bundles[subject]),) if subject in bundles else empty
+                yield Statement(relation.kind, None, (*ends, *rest), _said(relation))
 
     def _qualified(self) -> Iterator[Statement]:
         named = {_iri(value) for predicate in _REFERENCES for _, value in self._facts.get(predicate, ())}
@@ -365,17 +345,11 @@ class _Reading:
     def _with_times(self, found: list[Statement]) -> list[Statement]:
         """Put the times of generations and invalidations to the statements that they are about."""
         for kind in ("wasGeneratedBy", "wasInvalidatedBy"):
-            times = {
-                subject: _text(value)
-                for predicate, _ in self._of_times(kind)
-                for subject, value in self._facts[predicate]
-            }
+            predicates = [predicate for predicate, _ in self._of_times(kind)]
+            times = {subject: _text(value) for each in predicates for subject, value in self._facts[each]}
             if not times:
                 continue
-            several: dict[str | None, int] = defaultdict(int)
-            for each in found:
-                if each.kind == kind:
-                    several[each.arguments[0]] += 1
+            several = Counter(each.arguments[0] for each in found if each.kind == kind)
             joined: set[str] = set()
             for place, each in enumerate(found):
                 node = each.arguments[0] if each.kind == kind else None
@@ -433,23 +407,13 @@ def recorded_statements(store: QuadStore) -> Document:
     """
     terms = trails_terms()
     facts: dict[str, list[tuple[str, Object]]] = {}
-    for predicate in _predicates(terms):
-        pairs = _pairs(store, predicate)
-        if pairs:
-            facts[predicate] = pairs
-    return Document([Bundle(None, statements_of(facts, terms, attributes=False))], vocab.PREFIXES)
-
-
-def _predicates(terms: Terms) -> list[str]:
-    """Return what is fetched: relations, times, and the parts of qualified statements, each once."""
     parts = chain.from_iterable(form.places for form in terms.qualified.values())
     known = [_RDF_TYPE, *terms.relations, *terms.times, *terms.qualified, *parts, *INFLUENCERS, BUNDLE_OF_MENTION]
-    return list(dict.fromkeys(known))
-
-
-def _pairs(store: QuadStore, predicate: str) -> list[tuple[str, Object]]:
-    rows = store.table(query_files.find("prov_pairs").bind(predicate=predicate))
-    return [(_stored_node(subject), _stored_object(value)) for subject, value in rows]
+    for predicate in dict.fromkeys(known):
+        rows = store.table(query_files.find("prov_pairs").bind(predicate=predicate))
+        if rows:
+            facts[predicate] = [(_stored_node(subject), _stored_object(value)) for subject, value in rows]
+    return Document([Bundle(None, statements_of(facts, terms, attributes=False))], vocab.PREFIXES)
 
 
 def _stored_node(term: str) -> str:
@@ -457,10 +421,8 @@ def _stored_node(term: str) -> str:
 
 
 def _stored_object(term: str) -> Object:
-    if term[0] == "<":
-        return term[1:-1]
-    if term.startswith(BLANK):
-        return term
+    if term[0] == "<" or term.startswith(BLANK):
+        return _stored_node(term)
     return Value(tsv.date_time(term) or "", vocab.DATE_TIME.value)
 
 
@@ -479,11 +441,10 @@ def read_rdf(data: bytes, format: str, terms: Terms | None = None) -> Document: 
     PROV-DM has it for the place. Raises `InvalidInput` for what is no RDF.
 
     >>> text = b"@prefix prov: <http://www.w3.org/ns/prov#> . <urn:e> a prov:Entity ; prov:wasAttributedTo <urn:a> ."
-    >>> [each.to_provn() for each in read(text, "turtle").bundles[0].statements]
+    >>> [each.to_provn() for each in read_rdf(text, "turtle").bundles[0].statements]
     ['entity(urn:e)', 'wasAttributedTo(urn:e, urn:a)']
     """
-    if len(data) > MAX_BYTES:
-        raise InvalidInput(f"the RDF document has {len(data):,} bytes, and {MAX_BYTES:,} at most are read; split it")
+    check_size(data, "RDF")
     graphs: dict[str | None, dict[str, list[tuple[str, Object]]]] = {None: defaultdict(list)}
     parser = ox.parse(data, format=RDF_FORMATS[format])
     try:

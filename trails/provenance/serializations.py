@@ -26,7 +26,8 @@ from trails.provenance.writers import (
     ProvJsonWriter,
     ProvNWriter,
     ProvXmlWriter,
-    RdfWriter,
+    TrigWriter,
+    TurtleWriter,
     Writer,
 )
 
@@ -51,7 +52,7 @@ def read_prov(data: bytes, format: str) -> Document:  # noqa: A002 - the public 
     RDF is read by the terms of Trails too, so that an export of a session is PROV. Raises `InvalidInput`, with the place,
     for a document that is none.
 
-    >>> read(b"document entity(prov:x) endDocument", "provn").statements
+    >>> read_prov(b"document entity(prov:x) endDocument", "provn").statements
     1
     """
     readers: dict[str, Reader] = {
@@ -97,8 +98,8 @@ WRITERS: Final[Mapping[str, Callable[[Pieces, Mapping[str, str]], Writer]]] = {
     "json": ProvJsonWriter,
     "jsonld": JsonLdWriter,
     "xml": ProvXmlWriter,
-    "turtle": partial(RdfWriter, graphs=False),
-    "trig": partial(RdfWriter, graphs=True),
+    "turtle": TurtleWriter,
+    "trig": TrigWriter,
 }
 """The formats that can be written, by their names."""
 
@@ -120,26 +121,22 @@ def write_prov(
     writer = WRITERS[format](text, prefixes or {})
     writer.begin()
     for name, statements in bundles:
-        _write_one(writer, name, iter(statements))
+        rest = iter(statements)
+        if name is None:
+            writer.write(rest)
+        elif (first := next(rest, None)) is not None:
+            writer.open(name)
+            writer.write(chain([first], rest))
+            writer.close()
     writer.end()
     text.flush()
-
-
-def _write_one(writer: Writer, name: str | None, statements: Iterable[Statement]) -> None:
-    if name is None:
-        writer.write(statements)
-        return
-    first = next(iter(statements), None)
-    if first is not None:
-        writer.open(name)
-        writer.write(chain([first], statements))
-        writer.close()
 
 
 def prov_bytes(document: Document, format: str) -> bytes:  # noqa: A002 - the public name
     """Return a document as the bytes of a file in a format.
 
-    >>> to_bytes(Document([Bundle(None, [Statement("entity", "urn:x:e")])]), "provn").splitlines()[-2]
+    >>> from trails.provenance.statements import Bundle
+    >>> prov_bytes(Document([Bundle(None, [Statement("entity", "urn:x:e")])]), "provn").splitlines()[-2]
     b'entity(urn:x\\\\:e)'
     """
     out = io.BytesIO()

@@ -45,8 +45,8 @@ from trails.provenance.statements import (
     Attribute,
     Statement,
     Value,
-    is_derived,
-    is_imported,
+    derived_evidence,
+    imported_evidence,
     name_value,
 )
 from trails.rdf import query_files, vocab
@@ -163,7 +163,7 @@ def _sources(store: QuadStore, graph: str) -> Sources:
     files = [quad.object for quad in store.quads((NamedNode(graph), vocab.DERIVED_FROM, None, vocab.CATALOG))]
     named = [each.value for each in files if isinstance(each, NamedNode) and iris.file_digest(each.value) is not None]
     found = store.table(query_files.find("prov_sources").bind(graph=graph))
-    return {turn: is_imported(tsv.string(source), sorted(named)) for turn, source in found}
+    return {turn: imported_evidence(tsv.string(source), sorted(named)) for turn, source in found}
 
 
 def _by_subject(store: QuadStore, query: str) -> Iterable[Row]:
@@ -192,7 +192,7 @@ def _derived(store: QuadStore, rules: Iterable[str], keep: Callable[[str], bool]
     for rule in rules:
         role = ((ROLE, Value(_ROLES[rule])),) if rule in _ROLES else ()
         made = store.query(query_files.find(rule).bind(**bound))
-        for statement in _constructed(made, (*role, *is_derived(rule))):  # type: ignore[arg-type] # a CONSTRUCT
+        for statement in _constructed(made, (*role, *derived_evidence(rule))):  # type: ignore[arg-type] # a CONSTRUCT
             if keep(str(statement.arguments[0] if statement.arguments else statement.id)):
                 yield statement
 

@@ -15,8 +15,10 @@ What a PROV document may be at most: it is read whole, so what is larger or stra
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Final, Literal, NamedTuple
 
 from trails.errors import InvalidInput
@@ -120,6 +122,10 @@ class Document:
         return sum(len(bundle.statements) for bundle in self.bundles)
 
 
+UNATTRIBUTED: Final = frozenset({"alternateOf", "specializationOf", "mentionOf", "hadMember"})
+"""The kinds that PROV-DM gives neither id nor attributes: what they rest on cannot be said."""
+
+
 def _place(name: str) -> Place:
     """Return a place: `name` required, `name?` something unknown where it is missing, `name-` nothing; `@name` a time."""
     if name[0] == "@":
@@ -128,32 +134,31 @@ def _place(name: str) -> Place:
     return Place(name.rstrip("?-"), missing.get(name[-1], "refused"))
 
 
-def _kind(name: str, type_: str, places: str, *, identified: bool = True) -> Kind:
-    return Kind(name, type_, tuple(_place(each) for each in places.split()), identified)
-
-
 KINDS: Final[dict[str, Kind]] = {
-    kind.name: kind
-    for kind in (
-        _kind("entity", "Entity", ""),
-        _kind("activity", "Activity", "@startTime @endTime"),
-        _kind("agent", "Agent", ""),
-        _kind("wasGeneratedBy", "Generation", "entity activity? @time"),
-        _kind("used", "Usage", "activity entity? @time"),
-        _kind("wasInformedBy", "Communication", "informed informant"),
-        _kind("wasStartedBy", "Start", "activity trigger? starter? @time"),
-        _kind("wasEndedBy", "End", "activity trigger? ender? @time"),
-        _kind("wasInvalidatedBy", "Invalidation", "entity activity? @time"),
-        # a derivation's generation and usage are unknown where its activity is given, and nothing where it is not
-        _kind("wasDerivedFrom", "Derivation", "generatedEntity usedEntity activity- generation? usage?"),
-        _kind("wasAttributedTo", "Attribution", "entity agent"),
-        _kind("wasAssociatedWith", "Association", "activity agent? plan-"),
-        _kind("actedOnBehalfOf", "Delegation", "delegate responsible? activity-"),
-        _kind("wasInfluencedBy", "Influence", "influencee influencer"),
-        _kind("alternateOf", "Alternate", "alternate1 alternate2", identified=False),
-        _kind("specializationOf", "Specialization", "specificEntity generalEntity", identified=False),
-        _kind("mentionOf", "Mention", "specificEntity generalEntity bundle", identified=False),
-        _kind("hadMember", "Membership", "collection entity", identified=False),
+    name: Kind(name, type_, tuple(map(_place, places)), name not in UNATTRIBUTED)
+    for name, type_, *places in map(
+        str.split,
+        (
+            "entity Entity",
+            "activity Activity @startTime @endTime",
+            "agent Agent",
+            "wasGeneratedBy Generation entity activity? @time",
+            "used Usage activity entity? @time",
+            "wasInformedBy Communication informed informant",
+            "wasStartedBy Start activity trigger? starter? @time",
+            "wasEndedBy End activity trigger? ender? @time",
+            "wasInvalidatedBy Invalidation entity activity? @time",
+            # a derivation's generation and usage are unknown if its activity is given, and nothing if it is not
+            "wasDerivedFrom Derivation generatedEntity usedEntity activity- generation? usage?",
+            "wasAttributedTo Attribution entity agent",
+            "wasAssociatedWith Association activity agent? plan-",
+            "actedOnBehalfOf Delegation delegate responsible? activity-",
+            "wasInfluencedBy Influence influencee influencer",
+            "alternateOf Alternate alternate1 alternate2",
+            "specializationOf Specialization specificEntity generalEntity",
+            "mentionOf Mention specificEntity generalEntity bundle",
+            "hadMember Membership collection entity",
+        ),
     )
 }
 """Every kind of statement that PROV-DM and PROV-LINKS define. No rule is about those of other kinds, which extensions have."""
@@ -173,6 +178,22 @@ def name_value(iri: str) -> Value:
     return Value(iri, QUALIFIED_NAME)
 
 
+def make_statements(
+    kind: Kind, id_: str | None, arguments: Mapping[str, Sequence[str | None]], attributes: Iterable[Attribute]
+) -> Iterator[Statement]:
+    """Yield a statement for each value of the one argument that may have several, as a membership's `entity` has.
+
+    Raises `InvalidInput` for an element without an id, and for two arguments with several values.
+    """
+    if id_ is None and kind.name in ELEMENTS:
+        raise InvalidInput(f"an element {kind.name} has no id")
+    if sum(len(values) > 1 for values in arguments.values()) > 1:
+        raise InvalidInput("two of its arguments are lists")
+    given = tuple(attributes)
+    for values in product(*(arguments.get(place.name, (None,)) for place in kind.places)):
+        yield Statement(kind.name, id_ if kind.identified else None, values, given)
+
+
 def without_blank_ids(statements: Iterable[Statement]) -> list[Statement]:
     """Return statements whose ids are names of blank nodes without them, but for those that another statement names."""
     found = list(statements)
@@ -185,24 +206,20 @@ def without_blank_ids(statements: Iterable[Statement]) -> list[Statement]:
     ]
 
 
-Evidence = Literal["recorded", "imported", "derived"]
-
 EVIDENCE: Final = vocab.EVIDENCE.value
 SOURCE: Final = vocab.EVIDENCE_SOURCE.value
 FILE: Final = vocab.EVIDENCE_FILE.value
 RULE: Final = vocab.EVIDENCE_RULE.value
 
 RECORDED: Final[tuple[Attribute, ...]] = ((EVIDENCE, Value("recorded")),)
-UNATTRIBUTED: Final = frozenset({"alternateOf", "specializationOf", "mentionOf", "hadMember"})
-"""The kinds that PROV-DM gives no attributes: what they rest on cannot be said."""
 
 
-def is_imported(source: str, files: Sequence[str] = ()) -> tuple[Attribute, ...]:
+def imported_evidence(source: str, files: Sequence[str] = ()) -> tuple[Attribute, ...]:
     """Return the attributes of what came from a record of another system, given the IRIs of the files that it stood in."""
     return ((EVIDENCE, Value("imported")), (SOURCE, Value(source)), *((FILE, Value(each)) for each in files))
 
 
-def is_derived(rule: str) -> tuple[Attribute, ...]:
+def derived_evidence(rule: str) -> tuple[Attribute, ...]:
     """Return the attributes of what follows by a rule, the name of a query file."""
     return ((EVIDENCE, Value("derived")), (RULE, Value(rule)))
 
@@ -237,25 +254,23 @@ class Namespaces:
 
         Raises `InvalidInput` for a prefix that nothing declares.
 
-        >>> Scope({"ex": "http://example.org/"}).iri("ex:a")
+        >>> Namespaces({"ex": "http://example.org/"}).iri("ex:a")
         'http://example.org/a'
         """
-        known = self._known.get(name)
-        if known is None:
-            known = self._known[name] = self._resolved(name)
-        return known
-
-    def _resolved(self, name: str) -> str:
-        if name.startswith(BLANK):
-            return name
+        if (known := self._known.get(name)) is not None:
+            return known
         prefix, colon, local = name.partition(":")
-        if colon and prefix in self._prefixes:
-            return self._prefixes[prefix] + local
-        if not colon and DEFAULT_PREFIX in self._prefixes:
-            return self._prefixes[DEFAULT_PREFIX] + name
-        if colon:
+        if name.startswith(BLANK):
+            iri = name
+        elif colon and prefix in self._prefixes:
+            iri = self._prefixes[prefix] + local
+        elif not colon and DEFAULT_PREFIX in self._prefixes:
+            iri = self._prefixes[DEFAULT_PREFIX] + name
+        elif colon:
             raise InvalidInput(f"the prefix {prefix[:80]!r} of {name[:120]!r} is declared nowhere")
-        raise InvalidInput(f"{name[:120]!r} has no prefix, and no default namespace is declared")
+        else:
+            raise InvalidInput(f"{name[:120]!r} has no prefix, and no default namespace is declared")
+        return self._known.setdefault(name, iri)
 
     def iri_or_whole(self, name: str) -> str:
         """Return the IRI that a name stands for, or the name itself where it is a whole IRI (as JSON-LD has them)."""
@@ -271,10 +286,15 @@ MAX_DEPTH: Final = 64
 """How deep JSON and XML may be nested; PROV's own formats need six levels."""
 
 
-def decode_text(data: bytes, what: str) -> str:
-    """Return the text of a document, UTF-8 with or without a byte order mark; raise `InvalidInput` for what is none."""
+def check_size(data: bytes, what: str) -> None:
+    """Raise `InvalidInput` for a document that is too large to be read."""
     if len(data) > MAX_BYTES:
         raise InvalidInput(f"the {what} document has {len(data):,} bytes, and {MAX_BYTES:,} at most are read; split it")
+
+
+def decode_text(data: bytes, what: str) -> str:
+    """Return the text of a document, UTF-8 with or without a byte order mark; raise `InvalidInput` for what is none."""
+    check_size(data, what)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -290,29 +310,26 @@ def read_json_object(data: bytes, what: str) -> dict[str, Any]:
     text = decode_text(data, what)
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) < len(pairs):
-            seen: set[str] = set()
-            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value] # None
+        keys = Counter(key for key, _ in pairs)
+        if len(keys) < len(pairs):
+            twice = keys.most_common(1)[0][0]
             raise InvalidInput(
                 f"the {what} document has an object with the key {twice[:120]!r} twice; keep one of them"
             )
-        return made
+        return dict(pairs)
+
+    def no_constant(name: str) -> Any:
+        raise InvalidInput(f"the document holds {name}, which is no JSON")
 
     try:
-        value = json.loads(text, object_pairs_hook=unique, parse_constant=_no_constant)
+        value = json.loads(text, object_pairs_hook=unique, parse_constant=no_constant)
     except InvalidInput:
         raise
     except json.JSONDecodeError as error:
-        raise InvalidInput(
-            f"the document is not JSON at line {error.lineno}, column {error.colno}: {error.msg}"
-        ) from error
+        place = f"line {error.lineno}, column {error.colno}"
+        raise InvalidInput(f"the document is not JSON at {place}: {error.msg}") from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the {what} document cannot be read: {f'{error}'[:200]}") from error
     if not isinstance(value, dict):
         raise InvalidInput(f"the {what} document is no JSON object")
     return value
-
-
-def _no_constant(name: str) -> Any:
-    raise InvalidInput(f"the document holds {name}, which is no JSON")

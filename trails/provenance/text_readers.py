@@ -13,19 +13,18 @@ PROV-XML (W3C, 2013) as statements, read as a stream of elements: no document ty
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from xml.parsers import expat
 
 from trails.errors import InvalidInput
 from trails.provenance.statements import (
-    BLANK,
     DEFAULT_PREFIX,
     ELEMENTS,
     INTERNATIONALIZED,
     KINDS,
-    MAX_BYTES,
     MAX_DEPTH,
     NAME_TYPES,
     STRING,
@@ -38,7 +37,9 @@ from trails.provenance.statements import (
     Namespaces,
     Statement,
     Value,
+    check_size,
     decode_text,
+    make_statements,
     name_value,
     without_blank_ids,
 )
@@ -84,12 +85,11 @@ class _Token(NamedTuple):
 def read_provn(data: bytes) -> Document:
     """Return what a PROV-N document says; raise `InvalidInput`, with the line, for what is none.
 
-    >>> document = read(b"document prefix ex <http://example.org/> entity(ex:e) endDocument")
+    >>> document = read_provn(b"document prefix ex <http://example.org/> entity(ex:e) endDocument")
     >>> document.bundles[0].statements
     [Statement(kind='entity', id='http://example.org/e', arguments=(), attributes=())]
     """
-    text = decode_text(data, "PROV-N")
-    return _ProvNParser(text).document()
+    return _ProvNParser(decode_text(data, "PROV-N")).document()
 
 
 class _ProvNParser:
@@ -102,22 +102,20 @@ class _ProvNParser:
 
     def _cut(self) -> list[_Token]:
         found: list[_Token] = []
-        place, end = 0, len(self._text)
-        match = _TOKEN.match
-        while place < end:
-            hit = match(self._text, place)
-            if hit is None:
-                raise self._refused(place, f"{self._text[place : place + 20]!r} is no PROV-N")
+        place = 0
+        for hit in _TOKEN.finditer(self._text):
+            if hit.start() != place:
+                break
             if hit.lastgroup != "space":
-                found.append(_Token(str(hit.lastgroup), hit.group(), place))
+                found.append(_Token(str(hit.lastgroup), hit.group(), hit.start()))
             place = hit.end()
-        found.append(_Token("end", "the end", end))
-        return found
+        if place < len(self._text):
+            raise self._refused(place, f"{self._text[place : place + 20]!r} is no PROV-N")
+        return [*found, _Token("end", "the end", place)]
 
     def _refused(self, place: int, reason: str) -> InvalidInput:
-        return InvalidInput(
-            f"the PROV-N document cannot be read at line {self._text.count(chr(10), 0, place) + 1}: {reason}"
-        )
+        line = self._text.count("\n", 0, place) + 1
+        return InvalidInput(f"the PROV-N document cannot be read at line {line}: {reason}")
 
     # --- tokens
 
@@ -126,10 +124,9 @@ class _ProvNParser:
         return token.text == text and token.kind in ("sign", "name", "mark")
 
     def _take(self, text: str) -> bool:
-        if self._is(text):
-            self._next += 1
-            return True
-        return False
+        taken = self._is(text)
+        self._next += taken
+        return taken
 
     def _want(self, text: str) -> None:
         if not self._take(text):
@@ -148,19 +145,20 @@ class _ProvNParser:
     def document(self) -> Document:
         self._want("document")
         scope = self._declared(Namespaces())
-        ends = ("bundle", "endDocument")
-        own = self._statements(scope, ends)
+        own = list(self._statements(scope, "bundle", "endDocument"))
         bundles = [Bundle(None, own)]
         prefixes = scope.prefixes
         while self._take("bundle"):
             name = self._of("name", "the name of a bundle")
             place = self._tokens[self._next - 1].place
             inner = self._declared(Namespaces(outer=scope))
-            statements = self._statements(inner, ("endBundle",))
+            statements = list(self._statements(inner, "endBundle"))
             bundles.append(Bundle(self._iri(name, inner, place), statements))
             prefixes = {**inner.prefixes, **prefixes}
             self._want("endBundle")
-            own += self._statements(scope, ends)  # examples of the Recommendation go on after a bundle
+            own += self._statements(
+                scope, "bundle", "endDocument"
+            )  # examples of the Recommendation go on after a bundle
         self._want("endDocument")
         if (token := self._tokens[self._next]).kind != "end":
             raise self._refused(token.place, f"{token.text[:40]!r} stands after the document's end")
@@ -169,19 +167,15 @@ class _ProvNParser:
     def _declared(self, scope: Namespaces) -> Namespaces:
         """Take the declarations of prefixes at the beginning of a document or a bundle."""
         while True:
-            if self._take("default"):
-                scope.declare(DEFAULT_PREFIX, self._of("iri", "a namespace in angle brackets")[1:-1])
-            elif self._take("prefix"):
-                prefix = self._of("name", "a prefix")
-                scope.declare(prefix, self._of("iri", "a namespace in angle brackets")[1:-1])
-            else:
+            is_default = self._take("default")
+            if not is_default and not self._take("prefix"):
                 return scope
+            prefix = DEFAULT_PREFIX if is_default else self._of("name", "a prefix")
+            scope.declare(prefix, self._of("iri", "a namespace in angle brackets")[1:-1])
 
-    def _statements(self, scope: Namespaces, ends: tuple[str, ...]) -> list[Statement]:
-        found: list[Statement] = []
+    def _statements(self, scope: Namespaces, *ends: str) -> Iterator[Statement]:
         while not any(self._is(end) for end in ends):
-            found.append(self._statement(scope))
-        return found
+            yield self._statement(scope)
 
     # --- statements
 
@@ -196,14 +190,9 @@ class _ProvNParser:
         id_, arguments = (first, []) if self._take(";") else (None, [first])
         if not arguments and not self._is(")") and not self._is("["):
             arguments.append(self._argument(scope))
-        attributes: tuple[Attribute, ...] = ()
-        while self._take(","):
-            if self._is("["):
-                attributes = self._attributes(scope)
-                break
+        while self._take(",") and not self._is("["):
             arguments.append(self._argument(scope))
-        if self._is("["):
-            attributes = self._attributes(scope)
+        attributes = self._attributes(scope) if self._is("[") else ()
         self._want(")")
         return self._made(kind, id_, arguments, attributes, place)
 
@@ -289,14 +278,11 @@ class _ProvNParser:
         if after.kind != "type":
             return Value(text)
         self._next += 1
-        datatype = self._datatype(scope)
+        if self._tokens[self._next].kind == "iri":
+            datatype = self._of("iri", "a datatype")[1:-1]
+        else:
+            datatype = self._iri(self._of("name", "a datatype"), scope, after.place)
         return name_value(self._iri(text, scope, token.place)) if datatype in NAME_TYPES else Value(text, datatype)
-
-    def _datatype(self, scope: Namespaces) -> str:
-        token = self._tokens[self._next]
-        if token.kind == "iri":
-            return self._of("iri", "a datatype")[1:-1]
-        return self._iri(self._of("name", "a datatype"), scope, token.place)
 
     def _unescaped(self, text: str, place: int) -> str:
         if "\\" not in text:
@@ -304,9 +290,7 @@ class _ProvNParser:
 
         def character(escape: re.Match[str]) -> str:
             short, long, named = escape.groups()
-            if named:
-                return _NAMED_ESCAPES.get(named, named)
-            return chr(int(short or long, 16))
+            return _NAMED_ESCAPES.get(named, named) if named else chr(int(short or long, 16))
 
         try:
             made = _ESCAPED.sub(character, text)
@@ -322,88 +306,75 @@ class _ProvNParser:
             raise self._refused(place, f"{error}") from error
 
 
-_SEPARATOR: Final = " "
 _XSD: Final = "http://www.w3.org/2001/XMLSchema"
-_XSI: Final = "http://www.w3.org/2001/XMLSchema-instance type"
+_XSI_TYPE: Final = "http://www.w3.org/2001/XMLSchema-instance type"
 _LANGUAGE: Final = "http://www.w3.org/XML/1998/namespace lang"
 _ID: Final = f"{vocab.PROV} id"
 _REF: Final = f"{vocab.PROV} ref"
+_DOCUMENT: Final = vocab.PROV + "document"
+_BUNDLE: Final = vocab.PROV + "bundleContent"
 _XML_RELATIONS: Final = {"Revision": "wasRevisionOf", "Quotation": "wasQuotedFrom", "PrimarySource": "hadPrimarySource"}
-_NAMED: Final[Mapping[str, tuple[Kind, str | None]]] = {
-    **{name: (kind, None) for name, kind in KINDS.items()},
+_XML_NAMES: Final[Mapping[str, tuple[Kind, list[Attribute]]]] = {
+    **{vocab.PROV + name: (kind, []) for name, kind in KINDS.items()},
     **{
-        _XML_RELATIONS.get(subtype, subtype[0].lower() + subtype[1:]): (KINDS[kind], subtype)
+        vocab.PROV + _XML_RELATIONS.get(subtype, subtype[0].lower() + subtype[1:]): (
+            KINDS[kind],
+            [(TYPE, name_value(vocab.PROV + subtype))],
+        )
         for subtype, kind in SUBTYPES.items()
     },
 }
-"""What each element is a statement of, and the type that it says by its name."""
+"""The kind of statement that each element is, and the type that its name says."""
 
 
 @dataclass(slots=True)
-class _Record:
-    """A statement while its element is open."""
+class _Element:
+    """An element while it is open: a statement, or an argument or attribute of one."""
 
-    kind: Kind
-    id: str | None
-    arguments: dict[str, list[str]] = field(default_factory=dict)
-    attributes: list[Attribute] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Part:
-    """An argument or attribute of a statement while its element is open."""
-
-    name: str
+    iri: str
     attributes: Mapping[str, str]
     scope: Namespaces
-    text: list[str] = field(default_factory=list)
+    text: str = ""
+    children: list[_Element] = field(default_factory=list)
 
 
 def read_provxml(data: bytes) -> Document:
-    """Return what a PROV-XML document says; raise `InvalidInput`, with the line, for what is none.
+    """Read a PROV-XML document; raise `InvalidInput`, with the line, for what is none.
 
     >>> text = b'<prov:document xmlns:prov="http://www.w3.org/ns/prov#" xmlns:ex="http://example.org/">'
-    >>> read(text + b'<prov:entity prov:id="ex:e"/></prov:document>').bundles[0].statements
+    >>> read_provxml(text + b'<prov:entity prov:id="ex:e"/></prov:document>').bundles[0].statements
     [Statement(kind='entity', id='http://example.org/e', arguments=(), attributes=())]
     """
-    if len(data) > MAX_BYTES:
-        raise InvalidInput(
-            f"the PROV-XML document has {len(data):,} bytes, and {MAX_BYTES:,} at most are read; split it"
-        )
+    check_size(data, "PROV-XML")
     reader = _ProvXmlReader()
     try:
         reader.parser.Parse(data, True)
     except expat.ExpatError as error:
-        said = expat.errors.messages.get(error.code, str(error))
-        raise InvalidInput(f"the document is not XML at line {error.lineno}, column {error.offset}: {said}") from error
+        reason = expat.errors.messages.get(error.code, str(error))
+        raise InvalidInput(
+            f"the document is not XML at line {error.lineno}, column {error.offset}: {reason}"
+        ) from error
     except (InvalidInput, ValueError, LookupError) as error:  # LookupError: an encoding that Python does not know
         line = reader.parser.CurrentLineNumber
         raise InvalidInput(f"the PROV-XML document cannot be read at line {line}: {error}") from error
-    bundles = [replace(bundle, statements=without_blank_ids(bundle.statements)) for bundle in reader.bundles]
-    return Document(bundles, reader.prefixes)
+    return Document([Bundle(name, without_blank_ids(found)) for name, found in reader.bundles], reader.prefixes)
 
 
 class _ProvXmlReader:
-    """Takes the elements of a document one by one; a record is all that is kept of it at a time."""
+    """Takes the elements of a document one by one; one statement is all that it keeps of them at a time."""
 
     def __init__(self) -> None:
-        self.parser = expat.ParserCreate(namespace_separator=_SEPARATOR)
+        self.parser = expat.ParserCreate(namespace_separator=" ")
         self.parser.buffer_text = True
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._text
         self.parser.StartNamespaceDeclHandler = self._declare
         self.parser.StartDoctypeDeclHandler = self._no_doctype
-        self.bundles: list[Bundle] = [Bundle(None, [])]
+        self.bundles: list[tuple[str | None, list[Statement]]] = [(None, [])]
         self.prefixes: dict[str, str] = {}
-        self._statements: list[Statement] = []
-        self.bundles = [Bundle(None, self._statements)]
-        self._own = self._statements
-        self._scopes: list[Namespaces] = [Namespaces()]
+        self._open: list[_Element] = []
         self._declared: dict[str, str] = {}
-        self._record: _Record | None = None
-        self._part: _Part | None = None
-        self._skipping = 0
 
     def _no_doctype(self, *_: object) -> None:
         raise InvalidInput("it has a document type, which may define entities; take it out")
@@ -412,111 +383,73 @@ class _ProvXmlReader:
         # XML names the datatypes of XML Schema without the # that all else has
         self._declared[prefix or DEFAULT_PREFIX] = _XSD + "#" if namespace == _XSD else namespace or ""
 
+    def _is_container(self) -> bool:
+        """Tell whether the innermost open element holds statements: the document, or a bundle in it."""
+        return len(self._open) == 1 or (len(self._open) == 2 and self._open[1].iri == _BUNDLE)
+
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        scope = self._scopes[-1]
+        scope = self._open[-1].scope if self._open else Namespaces()
         if self._declared:
             scope = Namespaces(self._declared, scope)
             self.prefixes = {**scope.prefixes, **self.prefixes}
             self._declared = {}
-        self._scopes.append(scope)
-        if len(self._scopes) > MAX_DEPTH:
-            raise InvalidInput(f"it is nested deeper than {MAX_DEPTH}")
-        namespace, _, local = tag.rpartition(_SEPARATOR)
-        if self._skipping:
-            self._skipping += 1
-        elif self._part is not None:
-            raise InvalidInput(f"there is an element {local[:80]!r} within a value, which PROV-XML does not have")
-        elif self._record is not None:
-            self._part = _Part(namespace + local, attributes, scope)
-        elif namespace == vocab.PROV:
-            self._open(local, attributes, scope)
-        else:
-            raise InvalidInput(f"there is an element {tag[:120]!r} where PROV-XML has a statement")
-
-    def _open(self, local: str, attributes: Mapping[str, str], scope: Namespaces) -> None:
-        if local == "document" and len(self._scopes) == 2:
-            return
-        if len(self._scopes) == 2:
-            raise InvalidInput(f"its root is {local[:80]!r}, not prov:document")
-        id_ = attributes.get(_ID)
-        if local == "other":
-            self._skipping = 1
-        elif local == "bundleContent":
-            if self._statements is not self._own or id_ is None:
+        element = _Element(tag.replace(" ", ""), attributes, scope)
+        if not self._open and element.iri != _DOCUMENT:
+            raise InvalidInput(f"its root is {tag.rpartition(' ')[2][:80]!r}, not prov:document")
+        if self._is_container() and element.iri == _BUNDLE:
+            if len(self._open) > 1 or _ID not in attributes:
                 raise InvalidInput("a bundle stands in a bundle, or has no prov:id")
-            self._statements = []
-            self.bundles.append(Bundle(scope.iri(id_), self._statements))
-        elif local in _NAMED:
-            kind, subtype = _NAMED[local]
-            self._record = _Record(kind, None if id_ is None else id_ if id_.startswith(BLANK) else scope.iri(id_))
-            if subtype is not None:
-                self._record.attributes.append((TYPE, name_value(vocab.PROV + subtype)))
-        else:
-            raise InvalidInput(f"prov:{local[:80]} is no statement of PROV-XML")
+            self.bundles.append((scope.iri(attributes[_ID]), []))
+        self._open.append(element)
+        if len(self._open) >= MAX_DEPTH:
+            raise InvalidInput(f"it is nested deeper than {MAX_DEPTH}")
 
     def _text(self, text: str) -> None:
-        if self._part is not None:
-            self._part.text.append(text)
-        elif text.strip() and not self._skipping:
+        if not self._is_container():
+            self._open[-1].text += text
+        elif text.strip():
             raise InvalidInput(f"the text {text.strip()[:40]!r} stands where PROV-XML has none")
 
     def _end(self, tag: str) -> None:
-        self._scopes.pop()
-        if self._skipping:
-            self._skipping -= 1
-        elif self._part is not None and self._record is not None:
-            self._close_part(self._record, self._part)
-            self._part = None
-        elif self._record is not None:
-            self._statements.extend(_made(self._record))
-            self._record = None
-        elif tag.endswith(_SEPARATOR + "bundleContent"):
-            self._statements = self._own
+        is_bundle = len(self._open) == 2 and self._is_container()
+        element = self._open.pop()
+        if self._open and not self._is_container():
+            self._open[-1].children.append(element)
+        elif self._open and not is_bundle and element.iri != vocab.PROV + "other":
+            self.bundles[-1 if len(self._open) == 2 else 0][1].extend(_xml_statements(element))
 
-    def _close_part(self, record: _Record, part: _Part) -> None:
-        text = "".join(part.text)
-        reference = part.attributes.get(_REF)
-        place = next((each for each in record.kind.places if vocab.PROV + each.name == part.name), None)
+
+def _xml_statements(element: _Element) -> Iterator[Statement]:
+    """Yield what an element says: a statement, or one for each member of a membership."""
+    if element.iri not in _XML_NAMES:
+        raise InvalidInput(f"{element.iri[:120]!r} is no statement of PROV-XML")
+    if element.text.strip():
+        raise InvalidInput(f"the text {element.text.strip()[:40]!r} stands where PROV-XML has none")
+    kind, attributes = _XML_NAMES[element.iri][0], list(_XML_NAMES[element.iri][1])
+    places = {vocab.PROV + place.name: place for place in kind.places}
+    arguments: dict[str, list[str | None]] = defaultdict(list)
+    for child in element.children:
+        place, reference = places.get(child.iri), child.attributes.get(_REF)
+        if child.children:
+            raise InvalidInput(f"there is an element {child.children[0].iri[:80]!r} within a value")
         if place is not None and (place.is_time or reference is not None):
-            value = text.strip() if place.is_time else _iri(reference or "", part.scope)
-            record.arguments.setdefault(place.name, []).append(value)
-        elif reference is not None:
-            record.attributes.append((part.name, name_value(_iri(reference, part.scope))))
+            arguments[place.name].append(child.text.strip() if place.is_time else child.scope.iri(reference or ""))
+            if len(arguments[place.name]) > 1 and (kind.name, place.name) != ("hadMember", "entity"):
+                raise InvalidInput(f"{kind.name} has several elements prov:{place.name}, and may have one")
         else:
-            record.attributes.append((part.name, _value(text, part)))
+            value = _xml_value(child) if reference is None else name_value(child.scope.iri(reference))
+            attributes.append((child.iri, value))
+    id_ = element.attributes.get(_ID)
+    yield from make_statements(kind, None if id_ is None else element.scope.iri(id_), arguments, attributes)
 
 
-def _iri(name: str, scope: Namespaces) -> str:
-    return name if name.startswith(BLANK) else scope.iri(name)
-
-
-def _value(text: str, part: _Part) -> Value:
-    language = part.attributes.get(_LANGUAGE)
+def _xml_value(element: _Element) -> Value:
+    text, language, named = element.text, element.attributes.get(_LANGUAGE), element.attributes.get(_XSI_TYPE)
     if language is not None:
         return Value(text, INTERNATIONALIZED, language)
-    named = part.attributes.get(_XSI)
-    datatype = STRING if named is None else part.scope.iri(named)
+    datatype = STRING if named is None else element.scope.iri(named)
     if datatype not in NAME_TYPES:
         return Value(text, datatype)
-    if ":" not in text and DEFAULT_PREFIX not in part.scope.prefixes:
+    if ":" not in text and DEFAULT_PREFIX not in element.scope.prefixes:
         return Value(text.strip(), datatype)  # in no namespace, as the Recommendation's own examples have it
-    return name_value(part.scope.iri(text.strip()))
-
-
-def _made(record: _Record) -> list[Statement]:
-    """Return what an element says: a statement, or one for each member of a membership."""
-    kind = record.kind
-    if record.id is None and kind.name in ELEMENTS:
-        raise InvalidInput(f"an element {kind.name} has no prov:id")
-    several = (kind.name == "hadMember" and len(record.arguments.get("entity", ()))) or 1
-    made = []
-    for number in range(several):
-        arguments: list[str | None] = []
-        for place in kind.places:
-            values = record.arguments.get(place.name, [])
-            if len(values) > 1 and (kind.name, place.name) != ("hadMember", "entity"):
-                raise InvalidInput(f"{kind.name} has {len(values)} elements prov:{place.name}, and may have one")
-            arguments.append(values[min(number, len(values) - 1)] if values else None)
-        id_ = record.id if kind.identified else None
-        made.append(Statement(kind.name, id_, tuple(arguments), tuple(record.attributes)))
-    return made
+    return name_value(element.scope.iri(text.strip()))

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 from trails.provenance.statements import BLANK, ELEMENTS, KINDS, Statement
@@ -134,9 +135,7 @@ class Record:
     __slots__ = ("id", "sources", "terms")
 
     def __init__(self, id_: Term, terms: list[Term], sources: list[int]) -> None:
-        self.id = id_
-        self.terms = terms
-        self.sources = sources
+        self.id, self.terms, self.sources = id_, terms, sources
 
 
 def is_unknown(term: Term) -> bool:
@@ -165,7 +164,7 @@ class Unified:
         self.findings: list[Finding] = []
         self.records: dict[str, list[Record]] = defaultdict(list)
         self._parent: dict[Term, Term] = {}
-        self._fresh = 0
+        self._new: Callable[[], int] = count(1).__next__
         self._times: dict[str, str] = {}
         self._clashes: set[tuple[int | str, Term, Term, Term]] = set()
         self._merges = 0
@@ -190,10 +189,6 @@ class Unified:
 
     # --- what statements leave open
 
-    def _new(self) -> int:
-        self._fresh += 1
-        return self._fresh
-
     def _expand(self) -> None:
         """Make a record of each statement, with an unknown for each thing that it leaves open (Definitions 1 and 4)."""
         for number, statement in enumerate(self.statements):
@@ -203,31 +198,25 @@ class Unified:
             open_ = statement.kind == "wasDerivedFrom" and statement.arguments[2] is None
             terms: list[Term] = []
             for value, place in zip(statement.arguments, kind.places, strict=True):
+                is_open = value is None and place.missing == "unknown" and not open_
                 if value is not None:
                     terms.append(self._time(value) if place.is_time else value)
-                elif place.missing == "unknown" and not open_:
-                    terms.append(self._new())
                 else:
-                    terms.append(NOTHING)
-                    if place.missing == "refused":
-                        self._found(4, f"{statement.kind} names no {place.name}", [statement.id], [number])
+                    terms.append(self._new() if is_open else NOTHING)
+                if value is None and place.missing == "refused":
+                    self._found(4, f"{statement.kind} names no {place.name}", [statement.id], [number])
             id_ = self._new() if statement.id is None else statement.id
             self.records[statement.kind].append(Record(id_, terms, [number]))
             if statement.kind == "wasDerivedFrom" and not open_:
-                self._precise(terms, number)
-
-    def _precise(self, terms: list[Term], number: int) -> None:
-        """Add the usage and the generation that a derivation by a known activity stands for (Inference 11)."""
-        generated, used, activity, generation, usage = terms
-        self.records["used"].append(Record(usage, [activity, used, self._new()], [number]))
-        self.records["wasGeneratedBy"].append(Record(generation, [generated, activity, self._new()], [number]))
+                generated, used, activity, generation, usage = terms
+                self.records["used"].append(Record(usage, [activity, used, self._new()], [number]))
+                self.records["wasGeneratedBy"].append(Record(generation, [generated, activity, self._new()], [number]))
 
     def _time(self, text: str) -> str:
-        known = self._times.get(text)
-        if known is None:
+        if text not in self._times:
             value = moment(text)
-            known = self._times[text] = text if value is None else value.astimezone(UTC).isoformat()
-        return known
+            self._times[text] = text if value is None else value.astimezone(UTC).isoformat()
+        return self._times[text]
 
     # --- what must be the same
 
@@ -281,11 +270,8 @@ class Unified:
     def _influences(self) -> None:
         """Hold relations that share an id against the influence that each of them is (Inference 15, Constraint 23)."""
         wide = ("wasInfluencedBy", "wasDerivedFrom")
-        shared = {
-            self.find(each.id): each for kind in wide for each in self.records.get(kind, ()) if isinstance(each.id, str)
-        }
-        if not shared:
-            return
+        named = [each for kind in wide for each in self.records.get(kind, ()) if isinstance(each.id, str)]
+        shared = {self.find(each.id): each for each in named}
         for kind in _INFLUENCES:
             for record in self.records.get(kind, ()):
                 first = shared.get(self.find(record.id))
@@ -332,6 +318,5 @@ class Unified:
 
 def each_of(unified: Unified, kind: str) -> Iterator[tuple[Record, list[Term]]]:
     """Yield the records of a kind with the terms that theirs stand for."""
-    find: Callable[[Term], Term] = unified.find
     for record in unified.records.get(kind, ()):
-        yield record, [find(term) for term in record.terms]
+        yield record, [unified.find(term) for term in record.terms]

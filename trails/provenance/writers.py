@@ -1,30 +1,13 @@
-"""Write PROV statements in each format.
+"""Write PROV statements in each format, a statement at a time.
 
-PROV statements as documents: a writer a format, each of which writes a statement at a time and keeps none.
-
-What all writers share: names with prefixes, and the order in which they are called.
-
-Statements as PROV-JSONLD (W3C member submission, 2024), a statement a line.
-
-`mentionOf`, for which the submission has no term, is left out.
-
-Statements as PROV-JSON (W3C member submission, 2013).
-
-The format has all statements of a kind together, which a stream has not: those of each kind go to a temporary file of its
-own, and the files into the document when the bundle ends. What has no id gets the name of a blank node, which the format
-needs as a key; statements of a kind with the same id are a list under it.
-
-Statements as PROV-N.
-
-Statements as PROV-XML (W3C, 2013), an element a line.
-
-The schema has the arguments first, then prov:label, location, role, type and value, then all else. A text with a character
-that XML 1.0 cannot hold loses that character to U+FFFD.
-
-Statements as PROV-O in Turtle, or in TriG with a graph for each bundle.
-
-A statement with an id, a time, a further argument or attributes is written both ways: as PROV-O's property between its two
-things, and as a qualified node, which has the rest. Turtle has no bundles: all statements stand together there.
+- PROV-JSONLD (W3C member submission, 2024): `mentionOf`, for which the submission has no term, is left out.
+- PROV-JSON (W3C member submission, 2013) has all statements of a kind together, which a stream has not: those of each kind go
+  to a temporary file, and the files into the document when the bundle ends. What has no id gets the name of a blank node,
+  which the format needs as a key; statements of a kind with the same id are a list under it.
+- PROV-XML (W3C, 2013): the schema has the arguments first, then prov:label, location, role, type and value, then all else. A
+  character that XML 1.0 cannot hold becomes U+FFFD.
+- PROV-O in Turtle and TriG: a statement with an id, a time, a further argument or attributes is written both ways, as PROV-O's
+  property between its two things and as a qualified node, which has the rest.
 """
 
 from __future__ import annotations
@@ -32,8 +15,8 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from json.decoder import JSONDecoder
 from json.encoder import encode_basestring_ascii as quoted
@@ -131,33 +114,44 @@ class PrefixNames:
         return ":".join(self._split(iri))
 
 
-class Writer(ABC):
+class Writer:
     """Writes one document: `begin`, then statements, each bundle's between `open` and `close`, then `end`."""
+
+    opening = closing = ending = ""
+    """What begins a bundle, given its name, what ends one, and what ends the document."""
 
     def __init__(self, out: Pieces, prefixes: Mapping[str, str] | None = None) -> None:
         """Nothing is written yet."""
         self.out = out
         self.names = PrefixNames(prefixes or {})
 
-    @abstractmethod
     def begin(self) -> None:
         """Write what comes before all statements."""
 
-    @abstractmethod
+    def bundle_name(self, bundle: str) -> str:
+        """Return a bundle's name as the format writes it."""
+        return self.names.name(bundle)
+
     def open(self, bundle: str) -> None:
         """Begin a bundle."""
+        self.out.write(self.opening.format(self.bundle_name(bundle)))
 
-    @abstractmethod
     def close(self) -> None:
         """End a bundle."""
+        self.out.write(self.closing)
 
-    @abstractmethod
+    def end(self) -> None:
+        """End the document."""
+        self.out.write(self.ending)
+
+    def line(self, statement: Statement) -> str:
+        """Return a statement as the format writes it."""
+        raise NotImplementedError
+
     def write(self, statements: Iterable[Statement]) -> None:
         """Write statements where the document is."""
-
-    @abstractmethod
-    def end(self) -> None:
-        """Write what comes after all statements."""
+        for statement in statements:
+            self.out.write(self.line(statement))
 
 
 CONTEXT: Final = "https://openprovenance.org/prov-jsonld/context.jsonld"
@@ -168,6 +162,8 @@ _QNAME: Final = vocab.XSD + "QName"
 
 class JsonLdWriter(Writer):
     """Writes PROV-JSONLD."""
+
+    closing, ending = "\n]}", "\n]}\n"
 
     def begin(self) -> None:
         """Write the context: the document's prefixes, and the submission's by its address."""
@@ -184,33 +180,26 @@ class JsonLdWriter(Writer):
 
     def open(self, bundle: str) -> None:
         """Begin a bundle."""
-        self._comma()
+        self.out.write("\n" if self._first else ",\n")
         self.out.write(f'{{"@type": "Bundle", "@id": {self._name(bundle)}, "@context": [], "@graph": [')
         self._first = True
 
     def close(self) -> None:
         """End a bundle."""
-        self.out.write("\n]}")
-        self._first = False
-
-    def end(self) -> None:
-        """End the document."""
-        self.out.write("\n]}\n")
-
-    def _comma(self) -> None:
-        self.out.write("\n" if self._first else ",\n")
+        super().close()
         self._first = False
 
     def write(self, statements: Iterable[Statement]) -> None:
         """Write statements, each on its line."""
-        put, line = self.out.write, self._line
+        put, line = self.out.write, self.line
         for statement in statements:
             if statement.kind != "mentionOf":
                 put("\n" if self._first else ",\n")
                 self._first = False
                 put(line(statement))
 
-    def _line(self, statement: Statement) -> str:
+    def line(self, statement: Statement) -> str:
+        """Return a statement as the format writes it."""
         name = self._name
         kind, id_, arguments, attributes = statement
         line, places = self._heads[kind]
@@ -244,7 +233,6 @@ class JsonLdWriter(Writer):
         return f'{{"@value": {quoted(text)}, "@type": {self._name(datatype)}}}'
 
 
-_PIECE: Final = 1 << 16
 _END: Final = JSONDecoder().raw_decode
 
 
@@ -254,10 +242,9 @@ class ProvJsonWriter(Writer):
     def begin(self) -> None:
         """Write the prefixes."""
         self._kinds: dict[str, IO[str]] = {}
-        self._bundles = 0
-        self._count = 0
-        self._seen: dict[str, set[int]] = {}
-        self._again: dict[str, dict[str, list[str]]] = {}
+        self._bundles = self._count = 0
+        self._seen: dict[str, set[int]] = defaultdict(set)
+        self._again: dict[str, dict[str, list[str]]] = defaultdict(dict)
         self.out.write(f'{{"prefix": {json.dumps(dict(self.names.prefixes))}')
 
     def open(self, bundle: str) -> None:
@@ -286,17 +273,14 @@ class ProvJsonWriter(Writer):
             joint = ", "
             with spool:
                 spool.seek(0)
-                again = self._again.get(kind)
-                if again:
-                    self._joined(spool, again)
-                else:
-                    while piece := spool.read(_PIECE):
-                        self.out.write(piece)
+                for piece in self._joined(spool, self._again[kind]) if kind in self._again else spool:
+                    self.out.write(piece)
             self.out.write("}")
-        self._kinds, self._seen, self._again = {}, {}, {}
+        for each in (self._kinds, self._seen, self._again):
+            each.clear()
 
-    def _joined(self, spool: IO[str], again: dict[str, list[str]]) -> None:
-        """Write the records of a file, one a line, and those that have the same key as one of them in a list with it."""
+    def _joined(self, spool: IO[str], again: dict[str, list[str]]) -> Iterator[str]:
+        """Yield the records of a file, one a line, and those that have the same key as one of them in a list with it."""
         joint = "\n"
         for line in spool:
             record = line.strip(",\n")
@@ -305,38 +289,31 @@ class ProvJsonWriter(Writer):
                 more = again.pop(key, None)
                 if more is not None:
                     record = f"{key}: [{', '.join([record[len(key) + 2 :], *more])}]"
-                self.out.write(joint + record)
+                yield joint + record
                 joint = ",\n"
         for key, records in again.items():  # their keys only have the hash of one that was seen
-            self.out.write(f"{joint}{key}: [{', '.join(records)}]")
+            yield f"{joint}{key}: [{', '.join(records)}]"
 
     def write(self, statements: Iterable[Statement]) -> None:
         """Write statements to the file of their kind."""
         for statement in statements:
             kind = statement.kind
-            spool = self._kinds.get(kind)
-            key, record = self._key(statement), f"{{{self._record(statement)}}}"
-            if spool is None:
-                spool = self._kinds[kind] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - _flush closes it
-                self._seen[kind] = set()
-                joint = "\n"
-            else:
-                joint = ",\n"
+            self._count += statement.id is None
+            key = f'"_:n{self._count}"' if statement.id is None else quoted(self.names.name(statement.id))
+            record = self.line(statement)
+            joint = ",\n" if kind in self._kinds else "\n"
+            if kind not in self._kinds:
+                self._kinds[kind] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - _flush closes it
             if statement.id is not None:
                 seen = hash(key)  # a document may have very many keys
                 if seen in self._seen[kind]:
-                    self._again.setdefault(kind, {}).setdefault(key, []).append(record)
+                    self._again[kind].setdefault(key, []).append(record)
                     continue
                 self._seen[kind].add(seen)
-            spool.write(f"{joint}{key}: {record}")
+            self._kinds[kind].write(f"{joint}{key}: {record}")
 
-    def _key(self, statement: Statement) -> str:
-        if statement.id is not None:
-            return quoted(self.names.name(statement.id))
-        self._count += 1
-        return f'"_:n{self._count}"'
-
-    def _record(self, statement: Statement) -> str:
+    def line(self, statement: Statement) -> str:
+        """Return a statement without its key."""
         name = self.names.name
         pieces = [
             f'"prov:{place.name}": {quoted(value if place.is_time else name(value))}'
@@ -348,7 +325,7 @@ class ProvJsonWriter(Writer):
             grouped.setdefault(name(attribute), []).append(self._value(value))
         for key, values in grouped.items():
             pieces.append(f"{quoted(key)}: {values[0] if len(values) == 1 else '[' + ', '.join(values) + ']'}")
-        return ", ".join(pieces)
+        return f"{{{', '.join(pieces)}}}"
 
     def _value(self, value: Value) -> str:
         text, datatype, language = value
@@ -371,36 +348,22 @@ _PREDECLARED: Final = ("prov", "xsd")
 class ProvNWriter(Writer):
     """Writes PROV-N, a statement a line."""
 
+    opening, closing, ending = "bundle {}\n", "endBundle\n", "endDocument\n"
+
     def begin(self) -> None:
         """Write the prefixes; prov and xsd hold without."""
-        self._name = lru_cache(maxsize=4096)(self._escaped)
+        self.bundle_name = self._name = lru_cache(maxsize=4096)(self._escaped)  # type: ignore[method-assign] # with a memory
         self.out.write("document\n")
         for prefix, iri in self.names.prefixes.items():
             if prefix not in _PREDECLARED:
                 self.out.write(f"prefix {prefix} <{iri}>\n")
 
-    def open(self, bundle: str) -> None:
-        """Begin a bundle."""
-        self.out.write(f"bundle {self._name(bundle)}\n")
-
-    def close(self) -> None:
-        """End a bundle."""
-        self.out.write("endBundle\n")
-
-    def end(self) -> None:
-        """End the document."""
-        self.out.write("endDocument\n")
-
-    def write(self, statements: Iterable[Statement]) -> None:
-        """Write statements, each on its line."""
-        for statement in statements:
-            self.out.write(self._line(statement))
-
     def _escaped(self, iri: str) -> str:
         prefix, local = self.names.split(iri)
         return prefix + ":" + _ESCAPED.sub(r"\\\g<0>", local)
 
-    def _line(self, statement: Statement) -> str:
+    def line(self, statement: Statement) -> str:
+        """Return a statement as the format writes it."""
         places = KINDS[statement.kind].places
         arguments = [
             "-" if value is None else value if place.is_time else self._name(value)
@@ -437,44 +400,32 @@ _LAST: Final = len(_ORDER)
 class ProvXmlWriter(Writer):
     """Writes PROV-XML."""
 
+    opening, closing, ending = "<prov:bundleContent prov:id={}>\n", "</prov:bundleContent>\n", "</prov:document>\n"
+
+    def bundle_name(self, bundle: str) -> str:
+        """Return a bundle's name as an attribute."""
+        return quoteattr(self.names.name(bundle))
+
     def begin(self) -> None:
         """Write the root with all namespaces; XML names the datatypes of XML Schema without the # that all else has."""
         declared = {**self.names.prefixes, "xsd": vocab.XSD[:-1], "xsi": vocab.XSD[:-1] + "-instance"}
         said = " ".join(f"xmlns:{prefix}={quoteattr(iri)}" for prefix, iri in declared.items())
         self.out.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<prov:document {said}>\n')
 
-    def open(self, bundle: str) -> None:
-        """Begin a bundle."""
-        self.out.write(f"<prov:bundleContent prov:id={quoteattr(self.names.name(bundle))}>\n")
-
-    def close(self) -> None:
-        """End a bundle."""
-        self.out.write("</prov:bundleContent>\n")
-
-    def end(self) -> None:
-        """End the document."""
-        self.out.write("</prov:document>\n")
-
-    def write(self, statements: Iterable[Statement]) -> None:
-        """Write statements, each on its line."""
-        # what is not ASCII as references to characters: the same to a reader, and nothing that steers a terminal
-        for statement in statements:
-            self.out.write(self._line(statement).encode("ascii", "xmlcharrefreplace").decode())
-
-    def _line(self, statement: Statement) -> str:
+    def line(self, statement: Statement) -> str:
+        """Return a statement as the format writes it."""
         name = self.names.name
         id_ = "" if statement.id is None else f" prov:id={quoteattr(name(statement.id))}"
         pieces = [f"<prov:{statement.kind}{id_}>"]
         for value, place in zip(statement.arguments, KINDS[statement.kind].places, strict=True):
-            if value is None:
-                continue
-            if place.is_time:
+            if value is not None and place.is_time:
                 pieces.append(f"<prov:{place.name}>{escape(value)}</prov:{place.name}>")
-            else:
+            elif value is not None:
                 pieces.append(f"<prov:{place.name} prov:ref={quoteattr(name(value))}/>")
         pieces += map(self._attribute, sorted(statement.attributes, key=lambda each: _ORDER.get(each[0], _LAST)))
         pieces.append(f"</prov:{statement.kind}>\n")
-        return "".join(pieces)
+        # what is not ASCII as references to characters: the same to a reader, and nothing that steers a terminal
+        return "".join(pieces).encode("ascii", "xmlcharrefreplace").decode()
 
     def _attribute(self, attribute: Attribute) -> str:
         name, declared = self._tag(attribute[0])
@@ -505,44 +456,23 @@ _RDF_NAMES: Final = {name: iri for iri, name in RDF_NAMES.items()} | {TYPE: voca
 _SUBTYPES: Final = {
     (relation.kind, PROV + relation.subtype): iri for iri, relation in RELATIONS.items() if relation.subtype is not None
 }
+_TIME: Final = '"{}"^^xsd:dateTime'
 _ELEMENT_TIMES: Final = (PROV + "startedAtTime", PROV + "endedAtTime")
 
 
-class RdfWriter(Writer):
-    """Writes Turtle, or TriG where bundles are to stay apart."""
-
-    def __init__(self, out: Pieces, prefixes: Mapping[str, str] | None = None, *, graphs: bool) -> None:
-        """Write a graph for each bundle where `graphs` says so."""
-        super().__init__(out, prefixes)
-        self._graphs = graphs
-        self._count = 0
-        self._node = lru_cache(maxsize=4096)(self._made)
+class TurtleWriter(Writer):
+    """Writes Turtle, which has no bundles."""
 
     def begin(self) -> None:
         """Write the prefixes."""
+        self._count = 0
+        self.bundle_name = self._node = lru_cache(maxsize=4096)(self._made)  # type: ignore[method-assign] # with a memory
         for prefix, iri in self.names.prefixes.items():
             self.out.write(f"@prefix {prefix}: <{iri}> .\n")
 
-    def open(self, bundle: str) -> None:
-        """Begin a graph."""
-        if self._graphs:
-            self.out.write(f"{self._node(bundle)} {{\n")
-
-    def close(self) -> None:
-        """End a graph."""
-        if self._graphs:
-            self.out.write("}\n")
-
-    def end(self) -> None:
-        """Nothing ends the document."""
-
-    def write(self, statements: Iterable[Statement]) -> None:
-        """Write statements, each with its predicates on its line."""
-        for statement in statements:
-            if statement.kind in ELEMENTS:
-                self.out.write(self._element(statement))
-            else:
-                self.out.write("".join(self._relation(statement)))
+    def line(self, statement: Statement) -> str:
+        """Return a statement with its predicates."""
+        return self._element(statement) if statement.kind in ELEMENTS else "".join(self._relation(statement))
 
     def _made(self, iri: str) -> str:
         """Return an IRI with its prefix where Turtle takes the local part as it is, else whole; blank nodes by their names."""
@@ -558,7 +488,7 @@ class RdfWriter(Writer):
         said = [f"a prov:{KINDS[statement.kind].type}"]
         for time, name in zip(statement.arguments, _ELEMENT_TIMES, strict=False):
             if time is not None:
-                said.append(f"{self._node(name)} {_time(time)}")
+                said.append(f"{self._node(name)} {_TIME.format(time)}")
         said += self._attributes(statement.attributes)
         return f"{self._node(str(statement.id))} {' ; '.join(said)} .\n"
 
@@ -599,11 +529,13 @@ class RdfWriter(Writer):
             value = statement.arguments[place]
             if value is not None:
                 is_time = KINDS[statement.kind].places[place].is_time
-                said.append(f"{self._node(predicate)} {_time(value) if is_time else self._node(value)}")
+                said.append(f"{self._node(predicate)} {_TIME.format(value) if is_time else self._node(value)}")
         said += self._attributes(statement.attributes)
         yield f"{self._node(subject)} {self._node(property_)} {self._node(node)} .\n"
         yield f"{self._node(node)} {' ; '.join(said)} .\n"
 
 
-def _time(text: str) -> str:
-    return f'"{text}"^^xsd:dateTime'
+class TrigWriter(TurtleWriter):
+    """Writes TriG, a graph for each bundle."""
+
+    opening, closing = "{} {{\n", "}\n"
