@@ -52,7 +52,12 @@ def _read(terminal: int) -> bytes:
 
 def test_the_pages_are_those_in_the_folder() -> None:
     assert sorted(PAGES) == sorted(file.stem for file in FOLDER.iterdir() if file.is_file())
-    others = {"notebooks": {".ipynb"}, "pipeline": {".eval"}, "deploy": {"", ".yaml", ".service"}}
+    others = {
+        "notebooks": {".ipynb"},
+        "pictures": {".png", ".svg"},
+        "pipeline": {".eval"},
+        "deploy": {"", ".yaml", ".service"},
+    }
     assert {file.suffix for file in FOLDER.rglob("*") if file.is_file() and file.parent.name not in others} == {".md"}
     for name, suffixes in others.items():
         assert {file.suffix for file in (FOLDER / name).iterdir()} == suffixes

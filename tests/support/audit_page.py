@@ -11,7 +11,7 @@ from trails.rdf import query_files
 PAGE = ROOT / "trails" / "guide" / "audit.md"
 _FIRST = "## The queries\n"
 _INTRODUCTION = (
-    "\nA parameter in brackets may be left out. `trails queries NAME` prints a query with what its columns are.\n"
+    "\nParameters in brackets are optional. `trails queries NAME` prints a query and explains its columns.\n"
 )
 
 

@@ -294,7 +294,7 @@ def test_the_page_for_auditors_lists_their_queries_by_theme() -> None:
     """Else: `python -m tests.support.audit_page`."""
     assert GUIDE["audit"] == audit_page.with_section(GUIDE["audit"])
     listed = re.findall(r"^\| `([a-z-]+)` \|", GUIDE["audit"], re.MULTILINE)
-    assert sorted(listed) == sorted(path.stem for path in (query_files.folder() / "audit").iterdir())
+    assert sorted(listed) == sorted(path.stem for path in (query_files.folder() / "audit").glob("*.rq"))
 
 
 def test_the_page_on_transcripts_lists_the_formats_that_can_be_imported() -> None:
