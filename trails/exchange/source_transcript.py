@@ -30,9 +30,9 @@ class FileProblem(BaseModel):
     """A line of a file that could not be used (line 0: the whole file), why, and its text."""
 
     file: str
-    line: int
+    line: int = 0
     reason: str
-    text: str
+    text: str = ""
 
 
 class LeftOut(BaseModel):
@@ -78,6 +78,10 @@ class ImportReport(BaseModel):
     """Texts of 20 characters and more that no session keeps, counted by file and place."""
     secrets: list[Found] = Field(default_factory=list)
     """Keys, tokens and passwords in what came in: where, never what. Those that are `redacted` were taken out."""
+
+    def refuse(self, file: object, reason: str) -> None:
+        """Report what could not be used of a file."""
+        self.problems.append(FileProblem(file=str(file), reason=reason))
 
     def add(self, other: ImportReport) -> None:
         """Add another report's figures to this one."""

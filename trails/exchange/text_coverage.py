@@ -21,8 +21,7 @@ from typing import Final
 from pydantic import BaseModel
 
 from trails.exchange.containers import Document, json_documents
-from trails.exchange.source_transcript import LeftOut, SourceTurn, Transcript
-from trails.model.values import Turn
+from trails.exchange.source_transcript import LeftOut, Transcript
 
 MIN_TEXT: Final = 20
 """Characters that a string has at least to be looked up: shorter ones are names, numbers and words of the format."""
@@ -235,21 +234,3 @@ def _as_time(text: str) -> datetime | None:
 
 def _without_halves(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def are_repeats_of(turns: Iterable[SourceTurn], stored: Iterable[Turn]) -> bool:
-    """Tell whether stored turns have all texts of some turns, in their content or their metadata.
-
-    A program that tells a history again leaves out some of it and tells some in another form.
-    """
-    kept = KeptTexts()
-    kept.add_values([[turn.role, turn.content, turn.meta] for turn in stored])
-    return all(kept.has(text) for turn in turns for _, text in long_strings(turn.content))
-
-
-def without_usage(turn: SourceTurn) -> SourceTurn:
-    """Return a turn that another session's model call made: the usage, which counts there, is kept as metadata."""
-    if turn.usage is None and turn.model is None:
-        return turn
-    usage = {"repeatedUsage": dict(turn.usage)} if turn.usage else {}
-    return replace(turn, model=None, usage=None, meta={**turn.meta, **usage})
