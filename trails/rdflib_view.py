@@ -11,17 +11,18 @@ The live store as rdflib sees it: a read-only `Dataset` over all graphs, or one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, NoReturn, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NoReturn, TypeVar, cast
 
 import pyoxigraph as ox
 from rdflib import BNode, Dataset, Graph, Literal, URIRef, Variable
 from rdflib.graph import DATASET_DEFAULT_GRAPH_ID, ConjunctiveGraph, _ContextType, _TripleType
 from rdflib.namespace import NamespaceManager
 from rdflib.plugins.sparql.sparql import Query
+from rdflib.plugins.stores.memory import SimpleMemory
 from rdflib.query import Result
 from rdflib.store import Store
-from rdflib.term import IdentifiedNode, Identifier, Node
+from rdflib.term import IdentifiedNode, Node
 from rdflib.term import URIRef as URIRef_term
 
 from trails.errors import InvalidInput, StoreFailed, TrailsError
@@ -32,6 +33,7 @@ from trails.store.limits import NO_LIMITS
 from trails.store.pattern import Pattern
 from trails.store.plain import Term
 
+_Class = TypeVar("_Class", bound=type)
 GraphName = ox.NamedNode | ox.BlankNode | ox.DefaultGraph
 
 
@@ -49,11 +51,9 @@ def to_rdflib(term: Term) -> IdentifiedNode | Literal:
         case ox.BlankNode():
             return BNode(term.value)
         case ox.Literal():
-            if (
-                term.language or term.datatype == vocab.STRING
-            ):  # rdflib tells "a" and "a"^^xsd:string apart, and reads the first
-                return Literal(term.value, lang=term.language)
-            return Literal(term.value, datatype=URIRef(term.datatype.value))
+            is_text = term.language or term.datatype == vocab.STRING  # rdflib tells "a" and "a"^^xsd:string apart
+            datatype = None if is_text else URIRef(term.datatype.value)
+            return Literal(term.value, lang=term.language, datatype=datatype)
     raise InvalidInput(f"rdflib knows no triples of triples, such as {term}: ask with `store.query`")
 
 
@@ -69,11 +69,8 @@ def to_pyoxigraph(node: object) -> ox.NamedNode | ox.BlankNode | ox.Literal | No
             case BNode():
                 return ox.BlankNode(str(node))
             case Literal():
-                if node.language:
-                    return ox.Literal(str(node), language=node.language)
-                if node.datatype is None:
-                    return ox.Literal(str(node))
-                return ox.Literal(str(node), datatype=ox.NamedNode(str(node.datatype)))
+                datatype = None if node.datatype is None or node.language else ox.NamedNode(str(node.datatype))
+                return ox.Literal(str(node), language=node.language, datatype=datatype)
     except ValueError:
         return None
     raise InvalidInput(f"a pattern is made of rdflib's terms (URIRef, Literal, BNode) and None, not of {node!r}")
@@ -125,6 +122,20 @@ def refuse_write(what: str) -> Callable[..., NoReturn]:
     return refuse
 
 
+def _refusing(*names: str) -> Callable[[_Class], _Class]:
+    """Let the methods of a class that write raise `TrailsError`."""
+
+    def refuse_all(made: _Class) -> _Class:
+        for name in names:
+            setattr(made, name, refuse_write({"__iadd__": "+=", "__isub__": "-="}.get(name, name)))
+        return made
+
+    return refuse_all
+
+
+@_refusing(
+    "open", "create", "destroy", "add", "addN", "remove", "update", "commit", "rollback", "add_graph", "remove_graph"
+)
 class ReadOnlyStore(Store):
     """A store of quads behind rdflib's interface, for reading alone.
 
@@ -141,8 +152,9 @@ class ReadOnlyStore(Store):
         super().__init__()
         self._quads = store
         self._closed = False
-        self._namespaces: dict[str, URIRef] = {}
-        self._prefixes: dict[URIRef, str] = {}
+        names = SimpleMemory()  # prefixes are the view's own
+        self.bind, self.prefix = names.bind, names.prefix  # type: ignore[method-assign] # of the same kind
+        self.namespace, self.namespaces = names.namespace, names.namespaces  # type: ignore[method-assign]
         for prefix, namespace in vocab.PREFIXES.items():
             self.bind(prefix, URIRef(namespace))
 
@@ -223,44 +235,6 @@ class ReadOnlyStore(Store):
         graph = None if isinstance(name, ox.DefaultGraph) else name
         return _result(outside.answer(store, whole, NO_LIMITS, graph=graph))
 
-    # --- prefixes: the view's own
-
-    def bind(self, prefix: str, namespace: URIRef, override: bool = True) -> None:
-        """Let a prefix stand for a namespace in this view."""
-        taken = prefix in self._namespaces or namespace in self._prefixes
-        if taken and not override:
-            return
-        self._prefixes.pop(self._namespaces.pop(prefix, namespace), None)
-        self._namespaces.pop(self._prefixes.pop(namespace, prefix), None)
-        self._namespaces[prefix] = namespace
-        self._prefixes[namespace] = prefix
-
-    def prefix(self, namespace: URIRef) -> str | None:
-        """Return the prefix that stands for a namespace."""
-        return self._prefixes.get(namespace)
-
-    def namespace(self, prefix: str) -> URIRef | None:
-        """Return the namespace that a prefix stands for."""
-        return self._namespaces.get(prefix)
-
-    def namespaces(self) -> Iterator[tuple[str, URIRef]]:
-        """Return all prefixes with their namespaces."""
-        return iter(list(self._namespaces.items()))
-
-    # --- what would write
-
-    open: Any = refuse_write("open")
-    create: Any = refuse_write("create")
-    destroy: Any = refuse_write("destroy")
-    add: Any = refuse_write("add")
-    addN: Any = refuse_write("addN")  # noqa: N815 - rdflib's name
-    remove: Any = refuse_write("remove")
-    update: Any = refuse_write("update")
-    commit: Any = refuse_write("commit")
-    rollback: Any = refuse_write("rollback")
-    add_graph: Any = refuse_write("add_graph")
-    remove_graph: Any = refuse_write("remove_graph")
-
 
 def _triple(triple: ox.Triple) -> _TripleType:
     return to_rdflib(triple.subject), to_rdflib(triple.predicate), to_rdflib(triple.object)
@@ -282,14 +256,11 @@ def _asked(query: Query | str, names: Mapping[str, Any], options: dict[str, Any]
 
 def _declared(text: str, namespaces: Mapping[str, Any], base: str | None) -> str:
     """Return a query with the prefixes declared that it may use and that are not known anyway, on the line it begins on."""
-    used = {
-        prefix: str(iri)
-        for prefix, iri in namespaces.items()
-        if f"{prefix}:" in text and vocab.PREFIXES.get(prefix) != str(iri)
-    }
+    used = {prefix: str(iri) for prefix, iri in namespaces.items() if f"{prefix}:" in text}
+    more = {prefix: iri for prefix, iri in used.items() if vocab.PREFIXES.get(prefix) != iri}
     try:
         head = [f"BASE {ox.NamedNode(base)}"] if base else []
-        head += [f"PREFIX {prefix}: {ox.NamedNode(iri)}" for prefix, iri in used.items()]
+        head += [f"PREFIX {prefix}: {ox.NamedNode(iri)}" for prefix, iri in more.items()]
     except ValueError as error:
         raise InvalidInput(f"a prefix or base of the query is no IRI: {error}") from error
     return " ".join([*head, text])
@@ -302,7 +273,9 @@ def _result(found: Solutions | bool | list[ox.Triple]) -> Result:
     elif isinstance(found, Solutions):
         result = Result("SELECT")
         result.vars = [Variable(name) for name in found.variables]
-        result.bindings = [dict(_bound(result.vars, row)) for row in found]
+        result.bindings = [
+            {name: to_rdflib(term) for name in result.vars if (term := row[str(name)]) is not None} for row in found
+        ]
     else:
         result = Result("CONSTRUCT")
         result.graph = Graph()
@@ -311,28 +284,24 @@ def _result(found: Solutions | bool | list[ox.Triple]) -> Result:
     return result
 
 
-def _bound(names: Iterable[Variable], row: ox.QuerySolution) -> Iterator[tuple[Variable, Identifier]]:
-    for name in names:
-        term = row[str(name)]
-        if term is not None:
-            yield name, to_rdflib(term)
-
-
+@_refusing(
+    *(
+        "open",
+        "destroy",
+        "add",
+        "addN",
+        "remove",
+        "set",
+        "update",
+        "parse",
+        "commit",
+        "rollback",
+        "__iadd__",
+        "__isub__",
+    )
+)
 class _ReadOnly:
     """What a view refuses before rdflib does anything, such as fetching what is to be parsed."""
-
-    open: Any = refuse_write("open")
-    destroy: Any = refuse_write("destroy")
-    add: Any = refuse_write("add")
-    addN: Any = refuse_write("addN")  # noqa: N815 - rdflib's name
-    remove: Any = refuse_write("remove")
-    set: Any = refuse_write("set")
-    update: Any = refuse_write("update")
-    parse: Any = refuse_write("parse")
-    commit: Any = refuse_write("commit")
-    rollback: Any = refuse_write("rollback")
-    __iadd__: Any = refuse_write("+=")
-    __isub__: Any = refuse_write("-=")
 
     def query(  # noqa: PLR0917 - rdflib's signature
         self,
@@ -346,9 +315,8 @@ class _ReadOnly:
     ) -> Result:
         """Return the result of a SPARQL query, answered by the store's engine: no other processor is taken."""
         if not use_store_provided or processor != "sparql" or result != "sparql":
-            raise InvalidInput(
-                "the store's own engine answers here: leave out processor, result and use_store_provided"
-            )
+            what = "leave out processor, result and use_store_provided"
+            raise InvalidInput(f"the store's own engine answers here: {what}")
         return super().query(query_object, initNs=initNs, initBindings=initBindings, **kwargs)  # type: ignore[misc, no-any-return] # `Graph.query`
 
 
@@ -365,6 +333,7 @@ class GraphView(_ReadOnly, Graph):
         super().__init__(store, identifier, namespace_manager, base)
 
 
+@_refusing("add_graph", "remove_graph", "remove_context")
 class StoreView(_ReadOnly, Dataset):
     """All graphs of a store, as an `rdflib.Dataset` that is read and never written.
 
@@ -400,10 +369,6 @@ class StoreView(_ReadOnly, Dataset):
         if identifier is None or isinstance(identifier, Graph):
             refuse_write("graph() without an IRI")()
         return self.get_context(identifier, base=base)
-
-    add_graph: Any = refuse_write("add_graph")
-    remove_graph: Any = refuse_write("remove_graph")
-    remove_context: Any = refuse_write("remove_context")
 
 
 def dataset_view(store: QuadStore) -> StoreView:

@@ -13,20 +13,19 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 from os import PathLike
-from pathlib import Path
 from typing import Final, Protocol, cast
 
 import pyoxigraph as ox
 
 from trails.errors import InvalidInput
-from trails.files import as_path, in_words
+from trails.files import as_path
 from trails.history.records import documents as kept
 from trails.history.workspace import Workspace
 from trails.integrity import digests
 from trails.model import iris, validation
 from trails.provenance.constraints import Validation, check_constraints
-from trails.provenance.serializations import READ_FORMATS, format_of, read_prov, write_prov
-from trails.provenance.statements import ELEMENTS, MAX_BYTES, Document, Statement
+from trails.provenance.serializations import READ_FORMATS, format_of, read_bytes, read_prov, write_prov
+from trails.provenance.statements import ELEMENTS, Document
 from trails.rdf import vocab
 from trails.rdf.activity_records import ImportedDocument
 
@@ -155,17 +154,10 @@ def _source(
     else:
         place = as_path(source, "the file to read")
         chosen, named = format_ or format_of(place), name or place.name
-        with in_words(place, "read"):
-            data = _read(place)
+        data = read_bytes(place)
     if chosen not in READ_FORMATS:
         raise InvalidInput(f"{chosen!r} is no PROV format; there are: {', '.join(READ_FORMATS)}")
     return data, chosen, None if named is None else validation.text(named, "the document's name")
-
-
-def _read(place: Path) -> bytes:
-    if place.stat().st_size > MAX_BYTES:
-        raise InvalidInput(f"{place} has more than {MAX_BYTES:,} bytes, which is the most that is read; split it")
-    return place.read_bytes()
 
 
 def _known(work: Workspace, sha256: str) -> ImportedDocument | None:
@@ -187,32 +179,20 @@ def _stated(document: Document, document_iri: str) -> Iterable[ox.Quad]:
     What RDF cannot say, a relation of nothing, stays in the file alone: only what is not valid has it.
     """
     out = io.BytesIO()
-    bundles = [(each.name, filter(_is_sayable, each.statements)) for each in document.bundles]
+    sayable = [[s for s in each.statements if s.kind in ELEMENTS or s.arguments[0]] for each in document.bundles]
+    bundles = [(each.name, statements) for each, statements in zip(document.bundles, sayable, strict=True)]
     write_prov(bundles, "trig", out, document.prefixes)
     own = lru_cache(maxsize=1 << 16)(lambda term: _owned(term, document_iri))
     graph_of = lru_cache(maxsize=1 << 10)(lambda term: _graph(term, document_iri))
+    found = []
     try:
-        return [
-            ox.Quad(
-                own(quad.subject),
-                own(quad.predicate),
-                quad.object
-                if isinstance(quad.object, ox.Literal) and not _is_own(quad.object.datatype)
-                else own(quad.object),
-                graph_of(quad.graph_name),
-            )
-            for quad in ox.parse(out.getvalue(), format=ox.RdfFormat.TRIG)
-        ]
+        for quad in ox.parse(out.getvalue(), format=ox.RdfFormat.TRIG):
+            value, is_literal = quad.object, isinstance(quad.object, ox.Literal)
+            said = value if is_literal and not value.datatype.value.startswith(_OWN) else own(value)
+            found.append(ox.Quad(own(quad.subject), own(quad.predicate), said, graph_of(quad.graph_name)))
+        return found
     except (SyntaxError, ValueError, MemoryError) as error:
         raise InvalidInput(f"it cannot be kept as RDF: {f'{error}'[:300]}") from error
-
-
-def _is_sayable(statement: Statement) -> bool:
-    return statement.kind in ELEMENTS or statement.arguments[0] is not None
-
-
-def _is_own(term: ox.NamedNode) -> bool:
-    return term.value.startswith(_OWN)
 
 
 def _owned(term: ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple, document_iri: str) -> ox.NamedNode:
@@ -222,7 +202,7 @@ def _owned(term: ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple, document_
     if isinstance(term, ox.Literal):  # of a datatype of Trails
         return ox.Literal(term.value, datatype=_owned(term.datatype, document_iri))  # type: ignore[return-value] # a literal
     named = cast(ox.NamedNode, term)
-    return ox.NamedNode(iris.document_name(document_iri, named.value)) if _is_own(named) else named
+    return ox.NamedNode(iris.document_name(document_iri, named.value)) if named.value.startswith(_OWN) else named
 
 
 def _graph(name: ox.NamedNode | ox.BlankNode | ox.DefaultGraph, document_iri: str) -> ox.NamedNode:

@@ -31,10 +31,8 @@ from rdflib.term import Node
 
 from trails.display import tables
 from trails.errors import InvalidInput
-from trails.files import read_whole
 from trails.provenance import rdf_mapping
-from trails.provenance.serializations import format_of
-from trails.provenance.statements import MAX_BYTES
+from trails.provenance.serializations import format_of, read_bytes
 from trails.rdf import query_files, vocab
 from trails.rdflib_view import to_rdflib
 
@@ -350,10 +348,9 @@ def violations_in(path: Path, format: str | None = None) -> tuple[Violation, ...
     chosen = format_of(path) if format is None else format
     if chosen not in rdf_mapping.RDF_FORMATS:
         raise InvalidInput(f"shapes are for RDF ({', '.join(rdf_mapping.RDF_FORMATS)}), and {path} is {chosen}")
-    if path.stat().st_size > MAX_BYTES:
-        raise InvalidInput(f"{path} has more than {MAX_BYTES:,} bytes, which is the most that is read; split it")
+    data = read_bytes(path)
     try:
-        quads = list(ox.parse(read_whole(path), format=rdf_mapping.RDF_FORMATS[chosen]))
+        quads = list(ox.parse(data, format=rdf_mapping.RDF_FORMATS[chosen]))
     except (SyntaxError, ValueError, MemoryError) as error:
         raise InvalidInput(f"{path} is not {rdf_mapping.RDF_FORMATS[chosen].name}: {f'{error}'[:300]}") from error
     return violations(quads)

@@ -67,6 +67,14 @@ def read_prov(data: bytes, format: str) -> Document:  # noqa: A002 - the public 
     return readers[format](data)
 
 
+def read_bytes(place: Path) -> bytes:
+    """Return the bytes of a file of PROV or RDF; raise `InvalidInput` for one that is too large."""
+    with in_words(place, "read"):
+        if place.stat().st_size > MAX_BYTES:
+            raise InvalidInput(f"{place} has more than {MAX_BYTES:,} bytes, which is the most that is read; split it")
+        return read_whole(place)
+
+
 def read_prov_file(path: str | os.PathLike[str], format: str | None = None) -> Document:  # noqa: A002 - the public name
     """Return what a PROV file says, by the format that its name ends in unless one is given.
 
@@ -74,10 +82,7 @@ def read_prov_file(path: str | os.PathLike[str], format: str | None = None) -> D
     """
     place = as_path(path, "the file to read")
     chosen = format_of(place) if format is None else format
-    with in_words(place, "read"):
-        if place.stat().st_size > MAX_BYTES:
-            raise InvalidInput(f"{place} has more than {MAX_BYTES:,} bytes, which is the most that is read; split it")
-        data = read_whole(place)
+    data = read_bytes(place)
     try:
         return read_prov(data, chosen)
     except InvalidInput as error:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from pyoxigraph import NamedNode, Quad, Triple
 
@@ -30,7 +30,7 @@ from trails.history.workspace import Workspace
 from trails.model import iris
 from trails.model.validation import decodes
 from trails.model.values import SessionRecord
-from trails.provenance.document_import import read_document
+from trails.provenance.document_import import Worked, read_document
 from trails.provenance.drawing import draw_mermaid, draw_svg, picture
 from trails.provenance.rdf_mapping import CLASSES, PROV, RDF_NAMES, Terms, trails_terms
 from trails.provenance.serializations import write_prov
@@ -65,14 +65,8 @@ _NUMBERED: Final = (
 """The properties that stand in the rows of a graph as numbers, from 0: see `prov_facts.rq`."""
 _BARE: Final = frozenset(iri for iri in CLASSES if iri.removeprefix(PROV).lower() in ELEMENTS)
 _OF_GRAPHS: Final = (
-    "derived_tool_informed_by_model",
-    "derived_tool_times",
-    "derived_tool_ran",
-    "derived_tool_approved",
-    "derived_tool_refused",
-    "derived_turn_in_run",
-    "derived_redacted_content",
-    "derived_spawned_for_spawner",
+    *("derived_tool_informed_by_model", "derived_tool_times", "derived_tool_ran", "derived_tool_approved"),
+    *("derived_tool_refused", "derived_turn_in_run", "derived_redacted_content", "derived_spawned_for_spawner"),
     "derived_result_by_agent",
 )
 _ROLES: Final = {"derived_tool_approved": "approver", "derived_tool_refused": "refuser", "derived_tool_ran": "tool"}
@@ -390,15 +384,6 @@ _value: Final = lru_cache(maxsize=4096)(_read_value)
 PICTURES: Final = ("svg", "png", "mermaid")
 
 
-class Worked(Protocol):
-    """An open store, as `trails.open` returns it."""
-
-    @property
-    def workspace(self) -> Workspace:
-        """What all handles on it share."""
-        ...
-
-
 def export(
     store: Worked,
     out: BinaryIO,
@@ -435,12 +420,9 @@ def export(
         write_prov([(each.name, each.statements) for each in document.bundles], format, out, document.prefixes)
         return
     wanted = _scope_of(store.workspace, session, turn, recorded_only=recorded_only)
-    with import_records.record_reading(store.workspace, _read_document(wanted), "export"):
+    read = None if wanted.session is None else [wanted.session.id]
+    with import_records.record_reading(store.workspace, read, "export"):
         write_prov(export_parts(store.workspace, wanted), format, out)
-
-
-def _read_document(wanted: ExportScope) -> list[str] | None:
-    return None if wanted.session is None else [wanted.session.id]
 
 
 def _scope_of(workspace: Workspace, session: str | None, turn: int | None, *, recorded_only: bool) -> ExportScope:
