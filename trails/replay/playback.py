@@ -84,9 +84,8 @@ class Playing(Handle, public=True):
     ) -> None:
         """Not for callers: `trails.rerun` makes it for the agent."""
         if not isinstance(recording, Recording):
-            raise InvalidInput(
-                "a Playing is not made by its class: trails.rerun(session, agent) gives one to the agent"
-            )
+            what = "trails.rerun(session, agent) gives one to the agent"
+            raise InvalidInput(f"a Playing is not made by its class: {what}")
         self.number = number
         """Which of several reruns this is, from 0."""
         self.difference: Difference | None = None
@@ -147,20 +146,17 @@ class Playing(Handle, public=True):
         After the run left the record, inputs come in the order of the record all the same.
         """
         with self._alone:
-            return self._input()
-
-    def _input(self) -> tuple[Turn, ...]:
-        self._check()
-        self._settle()
-        start = self._cursor if self._fork else len(self._chain)
-        turns = self._recording.turns
-        while start < len(turns) and not _is_input(turns[start], left=self._fork is not None):
-            start += 1
-        end = start
-        while end < len(turns) and _is_input(turns[end], left=self._fork is not None):
-            end += 1
-        self._cursor = end
-        return tuple(self._repeat(turn) for turn in turns[start:end])
+            self._check()
+            self._settle()
+            turns, left = self._recording.turns, self._fork is not None
+            start = self._cursor if left else len(self._chain)
+            while start < len(turns) and not _is_input(turns[start], left=left):
+                start += 1
+            end = start
+            while end < len(turns) and _is_input(turns[end], left=left):
+                end += 1
+            self._cursor = end
+            return tuple(self._repeat(turn) for turn in turns[start:end])
 
     def append(self, /, role: str, content: Any, **options: Any) -> Turn:
         """Add a turn that the agent itself makes, as `Session.append` takes it, and return it."""
@@ -202,10 +198,7 @@ class Playing(Handle, public=True):
             if found is not None:
                 self.played += 1
                 return self._take(found)
-            return self._live(live, "a model", self._why_no_model())
-
-    def _why_no_model(self) -> Difference:
-        return self.difference or no_answer(self._recording, len(self._chain))
+            return self._live(live, "a model", self.difference or no_answer(self._recording, len(self._chain)))
 
     def end_model(self, answer: Any) -> Turn:
         """Add what a model answered that was asked live (internal)."""
@@ -255,9 +248,10 @@ class Playing(Handle, public=True):
     # --- the transcript
 
     def _take(self, turn: Turn) -> Turn:
-        """Go on with a turn of the record that agrees."""
+        """Go on with a turn: of the record, if it agrees, or of the fork."""
         self._chain.add(turn)
-        self._now_open(turn)
+        if turn.tool_calls:
+            self._open, self._asked_at = OpenCalls(turn), self._chain.digest
         return turn
 
     def _say(self, made: Draft) -> Turn:
@@ -284,14 +278,7 @@ class Playing(Handle, public=True):
 
     def _add(self, made: Draft) -> Turn:
         assert self._fork is not None  # noqa: S101 - callers left the record before
-        turn = self._fork.worktree.append(made)
-        self._chain.add(turn)
-        self._now_open(turn)
-        return turn
-
-    def _now_open(self, turn: Turn) -> None:
-        if turn.tool_calls:
-            self._open, self._asked_at = OpenCalls(turn), self._chain.digest
+        return self._take(self._fork.worktree.append(made))
 
     def _leave(self, why: Difference) -> None:
         """Leave the record: from here on, all turns are a fork's."""
@@ -343,9 +330,8 @@ class Playing(Handle, public=True):
             if asking is not None and each.position is not None and (asking.index, each.position) in asked:
                 recorded = self._recording.answer(asking.index, each.position)
                 if recorded is not None and not _same(recorded, each.answer):
-                    return Difference(
-                        index, f"answer of {each.call.name}", _shown_call(recorded), _shown_call(each.answer)
-                    )
+                    shown = _shown_call(recorded), _shown_call(each.answer)
+                    return Difference(index, f"answer of {each.call.name}", *shown)
         return call_difference(index, there, turn_of(self._answer_draft(self._answered[0]), index))
 
     def _answer_draft(self, each: _Answered) -> Draft:
@@ -395,9 +381,8 @@ class Playing(Handle, public=True):
         if self._miss is not None:
             raise self._miss.with_traceback(None)  # which would grow each time
         if self._ended:
-            raise InvalidInput(
-                f"this run over session {self.session_id!r} has ended; rerun the session for another one"
-            )
+            what = f"this run over session {self.session_id!r} has ended"
+            raise InvalidInput(f"{what}; rerun the session for another one")
 
     def refuse_early(self) -> None:
         """Raise for a fork that could not be made later: a store that is read, names in use, a lineage too deep."""
@@ -475,8 +460,5 @@ def refuse_yields(answer: Any) -> None:
 
 def _tool_content(answer: Any) -> Any:
     refuse_awaitable(answer)
-    if isinstance(answer, str) or (
-        isinstance(answer, list) and all(isinstance(each, Mapping | Dumped) for each in answer)
-    ):
-        return answer
-    return validation.to_json(answer, "a tool's answer")
+    is_parts = isinstance(answer, list) and all(isinstance(each, Mapping | Dumped) for each in answer)
+    return answer if isinstance(answer, str) or is_parts else validation.to_json(answer, "a tool's answer")

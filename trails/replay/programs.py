@@ -50,29 +50,43 @@ _PATIENCE: Final = 5.0
 From = Literal["recorded", "live"]
 
 
-class Program:
+class _Running:
+    """The running copies of a program: one a thread."""
+
+    def __init__(self, command: Sequence[str], what: str) -> None:
+        self._command = find_program(command, what)
+        self._here = threading.local()
+        self._running: set[Pipes] = set()
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """End all that run, at once, and start no other: what waits for their answers fails."""
+        self._is_stopped = True
+        for pipes in list(self._running):
+            pipes.kill()
+
+    def _start(self, environment: Mapping[str, str]) -> Pipes:
+        pipes = start_program(self._command, environment)
+        self._running.add(pipes)
+        if self._is_stopped:  # meanwhile: `stop` did not see it
+            pipes.kill()
+        return pipes
+
+
+class Program(_Running):
     """A program that is run as an agent, each time anew. Its standard error is left to whoever started this one."""
 
     def __init__(
         self, command: Sequence[str], *, model: From = "recorded", tools: From = "recorded", on_miss: OnMiss = "stop"
     ) -> None:
         """Name the program and its arguments; "live": the program itself is asked for each answer, and not the record."""
-        self._command = find_program(command, "a rerun")
-        self._here = threading.local()
+        super().__init__(command, "a rerun")
         self.ways = ReplayOptions(
             self._ask_model if model == "live" else "recorded",
             self._ask_tool if tools == "live" else "recorded",
             on_miss,
         )
         """What the rerun is to be given: who answers."""
-        self._running: set[Pipes] = set()
-        self._is_stopped = False
-
-    def stop(self) -> None:
-        """End all that run, at once, and start no other: a run that is broken off fails, and is not stored."""
-        self._is_stopped = True
-        for pipes in list(self._running):
-            pipes.kill()
 
     def __call__(self, run: Playing) -> None:
         """Run the program once; raise `TrailsError` where it does not ask as it should, or ends with another code than 0."""
@@ -93,12 +107,7 @@ class Program:
     def _started(self, run: Playing) -> Iterator[Pipes]:
         if self._is_stopped:
             raise KeyboardInterrupt
-        pipes = start_program(
-            self._command, {"TRAILS_RERUN_SESSION": run.session_id, "TRAILS_RERUN_NUMBER": str(run.number)}
-        )
-        self._running.add(pipes)
-        if self._is_stopped:  # meanwhile: `stop` did not see it
-            pipes.kill()
+        pipes = self._start({"TRAILS_RERUN_SESSION": run.session_id, "TRAILS_RERUN_NUMBER": str(run.number)})
         try:
             yield pipes
             pipes.end()
@@ -360,22 +369,18 @@ def _call(asked: Mapping[str, Any]) -> ToolCall:
 
 def _append(run: Playing, asked: Mapping[str, Any]) -> Turn:
     options = {key: value for key, value in asked.items() if key not in ("ask", "role", "content")}
-    if unknown := sorted(
-        options.keys() - {"author", "model", "usage", "stop_reason", "tool_calls", "tool_call_id", "meta"}
-    ):
+    known = {"author", "model", "usage", "stop_reason", "tool_calls", "tool_call_id", "meta"}
+    if unknown := sorted(options.keys() - known):
         raise InvalidInput(f"a turn that a program appends has no {unknown[0]!r}")
     return run.append(asked.get("role"), asked.get("content"), **options)  # type: ignore[arg-type] # append checks it
 
 
-class ProgramScorer:
+class ProgramScorer(_Running):
     """A program that scores sessions: started once a thread, and anew after it failed; leaving the block ends it."""
 
     def __init__(self, command: Sequence[str]) -> None:
         """Name the program and its arguments; raise `InvalidInput` where there is none that can be run."""
-        self._command = find_program(command, "scoring")
-        self._here = threading.local()
-        self._running: set[Pipes] = set()
-        self._is_stopped = False
+        super().__init__(command, "scoring")
 
     def __enter__(self) -> Self:
         return self
@@ -388,12 +393,6 @@ class ProgramScorer:
             pipes.close_input()  # of all, before the first is waited for
         for pipes in running:
             pipes.close()
-
-    def stop(self) -> None:
-        """End all that run, at once, and start no other: threads that wait for their answers wait no more."""
-        self._is_stopped = True
-        for pipes in list(self._running):
-            pipes.kill()
 
     def finish(self) -> list[str]:
         """Let all that run end, and return what was wrong with how they did; call it when no session is being scored."""
@@ -431,10 +430,7 @@ class ProgramScorer:
         if self._is_stopped:
             raise InvalidInput("no program is started any more: scoring was broken off")
         if pipes is None:
-            self._here.pipes = pipes = start_program(self._command, {})
-            self._running.add(pipes)
-            if self._is_stopped:  # meanwhile: `stop` did not see it
-                pipes.kill()
+            self._here.pipes = pipes = self._start({})
         return pipes
 
     def _drop(self, pipes: Pipes) -> None:
