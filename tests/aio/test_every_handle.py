@@ -12,7 +12,7 @@ from trails import Ledger, Playing, Repository, Router, Runs, Session, Tree, aio
 from trails.runtime.ledger.exchanges import Running
 from trails.runtime.routing.access_rules import View
 from trails.runtime.tree.tree_node import Node
-from trails.session.annotations import Notes, Tags
+from trails.session.tags_notes import Notes, Tags
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
 

@@ -36,7 +36,7 @@ from trails.runtime.runs import Runs
 from trails.runtime.tree import Tree
 from trails.runtime.tree.tree_node import Node
 from trails.session import model_context
-from trails.session.annotations import Notes, Tags
+from trails.session.tags_notes import Notes, Tags
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
 from trails.session.recorded_calls import ToolAnswer, named_call

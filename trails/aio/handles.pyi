@@ -112,10 +112,10 @@ from trails.runtime.tree.tree_node import Node
 from trails.runtime.tree.tree_transaction import ArtifactLike
 from trails.runtime.tree.tree_transaction import SessionResult
 from trails.session import maintenance
-from trails.session.annotations import Notes
-from trails.session.annotations import Tags
-from trails.session.annotations import _Notes
-from trails.session.annotations import _Tags
+from trails.session.tags_notes import Notes
+from trails.session.tags_notes import Tags
+from trails.session.tags_notes import _Notes
+from trails.session.tags_notes import _Tags
 from trails.session.blame import Bisection
 from trails.session.blame import Blame
 from trails.session.blame import Predicate

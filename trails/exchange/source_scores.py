@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from trails.errors import InvalidInput
 from trails.exchange.import_secrets import SecretFilter
 from trails.exchange.source_transcript import FileProblem, ImportReport, SourceScore
-from trails.history import annotations as stored_scores
+from trails.history import annotation_kinds as stored_scores
 from trails.rdf.score_records import Score
 from trails.secrets import Found
 from trails.session import Repository, Session, scoring

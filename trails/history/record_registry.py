@@ -7,14 +7,13 @@ from typing import Final
 
 from pyoxigraph import NamedNode
 
-from trails.history.annotations import ANNOTATIONS, SCORES
+from trails.history.annotation_kinds import ANNOTATIONS, SCORES, SIGNATURES
 from trails.history.records.activities import ACTS
 from trails.history.records.conversations import CONVERSATIONS, OVERRIDES
 from trails.history.records.documents import DOCUMENTS
 from trails.history.records.ledger_entries import ENTRIES
 from trails.history.records.record_kind import RecordKind
 from trails.history.records.subagent_runs import RUNS
-from trails.history.signatures import SIGNATURES
 
 KINDS: Final[tuple[RecordKind, ...]] = (
     CONVERSATIONS, OVERRIDES, ENTRIES, ANNOTATIONS, SCORES, RUNS, ACTS, DOCUMENTS, SIGNATURES,

@@ -18,7 +18,7 @@ from pyoxigraph import Quad
 from trails.display.progress import Progress, moving
 from trails.errors import InvalidInput, StoreFailed
 from trails.handles import Handle
-from trails.history import log_leaves, signatures, transaction
+from trails.history import annotation_kinds, log_leaves, transaction
 from trails.history.lookup import names
 from trails.history.reader import Reader
 from trails.history.transaction import Transaction
@@ -54,7 +54,7 @@ def persist_signed(tree: Worktree, signer: str) -> tuple[int, HeadSignature]:
         raise InvalidInput(f"session {tree.id!r} has no turns, so there is no head to sign: append one first")
     key, index = verifier_of(validation.text(signer, "a principal's secret key")), len(tree.turns) - 1
     if tree.stored and not tree.pending:  # a new head was never signed
-        for known in signatures.read_signatures(tree.workspace.store, tree.id):
+        for known in annotation_kinds.read_signatures(tree.workspace.store, tree.id):
             if (known.key, known.index, known.head) == (key, index, tree.head):
                 return tree.persist(), known
     made = sign_head(signer, tree.id, index, tree.head)
@@ -159,11 +159,11 @@ class Proofs(Handle, public=True):
         keys = {each.strip() for each in signers}
         for each in keys:
             verifier_key(each)
-        if not keys and not required and not signatures.has_signatures(store):
+        if not keys and not required and not annotation_kinds.has_signatures(store):
             return report
         within = None if wanted is None else [record.id for record in reader.lineage(wanted)]
-        found = signatures.unsigned_sessions(store, reader, within, keys or None)
-        more = signatures.missing_signatures(found) if required else []
+        found = annotation_kinds.unsigned_sessions(store, reader, within, keys or None)
+        more = annotation_kinds.missing_signatures(found) if required else []
         return report.model_copy(update={"unsigned": tuple(found), "findings": (*report.findings, *more)})
 
     def checkpoint(self, signer: str, extensions: Sequence[str] = ()) -> str:

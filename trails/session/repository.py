@@ -41,7 +41,6 @@ from trails.rdf import query_files, query_guard
 from trails.rdf.score_records import Score, ScoreValue
 from trails.rdf.session_records import DEFAULT_AGENT, DEFAULT_PRINCIPAL
 from trails.session import maintenance, presentation, scoring
-from trails.session.annotations import Notes, Tags
 from trails.session.maintenance import ChildPolicy, Maintenance
 from trails.session.proofs import Proofs
 from trails.session.scoring import ScoreRef, Scores
@@ -53,6 +52,7 @@ from trails.session.session import (
     parse_place,
     replay_session,
 )
+from trails.session.tags_notes import Notes, Tags
 from trails.store import outside
 from trails.store.contract import QuadStore, Result, Solutions
 from trails.store.embedded import EmbeddedStore

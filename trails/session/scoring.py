@@ -24,7 +24,7 @@ from trails.display.progress import Progress, moving
 from trails.display.tables import Kind, PlainTable, Tabular, kind_of
 from trails.display.terminal_text import count
 from trails.errors import InvalidInput, StoreFailed, StoreReadOnly
-from trails.history import annotations, log_leaves
+from trails.history import annotation_kinds, log_leaves
 from trails.history.lookup import names
 from trails.history.lookup.names import Name
 from trails.history.transaction import Refusal, Transaction
@@ -36,7 +36,7 @@ from trails.rdf import vocab
 from trails.rdf.activity_records import author_type
 from trails.rdf.score_records import Score, ScoreValue, score_quads, seal_score
 from trails.rdf.turn_quads import turn_type
-from trails.session import annotations as unmarking
+from trails.session import tags_notes
 from trails.session.session import Session, load_session
 from trails.workers import hold_interrupts
 
@@ -105,11 +105,11 @@ def score_target(workspace: Workspace, ref: ScoreRef) -> ScoreTarget:
     reader = workspace.reader
     if start is None:
         last_index = reader.last_index(chain)
-        last = None if last_index is None else annotations.annotated_turn(reader, chain, last_index)
+        last = None if last_index is None else annotation_kinds.annotated_turn(reader, chain, last_index)
         return ScoreTarget(chain, None, 0 if last_index is None else last_index + 1, last)
     if end <= start:
         raise InvalidInput(f"the turns {start} to {end} of session {chain[0].id!r} are none: the end is exclusive")
-    last = annotations.annotated_turn(reader, chain, end - 1)
+    last = annotation_kinds.annotated_turn(reader, chain, end - 1)
     if last is None:
         raise InvalidInput(f"session {chain[0].id!r} has no turn {end - 1} that is stored")
     _check_same(ref, last)
@@ -226,8 +226,12 @@ def _after_earlier(workspace: Workspace, of: ScoreTarget, made: Score, *, told: 
     one that comes in later counts.
     """
     store = workspace.store
-    near = annotations.session_scores(store, of.home) if of.start is None else annotations.turn_scores(store, of.digest)
-    times = {each.time for each in near if annotations.is_same_score(each, made)}
+    near = (
+        annotation_kinds.session_scores(store, of.home)
+        if of.start is None
+        else annotation_kinds.turn_scores(store, of.digest)
+    )
+    times = {each.time for each in near if annotation_kinds.is_same_score(each, made)}
     time = made.time
     if times and not told:
         time = max(time, max(times) + timedelta(microseconds=1))
@@ -276,7 +280,7 @@ def give_score(
     of = score_target(workspace, ref)
     who = workspace.who(by)
     new = make_score(workspace, of, name, value, by_iri=who, version=version, reason=reason, time=time, id=id)
-    if id is not None and (stored := annotations.find_score(workspace.store, new.id)) is not None:
+    if id is not None and (stored := annotation_kinds.find_score(workspace.store, new.id)) is not None:
         alike = new if time is not None else seal_score(new.model_copy(update={"time": stored.time}))
         if stored != alike:
             raise InvalidInput(f"there is a score {new.id!r} already, and it is another one; choose another id")
@@ -297,13 +301,13 @@ def list_scores(
     """Return stored scores, as `Repository.scores` says."""
     store, reader = workspace.store, workspace.reader
     if ref is None:
-        found = annotations.all_scores(store)
+        found = annotation_kinds.all_scores(store)
     else:
         of = score_target(workspace, ref)
         if of.start is None:
-            found = annotations.transcript_scores(store, reader, of.chain)
+            found = annotation_kinds.transcript_scores(store, reader, of.chain)
         else:
-            found = [score for score in annotations.turn_scores(store, of.digest) if score.start == of.start]
+            found = [score for score in annotation_kinds.turn_scores(store, of.digest) if score.start == of.start]
     wanted = None if by is None else workspace.who(by)
     for each, what in ((name, "a score's name"), (version, "a scorer's version")):
         if each is not None:
@@ -313,15 +317,15 @@ def list_scores(
         for score in found
         if name in (None, score.name) and wanted in (None, score.by_iri) and version in (None, score.version)
     ]
-    return Scores(found if history else annotations.newest_scores(found))
+    return Scores(found if history else annotation_kinds.newest_scores(found))
 
 
 def remove_score(workspace: Workspace, score_id: str, by: str | None) -> Score:
     """Remove a score, as `Repository.remove_score` says."""
-    found = annotations.find_score(workspace.store, validation.text(score_id, "the score's id"))
+    found = annotation_kinds.find_score(workspace.store, validation.text(score_id, "the score's id"))
     if found is None:
         raise InvalidInput(f"there is no score {score_id!r}; `trails scores` lists them")
-    unmarking.remove_annotation(workspace, found, by)
+    tags_notes.remove_annotation(workspace, found, by)
     return found
 
 
@@ -518,7 +522,7 @@ def _is_scored(workspace: Workspace, of: ScoreTarget, by: ScoredBy) -> bool:
         score.turn_digest == of.digest
         and (score.by_iri, score.version) == (by.iri, by.version)
         and (by.name is None or score.name == by.name or score.name.startswith(f"{by.name}."))
-        for score in annotations.session_scores(workspace.store, of.home)
+        for score in annotation_kinds.session_scores(workspace.store, of.home)
     )
 
 

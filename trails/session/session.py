@@ -13,7 +13,7 @@ from trails.display import html
 from trails.display.tables import PlainTable, Tabular
 from trails.errors import InvalidInput, NoSuchName
 from trails.handles import Handle
-from trails.history import signatures, turn_builder
+from trails.history import annotation_kinds, turn_builder
 from trails.history.lookup import names
 from trails.history.lookup.pages import Page
 from trails.history.removal import detach
@@ -488,7 +488,7 @@ class Session(Handle, Tabular, public=True):
 
     def signatures(self) -> list[HeadSignature]:
         """Return what was signed of this session itself, in order of index and time; `verify` says whether it holds."""
-        return signatures.read_signatures(self.worktree.workspace.store, self.id)
+        return annotation_kinds.read_signatures(self.worktree.workspace.store, self.id)
 
     def keep_as_fork(self, *, id: str | None = None) -> Session:  # noqa: A002 - the public name
         """Store the pending turns as a fork at the point where this handle last agreed with the store; return the fork.

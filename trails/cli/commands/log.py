@@ -309,7 +309,7 @@ def _changes(store: Repository, seen: int | None) -> dict[str, int | None]:
 
 def _listing(store: Repository, ref: str | None, *, forks: bool, seen: int | None) -> _Listing:
     """Return what is to be listed; with `seen`, as it was when the store's log had so many lines."""
-    from trails.history.annotations import note_counts
+    from trails.history.annotation_kinds import note_counts
     from trails.history.lookup import forest, names
 
     then = _changes(store, seen)

@@ -16,7 +16,7 @@ from trails.display.terminal_text import count
 from trails.errors import InvalidInput
 from trails.exchange.exporters.session_family import Family, Member, SessionExport
 from trails.exchange.json_files import as_object
-from trails.history import annotations
+from trails.history import annotation_kinds
 from trails.model import iris
 from trails.model.values import ToolCall, Turn
 from trails.rdf.score_records import Score
@@ -103,9 +103,9 @@ def _scores(
     lost: Counter[str],
 ) -> Iterator[_Json]:
     """Yield the scores of a session and its turns that count; `places` says at which step, and result of it, a turn stands."""
-    yield from (_score(score) for score in annotations.newest_scores(member.scores))
+    yield from (_score(score) for score in annotation_kinds.newest_scores(member.scores))
     for turn in turns:
-        for score in annotations.newest_scores(family.scores.get(turn.digest, ())):
+        for score in annotation_kinds.newest_scores(family.scores.get(turn.digest, ())):
             if score.start != score.end - 1:
                 lost["score of several turns"] += 1
                 continue

@@ -14,7 +14,7 @@ from typing import Any
 
 from trails.compare import session_figures
 from trails.exchange.merge import imported_id
-from trails.history import annotations
+from trails.history import annotation_kinds
 from trails.history.lookup.forest import ForestNode
 from trails.history.reader import Reader
 from trails.model import lineage
@@ -172,8 +172,8 @@ def read_family(repository: Repository, session_id: str, *, forks: bool, spawned
             asked=asked,
             prompts=prompts.get(chain[0].id, ()),
             prompt=reader.prompt(chain) if asked else None,
-            tags=tuple(annotations.tags(store, chain[0].id)),
-            scores=tuple(each for each in annotations.scores_of_session(store, chain[0].id) if each.start is None)
+            tags=tuple(annotation_kinds.tags(store, chain[0].id)),
+            scores=tuple(each for each in annotation_kinds.scores_of_session(store, chain[0].id) if each.start is None)
             if asked
             else (),
         )
@@ -187,7 +187,7 @@ def _scores(store: QuadStore, turns: Iterable[Sequence[Turn]]) -> dict[str, tupl
     if not store.quads((None, vocab.TYPE, vocab.SCORE, vocab.CATALOG)):  # the common case: a look-up a turn is spared
         return {}
     digests = dict.fromkeys(turn.digest for each in turns for turn in each)
-    return {digest: tuple(found) for digest in digests if (found := annotations.turn_scores(store, digest))}
+    return {digest: tuple(found) for digest in digests if (found := annotation_kinds.turn_scores(store, digest))}
 
 
 def _with_spawned(repository: Repository, made: Family, *, forks: bool) -> Family:
@@ -244,6 +244,6 @@ def _prompts(reader: Reader, session_ids: Sequence[str]) -> dict[str, tuple[Syst
 def _notes(repository: Repository, chains: Sequence[tuple[SessionRecord, ...]]) -> dict[str, tuple[Note, ...]]:
     found: dict[str, dict[str, Note]] = defaultdict(dict)
     for chain in chains:
-        for note in annotations.notes_in(repository.workspace.store, repository.reader, chain):
+        for note in annotation_kinds.notes_in(repository.workspace.store, repository.reader, chain):
             found[note.turn_digest][note.id] = note
     return {digest: tuple(notes.values()) for digest, notes in found.items()}

@@ -39,7 +39,7 @@ from typing import Final, Protocol, TypeVar, runtime_checkable
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import InvalidInput, SessionNotFound
-from trails.history import annotations, log_leaves
+from trails.history import annotation_kinds, log_leaves
 from trails.history.records import activities, conversations
 from trails.history.transaction import Transaction, is_stored
 from trails.history.workspace import Workspace
@@ -198,7 +198,7 @@ def whole_id(workspace: Workspace, name: str, *, tags: bool = True) -> tuple[str
     if stored and labelled not in (None, text):
         raise InvalidInput(f"{text!r} is the id of one session and the label of {labelled!r}; name it by its IRI")
     session_id = text if stored else labelled
-    tagged = annotations.find_tag(workspace.store, text)
+    tagged = annotation_kinds.find_tag(workspace.store, text)
     if session_id is not None and tagged is not None:
         raise InvalidInput(
             f"{text!r} is the name of session {session_id!r} and of a tag; write {iris.session(session_id)} or {iris.tag(text)}"
@@ -274,7 +274,7 @@ def near_names(workspace: Workspace, name: str) -> list[str]:
 
 def _left_out(workspace: Workspace, name: str) -> str | None:
     """Return what to say of a tag or of the beginning of an id where only a whole name will do."""
-    tagged = annotations.find_tag(workspace.store, name)
+    tagged = annotation_kinds.find_tag(workspace.store, name)
     found = tagged.session_id if tagged is not None else shortened_id(workspace, name)
     if found is None:
         return None

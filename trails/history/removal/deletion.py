@@ -22,7 +22,7 @@ from typing import Any, Final
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import HasChildren, InvalidInput, SessionNotFound, TrailsError
-from trails.history import annotations, log_leaves, record_registry, transaction
+from trails.history import annotation_kinds, log_leaves, record_registry, transaction
 from trails.history.log_history import SessionLog
 from trails.history.reader import Reader
 from trails.history.records.record_kind import RecordKind
@@ -260,7 +260,7 @@ def has_children(session_id: str, children: list[str]) -> HasChildren:
 
 def refuse_tagged(store: QuadStore, session_id: str) -> None:
     """Raise `HasChildren` for a session that tags name: like git, what a tag names is kept."""
-    names = [tag.name for tag in annotations.tags(store, session_id)]
+    names = [tag.name for tag in annotation_kinds.tags(store, session_id)]
     if not names:
         return
     shown = ", ".join(repr(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
@@ -438,7 +438,7 @@ def pruning_candidates(store: QuadStore, reader: Reader) -> list[Candidate]:
         for row in reader.select("last_times")
         if row["last"] is not None
     }
-    found, tagged = [], {tag.session_id for tag in annotations.tags(store)}
+    found, tagged = [], {tag.session_id for tag in annotation_kinds.tags(store)}
     for row in reader.select("tree"):
         if row["stored"].value == "true":
             session_id = iris.session_id(row["session"].value)

@@ -16,7 +16,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import InvalidInput
 from trails.handles import Handle
-from trails.history import annotations, log_leaves
+from trails.history import annotation_kinds, log_leaves
 from trails.history.lookup import names
 from trails.history.reader import Reader
 from trails.history.transaction import Transaction
@@ -92,7 +92,7 @@ class Notes(Handle, public=True):
         author = self._workspace.who(by)
         reader = self._workspace.reader
         chain = names.find_lineage(self._workspace, session)
-        turn = annotations.annotated_turn(reader, chain, validation.index(index, "index"))
+        turn = annotation_kinds.annotated_turn(reader, chain, validation.index(index, "index"))
         if turn is None:
             raise InvalidInput(f"session {chain[0].id!r} has no turn {index} that is stored")
         salt = digests.new_salt()
@@ -120,7 +120,7 @@ class Notes(Handle, public=True):
     def find(self, note_id: str) -> Note | None:
         """Return the note with an id, or None."""
         subject = iris.note(validation.text(note_id, "the note's id"))
-        quads = annotations.read_annotations(self._workspace.store, subject)
+        quads = annotation_kinds.read_annotations(self._workspace.store, subject)
         return note_of(subject, quads) if quads else None
 
     def get(self, note_id: str) -> Note:
@@ -138,11 +138,11 @@ class Notes(Handle, public=True):
         reader = self._workspace.reader
         chain = names.find_lineage(self._workspace, session)
         if index is not None:
-            turn = annotations.annotated_turn(reader, chain, validation.index(index, "index"))
+            turn = annotation_kinds.annotated_turn(reader, chain, validation.index(index, "index"))
             if turn is None:
                 raise InvalidInput(f"session {chain[0].id!r} has no turn {index} that is stored")
-            return annotations.notes_on(self._workspace.store, turn.digest)
-        return annotations.notes_in(self._workspace.store, reader, chain)
+            return annotation_kinds.notes_on(self._workspace.store, turn.digest)
+        return annotation_kinds.notes_in(self._workspace.store, reader, chain)
 
     def remove(self, note_id: str, *, by: str | None = None) -> Note:
         """Remove a note and return what it was; a record stays of who removed it when, and nothing of its text.
@@ -249,7 +249,7 @@ class Tags(Handle, public=True):
 
     def find(self, name: str) -> Tag | None:
         """Return the tag with a name or an IRI, or None."""
-        return annotations.find_tag(self._workspace.store, name)
+        return annotation_kinds.find_tag(self._workspace.store, name)
 
     def get(self, name: str) -> Tag:
         """Return the tag with a name; raise `InvalidInput` where there is none."""
@@ -262,7 +262,7 @@ class Tags(Handle, public=True):
     def list(self, session: names.Name | None = None) -> _Tags:
         """Return the tags of one session (an id or an IRI), or of all, by name."""
         wanted = None if session is None else names.find_record(self._workspace, session).id
-        return annotations.tags(self._workspace.store, wanted)
+        return annotation_kinds.tags(self._workspace.store, wanted)
 
     def remove(self, name: str, *, by: str | None = None) -> Tag:
         """Remove a tag and return what it was; the turns stay, and so does a record of who removed it when.
@@ -281,7 +281,7 @@ def _head(reader: Reader, chain: tuple[SessionRecord, ...], length: int | None) 
         return len(turns), turns[-1] if turns else None
     if length == 0:
         return 0, None
-    last = annotations.annotated_turn(reader, chain, length - 1)
+    last = annotation_kinds.annotated_turn(reader, chain, length - 1)
     if last is None:
         raise InvalidInput(f"session {chain[0].id!r} has fewer turns than {length}, so it cannot be tagged there")
     return length, last
