@@ -163,7 +163,7 @@ def _check_same(ref: object, turn: Turn) -> None:
 def check_score_value(value: object) -> ScoreValue:
     """Return a score's value as it is kept; raise `InvalidInput` for what is none.
 
-    >>> checked_value(0.5), checked_value("good"), checked_value(True)
+    >>> check_score_value(0.5), check_score_value("good"), check_score_value(True)
     (0.5, 'good', True)
     """
     if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
@@ -334,7 +334,7 @@ def parse_score_value(text: str) -> ScoreValue:
 
     Raises `InvalidInput` for what is one elsewhere, as `nan`, `.5`, `1_000` or `True`: it is taken for neither.
 
-    >>> parsed_value("0.5"), parsed_value("3"), parsed_value("true"), parsed_value("good")
+    >>> parse_score_value("0.5"), parse_score_value("3"), parse_score_value("true"), parse_score_value("good")
     (0.5, 3, True, 'good')
     """
     if text in ("true", "false"):

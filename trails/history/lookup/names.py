@@ -64,9 +64,9 @@ def may_abbreviate(beginning: str, session_id: str) -> bool:
     """Tell whether an id may be named by its beginning: that ends inside a part that was made up, 4 of its digits in.
 
     >>> made = "7f3a9c1e5b2d48f6a0c4e8d2b6f1a3c5"
-    >>> [may_be_short_for(short, f"pi:{made}") for short in ("pi:7f3a", "pi:7f3", "pi:", f"pi:{made}")]
+    >>> [may_abbreviate(short, f"pi:{made}") for short in ("pi:7f3a", "pi:7f3", "pi:", f"pi:{made}")]
     [True, False, False, False]
-    >>> may_be_short_for("user-1", "user-10"), may_be_short_for("claude", "claude-code:plan")
+    >>> may_abbreviate("user-1", "user-10"), may_abbreviate("claude", "claude-code:plan")
     (False, False)
     """
     if not session_id.startswith(beginning):
@@ -80,7 +80,7 @@ def may_abbreviate(beginning: str, session_id: str) -> bool:
 def short_id(session_id: str, near: Iterable[str]) -> str:
     """Return the beginning of an id, with 8 made-up digits or more, that none of those near it has; the id where none is.
 
-    >>> short("pi:7f3a9c1e5b2d48f6", []), short("pi:7f3a9c1e5b2d48f6", ["pi:7f3a9c1e5bffffff"]), short("plan", [])
+    >>> short_id("pi:7f3a9c1e5b2d48f6", []), short_id("pi:7f3a9c1e5b2d48f6", ["pi:7f3a9c1e5bffffff"]), short_id("plan", [])
     ('pi:7f3a9c1e', 'pi:7f3a9c1e5b2', 'plan')
     """
     common = max((_shared(session_id, other) for other in near), default=0)
@@ -332,7 +332,7 @@ def parse_revision(workspace: Workspace, ref: str) -> Revision:
     >>> import trails
     >>> with trails.open(":memory:") as store:
     ...     plan = store.create(id="plan", label="trip"); _ = plan.append("user", "Plan a trip"); written = plan.persist()
-    ...     place(store.workspace, "trip@1")
+    ...     parse_revision(store.workspace, "trip@1")
     Revision(ref='trip@1', session_id='plan', end=1)
     """
     wanted = validation.text(ref, "a reference")

@@ -41,7 +41,7 @@ def check_limit(limit: int) -> int:
 def make_cursor(*numbers: int) -> str:
     """Return the cursor that stands for where a page ended: what the last is sorted by, and what tells it from its equals.
 
-    >>> places_of(cursor_of(-12, 7), 2)
+    >>> parse_cursor(make_cursor(-12, 7), 2)
     (-12, 7)
     """
     packed = b"".join(number.to_bytes(_BYTES, signed=True) for number in numbers)

@@ -364,7 +364,7 @@ def prune_sessions(
 def pruning_rule(*, older_than: timedelta | None, keep_count: int | None, keep_bytes: int | None) -> str:
     """Return the rule by which sessions go, as their tombstones name it.
 
-    >>> rule(older_than=timedelta(days=90), keep_count=None, keep_bytes=1000)
+    >>> pruning_rule(older_than=timedelta(days=90), keep_count=None, keep_bytes=1000)
     'prune: older than 7776000 s, keep 1000 bytes'
     """
     limits = (
