@@ -12,9 +12,9 @@ from trails import Ledger, Playing, Repository, Router, Runs, Session, Tree, aio
 from trails.runtime.ledger.exchanges import Running
 from trails.runtime.routing.access_rules import View
 from trails.runtime.tree.tree_node import Node
-from trails.session.tags_notes import Notes, Tags
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
+from trails.session.tags_notes import Notes, Tags
 
 TWINS: dict[type, type] = {
     Repository: aio.AsyncRepository,

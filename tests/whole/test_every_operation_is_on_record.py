@@ -43,9 +43,9 @@ from trails.rdf import vocab
 from trails.replay.rerun import rerun, rerun_many
 from trails.runtime.routing.access_rules import View
 from trails.runtime.tree.tree_node import Node
-from trails.session.tags_notes import Notes, Tags
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
+from trails.session.tags_notes import Notes, Tags
 
 CLASSES = (Repository, Session, Tags, Notes, Proofs, Maintenance, Ledger, Router, View, Runs, Tree, Node)
 FUNCTIONS: tuple[Callable[..., Any], ...] = (

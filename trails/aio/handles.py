@@ -36,13 +36,13 @@ from trails.runtime.runs import Runs
 from trails.runtime.tree import Tree
 from trails.runtime.tree.tree_node import Node
 from trails.session import model_context
-from trails.session.tags_notes import Notes, Tags
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
 from trails.session.recorded_calls import ToolAnswer, named_call
 from trails.session.repository import Repository
 from trails.session.session import Session
 from trails.session.streaming import Streaming
+from trails.session.tags_notes import Notes, Tags
 from trails.store import querypool
 from trails.store.querypool import Rows
 from trails.suggestions import checked

@@ -112,10 +112,6 @@ from trails.runtime.tree.tree_node import Node
 from trails.runtime.tree.tree_transaction import ArtifactLike
 from trails.runtime.tree.tree_transaction import SessionResult
 from trails.session import maintenance
-from trails.session.tags_notes import Notes
-from trails.session.tags_notes import Tags
-from trails.session.tags_notes import _Notes
-from trails.session.tags_notes import _Tags
 from trails.session.blame import Bisection
 from trails.session.blame import Blame
 from trails.session.blame import Predicate
@@ -136,6 +132,10 @@ from trails.session.scoring import Scores
 from trails.session.scoring import Scoring
 from trails.session.session import Session
 from trails.session.streaming import Streaming
+from trails.session.tags_notes import Notes
+from trails.session.tags_notes import Tags
+from trails.session.tags_notes import _Notes
+from trails.session.tags_notes import _Tags
 from trails.store.contract import Durability
 from trails.store.contract import Result
 from trails.store.contract import Solutions
