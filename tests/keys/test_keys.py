@@ -572,11 +572,8 @@ def test_taking_apart_settles_for_keys_of_known_words(words: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [
-        f"{package.__name__}.{name}"
-        for package in (keys, policy)
-        for _, name, _ in pkgutil.iter_modules(package.__path__)
-    ],
+    ["trails.runtime.config_values", "trails.runtime.tree.tree_index", "trails.runtime.tree.tree_transaction"]
+    + [f"{each.__name__}.{name}" for each in (keys, policy) for _, name, _ in pkgutil.iter_modules(each.__path__)],
 )
 def test_the_examples_of_the_docstrings_give_what_they_show(module: str) -> None:
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -622,32 +622,7 @@ def test_an_exchange_whose_messages_were_taken_back_fails_and_keeps_them(store: 
     assert store.verify().ok
 
 
-# --- what is kept of a transcript between exchanges
-
-
-def counting_loads(store: Repository, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    loaded: list[str] = []
-    load = store.load
-
-    def counted(session: str, **options: Any) -> trails.Session:
-        loaded.append(session)
-        return load(session, **options)
-
-    monkeypatch.setattr(store, "load", counted)
-    return loaded
-
-
-def test_an_exchange_goes_on_from_what_the_one_before_left_without_reading_it_again(
-    store: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session_of(store, "before")
-    ledger, loaded = Ledger(store), counting_loads(store, monkeypatch)
-    for number in range(4):
-        ledger.receive("main", f"m{number}")
-        ledger.process("main", echo)
-    assert loaded == ["main"]
-    assert len(contents(store)) == 9
-    assert store.verify().ok
+# --- what changes between exchanges
 
 
 def write_more(store: Repository) -> None:

@@ -211,7 +211,7 @@ def test_a_second_main_is_refused(tree: Tree, main: Node) -> None:
 
 
 def test_a_second_main_is_refused_by_the_commit_where_the_index_does_not_know_the_first(tree: Tree, main: Node) -> None:
-    runtime_of(tree.store).index.drop(main.id)
+    del runtime_of(tree.store).index[main.id]
     with pytest.raises(LimitReached, match="'main' on channel 'chat'"):
         tree.spawn(None, "main", agent="planner", channel="chat")
 
@@ -351,7 +351,7 @@ def test_the_commit_itself_keeps_the_limit_where_the_index_knows_nothing(tree: T
         worker(main, f"w{number}")
     runtime = runtime_of(tree.store)
     for number in range(8):
-        runtime.index.drop(f"w{number}")
+        del runtime.index[f"w{number}"]
     with pytest.raises(LimitReached, match="8 active children"):
         worker(main, "w8")
 

@@ -1,20 +1,17 @@
 """Read configuration, texts and times as OpenClaw does.
 
-Text as the systems of session keys read it: they are JavaScript, whose trimming and counting differ from Python's.
-
-Reading configuration: every field is checked, and what is wrong is named by its path.
-
-Moments as milliseconds since 1970, and the hours of a place, as these systems count them.
+OpenClaw is JavaScript: it trims and counts text differently from Python, and counts time in milliseconds.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import zoneinfo
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from trails.errors import InvalidInput
 
@@ -26,7 +23,7 @@ _SPACE: Final = (
 
 
 def trim(text: str | None) -> str:
-    """Return a text without white space at its ends; nothing is an empty text.
+    """Return a text without white space at its ends; None is an empty text.
 
     >>> trim("\\ufeff a b\\n"), trim(None)
     ('a b', '')
@@ -40,7 +37,7 @@ def trim_start(text: str) -> str:
 
 
 def lower(text: str | None) -> str:
-    """Return a text trimmed and in lower case; nothing is an empty text.
+    """Return a text trimmed and in lower case; None is an empty text.
 
     >>> lower(" Discord ")
     'discord'
@@ -49,123 +46,124 @@ def lower(text: str | None) -> str:
 
 
 def single_spaced(text: str) -> str:
-    """Return a text with every run of white space as one space, and none at its ends.
+    """Return a text with one space between its words.
 
     >>> single_spaced(" Hello,\\n\\nworld ")
     'Hello, world'
     """
-    words: list[str] = []
-    word: list[str] = []
-    for character in text:
-        if character not in _SPACE:
-            word.append(character)
-        elif word:
-            words.append("".join(word))
-            word.clear()
-    return " ".join([*words, "".join(word)] if word else words)
+    return " ".join(re.findall(f"[^{_SPACE}]+", text))
 
 
 def utf16_length(text: str) -> int:
-    """Return the length of a text in UTF-16 code units: what these systems mean by a length.
+    """Return the length of a text in UTF-16 code units.
 
-    >>> units("emoji"), units("\\N{GRINNING FACE}")
+    >>> utf16_length("emoji"), utf16_length("\\N{GRINNING FACE}")
     (5, 2)
     """
-    return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
+    return len(text) + sum(character > "\uffff" for character in text)
 
 
 def first_utf16(text: str, count: int) -> str:
-    """Return the first `count` UTF-16 code units of a text, one less where the cut would split a character.
+    """Return the first `count` UTF-16 code units, without half a character.
 
-    >>> first_units("abc", 2), first_units("a\\N{GRINNING FACE}", 2)
+    >>> first_utf16("abc", 2), first_utf16("a\\N{GRINNING FACE}", 2)
     ('ab', 'a')
     """
-    if text.isascii():
-        return text[:count]
-    taken = 0
+    length = 0
     for place, character in enumerate(text):
-        taken += 2 if character > "\uffff" else 1
-        if taken > count:
+        length += 2 if character > "\uffff" else 1
+        if length > count:
             return text[:place]
     return text
 
 
 def js_text(value: object) -> str | None:
-    """Return how a text, number or truth value is written as text; None for anything else.
+    """Return a text, number or truth value as JavaScript writes it; None for anything else.
 
-    >>> written("a"), written(True), written(2.0), written(0.5), written([1])
+    >>> js_text("a"), js_text(True), js_text(2.0), js_text(0.5), js_text([1])
     ('a', 'true', '2', '0.5', None)
     """
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        return str(int(value)) if value.is_integer() and abs(value) < 1e21 else repr(value)
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str() | int():
+            return str(value)
+        case float():
+            return str(int(value)) if value.is_integer() and abs(value) < 1e21 else repr(value)
     return None
 
 
-def is_number(value: object) -> bool:
-    """Tell whether a value is a finite number (truth values are none); one beyond 1.8e308 is infinite there."""
+def is_number(value: object) -> TypeGuard[int | float | Decimal]:
+    """Return whether a value is a finite number in JavaScript: no truth value, and below 1.8e308."""
     try:
         return not isinstance(value, bool) and isinstance(value, (int, float, Decimal)) and math.isfinite(value)
     except OverflowError:
         return False
 
 
-def config_section(value: Any, path: str) -> Mapping[str, Any]:
-    """Return an object of a configuration, empty where there is none; anything else raises `InvalidInput` with its path."""
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise InvalidInput(f"{path} must be an object, not {type(value).__name__}")
-    return value
+class Section:
+    """One object of a configuration; a bad field raises `InvalidInput` with its path."""
 
+    def __init__(
+        self,
+        value: Any,
+        path: str = "",
+        known: Collection[str] | None = None,
+        hints: Mapping[str, str] | None = None,
+    ) -> None:
+        """Check that the value is an object (None is an empty one) and, with `known`, that it has no other fields."""
+        if value is not None and not isinstance(value, Mapping):
+            raise InvalidInput(f"{path or 'configuration'} must be an object, not {type(value).__name__}")
+        self.path = path
+        self.fields: Mapping[str, Any] = value or {}
+        for name in self.fields if known is not None else ():
+            if name not in (known or ()):
+                hint = (hints or {}).get(name, f"use {', '.join(sorted(known or ()))}")
+                raise InvalidInput(f"{self.path_of(name)} is no setting: {hint}")
 
-def config_text(value: Any, path: str) -> str | None:
-    """Return a text of a configuration, or None where there is none; anything else raises `InvalidInput` with its path."""
-    if value is not None and not isinstance(value, str):
-        raise InvalidInput(f"{path} must be a text, not {type(value).__name__}")
-    return value
+    def path_of(self, name: str) -> str:
+        """Return the path of a field."""
+        return f"{self.path}.{name}" if self.path else name
 
+    def _read(self, name: str, kinds: tuple[type, ...], what: str) -> Any:
+        value = self.fields.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+            raise InvalidInput(f"{self.path_of(name)} must be {what}, not {type(value).__name__}")
+        return value
 
-def config_number(value: Any, path: str) -> int | float | None:
-    """Return a number of a configuration, or None where there is none."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidInput(f"{path} must be a number, not {type(value).__name__}")
-    return value
+    def get(self, name: str) -> Any:
+        """Return a field as it is, unchecked."""
+        return self.fields.get(name)
 
+    def text(self, name: str) -> str | None:
+        """Return a text, or None if there is none."""
+        value: str | None = self._read(name, (str,), "a text")
+        return value
 
-def config_list(value: Any, path: str) -> tuple[Any, ...]:
-    """Return a list of a configuration, empty where there is none."""
-    if value is None:
-        return ()
-    if not isinstance(value, (list, tuple)):
-        raise InvalidInput(f"{path} must be a list, not {type(value).__name__}")
-    return tuple(value)
+    def number(self, name: str) -> int | float | None:
+        """Return a number, or None if there is none."""
+        value: int | float | None = self._read(name, (int, float), "a number")
+        return value
 
+    def choice(self, name: str, allowed: Collection[str]) -> str | None:
+        """Return one of the allowed words, or None if there is none."""
+        value = self.fields.get(name)
+        if value is not None and value not in allowed:
+            raise InvalidInput(f"{self.path_of(name)} is {value!r}; use one of {', '.join(sorted(allowed))}")
+        return value
 
-def config_choice(value: Any, path: str, allowed: Collection[str]) -> str | None:
-    """Return one of some words, or None where there is none."""
-    if value is None:
-        return None
-    if value not in allowed:
-        raise InvalidInput(f"{path} is {value!r}; use one of {', '.join(sorted(allowed))}")
-    return str(value)
+    def items(self, name: str) -> Iterator[tuple[str, Any]]:
+        """Return the path and the value of each item of a list."""
+        for place, item in enumerate(self._read(name, (list, tuple), "a list") or ()):
+            yield f"{self.path_of(name)}[{place}]", item
 
+    def section(self, name: str, known: Collection[str] | None = None) -> Section:
+        """Return a field that is an object itself."""
+        return Section(self.fields.get(name), self.path_of(name), known)
 
-def check_fields(
-    fields: Mapping[str, Any], path: str, known: Collection[str], *, hints: Mapping[str, str] | None = None
-) -> None:
-    """Refuse an object that holds fields with other names: a mistyped rule must not be half a rule."""
-    for name in fields:
-        if name not in known:
-            hint = (hints or {}).get(name, f"use {', '.join(sorted(known))}")
-            raise InvalidInput(f"{path}.{name} is no setting: {hint}")
+    def sections(self, name: str) -> Iterator[Section]:
+        """Return the items of a list of objects."""
+        return (Section(item, path) for path, item in self.items(name))
 
 
 Moment = int | datetime

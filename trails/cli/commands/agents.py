@@ -37,7 +37,7 @@ from trails.files import read_whole
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from trails import Ledger, Repository, Run
+    from trails import Event, Ledger, Repository, Run
     from trails.runtime.routing.routing_values import PolicyCheck, SessionInfo
     from trails.runtime.tree.overview import TreeRow
 
@@ -146,6 +146,7 @@ def _events(store: Repository, run: Run) -> Iterator[dict[str, Any]]:
     """Give what happened around a run, in order: its task, the work on it, and the word to whoever asked for it."""
     from trails import Ledger
     from trails.model import iris
+    from trails.rdf.ledger_records import Event
     from trails.runtime.ledger.ledger_writer import Book
     from trails.runtime.runs.run_engine import TASK_SOURCE
 
@@ -162,15 +163,15 @@ def _events(store: Repository, run: Run) -> Iterator[dict[str, Any]]:
     number = None if run.announced_as is None else iris.entry_number(run.announced_as)
     told = None if run.announced_as is None else iris.session_id(run.announced_as)
     if told is not None and number is not None and told in store:
-        word = book.event(told, number)
+        word = book.entry(told, number, Event)
         waits = "waits in the inbox" if word.waiting else "was taken up"
         yield _event("announced", word.received, told, number, f"{run.announced_how}, {waits}") | {
-            "text": _said(ledger, book, told, number)
+            "text": _said(ledger, word)
         }
 
 
-def _said(ledger: Ledger, book: Any, session_id: str, number: int) -> str | None:
-    said = ledger.content(book.event(session_id, number))
+def _said(ledger: Ledger, event: Event) -> str | None:
+    said = ledger.content(event)
     return said if isinstance(said, str) else None
 
 

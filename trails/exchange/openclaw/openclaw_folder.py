@@ -55,7 +55,7 @@ from trails.rdf.session_records import session_quads
 from trails.rdf.subagent_records import Run
 from trails.runtime import keys, policy
 from trails.runtime.policy.run_records import RunRecord, read_runs
-from trails.runtime.routing.key_directory import HeldKey, Keyring, source_id
+from trails.runtime.routing.key_directory import HeldKey, Keyring, begin_conversation, source_id
 from trails.runtime.runs import Runs, run_registry
 from trails.runtime.runs.run_registry import Registry
 from trails.session import Repository
@@ -104,7 +104,7 @@ class Binder:
             made = Conversation(key=key, session_id=session_id, label=label, created=_began(record, entry))
             tx = Transaction()
             tx.add(_missing_session(self._store, belongs_quad(made.session_id, made.key)))
-            conversations.begin_conversation(tx, made)
+            begin_conversation(tx, made)
             self._write_entry(tx, record, entry, label)
             self._commit(tx, session_id)
             return Binding("new", says)

@@ -48,7 +48,6 @@ from trails.rdf.conversation_records import (
     overrides_holding,
     overrides_repeating,
 )
-from trails.runtime import keys
 from trails.store.contract import Matching, QuadStore, Solutions
 from trails.store.pattern import Pattern
 
@@ -130,16 +129,6 @@ def relabel_conversation(
     tx.require([current_quad(made.key, made.session_id)])
     if label is not None:
         tx.label(label, refusal)
-
-
-def begin_conversation(tx: Transaction, made: Conversation, refusal: Refusal | None = None) -> None:
-    """Make a conversation for a key that has none, in no spelling; `refusal` is for a label in use."""
-    tx.add(conversation_quads(made))
-    for name in keys.spellings(made.key):
-        tx.forbid((NamedNode(iris.conversation(name)), vocab.CURRENT_SESSION, None, vocab.CATALOG))
-        tx.forbid((NamedNode(iris.alias(name)), vocab.TYPE, None, vocab.CATALOG))
-    if made.label is not None:
-        tx.label(made.label, refusal)
 
 
 def hand_over_conversation(record: SessionRecord, key: str) -> Proposal:

@@ -1,18 +1,12 @@
 """Resolve messages, groups and provider keys to session keys.
 
-From a message's envelope to a key: which group or sender it is of, and how a group is called.
-
-Which agent answers a message, by the bindings of a configuration, and in which session.
-
-Keys of the form `{provider}:{scope}:{identifier}`, and what they are among the agents' keys.
-
-They stand in a published decision record and in no released system, whose keys begin with an agent; both say the same.
+Provider keys, `{provider}:{scope}:{identifier}`, stand in a published decision record and in no released system.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, Literal, get_args
 
 from trails.errors import InvalidInput
@@ -35,8 +29,6 @@ from trails.runtime.keys.session_key import (
 CHANNELS: Final = ("telegram", "whatsapp", "discord", "slack", "signal", "imessage", "googlechat")
 """The networks of the systems' own; a host with others passes its list."""
 _SURFACES: Final = frozenset({*CHANNELS, "webchat"})
-_UNSAFE: Final = re.compile(r"[^a-z0-9#@._+-]+")
-_NOT_OF_A_NUMBER: Final = re.compile(r"[^0-9+]")
 
 
 class GroupResolution(Value):
@@ -69,33 +61,21 @@ def resolve_group_key(
     parts = [part for part in sender.split(":") if part]
     head = lower(parts[0]) if parts else ""
     led = bool(head) and head in channels
-    channel = head if led else _provider(context, is_whatsapp)
-    if not channel:
-        return None
+    provider = context.get("Provider")
+    network = lower(provider) if isinstance(provider, str) else "whatsapp" if is_whatsapp else ""
+    channel = head if led else network
     second = lower(parts[1]) if len(parts) > 1 else ""
-    kind = (
-        second
-        if second in ("group", "channel")
-        else ("channel" if ":channel:" in sender or told == "channel" else "group")
-    )
-    kept = parts[2:] if second in ("group", "channel") else parts[1:]
-    name = fold(":".join(kept) if led else sender, fold_case=fold_case)
-    if not name:
+    has_kind = second in ("group", "channel")
+    is_channel = second == "channel" if has_kind else ":channel:" in sender or told == "channel"
+    name = fold(":".join(parts[2 if has_kind else 1 :]) if led else sender, fold_case=fold_case)
+    if not channel or not name:
         return None
-    return GroupResolution(
-        key=f"{channel}:{kind}:{name}", channel=channel, id=name, chat_type="channel" if kind == "channel" else "group"
-    )
+    kind: Literal["group", "channel"] = "channel" if is_channel else "group"
+    return GroupResolution(key=f"{channel}:{kind}:{name}", channel=channel, id=name, chat_type=kind)
 
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _provider(context: Mapping[str, Any], is_whatsapp: bool) -> str:
-    provider = context.get("Provider")
-    if isinstance(provider, str):
-        return lower(provider)
-    return "whatsapp" if is_whatsapp else ""
 
 
 def derive_session_key(scope: str, context: Mapping[str, Any], *, fold_case: bool = False) -> str:
@@ -119,7 +99,7 @@ def phone_number(text: str) -> str:
     >>> phone_number("whatsapp:+49 (170) 123"), phone_number("0049")
     ('+49170123', '+0049')
     """
-    digits = _NOT_OF_A_NUMBER.sub("", trim(text.removeprefix("whatsapp:")))
+    digits = re.sub(r"[^0-9+]", "", trim(text.removeprefix("whatsapp:")))
     return digits if digits.startswith("+") else f"+{digits}"
 
 
@@ -165,9 +145,10 @@ def group_display_name(
     detail = room or trim(subject) or where
     if room and where:
         detail = f"{where}{'' if room.startswith('#') else '#'}{room}"
-    raw = detail or trim(group_id) or key
-    token = _plain(raw) or _plain(_shortened(raw))
-    if not group_channel and token.startswith("#"):
+    raw = detail or trim(group_id) or trim(key)
+    short = raw if len(raw) <= 14 else f"{raw[:6]}...{raw[-4:]}"
+    token = _plain(raw) or _plain(short)
+    if not group_channel:
         token = token.lstrip("#")
     if token and token[0] not in "@#" and not token.startswith("g-") and "#" not in token:
         token = f"g-{token}"
@@ -176,12 +157,7 @@ def group_display_name(
 
 def _plain(text: str) -> str:
     dashed = re.sub(r"\s+", "-", lower(text))
-    return re.sub(r"-{2,}", "-", _UNSAFE.sub("-", dashed)).strip("-.")
-
-
-def _shortened(text: str) -> str:
-    whole = trim(text)
-    return whole if len(whole) <= 14 else f"{whole[:6]}...{whole[-4:]}"
+    return re.sub(r"-{2,}", "-", re.sub(r"[^a-z0-9#@._+-]+", "-", dashed)).strip("-.")
 
 
 MatchedBy = Literal["binding.peer", "binding.guild", "binding.team", "binding.account", "binding.channel", "default"]
@@ -221,19 +197,40 @@ def resolve_route(
     ('home', 'agent:home:main', 'binding.channel')
     """
     known = settings if isinstance(settings, KeySettings) else KeySettings.from_json(settings)
-    where, account = lower(channel), trim(account_id) or DEFAULT_ACCOUNT
+    network, account = lower(channel), trim(account_id) or DEFAULT_ACCOUNT
     kind = None if peer_kind is None else check_peer_kind(peer_kind)
-    who, guild, team = trim(peer_id), trim(guild_id), trim(team_id)
-    here = [one for one in known.bindings if one.channel == where and one.channel and _for_account(one, account)]
-    tests = _tests(kind, who, guild, team)
-    agent, matched = _first(here, tests) or (known.default_agent, "default")
-    agent = _existing(agent, known)
+    peer, guild, team = trim(peer_id), trim(guild_id), trim(team_id)
+    bindings = [
+        each
+        for each in known.bindings
+        if network and each.channel == network and (each.account_id or DEFAULT_ACCOUNT) in ("*", account)
+    ]
+    general = [each for each in bindings if not (each.has_peer or each.guild_id or each.team_id)]
+    fitting: dict[MatchedBy, list[Binding]] = {
+        "binding.peer": [
+            each
+            for each in bindings
+            if peer
+            and kind is not None
+            and (each.peer_kind or "").replace("direct", "dm") == kind
+            and each.peer_id == peer
+        ],
+        "binding.guild": [each for each in bindings if guild and each.guild_id == guild],
+        "binding.team": [each for each in bindings if team and each.team_id == team],
+        "binding.account": [each for each in general if each.account_id != "*"],
+        "binding.channel": [each for each in general if each.account_id == "*"],
+    }
+    matched: MatchedBy = next((rule for rule, found in fitting.items() if found), "default")
+    named = fitting[matched][0].agent_id if matched != "default" else ""
+    agent = normalize_agent_id(named) if trim(named) else known.default_agent
+    if known.agents and agent not in known.agents:
+        agent = known.default_agent
     key = build_peer_key(
         agent_id=agent,
-        channel=where,
+        channel=network,
         account_id=account,
         peer_kind=kind,
-        peer_id=None if kind is None else who or "unknown",
+        peer_id=None if kind is None else peer or "unknown",
         main_key=known.main_key,
         dm_scope=known.dm_scope,
         identity_links=known.links,
@@ -241,54 +238,12 @@ def resolve_route(
     )
     return Route(
         agent_id=agent,
-        channel=where,
+        channel=network,
         account_id=account,
         session_key=key,
         main_session_key=agent_main_key(agent, known.main_key),
         matched_by=matched,
     )
-
-
-def _for_account(binding: Binding, account: str) -> bool:
-    return binding.account_id in ("*", account) or (binding.account_id is None and account == DEFAULT_ACCOUNT)
-
-
-Test = tuple[MatchedBy, Callable[[Binding], bool]]
-
-
-def _tests(kind: str | None, who: str, guild: str, team: str) -> Iterator[Test]:
-    """Return the rules that may match, in their order of precedence."""
-    if kind is not None:
-        yield "binding.peer", lambda one: _is_peer(one, kind, who)
-    if guild:
-        yield "binding.guild", lambda one: one.guild_id == guild
-    if team:
-        yield "binding.team", lambda one: one.team_id == team
-    yield "binding.account", lambda one: one.account_id != "*" and _is_general(one)
-    yield "binding.channel", lambda one: one.account_id == "*" and _is_general(one)
-
-
-def _is_peer(binding: Binding, kind: str, who: str) -> bool:
-    named = "dm" if binding.peer_kind == "direct" else binding.peer_kind
-    return bool(who) and named == kind and binding.peer_id == who
-
-
-def _is_general(binding: Binding) -> bool:
-    return not (binding.has_peer or binding.guild_id or binding.team_id)
-
-
-def _first(bindings: list[Binding], tests: Iterator[Test]) -> tuple[str, MatchedBy] | None:
-    for name, fits in tests:
-        for binding in bindings:
-            if fits(binding):
-                return binding.agent_id, name
-    return None
-
-
-def _existing(agent: str, settings: KeySettings) -> str:
-    """Return an agent's id if it is configured, or if no agents are listed; else the default agent's."""
-    name = normalize_agent_id(agent) if trim(agent) else settings.default_agent
-    return name if not settings.agents or name in settings.agents else settings.default_agent
 
 
 ProviderScope = Literal["dm", "group", "channel", "main"]
@@ -318,9 +273,8 @@ def provider_key(provider: str, scope: str, identifier: str, *, fold_case: bool 
     'whatsapp:dm:+1234567890'
     """
     where, who = lower(provider), fold(identifier, fold_case=fold_case)
-    word = lower(scope)
-    known = next((one for one in PROVIDER_SCOPES if one == ("dm" if word == "direct" else word)), None)
-    if known is None:
+    known = "dm" if lower(scope) == "direct" else lower(scope)
+    if known not in PROVIDER_SCOPES:
         raise InvalidInput(f"{scope!r} is no scope of a session key; use one of {', '.join(PROVIDER_SCOPES)}")
     if not where or not who or ":" in where:
         raise InvalidInput(

@@ -1,18 +1,13 @@
-"""Configure session keys and find their canonical form.
-
-What configuration says of session keys, read once and validated: scopes, main key, agents, identity links, bindings.
-
-The one form of each key under which a session is stored, and the shorter ones by which people and tools name it.
-"""
+"""Configure session keys and find their canonical form."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from trails.errors import InvalidInput
 from trails.model.values import Value
-from trails.runtime.config_values import config_section, config_text, trim
+from trails.runtime.config_values import Section, lower, trim
 from trails.runtime.keys.session_key import (
     DEFAULT_AGENT,
     DEFAULT_MAIN_KEY,
@@ -24,7 +19,6 @@ from trails.runtime.keys.session_key import (
     normalize_main_key,
     parse_agent_key,
     parse_key,
-    read_identity_links,
 )
 
 Scope = Literal["per-sender", "global"]
@@ -81,68 +75,50 @@ class KeySettings(Value):
 
     @classmethod
     def from_json(cls, config: Mapping[str, Any] | None, *, fold_case: bool = False) -> Self:
-        """Read `session`, `agents.list` and `bindings` of a configuration; bad fields raise `InvalidInput` with their path."""
-        root = config_section(config, "configuration")
-        session = config_section(root.get("session"), "session")
+        """Read `session`, `agents.list` and `bindings`; a bad field raises `InvalidInput` with its path."""
+        root = Section(config)
+        session = root.section("session")
         scope = session.get("scope")
         if scope not in (None, "per-sender", "global"):
             raise InvalidInput(f"session.scope is {scope!r}; use per-sender or global")
-        links = read_identity_links(session.get("identityLinks")) or {}
-        agents = tuple(_agents(root))
+        try:
+            dm_scope = check_dm_scope(session.text("dmScope"))
+        except InvalidInput as wrong:
+            raise InvalidInput(f"session.dmScope: {wrong}") from None
+        agents = [
+            (normalize_agent_id(agent.text("id")), agent.get("default"))
+            for agent in root.section("agents").sections("list")
+        ]
         return cls(
             scope=scope or "per-sender",
-            main_key=normalize_main_key(config_text(session.get("mainKey"), "session.mainKey")),
-            dm_scope=_scope(session.get("dmScope")),
-            identity_links=tuple((name, tuple(ids)) for name, ids in links.items()),
+            main_key=normalize_main_key(session.text("mainKey")),
+            dm_scope=dm_scope,
+            identity_links=tuple(
+                (str(name), tuple(map(str, ids)) if isinstance(ids, (list, tuple)) else ())
+                for name, ids in session.section("identityLinks").fields.items()
+            ),
             agents=tuple(agent for agent, _ in agents),
             default_agent=next(
-                (agent for agent, default in agents if default), next((a for a, _ in agents), DEFAULT_AGENT)
+                (agent for agent, default in agents if default), agents[0][0] if agents else DEFAULT_AGENT
             ),
-            bindings=tuple(_bindings(root.get("bindings"))),
+            bindings=tuple(map(_binding, root.sections("bindings"))),
             fold_case=fold_case,
         )
 
 
-def _scope(value: Any) -> DmScope:
-    try:
-        return check_dm_scope(config_text(value, "session.dmScope"))
-    except InvalidInput as wrong:
-        raise InvalidInput(f"session.dmScope: {wrong}") from None
-
-
-def _listed(value: Any, path: str) -> list[Any]:
-    if value is None:
-        return []
-    if not isinstance(value, (list, tuple)):
-        raise InvalidInput(f"{path} must be a list, not {type(value).__name__}")
-    return list(value)
-
-
-def _agents(root: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    listed = _listed(config_section(root.get("agents"), "agents").get("list"), "agents.list")
-    for place, one in enumerate(listed):
-        agent = config_section(one, f"agents.list[{place}]")
-        name = config_text(agent.get("id"), f"agents.list[{place}].id")
-        yield normalize_agent_id(name), bool(agent.get("default"))
-
-
-def _bindings(value: Any) -> Iterator[Binding]:
-    for place, one in enumerate(_listed(value, "bindings")):
-        path = f"bindings[{place}]"
-        binding = config_section(one, path)
-        match = config_section(binding.get("match"), f"{path}.match")
-        peer = match.get("peer")
-        about = config_section(peer, f"{path}.match.peer")
-        yield Binding(
-            agent_id=trim(config_text(binding.get("agentId"), f"{path}.agentId")),
-            channel=trim(config_text(match.get("channel"), f"{path}.match.channel")).lower(),
-            account_id=trim(config_text(match.get("accountId"), f"{path}.match.accountId")) or None,
-            peer_kind=trim(config_text(about.get("kind"), f"{path}.match.peer.kind")).lower() or None,
-            peer_id=trim(config_text(about.get("id"), f"{path}.match.peer.id")) or None,
-            guild_id=trim(config_text(match.get("guildId"), f"{path}.match.guildId")) or None,
-            team_id=trim(config_text(match.get("teamId"), f"{path}.match.teamId")) or None,
-            has_peer=peer is not None,
-        )
+def _binding(binding: Section) -> Binding:
+    match = binding.section("match")
+    peer = match.section("peer")
+    return Binding(
+        agent_id=trim(binding.text("agentId")),
+        channel=lower(match.text("channel")),
+        account_id=trim(match.text("accountId")) or None,
+        peer_kind=lower(peer.text("kind")) or None,
+        peer_id=trim(peer.text("id")) or None,
+        guild_id=trim(match.text("guildId")) or None,
+        team_id=trim(match.text("teamId")) or None,
+        has_peer=match.get("peer") is not None,
+    )
 
 
 def main_session_key(config: Mapping[str, Any] | KeySettings | None = None) -> str:

@@ -1,15 +1,9 @@
-"""Build and parse session keys.
-
-Agent ids, account ids and main keys, brought to the one form in which they stand in session keys.
-
-Taking session keys apart: the agent, what kind of session, with whom, in which thread.
-
-Making session keys: one function for each kind, with the normalisation of the systems that use them.
-"""
+"""Build and parse session keys."""
 
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -84,13 +78,11 @@ Kind = Literal[
     "main", "dm", "group", "channel", "subagent", "cron", "hook", "node", "acp", "global", "unknown", "other"
 ]
 Shape = Literal["missing", "agent", "legacy_or_alias", "malformed_agent"]
-_PREFIXED: Final[dict[str, Kind]] = {
-    "subagent": "subagent",
-    "cron": "cron",
-    "hook": "hook",
-    "node": "node",
-    "acp": "acp",
-}
+_PREFIXED: Final = ("subagent", "cron", "hook", "node", "acp")
+_TOOL_KINDS: Final[tuple[Literal["cron", "hook", "node"], ...]] = ("cron", "hook", "node")
+_GROUP_KINDS: Final[tuple[Literal["group", "channel"], ...]] = ("group", "channel")
+_ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+"""Keeps the length of a text, so that places in it stay valid."""
 _SESSION_ID: Final = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII
 )
@@ -254,16 +246,8 @@ def thread_parent_key(key: str | None) -> str | None:
 
 def _thread_mark(raw: str) -> tuple[int, str]:
     """Return where the last mark of a thread begins and the mark, or -1 and nothing."""
-    folded = _ascii_lower(raw)
-    return max(((folded.rfind(marker), marker) for marker in THREAD_MARKERS), default=(-1, ""))
-
-
-def _ascii_lower(text: str) -> str:
-    """Return a text with A to Z in lower case: of the same length, so that places in it stay true."""
-    return text.translate(_TO_LOWER)
-
-
-_TO_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+    folded = raw.translate(_ASCII_LOWER)
+    return max((folded.rfind(marker), marker) for marker in THREAD_MARKERS)
 
 
 def parse_group_key(key: str) -> GroupKey | None:
@@ -276,9 +260,9 @@ def parse_group_key(key: str) -> GroupKey | None:
     """
     parsed = parse_agent_key(key)
     parts = [part for part in (parsed.rest if parsed else key).split(":") if part]
-    if len(parts) < 3 or parts[1] not in ("group", "channel"):
+    if len(parts) < 3 or parts[1] not in _GROUP_KINDS:
         return None
-    return GroupKey(channel=parts[0], kind="group" if parts[1] == "group" else "channel", id=":".join(parts[2:]))
+    return GroupKey(channel=parts[0], kind=parts[1], id=":".join(parts[2:]))
 
 
 def classify_key(key: str, entry: Mapping[str, Any] | None = None) -> Literal["global", "unknown", "group", "direct"]:
@@ -287,12 +271,10 @@ def classify_key(key: str, entry: Mapping[str, Any] | None = None) -> Literal["g
     >>> classify_key("discord:group:dev"), classify_key("main"), classify_key("main", {"chatType": "group"})
     ('group', 'direct', 'group')
     """
-    if key == "global":
-        return "global"
-    if key == "unknown":
-        return "unknown"
-    told = entry is not None and entry.get("chatType") in ("group", "channel")
-    return "group" if told or any(marker in key for marker in GROUP_MARKERS) else "direct"
+    if key in ("global", "unknown"):
+        return "global" if key == "global" else "unknown"
+    is_group = (entry or {}).get("chatType") in ("group", "channel") or any(marker in key for marker in GROUP_MARKERS)
+    return "group" if is_group else "direct"
 
 
 def session_kind(
@@ -305,11 +287,10 @@ def session_kind(
     """
     if key in (alias, main_key):
         return "main"
-    if key.startswith("cron:"):
-        return "cron"
-    if key.startswith("hook:"):
-        return "hook"
-    if key.startswith(("node-", "node:")):
+    head, colon, _ = key.partition(":")
+    if colon and head in _TOOL_KINDS:
+        return head
+    if key.startswith("node-"):
         return "node"
     return "group" if listed_kind == "group" or any(marker in key for marker in GROUP_MARKERS) else "other"
 
@@ -384,7 +365,7 @@ def _read_rest(rest: str, agent: str | None, main_key: str | None) -> dict[str, 
     head, _, tail = rest.partition(":")
     word = head.lower()
     if tail and word in _PREFIXED:
-        return {"kind": _PREFIXED[word], "id": tail}
+        return {"kind": word, "id": tail}
     if agent is None and head.startswith("node-"):
         return {"kind": "node", "id": head.removeprefix("node-") + (f":{tail}" if tail else "")}
     if tail and word in DIRECT_WORDS:
@@ -435,22 +416,18 @@ def check_dm_scope(value: str | None) -> DmScope:
     """Return a scope of direct chats; nothing is "main", and an unknown one raises `InvalidInput`."""
     if value is None:
         return "main"
-    for known in DM_SCOPES:
-        if known == value:
-            return known
-    raise InvalidInput(f"{value!r} is no dm scope; use one of {', '.join(DM_SCOPES)}")
+    if value not in DM_SCOPES:
+        raise InvalidInput(f"{value!r} is no dm scope; use one of {', '.join(DM_SCOPES)}")
+    return value
 
 
 def check_peer_kind(value: str | None) -> PeerKind:
     """Return a kind of peer; nothing is "dm", "direct" is "dm", and an unknown one raises `InvalidInput`."""
-    match value:
-        case None | "dm" | "direct":
-            return "dm"
-        case "group":
-            return "group"
-        case "channel":
-            return "channel"
-    raise InvalidInput(f"{value!r} is no kind of peer; use dm, direct, group or channel")
+    if value in (None, "dm", "direct"):
+        return "dm"
+    if value not in _GROUP_KINDS:
+        raise InvalidInput(f"{value!r} is no kind of peer; use dm, direct, group or channel")
+    return value
 
 
 def build_peer_key(
@@ -489,9 +466,7 @@ def build_peer_key(
     peer = fold(linked or peer_id, fold_case=fold_case)
     if scope == "main" or not peer:
         return agent_main_key(agent_id, main_key)
-    where = ""
-    if scope != "per-peer":
-        where = f"{lower(channel) or UNKNOWN}:"
+    where = "" if scope == "per-peer" else f"{lower(channel) or UNKNOWN}:"
     if scope == "per-account-channel-peer":
         where += f"{normalize_account_id(account_id)}:"
     return f"agent:{normalize_agent_id(agent_id)}:{where}{direct_word}:{peer}"
@@ -566,7 +541,7 @@ def subagent_key(agent_id: str | None, run_id: str) -> str:
     >>> subagent_key("beta", "abc-def-123")
     'agent:beta:subagent:abc-def-123'
     """
-    return f"agent:{normalize_agent_id(agent_id)}:subagent:{_required_id(run_id, 'a sub-agent')}"
+    return f"agent:{normalize_agent_id(agent_id)}:{_job_key('subagent', run_id)}"
 
 
 def cron_key(job_id: str, agent_id: str | None = None) -> str:
@@ -575,8 +550,7 @@ def cron_key(job_id: str, agent_id: str | None = None) -> str:
     >>> cron_key("daily-email-check"), cron_key("daily", "main")
     ('cron:daily-email-check', 'agent:main:cron:daily')
     """
-    job = f"cron:{_required_id(job_id, 'a scheduled job')}"
-    return job if agent_id is None else f"agent:{normalize_agent_id(agent_id)}:{job}"
+    return _job_key("cron", job_id, agent_id)
 
 
 def hook_key(hook_id: str, agent_id: str | None = None) -> str:
@@ -585,15 +559,14 @@ def hook_key(hook_id: str, agent_id: str | None = None) -> str:
     >>> hook_key("github-push")
     'hook:github-push'
     """
-    hook = f"hook:{_required_id(hook_id, 'a hook')}"
-    return hook if agent_id is None else f"agent:{normalize_agent_id(agent_id)}:{hook}"
+    return _job_key("hook", hook_id, agent_id)
 
 
-def _required_id(value: str, what: str) -> str:
-    found = trim(value)
-    if not found:
-        raise InvalidInput(f"the session key of {what} needs its id")
-    return found
+def _job_key(kind: str, job_id: str, agent_id: str | None = None) -> str:
+    if not trim(job_id):
+        raise InvalidInput(f"the session key of a {kind} needs its id")
+    prefix = "" if agent_id is None else f"agent:{normalize_agent_id(agent_id)}:"
+    return f"{prefix}{kind}:{trim(job_id)}"
 
 
 def build_key(parts: SessionKey, *, main_key: str | None = None) -> str:
@@ -647,12 +620,3 @@ def spellings(key: str) -> tuple[str, ...]:
         parts = parse_key(parts.parent)
     other: Literal["dm", "direct"] = "direct" if parts.direct_word == "dm" else "dm"
     return trim(key), build_key(parts.model_copy(update={"direct_word": other})) + suffix
-
-
-def read_identity_links(value: Any, path: str = "session.identityLinks") -> IdentityLinks | None:
-    """Return identity links read from configuration; what is no object raises `InvalidInput` with the field's path."""
-    if value is None:
-        return None
-    if not isinstance(value, Mapping):
-        raise InvalidInput(f"{path} must be an object of names and lists of ids, not {type(value).__name__}")
-    return {str(name): tuple(map(str, ids)) if isinstance(ids, (list, tuple)) else () for name, ids in value.items()}

@@ -1,14 +1,9 @@
-"""Run an exchange and record where heads move.
-
-One exchange at work: what a handler sees of it, and how its turns and its end become one commit.
-
-Where a session's head stands, and how it got there.
-"""
+"""Run an exchange, and list how heads moved."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -54,7 +49,7 @@ class Running(Handle, public=True):
         """The exchange as it is stored."""
         self.session: Session
         """The session, with all that is stored of it; the messages are appended to it."""
-        self.session, self._rewrites = book.runtime.keeper.load(repository, exchange.session_id)
+        self.session = repository.load(exchange.session_id)
         self.session.worktree.held = f"exchange {exchange.number}"
         self._began_at = len(self.session)
         self._head_before = self.session.head
@@ -89,7 +84,7 @@ class Running(Handle, public=True):
         """
         session_id = self.exchange.session_id
         with self._book.at(session_id):
-            waiting = [each for each in self._book.where(session_id, vocab.WAITING) if isinstance(each, Event)]
+            waiting = self._book.where(Event, session_id, vocab.WAITING)
             taken = [event for event in waiting if event.mode == "steer"]
             if not taken:
                 return ()
@@ -141,7 +136,6 @@ class Running(Handle, public=True):
                 raise self._book.refusal(session_id, failure) from failure
             self._book.wrote(session_id, made)
         self.session.worktree.held = None
-        self._book.runtime.keeper.keep(self.session, turns, self._rewrites)
         return done
 
     def _spoken(self, turns: Sequence[Turn], *, keep_text: bool = False) -> list[tuple[Event, Event]]:
@@ -267,7 +261,9 @@ def head_moves(repository: Repository, book: Book, session_id: str) -> list[Head
     chain = reader.lineage(session_id)
     turns = reader.turns(chain)
     start = chain[0].starts_at
-    exchanges = _by_length(book, session_id, turns)
+    length_after = {turn.digest: turn.index + 1 for turn in turns}
+    completed = book.where(Exchange, session_id, vocab.STATE, Literal("completed"))
+    exchanges = {length_after[each.head_after]: each for each in completed if each.head_after in length_after}
     batches = _batches(repository, session_id)
     borders = sorted({length for length in {*exchanges, *batches, len(turns)} if start < length <= len(turns)})
     found: list[HeadMove] = []
@@ -284,15 +280,6 @@ def head_moves(repository: Repository, book: Book, session_id: str) -> list[Head
             )
         )
         at = length
-    return found
-
-
-def _by_length(book: Book, session_id: str, turns: Sequence[Turn]) -> Mapping[int, Exchange]:
-    length_after = {turn.digest: turn.index + 1 for turn in turns}
-    found = {}
-    for entry in book.where(session_id, vocab.STATE, Literal("completed")):
-        if isinstance(entry, Exchange) and entry.head_after in length_after:
-            found[length_after[entry.head_after]] = entry
     return found
 
 

@@ -1,9 +1,4 @@
-"""Receive, order and drop messages; record deliveries.
-
-Which messages come next: pure rules over the events that wait.
-
-What comes in and goes out: messages checked and found again, messages dropped, deliveries recorded.
-"""
+"""Receive, order and drop messages, and record deliveries."""
 
 from __future__ import annotations
 
@@ -84,6 +79,8 @@ def inbound_event(
     """Return a message, checked, that has no number yet (0)."""
     if mode not in get_args(Mode):
         raise InvalidInput(f"mode is one of {', '.join(get_args(Mode))}, not {mode!r}")
+    if event_id is not None and not 1 <= len(validation.text(event_id, "event_id")) <= _LONGEST_ID:
+        raise InvalidInput(f"event_id must have 1 to {_LONGEST_ID} characters, not {len(event_id)}")
     text, structured = validation.content(content)
     if not content_parts.holds_anything(content):
         raise InvalidInput(f"the message for session {session_id!r} is empty: give it a text or parts")
@@ -92,7 +89,7 @@ def inbound_event(
         number=0,
         direction="inbound",
         source=_name(source, "source"),
-        event_id=None if event_id is None else _event_id(event_id),
+        event_id=event_id,
         channel=_name(channel, "channel"),
         account=_name(account, "account"),
         peer=_name(peer, "peer"),
@@ -109,13 +106,6 @@ def _name(value: str | None, what: str) -> str | None:
     return None if value is None else validation.name(value, what)
 
 
-def _event_id(value: str) -> str:
-    plain = validation.text(value, "event_id")
-    if not 1 <= len(plain) <= _LONGEST_ID:
-        raise InvalidInput(f"event_id must have 1 to {_LONGEST_ID} characters, not {len(plain)}")
-    return plain
-
-
 def existing_event(repository: Repository, book: Book, made: Event) -> Event | None:
     """Return the event with the same source and id that the store has already, or None; without a source, the session.
 
@@ -123,8 +113,7 @@ def existing_event(repository: Repository, book: Book, made: Event) -> Event | N
     """
     if made.event_id is None:
         return None
-    found = (each for each in _with_id(repository, book, made) if isinstance(each, Event))
-    earlier = next((each for each in found if each.source == made.source), None)
+    earlier = next((each for each in _with_id(repository, book, made) if each.source == made.source), None)
     if earlier is None:
         return None
     before, now = event_words(repository, earlier), made.words
@@ -136,16 +125,16 @@ def existing_event(repository: Repository, book: Book, made: Event) -> Event | N
     return earlier
 
 
-def _with_id(repository: Repository, book: Book, made: Event) -> Iterator[Entry]:
+def _with_id(repository: Repository, book: Book, made: Event) -> Iterator[Event]:
     """Give the entries with a message's id: those of its session first, and where a source gave it, those of the others."""
     wanted = Literal(made.event_id or "")
-    yield from book.where(made.session_id, vocab.EVENT_ID, wanted)
+    yield from book.where(Event, made.session_id, vocab.EVENT_ID, wanted)
     if made.source is None:
         return
     for quad in repository.store.quads((None, vocab.EVENT_ID, wanted, None)):
         session_id = iris.session_id(str(quad.subject.value))  # type: ignore[union-attr] # an IRI
         if session_id != made.session_id and session_id in repository:  # else deleted, and still to be swept
-            yield from book.where(session_id, vocab.EVENT_ID, wanted)
+            yield from book.where(Event, session_id, vocab.EVENT_ID, wanted)
 
 
 def event_words(repository: Repository, event: Event) -> EntryTexts | None:
@@ -173,9 +162,7 @@ def turn_value(repository: Repository, turn_iri: str) -> Literal | None:
 
 def drop_event(book: Book, event: Event, number: int, deed: Deed) -> tuple[list[Entry], list[tuple[Entry, Entry]]]:
     """Return the entries to make and to move on when a message is dropped."""
-    users = [
-        each for each in book.where(event.session_id, vocab.USED, NamedNode(event.iri)) if isinstance(each, Exchange)
-    ]
+    users = book.where(Exchange, event.session_id, vocab.USED, NamedNode(event.iri))
     if event.direction != "inbound" or any(each.state == "completed" for each in users):
         raise InvalidInput(
             f"a turn says message {event.number} of session {event.session_id!r}; take that out (redact)"
@@ -265,8 +252,7 @@ def _sent(book: Book, what: Event | Turn | str) -> tuple[str, Event | None]:
             )
         return what.turn_iris[0], what
     node = turn_node(what)
-    found = book.where(iris.session_id(node.value), vocab.DERIVED_FROM, node)
-    return node.value, next((each for each in found if isinstance(each, Event)), None)
+    return node.value, next(iter(book.where(Event, iris.session_id(node.value), vocab.DERIVED_FROM, node)), None)
 
 
 def post_delivery(repository: Repository, book: Book, record: Delivery, number: int) -> Delivery:
@@ -275,7 +261,7 @@ def post_delivery(repository: Repository, book: Book, record: Delivery, number: 
     The text that was sent is not kept for a turn whose content was taken out.
     """
     node, session_id = NamedNode(record.turn_iri), record.session_id
-    before = [each for each in book.where(session_id, vocab.DERIVED_FROM, node) if isinstance(each, Delivery)]
+    before = book.where(Delivery, session_id, vocab.DERIVED_FROM, node)
     attempt = 1 + sum(each.channel == record.channel for each in before)
     made = record.model_copy(update={"number": number, "attempt": attempt})
     redacted = (node, vocab.VALUE, Literal("", datatype=vocab.REDACTED), NamedNode(iris.session(session_id)))

@@ -144,12 +144,12 @@ class Ledger(Handle, public=True):
 
     def inbox(self, session: str) -> list[Event]:
         """Return the messages that no exchange has taken up yet, in the order in which they came."""
-        return [each for each in self._book.where(self._id(session), vocab.WAITING) if isinstance(each, Event)]
+        return self._book.where(Event, self._id(session), vocab.WAITING)
 
     def due(self, session: str) -> datetime | None:
         """Return when `process` will find something to do: now or earlier, or the end of a debounce; None for nothing."""
         session_id, now = self._id(session), self._now()
-        if self._pending(session_id):
+        if self._in_state(session_id, "pending"):
             return now
         found = inbox.next_messages(self.inbox(session_id), now, self._debounce)
         return now if found.events else found.due
@@ -165,11 +165,11 @@ class Ledger(Handle, public=True):
         session_id = self._id(session)
         why = None if reason is None else validation.text(reason, "reason")
         with self._book.at(session_id) as entry:
-            event = self._book.event(session_id, number)
+            event = self._book.entry(session_id, number, Event)
             deed = self._repository.workspace.deed(by, why)._replace(time=self._now())
             made, moved = inbox.drop_event(self._book, event, entry, deed)
             self._book.write(session_id, made, moved, taken_out=deed)
-        return self._book.event(session_id, number)
+        return self._book.entry(session_id, number, Event)
 
     # --- exchanges
 
@@ -217,7 +217,7 @@ class Ledger(Handle, public=True):
 
     def _settle(self, session_id: str, interrupted: Unfinished) -> None:
         """Deal with exchanges that were under way when their process died."""
-        for exchange in self._streaming(session_id):
+        for exchange in self._in_state(session_id, "streaming"):
             if interrupted == "refuse":
                 raise ExchangeInterrupted(
                     f"exchange {exchange.number} of session {session_id!r} was under way when its process died; what it "
@@ -226,18 +226,13 @@ class Ledger(Handle, public=True):
                 )
             (self.retry if interrupted == "retry" else self.fail)(session_id, exchange.number)
 
-    def _streaming(self, session_id: str) -> list[Exchange]:
-        found = self._book.where(session_id, vocab.STATE, RdfLiteral("streaming"))
-        return [each for each in found if isinstance(each, Exchange)]
-
-    def _pending(self, session_id: str) -> list[Exchange]:
-        found = self._book.where(session_id, vocab.STATE, RdfLiteral("pending"))
-        return [each for each in found if isinstance(each, Exchange)]
+    def _in_state(self, session_id: str, state: State) -> list[Exchange]:
+        return self._book.where(Exchange, session_id, vocab.STATE, RdfLiteral(state))
 
     def _claim(self, session_id: str) -> Exchange | None:
         """Return the next exchange to work on: one that pends, or a new one for what comes next in the inbox."""
         with self._book.at(session_id) as number:
-            if pending := self._pending(session_id):
+            if pending := self._in_state(session_id, "pending"):
                 return pending[0]
             now = self._now()
             events = inbox.next_messages(self.inbox(session_id), now, self._debounce).events
@@ -258,7 +253,7 @@ class Ledger(Handle, public=True):
     def _work(self, exchange: Exchange, handler: Handler, *, keep_partial: bool) -> list[Exchange]:
         """Return the exchange once it is completed; nothing for one whose messages were taken out, which has failed then."""
         session_id, runtime = exchange.session_id, self._book.runtime
-        messages = [self._book.event(session_id, number) for number in exchange.events]
+        messages = [self._book.entry(session_id, number, Event) for number in exchange.events]
         gone = next((message.number for message in messages if message.content is None), None)
         if gone is not None:
             self.fail(session_id, exchange.number, error=f"the text of message {gone} was taken out")
@@ -277,8 +272,7 @@ class Ledger(Handle, public=True):
         value = None if state is None else RdfLiteral(state)
         return [
             each.model_copy(update={"interrupted": each.state == "streaming" and each.number != at_work})
-            for each in self._book.where(session_id, vocab.STATE, value)
-            if isinstance(each, Exchange)
+            for each in self._book.where(Exchange, session_id, vocab.STATE, value)
         ]
 
     def retry(self, session: str, number: int) -> Exchange:
@@ -289,10 +283,10 @@ class Ledger(Handle, public=True):
         session_id = self._id(session)
         with self._book.at(session_id) as entry:
             old = self._unfinished(session_id, number, "failed")
-            if self._book.where(session_id, vocab.RETRY_OF, NamedNode(old.iri)):
+            if self._book.where(Exchange, session_id, vocab.RETRY_OF, NamedNode(old.iri)):
                 raise InvalidInput(f"exchange {number} of session {session_id!r} was taken up again before")
             for each in old.events:
-                if self._book.event(session_id, each).content is None:
+                if self._book.entry(session_id, each, Event).content is None:
                     raise InvalidInput(f"the text of message {each} of session {session_id!r} was taken out")
             again = Exchange(
                 session_id=session_id,
@@ -320,7 +314,7 @@ class Ledger(Handle, public=True):
 
     def _unfinished(self, session_id: str, number: int, state: State) -> Exchange:
         """Return an exchange in a state, or one that was interrupted; raise `InvalidInput` for any other."""
-        found = self._book.exchange(session_id, number)
+        found = self._book.entry(session_id, number, Exchange)
         if found.state == "streaming" and self._book.runtime.at_work.get(session_id) == number:
             raise InvalidInput(f"exchange {number} of session {session_id!r} is being worked on right now")
         if found.state not in (state, "streaming"):
@@ -396,7 +390,7 @@ class Ledger(Handle, public=True):
     def events(self, session: str, *, direction: Literal["inbound", "outbound"] | None = None) -> list[Event]:
         """Return the events of a session, in order: the messages that came, and the answers that went out."""
         value = None if direction is None else RdfLiteral(direction)
-        return [each for each in self._book.where(self._id(session), vocab.DIRECTION, value) if isinstance(each, Event)]
+        return self._book.where(Event, self._id(session), vocab.DIRECTION, value)
 
     def content(self, event: Event) -> Any:
         """Return what an event says, from its own text or its turn's; None where that was taken out."""
@@ -431,7 +425,5 @@ class Ledger(Handle, public=True):
     def deliveries(self, session: str, *, turn: Turn | str | None = None) -> list[Delivery]:
         """Return the attempts to send a session's answers out (of one turn), in order."""
         if turn is None:
-            found = self._book.where(self._id(session), vocab.OUTCOME)
-        else:
-            found = self._book.where(self._id(session), vocab.DERIVED_FROM, inbox.turn_node(turn))
-        return [each for each in found if isinstance(each, Delivery)]
+            return self._book.where(Delivery, self._id(session), vocab.OUTCOME)
+        return self._book.where(Delivery, self._id(session), vocab.DERIVED_FROM, inbox.turn_node(turn))

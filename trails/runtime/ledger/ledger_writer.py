@@ -1,19 +1,12 @@
-"""Write ledger entries, one at a time per session.
-
-What an exchange leaves of its session's transcript for the next one, so that a long session is not read again each time.
-
-Writing entries into a session's ledger: one at a time per session, each commit whole and logged.
-"""
+"""Write ledger entries: one at a time per session, each commit whole and logged."""
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Final, TypeVar
-from weakref import WeakKeyDictionary
+from functools import partial
+from typing import Any, TypeVar
 
 from pyoxigraph import Literal, NamedNode
 
@@ -21,77 +14,13 @@ from trails.errors import InvalidInput
 from trails.history.records import ledger_entries
 from trails.history.removal import redaction
 from trails.history.transaction import Proposal, Transaction, is_stored
-from trails.history.worktree import Worktree
 from trails.integrity.leaves import Leaf
 from trails.model import iris, validation
-from trails.model.values import SessionRecord, Turn
 from trails.rdf import ledger_records, vocab
 from trails.rdf.activity_records import Deed
-from trails.rdf.ledger_records import Entry, Event, Exchange
+from trails.rdf.ledger_records import Entry, LedgerEntry
 from trails.session import Repository
-from trails.session.session import Session
 from trails.store.contract import PreconditionFailed
-
-_SESSIONS: Final = 64
-_TURNS: Final = 20_000
-"""Turns that are kept in memory, of all sessions together; of one session as many as it has."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A session's transcript as it was stored: its lineage, its turns, and what had been rewritten in the store by then."""
-
-    chain: tuple[SessionRecord, ...]
-    turns: Sequence[Turn]
-    rewrites: int
-
-    def is_current(self, repository: Repository, chain: tuple[SessionRecord, ...]) -> bool:
-        """Tell whether this is all that is stored: the last turn is still the last one, however many there are."""
-        if self.chain != chain or self.rewrites != repository.workspace.rewrites:
-            return False
-        if repository.reader.owns(chain[0].id, len(self.turns)):
-            return False
-        if not self.turns:
-            return True
-        last = self.turns[-1]
-        graph = NamedNode(iris.session(last.session_id))
-        return bool(repository.store.quads((NamedNode(last.iri), vocab.TYPE, vocab.TURN, graph)))
-
-
-class Keeper:
-    """Transcripts of the sessions that exchanges were completed in last."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
-
-    def load(self, repository: Repository, session_id: str) -> tuple[Session, int]:
-        """Return a handle of its own on all that is stored of a session, and `Workspace.rewrites` from before that."""
-        rewrites = repository.workspace.rewrites
-        with self._lock:
-            kept = self._kept.pop(session_id, None)
-        if kept is not None:
-            chain = repository.reader.lineage(session_id)
-            if kept.is_current(repository, chain):
-                turns = list(kept.turns)
-                made = Worktree(repository.workspace, chain[0], ancestors=chain[1:], turns=turns, stored=True)
-                return Session(made), rewrites
-        return repository.load(session_id), rewrites
-
-    def keep(self, session: Session, turns: Sequence[Turn], rewrites: int) -> None:
-        """Keep the turns of a session, all of them stored; `rewrites` is what `load` gave with it."""
-        kept = Kept(session.worktree.chain, turns, rewrites)
-        with self._lock:
-            self._kept[session.id] = kept
-            while len(self._kept) > 1 and self._is_too_much():
-                self._kept.popitem(last=False)
-
-    def _is_too_much(self) -> bool:
-        return len(self._kept) > _SESSIONS or sum(len(kept.turns) for kept in self._kept.values()) > _TURNS
-
-
-Plan = tuple[Sequence[Entry], Sequence[tuple[Entry, Entry]]]
-"""Entries to make, and pairs of entries as they are and as they become."""
 
 
 class LedgerRuntime:
@@ -103,7 +32,6 @@ class LedgerRuntime:
         self._numbers: dict[str, int] = {}
         self._busy: set[str] = set()
         self._asked: set[str] = set()
-        self.keeper = Keeper()
         self.intake = threading.RLock()
         """Held while a message with a source's id is looked for and put in; taken before the lock of a session."""
         self.at_work: dict[str, int] = {}
@@ -152,15 +80,19 @@ class LedgerRuntime:
             self._numbers[session_id] = max(number, self._numbers.get(session_id, 0))
 
 
-_Kind = TypeVar("_Kind", Event, Exchange)
-_RUNTIMES: WeakKeyDictionary[Repository, LedgerRuntime] = WeakKeyDictionary()
-_RUNTIMES_LOCK = threading.Lock()
+_Kind = TypeVar("_Kind", bound=LedgerEntry)
+_State = TypeVar("_State")
+_LOCK = threading.RLock()
 
 
-def runtime_of(repository: Repository) -> LedgerRuntime:
-    """Return what this process does with the ledgers of a store."""
-    with _RUNTIMES_LOCK:
-        return _RUNTIMES.setdefault(repository, LedgerRuntime())
+def shared_state(repository: Repository, kind: Callable[..., _State], *arguments: Any) -> _State:
+    """Return what this process keeps of a kind for one open store, made when it is first asked for."""
+    with _LOCK:
+        states: dict[Callable[..., Any], Any] = vars(repository).setdefault("_runtime_states", {})
+        if kind not in states:
+            states[kind] = kind(*arguments)
+        state: _State = states[kind]
+        return state
 
 
 class Book:
@@ -168,41 +100,33 @@ class Book:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        self.runtime = runtime_of(repository)
+        self.runtime = shared_state(repository, LedgerRuntime)
 
-    def where(self, session_id: str, predicate: NamedNode, value: NamedNode | Literal | None = None) -> list[Entry]:
-        """Return the entries with a property (and value), in order."""
-        return ledger_entries.read_entries_where(self._repository.store, session_id, predicate, value)
+    def where(
+        self, kind: type[_Kind], session_id: str, predicate: NamedNode, value: NamedNode | Literal | None = None
+    ) -> list[_Kind]:
+        """Return the entries of a kind with a property (and value), in order."""
+        entries_of = ledger_entries.read_entries_where(self._repository.store, session_id, predicate, value)
+        return [entry for entry in entries_of if isinstance(entry, kind)]
 
-    def all(self, session_id: str) -> list[Entry]:
-        """Return all entries of a session's ledger, in order."""
-        return ledger_entries.read_entries(self._repository.store, session_id)
-
-    def event(self, session_id: str, number: int) -> Event:
-        """Return an event by its number, or raise `InvalidInput`."""
-        return self._entry(session_id, number, Event)
-
-    def exchange(self, session_id: str, number: int) -> Exchange:
-        """Return an exchange by its number, or raise `InvalidInput`."""
-        return self._entry(session_id, number, Exchange)
-
-    def _entry(self, session_id: str, number: int, kind: type[_Kind]) -> _Kind:
+    def entry(self, session_id: str, number: int, kind: type[_Kind]) -> _Kind:
+        """Return an event or exchange by its number, or raise `InvalidInput`."""
         number = validation.index(number, "an entry's number")
         node = NamedNode(iris.ledger_entry(iris.session(session_id), number))
-        found = ledger_entries.read_entry(self._repository.store, session_id, node)
-        if not isinstance(found, kind):
+        entry = ledger_entries.read_entry(self._repository.store, session_id, node)
+        if not isinstance(entry, kind):
             what = kind.__name__.lower()
             raise InvalidInput(
                 f"entry {number} of the ledger of session {session_id!r} is no {what}; see `trails {what}s`"
             )
-        return found
+        return entry
 
     @contextmanager
     def at(self, session_id: str) -> Iterator[int]:
         """Hold a session's ledger, and give the number that its next entry gets."""
         with self.runtime.lock(session_id):
             try:
-                yield self.runtime.next_number(session_id, lambda: self._last(session_id))
+                yield self.runtime.next_number(session_id, partial(self._last, session_id))
             except BaseException:  # whether the entry was written is not known: the next number is read anew
                 self.runtime.wrote(session_id, None)
                 raise
@@ -269,10 +193,9 @@ def enter_entries(
     for entry in made:
         if entry.number == 1:
             tx.add(ledger_records.head_quads(session_id))
-        said = ledger_records.entry_quads(entry)
-        tx.new(said)
-        leaves.append(ledger_records.entry_leaf(entry, said))
-        leaves += ledger_records.entry_leaves(entry)[1:]
+        quads = ledger_records.entry_quads(entry)
+        tx.new(quads)
+        leaves += [ledger_records.entry_leaf(entry, quads), *ledger_records.entry_leaves(entry)[1:]]
     for old, new in moved:
         before = set(ledger_records.entry_quads(old))
         tx.move(before, ledger_records.entry_quads(new))
@@ -282,7 +205,6 @@ def enter_entries(
         for old, new in moved
         if ledger_records.entry_row_digest(old) != ledger_records.entry_row_digest(new)
     ]
-    for old, new in moved:
-        turns = ledger_records.content_leaf(new)
-        leaves += [turns] if turns is not None and turns != ledger_records.content_leaf(old) else []
+    said = ((ledger_records.content_leaf(old), ledger_records.content_leaf(new)) for old, new in moved)
+    leaves += [after for before, after in said if after is not None and after != before]
     tx.log_leaves(leaves)

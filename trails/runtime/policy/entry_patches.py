@@ -1,30 +1,26 @@
-"""Changing a session's entry by request: every field checked first, then all of it or nothing."""
+"""Check and apply patches of session entries: all of a patch, or nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from trails.errors import InvalidInput, RequestRefused
 from trails.runtime.config_values import Moment, js_text, lower, trim
 from trails.runtime.keys.session_key import is_subagent_key
-from trails.runtime.policy.send_policy import normalize_activation, normalize_send_policy
 from trails.runtime.policy.session_entry import (
     BY_SNAKE,
     PATCHABLE,
     XHIGH_MODELS,
     check_free_label,
     check_label,
-    either,
-    elevated_level,
-    reasoning_level,
+    find_level,
     supports_xhigh,
     thinking_level,
     thinking_levels,
     touch_entry,
-    usage_display,
-    verbose_level,
 )
 
 
@@ -93,19 +89,27 @@ def apply_patch(
     wanted = _named(patch)
     existing = entries.get(key)
     entry = touch_entry(existing, now=now, new_id=new_id)
-    _set_parent(entry, existing, key, wanted)
-    _set_label(entry, key, wanted, entries)
-    _set_thinking(entry, existing, wanted, models)
+    if "spawnedBy" in wanted:
+        _set_parent(entry, key, wanted["spawnedBy"])
+    if "label" in wanted:
+        label = None if wanted["label"] is None else check_label(wanted["label"])
+        if label is not None:
+            check_free_label(label, key, entries)
+        _store(entry, "label", label)
+    if "thinkingLevel" in wanted:
+        _set_thinking(entry, wanted["thinkingLevel"], models)
     _set_choices(entry, wanted, _LEVELS)
-    _set_node(entry, wanted)
-    _set_model(entry, wanted, models)
+    if "execNode" in wanted:
+        _store(entry, "execNode", None if wanted["execNode"] is None else _text(wanted["execNode"], "execNode"))
+    if "model" in wanted:
+        _set_model(entry, wanted["model"], models)
     _check_xhigh(entry, wanted, models)
     _set_choices(entry, wanted, _POLICIES)
     return entry
 
 
 def _named(patch: Mapping[str, Any]) -> Entry:
-    """Return a patch under the names of `sessions.json`; a field that cannot be patched is refused."""
+    """Return a patch under the names of `sessions.json`; refuse fields that cannot be patched."""
     named: Entry = {}
     for given, value in patch.items():
         name = BY_SNAKE[given].name if given in BY_SNAKE else given
@@ -117,15 +121,13 @@ def _named(patch: Mapping[str, Any]) -> Entry:
     return named
 
 
-def _set_parent(entry: Entry, existing: Mapping[str, Any] | None, key: str, wanted: Entry) -> None:
-    if "spawnedBy" not in wanted:
-        return
-    known = (existing or {}).get("spawnedBy")
-    if wanted["spawnedBy"] is None:
+def _set_parent(entry: Entry, key: str, value: object) -> None:
+    known = entry.get("spawnedBy")
+    if value is None:
         if known:
             raise RequestRefused("spawnedBy cannot be cleared once set")
         return
-    parent = _text(wanted["spawnedBy"], "spawnedBy")
+    parent = _text(value, "spawnedBy")
     if not is_subagent_key(key):
         raise RequestRefused("spawnedBy is only supported for subagent:* sessions")
     if known and known != parent:
@@ -134,34 +136,19 @@ def _set_parent(entry: Entry, existing: Mapping[str, Any] | None, key: str, want
 
 
 def _text(value: object, name: str) -> str:
-    found = js_text(value)
-    if found is None:
+    text = js_text(value)
+    if text is None:
         raise RequestRefused(f"invalid {name}: must be a string")
-    if not trim(found):
+    if not trim(text):
         raise RequestRefused(f"invalid {name}: empty")
-    return trim(found)
+    return trim(text)
 
 
-def _set_label(entry: Entry, key: str, wanted: Entry, entries: Entries) -> None:
-    if "label" not in wanted:
-        return
-    if wanted["label"] is None:
-        entry.pop("label", None)
-        return
-    label = check_label(wanted["label"])
-    check_free_label(label, key, entries)
-    entry["label"] = label
-
-
-def _set_thinking(entry: Entry, existing: Mapping[str, Any] | None, wanted: Entry, models: ModelHost) -> None:
-    if "thinkingLevel" not in wanted:
-        return
-    value = wanted["thinkingLevel"]
+def _set_thinking(entry: Entry, value: object, models: ModelHost) -> None:
     level = "off" if value is None else thinking_level(js_text(value) or "")
     if level is None:
-        known = existing or {}
-        provider = trim(known.get("providerOverride")) or models.default.provider
-        model = trim(known.get("modelOverride")) or models.default.model
+        provider = trim(entry.get("providerOverride")) or models.default.provider
+        model = trim(entry.get("modelOverride")) or models.default.model
         levels = "|".join(thinking_levels(provider, model, models.xhigh_models))
         raise RequestRefused(f"invalid thinkingLevel (use {levels})")
     _store(entry, "thinkingLevel", None if level == "off" else level)
@@ -175,70 +162,61 @@ def _store(entry: Entry, name: str, value: str | None) -> None:
 
 
 class _Choice(NamedTuple):
-    """A field of few values: how words become values, how an error lists them, and whether "off" is stored."""
+    """A field of few values: the values that an error lists, how words become values, and whether "off" is stored."""
 
     name: str
-    read: Callable[[str], str | None]
-    hint: str
+    values: str
+    read: Callable[[str], str | None] | None = None
+    """None if only the values themselves are understood, in any case."""
     stores_off: bool = True
     only_text: bool = False
 
 
-def _one_of(*words: str) -> Callable[[str], str | None]:
-    return lambda value: lower(value) if lower(value) in words else None
-
-
 _LEVELS: Final = (
-    _Choice("verboseLevel", verbose_level, '"on"|"off"', only_text=True),
-    _Choice("reasoningLevel", reasoning_level, '"on"|"off"|"stream"', stores_off=False),
-    _Choice("responseUsage", usage_display, '"off"|"tokens"|"full"', stores_off=False),
-    _Choice("elevatedLevel", elevated_level, '"on"|"off"|"ask"|"full"'),
-    _Choice("execHost", _one_of("sandbox", "gateway", "node"), '"sandbox"|"gateway"|"node"'),
-    _Choice("execSecurity", _one_of("deny", "allowlist", "full"), '"deny"|"allowlist"|"full"'),
-    _Choice("execAsk", _one_of("off", "on-miss", "always"), '"off"|"on-miss"|"always"'),
+    _Choice("verboseLevel", "on off", partial(find_level, "verboseLevel"), only_text=True),
+    _Choice("reasoningLevel", "on off stream", partial(find_level, "reasoningLevel"), stores_off=False),
+    _Choice("responseUsage", "off tokens full", partial(find_level, "responseUsage"), stores_off=False),
+    _Choice("elevatedLevel", "on off ask full", partial(find_level, "elevatedLevel")),
+    _Choice("execHost", "sandbox gateway node"),
+    _Choice("execSecurity", "deny allowlist full"),
+    _Choice("execAsk", "off on-miss always"),
 )
-_POLICIES: Final = (
-    _Choice("sendPolicy", normalize_send_policy, '"allow"|"deny"'),
-    _Choice("groupActivation", normalize_activation, '"mention"|"always"'),
-)
+_POLICIES: Final = (_Choice("sendPolicy", "allow deny"), _Choice("groupActivation", "mention always"))
+
+
+def _quoted(words: Iterable[str]) -> str:
+    return "|".join(f'"{word}"' for word in words)
 
 
 def _set_choices(entry: Entry, wanted: Entry, choices: Iterable[_Choice]) -> None:
     for choice in choices:
         if choice.name not in wanted:
             continue
-        value = wanted[choice.name]
+        value, values = wanted[choice.name], choice.values.split()
+        word = value if isinstance(value, str) or choice.only_text else js_text(value)
         if value is None:
-            entry.pop(choice.name, None)
-            continue
-        said = value if isinstance(value, str) else None if choice.only_text else js_text(value)
-        found = choice.read(said) if said is not None else None
-        if found is None:
-            raise RequestRefused(f"invalid {choice.name} (use {choice.hint})")
-        _store(entry, choice.name, None if found == "off" and not choice.stores_off else found)
+            level = None
+        elif not isinstance(word, str):
+            level = ""
+        elif choice.read is not None:
+            level = choice.read(word) or ""
+        else:
+            level = lower(word) if lower(word) in values else ""
+        if level == "":
+            raise RequestRefused(f"invalid {choice.name} (use {_quoted(values)})")
+        _store(entry, choice.name, None if level == "off" and not choice.stores_off else level)
 
 
-def _set_node(entry: Entry, wanted: Entry) -> None:
-    if "execNode" in wanted:
-        value = wanted["execNode"]
-        _store(entry, "execNode", None if value is None else _text(value, "execNode"))
-
-
-_CREDENTIALS: Final = ("authProfileOverride", "authProfileOverrideSource", "authProfileOverrideCompactionCount")
-
-
-def _set_model(entry: Entry, wanted: Entry, models: ModelHost) -> None:
-    if "model" not in wanted:
-        return
-    chosen = models.default if wanted["model"] is None else _resolved(_text(wanted["model"], "model"), models)
+def _set_model(entry: Entry, value: object, models: ModelHost) -> None:
+    chosen = models.default if value is None else _resolve_model(_text(value, "model"), models)
     is_default = chosen == models.default
     _store(entry, "providerOverride", None if is_default else chosen.provider)
     _store(entry, "modelOverride", None if is_default else chosen.model)
-    for name in _CREDENTIALS:
+    for name in ("authProfileOverride", "authProfileOverrideSource", "authProfileOverrideCompactionCount"):
         entry.pop(name, None)
 
 
-def _resolved(text: str, models: ModelHost) -> ModelRef:
+def _resolve_model(text: str, models: ModelHost) -> ModelRef:
     if models.resolve is None:
         raise RequestRefused("model catalog unavailable", code="UNAVAILABLE")
     try:
@@ -250,13 +228,14 @@ def _resolved(text: str, models: ModelHost) -> ModelRef:
 
 
 def _check_xhigh(entry: Entry, wanted: Entry, models: ModelHost) -> None:
-    if entry.get("thinkingLevel") != "xhigh":
-        return
     provider = entry.get("providerOverride", models.default.provider)
-    if supports_xhigh(provider, entry.get("modelOverride", models.default.model), models.xhigh_models):
+    model = entry.get("modelOverride", models.default.model)
+    if entry.get("thinkingLevel") != "xhigh" or supports_xhigh(provider, model, models.xhigh_models):
         return
     if "thinkingLevel" in wanted:
-        raise RequestRefused(f'thinkingLevel "xhigh" is only supported for {either(models.xhigh_models)}')
+        *others, last = models.xhigh_models
+        names = f"{', '.join(others)} or {last}" if others else last
+        raise RequestRefused(f'thinkingLevel "xhigh" is only supported for {names}')
     entry["thinkingLevel"] = "high"
 
 
@@ -283,7 +262,6 @@ def check_wire_patch(patch: Mapping[str, Any]) -> None:
             continue
         allowed = _WIRE.get(name)
         if allowed and value not in allowed:
-            words = "|".join(f'"{word}"' for word in allowed)
-            raise RequestRefused(f"invalid {name} (use {words})")
+            raise RequestRefused(f"invalid {name} (use {_quoted(allowed)})")
         if not isinstance(value, str) or not value:
             raise RequestRefused(f"invalid {name}: must be a string that is not empty")

@@ -1,9 +1,9 @@
-"""When a conversation starts anew: by the hour, by idleness, or because somebody asks for it."""
+"""Decide when a conversation starts anew: by the hour, by idleness, or on request."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any, Final, Literal, Self, cast
 
@@ -11,12 +11,7 @@ from trails.errors import InvalidInput
 from trails.model.values import Value
 from trails.runtime.config_values import (
     Moment,
-    check_fields,
-    config_choice,
-    config_list,
-    config_number,
-    config_section,
-    config_text,
+    Section,
     is_number,
     last_local_hour,
     lower,
@@ -34,7 +29,6 @@ DEFAULT_IDLE_MINUTES: Final = 60
 """Of the mode "idle"; in the mode "daily" idleness counts only where minutes are given."""
 DEFAULT_TRIGGERS: Final = ("/new", "/reset")
 _MINUTE: Final = 60_000
-_FIELDS: Final = ("mode", "atHour", "idleMinutes")
 _HINTS: Final = {
     "hour": "the hour is atHour",
     "overrides": "rules for types stand in resetByType, for channels in resetByChannel",
@@ -56,12 +50,11 @@ class ResetRule(Value):
         >>> ResetRule.from_json({"mode": "idle", "atHour": "7", "idleMinutes": 0.2})
         ResetRule(mode='idle', at_hour=4, idle_minutes=1)
         """
-        fields = config_section(value, path)
-        check_fields(fields, path, _FIELDS, hints=_HINTS)
+        fields = Section(value, path, ("mode", "atHour", "idleMinutes"), _HINTS)
         return cls(
-            mode=cast("Mode | None", config_choice(fields.get("mode"), f"{path}.mode", ("daily", "idle"))),
-            at_hour=None if fields.get("atHour") is None else at_hour(fields["atHour"]),
-            idle_minutes=_minutes(fields.get("idleMinutes"), f"{path}.idleMinutes"),
+            mode=cast("Mode | None", fields.choice("mode", ("daily", "idle"))),
+            at_hour=None if fields.get("atHour") is None else at_hour(fields.get("atHour")),
+            idle_minutes=_idle_minutes(fields),
         )
 
 
@@ -71,12 +64,12 @@ def at_hour(value: object) -> int:
     >>> at_hour(99), at_hour(-1), at_hour(5.9), at_hour("7")
     (23, 0, 5, 4)
     """
-    return max(0, min(23, math.floor(cast("float", value)))) if is_number(value) else DEFAULT_AT_HOUR
+    return max(0, min(23, math.floor(value))) if is_number(value) else DEFAULT_AT_HOUR
 
 
-def _minutes(value: Any, path: str) -> int | None:
-    found = config_number(value, path)
-    return None if found is None or not math.isfinite(found) else max(1, math.floor(found))
+def _idle_minutes(fields: Section) -> int | None:
+    minutes = fields.number("idleMinutes")
+    return None if minutes is None or not math.isfinite(minutes) else max(1, math.floor(minutes))
 
 
 class ResetConfig(Value):
@@ -95,14 +88,18 @@ class ResetConfig(Value):
 
         Fields of other names in the section are others' business; in a rule, they raise `InvalidInput`.
         """
-        fields = config_section(session, "session")
-        by_type = fields.get("resetByType")
+        fields = Section(session, "session")
+        triggers = []
+        for path, word in fields.items("resetTriggers"):
+            if not isinstance(word, str):
+                raise InvalidInput(f"{path} must be a text, not {type(word).__name__}")
+            triggers += [word] if word else []
         return cls(
-            reset=None if fields.get("reset") is None else ResetRule.from_json(fields["reset"]),
-            by_type=None if by_type is None else _by_type(by_type),
-            by_channel=_by_channel(fields.get("resetByChannel")),
-            idle_minutes=_minutes(fields.get("idleMinutes"), "session.idleMinutes"),
-            triggers=_triggers(fields.get("resetTriggers")),
+            reset=None if fields.get("reset") is None else ResetRule.from_json(fields.get("reset")),
+            by_type=None if fields.get("resetByType") is None else _by_type(fields),
+            by_channel=tuple(_rules(fields.section("resetByChannel"), lower)),
+            idle_minutes=_idle_minutes(fields),
+            triggers=tuple(triggers) or DEFAULT_TRIGGERS,
         )
 
     def for_channel(self, channel: str | None) -> ResetRule | None:
@@ -111,34 +108,23 @@ class ResetConfig(Value):
         return next((rule for known, rule in self.by_channel if known == name), None)
 
 
-def _by_type(value: Any) -> tuple[tuple[ResetType, ResetRule], ...]:
-    fields = config_section(value, "session.resetByType")
-    check_fields(fields, "session.resetByType", ("dm", "direct", "group", "thread"))
-    if "dm" in fields and "direct" in fields:
+def _by_type(session: Section) -> tuple[tuple[ResetType, ResetRule], ...]:
+    fields = session.section("resetByType", ("dm", "direct", "group", "thread"))
+    if {"dm", "direct"} <= fields.fields.keys():
         raise InvalidInput("session.resetByType names both dm and direct, which are the same; keep one")
-    rules = {"dm" if name == "direct" else name: (rule, name) for name, rule in fields.items() if rule is not None}
-    return tuple(
-        (cast("ResetType", kind), ResetRule.from_json(rule, f"session.resetByType.{name}"))
-        for kind, (rule, name) in rules.items()
-    )
+    rules = _rules(fields, lambda name: "dm" if name == "direct" else name)
+    return cast("tuple[tuple[ResetType, ResetRule], ...]", tuple(rules))
 
 
-def _by_channel(value: Any) -> tuple[tuple[str, ResetRule], ...]:
-    rules: dict[str, ResetRule] = {}
-    for name, rule in config_section(value, "session.resetByChannel").items():
-        if lower(name) in rules:
-            raise InvalidInput(f"session.resetByChannel names {lower(name)} twice")
+def _rules(section: Section, spell: Callable[[str], str]) -> Iterator[tuple[str, ResetRule]]:
+    """Return the rules of an object, with their names as they are spelled in a policy."""
+    names = set[str]()
+    for name, rule in section.fields.items():
+        if spell(name) in names:
+            raise InvalidInput(f"{section.path} names {spell(name)} twice")
+        names.add(spell(name))
         if rule is not None:
-            rules[lower(name)] = ResetRule.from_json(rule, f"session.resetByChannel.{name}")
-    return tuple(rules.items())
-
-
-def _triggers(value: Any) -> tuple[str, ...]:
-    words = (
-        config_text(word, f"session.resetTriggers[{place}]")
-        for place, word in enumerate(config_list(value, "session.resetTriggers"))
-    )
-    return tuple(word for word in words if word) or DEFAULT_TRIGGERS
+            yield spell(name), ResetRule.from_json(rule, section.path_of(name))
 
 
 class ResetPolicy(Value):

@@ -1,9 +1,4 @@
-"""Records of sub-agent runs, and how their ends are announced.
-
-The record of a sub-agent's run, and what is to be done with it: when it ends, after a restart, and when it is old.
-
-Telling a requester how its sub-agent's run ended: the text, its figures, and by which way it goes.
-"""
+"""Records of sub-agent runs: what to do with them, and how their ends are announced."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, Self, cast
 
 from trails.errors import InvalidInput, RequestRefused
 from trails.model.values import Value
-from trails.runtime.config_values import NEVER, Moment, config_section, is_number, to_ms, trim
+from trails.runtime.config_values import NEVER, Moment, Section, is_number, to_ms, trim
 from trails.runtime.keys.session_key import normalize_agent_id
 from trails.runtime.policy.session_entry import delivery_context, queue_mode, thinking_level
 from trails.usage import EXACT
@@ -109,13 +104,13 @@ def read_runs(value: Any) -> RunsFile:
     >>> record.cleanup_handled, record.requester_origin
     (True, {'channel': 'whatsapp'})
     """
-    fields = config_section(value, "runs.json")
+    fields = Section(value, "runs.json").fields
     version = fields.get("version")
     if version not in (1, VERSION) or isinstance(version, bool):
         return RunsFile({}, 0, (f"version {version!r} is unknown; 1 and 2 are read",))
     runs: dict[str, RunRecord] = {}
     dropped: list[str] = []
-    for name, one in config_section(fields.get("runs"), "runs.json: runs").items():
+    for name, one in Section(fields.get("runs"), "runs.json: runs").fields.items():
         try:
             record = run_record(one, legacy=version == 1)
         except InvalidInput as wrong:
@@ -132,15 +127,23 @@ def write_runs(runs: Mapping[str, RunRecord]) -> dict[str, Any]:
 
 def run_record(value: Any, *, legacy: bool = False) -> RunRecord:
     """Read one record; `legacy` maps the names of version 1. A record without a `runId` raises `InvalidInput`."""
-    fields = config_section(value, "run")
-    if not _id(fields, "runId"):
+    fields = Section(value, "run").fields
+    texts = {field: fields.get(name) for field, name in RUN_FIELDS.items() if field in _IDS}
+    for field, text in texts.items():
+        if text is not None and not isinstance(text, str):
+            raise InvalidInput(f"a run's {RUN_FIELDS[field]} must be a text, not {text!r}")
+    if not texts["run_id"]:
         raise InvalidInput("a run needs a runId, a text")
-    old = _legacy(fields) if legacy else {}
-    origin = fields.get("requesterOrigin") or old.get("requesterOrigin")
+    completed, handled = _moment(fields, "cleanupCompletedAt"), fields.get("cleanupHandled")
+    origin = fields.get("requesterOrigin")
+    if legacy:
+        completed = completed or _moment(fields, "announceCompletedAt")
+        origin = origin or {"channel": fields.get("requesterChannel"), "accountId": fields.get("requesterAccountId")}
+        if not isinstance(handled, bool):
+            announced = fields.get("announceHandled")
+            handled = bool(completed if announced is None else announced)
     return RunRecord(
-        run_id=_id(fields, "runId"),
-        child_session_key=_id(fields, "childSessionKey"),
-        requester_session_key=_id(fields, "requesterSessionKey"),
+        **{field: text or "" for field, text in texts.items()},
         requester_display_key=_text(fields, "requesterDisplayKey") or "",
         task=_text(fields, "task") or "",
         cleanup="delete" if fields.get("cleanup") == "delete" else "keep",
@@ -151,31 +154,13 @@ def run_record(value: Any, *, legacy: bool = False) -> RunRecord:
         ended_at=_moment(fields, "endedAt"),
         outcome=run_outcome(fields.get("outcome")),
         archive_at_ms=_moment(fields, "archiveAtMs"),
-        cleanup_completed_at=_moment(fields, "cleanupCompletedAt") or old.get("cleanupCompletedAt"),
-        cleanup_handled=_flag(fields.get("cleanupHandled"), old.get("cleanupHandled")),
+        cleanup_completed_at=completed,
+        cleanup_handled=handled if isinstance(handled, bool) else None,
         extra={name: found for name, found in fields.items() if name not in _KNOWN},
     )
 
 
-def _id(fields: Mapping[str, Any], name: str) -> str:
-    found = fields.get(name)
-    if found is not None and not isinstance(found, str):
-        raise InvalidInput(f"a run's {name} must be a text, not {found!r}")
-    return found or ""
-
-
-def _legacy(fields: Mapping[str, Any]) -> dict[str, Any]:
-    completed = _moment(fields, "cleanupCompletedAt") or _moment(fields, "announceCompletedAt")
-    handled = fields.get("announceHandled")
-    return {
-        "cleanupCompletedAt": completed,
-        "cleanupHandled": bool(completed if handled is None else handled),
-        "requesterOrigin": {"channel": fields.get("requesterChannel"), "accountId": fields.get("requesterAccountId")},
-    }
-
-
-def _flag(value: object, old: bool | None) -> bool | None:
-    return value if isinstance(value, bool) else old
+_IDS: Final = ("run_id", "child_session_key", "requester_session_key")
 
 
 def _text(fields: Mapping[str, Any], name: str) -> str | None:
@@ -184,7 +169,7 @@ def _text(fields: Mapping[str, Any], name: str) -> str | None:
 
 
 def _moment(fields: Mapping[str, Any], name: str) -> int | None:
-    value: Any = fields.get(name)
+    value = fields.get(name)
     return int(value) if is_number(value) else None
 
 
@@ -210,7 +195,7 @@ def archive_at(now: Moment, minutes: object = None) -> int | None:
     >>> archive_at(0), archive_at(0, 0.5), archive_at(0, 2.9), archive_at(0, 0)
     (3600000, 60000, 120000, None)
     """
-    wanted: Any = DEFAULT_ARCHIVE_MINUTES if minutes is None else minutes
+    wanted = DEFAULT_ARCHIVE_MINUTES if minutes is None else minutes
     if not is_number(wanted) or wanted <= 0:
         return None
     return min(to_ms(now) + max(1, int(wanted)) * _MINUTE, to_ms(NEVER))
@@ -218,16 +203,10 @@ def archive_at(now: Moment, minutes: object = None) -> int | None:
 
 def new_run(
     *,
-    run_id: str,
-    child_session_key: str,
-    requester_session_key: str,
-    task: str,
     now: Moment,
-    requester_display_key: str = "",
     requester_origin: Mapping[str, Any] | None = None,
-    cleanup: Cleanup = "keep",
-    label: str | None = None,
     archive_after_minutes: object = None,
+    **fields: Any,
 ) -> RunRecord:
     """Return the record of a run that starts now.
 
@@ -237,14 +216,8 @@ def new_run(
     """
     moment = to_ms(now)
     return RunRecord(
-        run_id=run_id,
-        child_session_key=child_session_key,
-        requester_session_key=requester_session_key,
-        requester_display_key=requester_display_key,
+        **fields,
         requester_origin=delivery_context(requester_origin),
-        task=task,
-        cleanup=cleanup,
-        label=label,
         created_at=moment,
         started_at=moment,
         archive_at_ms=archive_at(moment, archive_after_minutes),
@@ -320,82 +293,50 @@ class SpawnRequest(Value):
     cleanup: Cleanup = "keep"
 
     @classmethod
-    def of(
-        cls,
-        task: str,
-        *,
-        label: str | None = None,
-        agent_id: str | None = None,
-        model: str | None = None,
-        thinking: str | None = None,
-        run_timeout_seconds: float | None = 0,
-        cleanup: Cleanup | None = "keep",
-    ) -> Self:
-        """Check what is asked of a spawn; what is wrong raises `RequestRefused`, under its name in `sessions_spawn`.
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Read the parameters of `sessions_spawn`; wrong and unknown ones raise `RequestRefused`.
 
         Seconds are floored, and at least 0 (without end) or, for a fraction of one, 1. More than `MAX_TIMEOUT` is refused.
-        """
-        given = {"task": task, "label": label, "agentId": agent_id, "model": model, "thinking": thinking}
-        texts = {name: _parameter(name, text) for name, text in given.items()}
-        if not texts["task"]:
-            raise RequestRefused("task required")
-        return cls(
-            task=texts["task"],
-            label=texts["label"],
-            agent_id=normalize_agent_id(texts["agentId"]) if texts["agentId"] else None,
-            model=texts["model"],
-            thinking=_thinking(texts["thinking"]),
-            run_timeout_seconds=_seconds(run_timeout_seconds),
-            cleanup=_cleanup(cleanup),
-        )
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Read the parameters of `sessions_spawn`, as `of` does; unknown ones raise `RequestRefused`, too.
-
         `timeoutSeconds` is an old name of `runTimeoutSeconds`.
 
         >>> SpawnRequest.from_json({"task": "look", "runTimeoutSeconds": 2.9, "thinking": "HIGH"}).run_timeout_seconds
         2
         """
-        fields = config_section(value, "sessions_spawn")
+        fields = Section(value, "sessions_spawn").fields
         for name in fields:
             if name not in _SPAWN_FIELDS:
                 raise RequestRefused(f"sessions_spawn has no parameter {name}; it has {', '.join(_SPAWN_FIELDS)}")
-        return cls.of(
-            task=fields.get("task", ""),
-            label=fields.get("label"),
-            agent_id=fields.get("agentId"),
-            model=fields.get("model"),
-            thinking=fields.get("thinking"),
-            run_timeout_seconds=fields.get("runTimeoutSeconds", fields.get("timeoutSeconds")),
-            cleanup=fields.get("cleanup"),
+        texts: dict[str, str | None] = {}
+        for name in _SPAWN_FIELDS[:5]:
+            text = fields.get(name)
+            if text is not None and not isinstance(text, str):
+                raise RequestRefused(f"{name} must be a string")
+            texts[name] = trim(text) or None
+        if not texts["task"]:
+            raise RequestRefused("task required")
+        thinking = texts["thinking"]
+        if thinking and thinking_level(thinking) is None:
+            allowed = "off, minimal, low, medium, high, xhigh"
+            raise RequestRefused(f'Invalid thinking level "{thinking}". Use one of: {allowed}.')
+        cleanup = fields.get("cleanup")
+        seconds = _seconds(fields.get("runTimeoutSeconds", fields.get("timeoutSeconds")))
+        if cleanup not in (None, "keep", "delete"):
+            raise RequestRefused('cleanup must be "delete" or "keep"')
+        return cls(
+            task=texts["task"],
+            label=texts["label"],
+            agent_id=normalize_agent_id(texts["agentId"]) if texts["agentId"] else None,
+            model=texts["model"],
+            thinking=thinking_level(thinking) if thinking else None,
+            run_timeout_seconds=seconds,
+            cleanup=cleanup or "keep",
         )
 
 
 _SPAWN_FIELDS: Final = (
-    "task",
-    "label",
-    "agentId",
-    "model",
-    "thinking",
-    "runTimeoutSeconds",
-    "timeoutSeconds",
-    "cleanup",
+    *("task", "label", "agentId", "model", "thinking"),
+    *("runTimeoutSeconds", "timeoutSeconds", "cleanup"),
 )
-
-
-def _parameter(name: str, value: object) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise RequestRefused(f"{name} must be a string")
-    return trim(value) or None
-
-
-def _thinking(value: str | None) -> str | None:
-    level = thinking_level(value) if value else None
-    if value and level is None:
-        raise RequestRefused(f'Invalid thinking level "{value}". Use one of: off, minimal, low, medium, high, xhigh.')
-    return level
 
 
 def _seconds(value: Any) -> int:
@@ -408,14 +349,6 @@ def _seconds(value: Any) -> int:
     return max(1, int(value)) if value > 0 else 0
 
 
-def _cleanup(value: object) -> Cleanup:
-    if value is None or value == "keep":
-        return "keep"
-    if value == "delete":
-        return "delete"
-    raise RequestRefused('cleanup must be "delete" or "keep"')
-
-
 NO_OUTPUT: Final = "(no output)"
 NO_REPLY: Final = "NO_REPLY"
 """What a requester answers when nothing is to be told."""
@@ -426,7 +359,6 @@ SUMMARY_REQUEST: Final = (
 )
 
 Route = Literal["steer", "queue", "direct"]
-Unit = tuple[float, str]
 
 
 class RunStats(NamedTuple):
@@ -553,8 +485,7 @@ def count_words(count: float) -> str:
     """
     if not math.isfinite(count) or count <= 0:
         return "0"
-    units: tuple[Unit, ...] = ((1_000_000, "m"), (1_000, "k"))
-    for size, letter in units:
+    for size, letter in ((1_000_000, "m"), (1_000, "k")):
         if count >= size:
             return f"{_rounded(count / size, '0.1')}{letter}"
     return str(math.floor(count + 0.5))

@@ -1,24 +1,25 @@
-"""Decide whether a session may send or answer.
-
-Whether a session may send: its own word, the rules of the configuration, the default.
-
-When an agent answers in a group, and which tool calls are messages to people.
-"""
+"""Decide whether a session may send, whether an agent answers, and which tools send messages."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Any, Final, Literal, NamedTuple, Self, TypeVar, get_args
 
 from trails.errors import InvalidInput
 from trails.model.values import Value
-from trails.runtime.config_values import check_fields, config_list, config_section, config_text, lower, trim
+from trails.runtime.config_values import Section, lower, trim
 from trails.runtime.keys.key_resolution import CHANNELS
-from trails.runtime.keys.session_key import SessionKey, parse_agent_key, parse_key
+from trails.runtime.keys.session_key import parse_agent_key, parse_key
 
 Decision = Literal["allow", "deny"]
 ChatType = Literal["direct", "group", "channel"]
+_Word = TypeVar("_Word", bound=str)
+
+
+def _known_word(value: Any, words: tuple[_Word, ...]) -> _Word | None:
+    text = lower(value) if isinstance(value, str) else ""
+    return next((word for word in words if word == text), None)
 
 
 def normalize_send_policy(value: Any) -> Decision | None:
@@ -27,8 +28,7 @@ def normalize_send_policy(value: Any) -> Decision | None:
     >>> normalize_send_policy(" Allow "), normalize_send_policy("nope")
     ('allow', None)
     """
-    word = lower(value) if isinstance(value, str) else ""
-    return "allow" if word == "allow" else "deny" if word == "deny" else None
+    return _known_word(value, get_args(Decision))
 
 
 def normalize_chat_type(value: Any) -> ChatType | None:
@@ -37,14 +37,7 @@ def normalize_chat_type(value: Any) -> ChatType | None:
     >>> normalize_chat_type("DM"), normalize_chat_type("crowd")
     ('direct', None)
     """
-    match lower(value) if isinstance(value, str) else "":
-        case "dm" | "direct":
-            return "direct"
-        case "group":
-            return "group"
-        case "channel":
-            return "channel"
-    return None
+    return "direct" if _known_word(value, ("dm",)) else _known_word(value, get_args(ChatType))
 
 
 class SendRule(Value):
@@ -79,30 +72,25 @@ class SendPolicy(Value):
         """
         if value is None:
             return None
-        fields = config_section(value, path)
-        check_fields(fields, path, ("default", "rules"))
-        rules = enumerate(config_list(fields.get("rules"), f"{path}.rules"))
+        fields = Section(value, path, ("default", "rules"))
         return cls(
             default=normalize_send_policy(fields.get("default")) or "allow",
-            rules=tuple(_rule(rule, f"{path}.rules[{place}]") for place, rule in rules if rule is not None),
+            rules=tuple(_rule(rule, place) for place, rule in fields.items("rules") if rule is not None),
         )
 
 
 def _rule(value: Any, path: str) -> SendRule:
-    fields = config_section(value, path)
-    check_fields(fields, path, ("action", "match"))
-    match = config_section(fields.get("match"), f"{path}.match")
-    check_fields(match, f"{path}.match", ("channel", "chatType", "keyPrefix", "rawKeyPrefix"))
-    told = config_text(match.get("chatType"), f"{path}.match.chatType")
-    kind = normalize_chat_type(told)
-    if trim(told) and kind is None:
-        raise InvalidInput(f"{path}.match.chatType is {told!r}; use direct, dm, group or channel")
+    fields = Section(value, path, ("action", "match"))
+    match = fields.section("match", ("channel", "chatType", "keyPrefix", "rawKeyPrefix"))
+    chat_type = normalize_chat_type(match.text("chatType"))
+    if trim(match.text("chatType")) and chat_type is None:
+        raise InvalidInput(f"{path}.match.chatType is {match.get('chatType')!r}; use direct, dm, group or channel")
     return SendRule(
         action=normalize_send_policy(fields.get("action")) or "allow",
-        channel=lower(config_text(match.get("channel"), f"{path}.match.channel")) or None,
-        chat_type=kind,
-        key_prefix=lower(config_text(match.get("keyPrefix"), f"{path}.match.keyPrefix")) or None,
-        raw_key_prefix=lower(config_text(match.get("rawKeyPrefix"), f"{path}.match.rawKeyPrefix")) or None,
+        channel=lower(match.text("channel")) or None,
+        chat_type=chat_type,
+        key_prefix=lower(match.text("keyPrefix")) or None,
+        raw_key_prefix=lower(match.text("rawKeyPrefix")) or None,
     )
 
 
@@ -114,19 +102,9 @@ class SendDecision(NamedTuple):
     rule: int | None = None
 
 
-def resolve_send_policy(
-    policy: SendPolicy | None,
-    *,
-    entry: Mapping[str, Any] | None = None,
-    session_key: str | None = None,
-    channel: str | None = None,
-    chat_type: str | None = None,
-    strip_agent: bool = False,
-) -> Decision:
+def resolve_send_policy(policy: SendPolicy | None, **session: Any) -> Decision:
     """Return whether a session may send: "allow" or "deny". See `explain_send_policy`."""
-    return explain_send_policy(
-        policy, entry=entry, session_key=session_key, channel=channel, chat_type=chat_type, strip_agent=strip_agent
-    ).decision
+    return explain_send_policy(policy, **session).decision
 
 
 def explain_send_policy(
@@ -151,68 +129,35 @@ def explain_send_policy(
     >>> explain_send_policy(deny, session_key="cron:daily")
     SendDecision(decision='deny', by='rule', rule=0)
     """
-    facts = entry or {}
+    facts, key = entry or {}, session_key or ""
     override = normalize_send_policy(facts.get("sendPolicy"))
     if override is not None:
         return SendDecision(override, "override")
     if policy is None:
         return SendDecision("allow", "no policy")
-    asked = _Sender.of(facts, session_key or "", channel, chat_type, strip_agent=strip_agent)
-    allowed: int | None = None
-    for place, rule in enumerate(policy.rules):
-        if asked.fits(rule):
-            if rule.action == "deny":
-                return SendDecision("deny", "rule", place)
-            allowed = place if allowed is None else allowed
-    if allowed is not None:
-        return SendDecision("allow", "rule", allowed)
-    return SendDecision(policy.default, "default")
+    parts, agent = parse_key(key), parse_agent_key(key)
+    keys = (key, agent.rest) if agent and strip_agent else (key,)
+    names = (lower(name) for name in (channel, facts.get("channel"), facts.get("lastChannel")) if isinstance(name, str))
+    channel = next(filter(None, names), None) or _plain_channel(key)
+    kind = normalize_chat_type(chat_type if chat_type is not None else facts.get("chatType")) or _plain_type(key)
+    denied_channel = channel or lower(parts.channel) or None
+    denied_kind = kind or normalize_chat_type(parts.kind)
 
-
-class _Sender(NamedTuple):
-    """What is known of the session that would send: as told, and as its key says to a rule that denies."""
-
-    key: str
-    stripped: str | None
-    channel: str | None
-    chat_type: ChatType | None
-    denied_channel: str | None
-    denied_type: ChatType | None
-
-    @classmethod
-    def of(
-        cls, entry: Mapping[str, Any], key: str, channel: str | None, chat_type: str | None, *, strip_agent: bool
-    ) -> Self:
-        told = next(
-            (
-                lower(one)
-                for one in (channel, entry.get("channel"), entry.get("lastChannel"))
-                if isinstance(one, str) and lower(one)
-            ),
-            None,
-        ) or _plain_channel(key)
-        kind = normalize_chat_type(chat_type if chat_type is not None else entry.get("chatType")) or _plain_type(key)
-        parts, agent = parse_key(key), parse_agent_key(key)
-        return cls(
-            key=key,
-            stripped=agent.rest if agent and strip_agent else None,
-            channel=told,
-            chat_type=kind,
-            denied_channel=told or lower(parts.channel) or None,
-            denied_type=kind or _type_of(parts),
+    def fits(rule: SendRule) -> bool:
+        strict = rule.action == "deny" and rule.channel is not None
+        return (
+            rule.channel in (None, denied_channel if strict else channel)
+            and rule.chat_type in (None, denied_kind if strict else kind)
+            and key.startswith(rule.raw_key_prefix or "")
+            and any(each.startswith(rule.key_prefix or "") for each in keys)
         )
 
-    def fits(self, rule: SendRule) -> bool:
-        """Tell whether a rule is about this session."""
-        strict = rule.action == "deny" and rule.channel is not None
-        if rule.channel is not None and rule.channel != (self.denied_channel if strict else self.channel):
-            return False
-        if rule.chat_type is not None and rule.chat_type != (self.denied_type if strict else self.chat_type):
-            return False
-        if rule.raw_key_prefix is not None and not self.key.startswith(rule.raw_key_prefix):
-            return False
-        prefix = rule.key_prefix
-        return prefix is None or any(key.startswith(prefix) for key in (self.key, self.stripped) if key is not None)
+    fitting = [(place, rule.action) for place, rule in enumerate(policy.rules) if fits(rule)]
+    for action in ("deny", "allow"):
+        for place, found in fitting:
+            if found == action:
+                return SendDecision(found, "rule", place)
+    return SendDecision(policy.default, "default")
 
 
 def _plain_channel(key: str) -> str | None:
@@ -222,11 +167,6 @@ def _plain_channel(key: str) -> str | None:
 
 def _plain_type(key: str) -> ChatType | None:
     return "group" if ":group:" in key else "channel" if ":channel:" in key else None
-
-
-def _type_of(parts: SessionKey) -> ChatType | None:
-    """Return the chat type that a key's form says: main sessions, jobs and runs have none."""
-    return "direct" if parts.kind == "dm" else normalize_chat_type(parts.kind)
 
 
 Activation = Literal["mention", "always"]
@@ -241,8 +181,7 @@ def normalize_activation(value: Any) -> Activation | None:
     >>> normalize_activation(" Always "), normalize_activation("never")
     ('always', None)
     """
-    word = lower(value) if isinstance(value, str) else ""
-    return "mention" if word == "mention" else "always" if word == "always" else None
+    return _known_word(value, get_args(Activation))
 
 
 class ActivationCommand(NamedTuple):

@@ -1,17 +1,12 @@
 """Define the fields, labels and levels of session entries.
 
-What a session's label may be.
-
-The words that people use for levels, brought to the few that are stored. None is what no word stands for.
-
-The fields of a session entry: one table of names, kinds, values, and what may change them.
-
-An entry is what `sessions.json` holds for a key: JSON with the systems' own names. Functions here and beside take and give
-entries in that form; `to_snake` and `to_json` change the names, and fields that nobody knows are kept as they are.
+An entry is what `sessions.json` holds for a key: JSON with OpenClaw's names. `to_snake` and `to_json` change the names;
+unknown fields are kept as they are.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
@@ -56,46 +51,52 @@ def check_free_label(label: str, key: str, entries: Mapping[str, Mapping[str, An
 XHIGH_MODELS: Final = ("openai/gpt-5.2", "openai-codex/gpt-5.2-codex", "openai-codex/gpt-5.1-codex")
 """The models that think at the level "xhigh"."""
 
-Words = dict[str, tuple[str, ...]]
-_THINKING: Final[Words] = {
-    "off": ("off",),
-    "minimal": ("min", "minimal", "think"),
-    "low": ("low", "thinkhard", "think-hard", "think_hard", "on", "enable", "enabled"),
-    "medium": ("mid", "med", "medium", "thinkharder", "think-harder", "harder"),
-    "high": ("high", "ultra", "ultrathink", "thinkhardest", "highest", "max"),
-    "xhigh": ("xhigh", "x-high", "x_high"),
+_OFF: Final = "off false no 0"
+_ON: Final = "on true yes 1"
+_LEVELS: Final[Mapping[str, Mapping[str, str]]] = {
+    "thinkingLevel": {
+        "off": "off",
+        "minimal": "min minimal think",
+        "low": "low thinkhard think-hard think_hard on enable enabled",
+        "medium": "mid med medium thinkharder think-harder harder",
+        "high": "high ultra ultrathink thinkhardest highest max",
+        "xhigh": "xhigh x-high x_high",
+    },
+    "verboseLevel": {"off": _OFF, "full": "full all everything", "on": f"{_ON} minimal"},
+    "reasoningLevel": {
+        "off": f"{_OFF} hide hidden disable disabled",
+        "on": f"{_ON} show visible enable enabled",
+        "stream": "stream streaming draft live",
+    },
+    "responseUsage": {
+        "off": f"{_OFF} disable disabled",
+        "tokens": f"{_ON} enable enabled tokens token tok minimal min",
+        "full": "full session",
+    },
+    "elevatedLevel": {
+        "off": _OFF,
+        "full": "full auto auto-approve autoapprove",
+        "ask": "ask prompt approval approve",
+        "on": _ON,
+    },
+    "queueMode": {
+        "steer": "steer steering queue queued",
+        "interrupt": "interrupt interrupts abort",
+        "followup": "followup follow-ups followups",
+        "collect": "collect coalesce",
+        "steer-backlog": "steer+backlog steer-backlog steer_backlog",
+    },
 }
-_OFF: Final = ("off", "false", "no", "0")
-_ON: Final = ("on", "true", "yes", "1")
-_VERBOSE: Final[Words] = {"off": _OFF, "full": ("full", "all", "everything"), "on": (*_ON, "minimal")}
-_REASONING: Final[Words] = {
-    "off": (*_OFF, "hide", "hidden", "disable", "disabled"),
-    "on": (*_ON, "show", "visible", "enable", "enabled"),
-    "stream": ("stream", "streaming", "draft", "live"),
-}
-_USAGE: Final[Words] = {
-    "off": (*_OFF, "disable", "disabled"),
-    "tokens": (*_ON, "enable", "enabled", "tokens", "token", "tok", "minimal", "min"),
-    "full": ("full", "session"),
-}
-_ELEVATED: Final[Words] = {
-    "off": _OFF,
-    "full": ("full", "auto", "auto-approve", "autoapprove"),
-    "ask": ("ask", "prompt", "approval", "approve"),
-    "on": _ON,
-}
-_QUEUE: Final[Words] = {
-    "steer": ("steer", "steering", "queue", "queued"),
-    "interrupt": ("interrupt", "interrupts", "abort"),
-    "followup": ("followup", "follow-ups", "followups"),
-    "collect": ("collect", "coalesce"),
-    "steer-backlog": ("steer+backlog", "steer-backlog", "steer_backlog"),
-}
+"""For each field, the levels that are stored, and the words that people use for them."""
 
 
-def _find(words: Words, value: str) -> str | None:
-    word = value.lower()
-    return next((level for level, known in words.items() if word in known), None)
+def find_level(field: str, word: str) -> str | None:
+    """Return the level of a field that a word stands for, or None.
+
+    >>> find_level("verboseLevel", "yes"), find_level("elevatedLevel", "Prompt"), find_level("reasoningLevel", "loud")
+    ('on', 'ask', None)
+    """
+    return next((level for level, words in _LEVELS[field].items() if word.lower() in words.split()), None)
 
 
 def thinking_level(value: str) -> str | None:
@@ -104,43 +105,7 @@ def thinking_level(value: str) -> str | None:
     >>> thinking_level("HIGH"), thinking_level("ultrathink"), thinking_level("think-hard"), thinking_level("")
     ('high', 'high', 'low', None)
     """
-    return _find(_THINKING, value)
-
-
-def verbose_level(value: str) -> str | None:
-    """Return off, on or full.
-
-    >>> verbose_level("yes"), verbose_level("everything"), verbose_level("loud")
-    ('on', 'full', None)
-    """
-    return _find(_VERBOSE, value)
-
-
-def reasoning_level(value: str) -> str | None:
-    """Return off, on or stream.
-
-    >>> reasoning_level("hidden"), reasoning_level("live")
-    ('off', 'stream')
-    """
-    return _find(_REASONING, value)
-
-
-def usage_display(value: str) -> str | None:
-    """Return off, tokens or full.
-
-    >>> usage_display("on"), usage_display("session")
-    ('tokens', 'full')
-    """
-    return _find(_USAGE, value)
-
-
-def elevated_level(value: str) -> str | None:
-    """Return off, on, ask or full.
-
-    >>> elevated_level("auto-approve"), elevated_level("prompt")
-    ('full', 'ask')
-    """
-    return _find(_ELEVATED, value)
+    return find_level("thinkingLevel", value)
 
 
 def queue_mode(value: str | None) -> str | None:
@@ -149,7 +114,7 @@ def queue_mode(value: str | None) -> str | None:
     >>> queue_mode(" Queue "), queue_mode("steer+backlog"), queue_mode(None)
     ('steer', 'steer-backlog', None)
     """
-    return _find(_QUEUE, trim(value)) if value else None
+    return find_level("queueMode", trim(value)) if value else None
 
 
 def supports_xhigh(provider: str | None, model: str | None, models: Collection[str] = XHIGH_MODELS) -> bool:
@@ -159,12 +124,8 @@ def supports_xhigh(provider: str | None, model: str | None, models: Collection[s
     (True, True, False)
     """
     name, where = lower(model), lower(provider)
-    if not name:
-        return False
-    return any(
-        (f"{where}/{name}" if where else name) == (known.lower() if where else known.lower().split("/")[-1])
-        for known in models
-    )
+    names = {each.lower() if where else each.lower().split("/")[-1] for each in models}
+    return bool(name) and (f"{where}/{name}" if where else name) in names
 
 
 def thinking_levels(provider: str | None, model: str | None, models: Collection[str] = XHIGH_MODELS) -> tuple[str, ...]:
@@ -177,16 +138,6 @@ def thinking_levels(provider: str | None, model: str | None, models: Collection[
         return ("off", "on")
     levels = ("off", "minimal", "low", "medium", "high")
     return (*levels, "xhigh") if supports_xhigh(provider, model, models) else levels
-
-
-def either(names: Collection[str]) -> str:
-    """Return names as a sentence lists them.
-
-    >>> either(["a", "b", "c"]), either(["a"])
-    ('a, b or c', 'a')
-    """
-    *first, last = names
-    return f"{', '.join(first)} or {last}" if first else last
 
 
 FieldKind = Literal["text", "number", "flag", "choice", "object"]
@@ -206,59 +157,53 @@ class EntryField(NamedTuple):
     """Whether it survives a reset that somebody asked for; one by the hour or by idleness keeps all but counters."""
 
 
-THINKING: Final = ("minimal", "low", "medium", "high", "xhigh")
-QUEUE_MODES: Final = ("steer", "followup", "collect", "steer-backlog", "steer+backlog", "queue", "interrupt")
-
-
-def _snake(name: str) -> str:
-    return "".join(f"_{character.lower()}" if character.isupper() else character for character in name)
-
-
-def _fields(kind: FieldKind, names: str) -> list[EntryField]:
-    return [EntryField(name, _snake(name), kind) for name in names.split()]
-
-
-def _choice(name: str, *allowed: str, patchable: bool = False) -> EntryField:
-    return EntryField(name, _snake(name), "choice", allowed, patchable)
-
-
-_KEPT_ON_RESET: Final = "thinkingLevel verboseLevel reasoningLevel responseUsage sendPolicy model contextTokens label"
-_KEPT_OF_ORIGIN: Final = "origin lastChannel lastTo skillsSnapshot"
-_KEPT: Final = frozenset(f"{_KEPT_ON_RESET} {_KEPT_OF_ORIGIN}".split())
-_PATCHABLE_TEXTS: Final = frozenset({"label", "spawnedBy", "execNode", "model"})
+_CHOICES: Final = {
+    "chatType": "direct group channel",
+    "thinkingLevel": "minimal low medium high xhigh",
+    "verboseLevel": "on off full",
+    "reasoningLevel": "on stream",
+    "elevatedLevel": "on off ask full",
+    "responseUsage": "tokens full",
+    "ttsAuto": "off always inbound tagged",
+    "execHost": "sandbox gateway node",
+    "execSecurity": "deny allowlist full",
+    "execAsk": "off on-miss always",
+    "authProfileOverrideSource": "auto user",
+    "groupActivation": "mention always",
+    "sendPolicy": "allow deny",
+    "queueMode": "steer followup collect steer-backlog steer+backlog queue interrupt",
+    "queueDrop": "old new summarize",
+}
+_NAMES: Final[Mapping[FieldKind, str]] = {
+    "text": "sessionId sessionFile spawnedBy lastHeartbeatText label displayName channel groupId subject groupChannel "
+    "space lastChannel lastTo lastAccountId modelProvider model claudeCliSessionId providerOverride modelOverride "
+    "authProfileOverride execNode",
+    "number": "updatedAt lastHeartbeatSentAt inputTokens outputTokens totalTokens contextTokens compactionCount "
+    "memoryFlushAt memoryFlushCompactionCount queueDebounceMs queueCap authProfileOverrideCompactionCount",
+    "flag": "systemSent abortedLastRun groupActivationNeedsSystemIntro",
+    "object": "origin deliveryContext cliSessionIds skillsSnapshot systemPromptReport lastThreadId",
+    "choice": " ".join(_CHOICES),
+}
+_PATCHABLE: Final = (
+    "label spawnedBy execNode model thinkingLevel verboseLevel reasoningLevel elevatedLevel responseUsage execHost "
+    "execSecurity execAsk groupActivation sendPolicy"
+)
+_KEPT_ON_RESET: Final = (
+    "thinkingLevel verboseLevel reasoningLevel responseUsage sendPolicy model contextTokens label "
+    "origin lastChannel lastTo skillsSnapshot"
+)
 
 FIELDS: Final[tuple[EntryField, ...]] = tuple(
-    field._replace(
-        patchable=field.patchable or field.name in _PATCHABLE_TEXTS,
-        kept_on_reset=field.name in _KEPT,
+    EntryField(
+        name,
+        re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name),
+        kind,
+        tuple(_CHOICES.get(name, "").split()),
+        name in _PATCHABLE.split(),
+        name in _KEPT_ON_RESET.split(),
     )
-    for field in [
-        *_fields("text", "sessionId sessionFile spawnedBy lastHeartbeatText label displayName channel groupId subject"),
-        *_fields("text", "groupChannel space lastChannel lastTo lastAccountId modelProvider model claudeCliSessionId"),
-        *_fields("text", "providerOverride modelOverride authProfileOverride execNode"),
-        *_fields(
-            "number", "updatedAt lastHeartbeatSentAt inputTokens outputTokens totalTokens contextTokens compactionCount"
-        ),
-        *_fields("number", "memoryFlushAt memoryFlushCompactionCount queueDebounceMs queueCap"),
-        *_fields("number", "authProfileOverrideCompactionCount"),
-        *_fields("flag", "systemSent abortedLastRun groupActivationNeedsSystemIntro"),
-        *_fields("object", "origin deliveryContext cliSessionIds skillsSnapshot systemPromptReport lastThreadId"),
-        _choice("chatType", "direct", "group", "channel"),
-        _choice("thinkingLevel", *THINKING, patchable=True),
-        _choice("verboseLevel", "on", "off", "full", patchable=True),
-        _choice("reasoningLevel", "on", "stream", patchable=True),
-        _choice("elevatedLevel", "on", "off", "ask", "full", patchable=True),
-        _choice("responseUsage", "tokens", "full", patchable=True),
-        _choice("ttsAuto", "off", "always", "inbound", "tagged"),
-        _choice("execHost", "sandbox", "gateway", "node", patchable=True),
-        _choice("execSecurity", "deny", "allowlist", "full", patchable=True),
-        _choice("execAsk", "off", "on-miss", "always", patchable=True),
-        _choice("authProfileOverrideSource", "auto", "user"),
-        _choice("groupActivation", "mention", "always", patchable=True),
-        _choice("sendPolicy", "allow", "deny", patchable=True),
-        _choice("queueMode", *QUEUE_MODES),
-        _choice("queueDrop", "old", "new", "summarize"),
-    ]
+    for kind, names in _NAMES.items()
+    for name in names.split()
 )
 """Every field that the systems store. `lastThreadId` is a text or a number."""
 
@@ -372,11 +317,11 @@ def delivery_context(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """
     if not isinstance(value, Mapping):
         return None
-    found: dict[str, Any] = {}
+    context: dict[str, Any] = {}
     for name in ("channel", "to", "accountId", "threadId"):
-        told = value.get(name)
-        if isinstance(told, str) and trim(told):
-            found[name] = trim(told).lower() if name == "channel" else trim(told)
-        elif name == "threadId" and isinstance(told, int) and not isinstance(told, bool):
-            found[name] = told
-    return found or None
+        part = value.get(name)
+        if isinstance(part, str) and trim(part):
+            context[name] = lower(part) if name == "channel" else trim(part)
+        elif name == "threadId" and isinstance(part, int) and not isinstance(part, bool):
+            context[name] = part
+    return context or None

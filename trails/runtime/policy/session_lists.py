@@ -1,14 +1,9 @@
-"""List sessions and find the one that a name means.
-
-Which sessions a list shows, in which order and under which names.
-
-Finding the one session that a name means, and what a session may see or lose.
-"""
+"""List sessions, and find the one that a name means."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, Self
@@ -17,8 +12,7 @@ from trails.errors import InvalidInput, RequestRefused
 from trails.model.values import Value
 from trails.runtime.config_values import (
     Moment,
-    check_fields,
-    config_section,
+    Section,
     first_utf16,
     from_ms,
     is_number,
@@ -55,37 +49,26 @@ class ListQuery(Value):
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | None) -> Self:
         """Read the parameters of `sessions.list`; others, and those of the wrong kind, raise `InvalidInput`."""
-        fields = config_section(value, "sessions.list")
-        check_fields(fields, "sessions.list", _LIST_FIELDS)
+        fields = Section(value, "sessions.list", _LIST_FIELDS).fields
         for name, found in fields.items():
-            if not isinstance(found, _LIST_FIELDS[name]) or (
-                isinstance(found, bool) and _LIST_FIELDS[name] is not bool
-            ):
+            kinds = _LIST_FIELDS[name][1]
+            if not isinstance(found, kinds) or (isinstance(found, bool) and kinds is not bool):
                 raise InvalidInput(f"sessions.list.{name} is of the wrong kind: {found!r}")
-        return cls(**{_LIST_NAMES[name]: found for name, found in fields.items() if name in _LIST_NAMES})
+        named = ((_LIST_FIELDS[name][0], found) for name, found in fields.items())
+        return cls(**{field: found for field, found in named if field is not None})
 
 
-_LIST_FIELDS: Final[Mapping[str, Any]] = {
-    "includeGlobal": bool,
-    "includeUnknown": bool,
-    "includeDerivedTitles": bool,
-    "includeLastMessage": bool,
-    "spawnedBy": str,
-    "label": str,
-    "agentId": str,
-    "search": str,
-    "activeMinutes": (int, float),
-    "limit": (int, float),
-}
-_LIST_NAMES: Final = {
-    "includeGlobal": "include_global",
-    "includeUnknown": "include_unknown",
-    "spawnedBy": "spawned_by",
-    "label": "label",
-    "agentId": "agent_id",
-    "search": "search",
-    "activeMinutes": "active_minutes",
-    "limit": "limit",
+_LIST_FIELDS: Final[Mapping[str, tuple[str | None, Any]]] = {
+    "includeGlobal": ("include_global", bool),
+    "includeUnknown": ("include_unknown", bool),
+    "includeDerivedTitles": (None, bool),
+    "includeLastMessage": (None, bool),
+    "spawnedBy": ("spawned_by", str),
+    "label": ("label", str),
+    "agentId": ("agent_id", str),
+    "search": ("search", str),
+    "activeMinutes": ("active_minutes", (int, float)),
+    "limit": ("limit", (int, float)),
 }
 
 
@@ -119,21 +102,16 @@ def combined_entries(entries: Entries, settings: KeySettings | None = None) -> d
     ['agent:main:main', 'global']
     """
     agent = (settings or KeySettings()).default_agent
-    found: dict[str, Mapping[str, Any]] = {}
+    combined: dict[str, Mapping[str, Any]] = {}
     for key, entry in entries.items():
         whole = store_key_of_agent(key, agent)
-        known = found.get(whole)
-        merged = dict(entry) if known is None else _newest_over(known, entry)
-        spawner = trim(merged.get("spawnedBy"))
-        if spawner:
+        merged: dict[str, Any] = {}
+        for each in sorted((combined.get(whole, {}), entry), key=lambda each: last_update(each) or 0):
+            merged |= each
+        if spawner := trim(merged.get("spawnedBy")):
             merged["spawnedBy"] = store_key_of_agent(spawner, agent)
-        found[whole] = merged
-    return found
-
-
-def _newest_over(known: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    older, newer = (entry, known) if (last_update(known) or 0) > (last_update(entry) or 0) else (known, entry)
-    return {**older, **newer}
+        combined[whole] = merged
+    return combined
 
 
 def last_update(entry: Mapping[str, Any]) -> int | None:
@@ -156,7 +134,7 @@ def list_sessions(
     rows = [_row(key, entry) for key, entry in combined.items() if is_asked(key, entry, asked)]
     rows.sort(key=lambda row: row.updated_at or 0, reverse=True)
     if needle := lower(asked.search):
-        rows = [row for row in rows if any(needle in text.lower() for text in _searched(row))]
+        rows = [row for row in rows if needle in _searched_text(row)]
     if asked.active_minutes is not None and math.isfinite(asked.active_minutes):
         since = to_ms(now) - max(1, math.floor(asked.active_minutes)) * _MINUTE
         rows = [row for row in rows if (row.updated_at or 0) >= since]
@@ -187,36 +165,32 @@ def is_of_agent(key: str, agent_id: str) -> bool:
 def _row(key: str, entry: Mapping[str, Any]) -> SessionRow:
     group = parse_group_key(key)
     channel = entry.get("channel") or (group.channel if group else None)
+    name = entry.get("displayName")
+    if name is None and channel:
+        name = group_display_name(
+            key=key,
+            provider=channel,
+            subject=entry.get("subject"),
+            group_channel=entry.get("groupChannel"),
+            space=entry.get("space"),
+            group_id=group.id if group else None,
+        )
+    elif name is None:
+        name = entry.get("label") or (entry.get("origin") or {}).get("label")
     return SessionRow(
         key=key,
         entry=entry,
         kind=classify_key(key, entry),
-        display_name=_display_name(key, entry, channel, group.id if group else None),
+        display_name=None if name is None else str(name),
         channel=channel,
         updated_at=last_update(entry),
         total_tokens=total_tokens(entry),
     )
 
 
-def _display_name(key: str, entry: Mapping[str, Any], channel: str | None, group_id: str | None) -> str | None:
-    if entry.get("displayName") is not None:
-        return str(entry["displayName"])
-    if channel:
-        return group_display_name(
-            key=key,
-            provider=channel,
-            subject=entry.get("subject"),
-            group_channel=entry.get("groupChannel"),
-            space=entry.get("space"),
-            group_id=group_id,
-        )
-    return entry.get("label") or (entry.get("origin") or {}).get("label")
-
-
-def _searched(row: SessionRow) -> Iterator[str]:
-    for text in (row.display_name, row.label, row.entry.get("subject"), row.session_id, row.key):
-        if isinstance(text, str):
-            yield text
+def _searched_text(row: SessionRow) -> str:
+    texts = (row.display_name, row.label, row.entry.get("subject"), row.session_id, row.key)
+    return "\0".join(text for text in texts if isinstance(text, str)).lower()
 
 
 def session_title(entry: Mapping[str, Any] | None, first_user_message: str | None = None) -> str | None:
@@ -296,14 +270,21 @@ def resolve_session(
     query = ListQuery(
         include_global=include_global, include_unknown=include_unknown, spawned_by=spawned_by, agent_id=agent_id
     )
-    asked = {one: entry for one, entry in combined_entries(entries, settings).items() if is_asked(one, entry, query)}
-    if trim(session_id):
-        name = trim(session_id)
-        found = {one: entry for one, entry in asked.items() if name in (entry.get("sessionId"), one)}
-        return _only(found, 8, f"No session found: {name}", f"Multiple sessions found for sessionId: {name}")
-    name = check_label(label)
-    found = {one: entry for one, entry in asked.items() if entry.get("label") == name}
-    return _only(found, 2, f"No session found with label: {name}", f"Multiple sessions found with label: {name}")
+    name = trim(session_id) or check_label(label)
+    found = [
+        (last_update(entry) or 0, each)
+        for each, entry in combined_entries(entries, settings).items()
+        if is_asked(each, entry, query)
+        and (name in (entry.get("sessionId"), each) if trim(session_id) else entry.get("label") == name)
+    ]
+    # an error lists the latest keys, as many as OpenClaw looks at
+    keys = [each for _, each in sorted(found, key=lambda pair: pair[0], reverse=True)]
+    if not keys:
+        raise RequestRefused(f"No session found{'' if trim(session_id) else ' with label'}: {name}")
+    if len(keys) > 1:
+        what, most = ("for sessionId", 8) if trim(session_id) else ("with label", 2)
+        raise RequestRefused(f"Multiple sessions found {what}: {name} ({', '.join(keys[:most])})")
+    return keys[0]
 
 
 def _by_key(entries: Entries, key: str, agent_id: str | None, spawned_by: str | None, settings: KeySettings) -> str:
@@ -313,25 +294,13 @@ def _by_key(entries: Entries, key: str, agent_id: str | None, spawned_by: str | 
     found = {name: entries[name] for name in (whole, key, plain) if name in entries}
     known = combined_entries(found, settings)
     entry = known.get(whole, next(iter(known.values()), None))
-    if entry is None or not _is_within(whole, entry, agent_id, spawned_by):
+    if (
+        entry is None
+        or (agent_id is not None and not is_of_agent(whole, agent_id))
+        or (spawned_by and not is_visible(whole, entry, spawned_by))
+    ):
         raise RequestRefused(f"No session found: {key}")
     return whole
-
-
-def _is_within(key: str, entry: Mapping[str, Any], agent_id: str | None, spawned_by: str | None) -> bool:
-    if agent_id is not None and not is_of_agent(key, agent_id):
-        return False
-    return not spawned_by or is_visible(key, entry, spawned_by)
-
-
-def _only(found: Entries, most: int, none: str, several: str) -> str:
-    """Return the one key of what was found; an error lists the latest keys, as many as the systems look at."""
-    keys = sorted(found, key=lambda one: last_update(found[one]) or 0, reverse=True)
-    if not keys:
-        raise RequestRefused(none)
-    if len(keys) > 1:
-        raise RequestRefused(f"{several} ({', '.join(keys[:most])})")
-    return keys[0]
 
 
 def is_visible(key: str, entry: Mapping[str, Any] | None, requester_key: str) -> bool:

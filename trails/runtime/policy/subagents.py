@@ -1,29 +1,16 @@
-"""Rules and prompts for agents that spawn or message others.
-
-Which agents may talk to each other, which may start each other, and how long two may go on.
-
-The system prompt of a sub-agent, and what two agents are told that talk to each other. Every part can be replaced.
-"""
+"""Rules and prompts for agents that spawn sub-agents or message each other."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, Self, cast
+from typing import Any, Final, Literal, NamedTuple, Self
 
-from trails.errors import RequestRefused
+from trails.errors import InvalidInput, RequestRefused
 from trails.model.values import Value
-from trails.runtime.config_values import (
-    config_list,
-    config_number,
-    config_section,
-    config_text,
-    is_number,
-    js_text,
-    single_spaced,
-    trim,
-)
+from trails.runtime.config_values import Section, is_number, js_text, single_spaced, trim
 from trails.runtime.keys.session_key import agent_id_from_key, may_spawn, normalize_agent_id
 
 MAX_PING_PONG_TURNS: Final = 5
@@ -46,10 +33,10 @@ class AgentToAgentPolicy(Value):
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | None) -> Self:
         """Read `tools.agentToAgent`: enabled by `true` alone; an `allow` that is no list is an empty one, as documented."""
-        fields = config_section(value, "tools.agentToAgent")
+        fields = Section(value, "tools.agentToAgent")
         allow = fields.get("allow")
         patterns = allow if isinstance(allow, (list, tuple)) else ()
-        return cls(enabled=fields.get("enabled") is True, allow=tuple(trim(js_text(one)) for one in patterns))
+        return cls(enabled=fields.get("enabled") is True, allow=tuple(trim(js_text(each)) for each in patterns))
 
     def matches(self, agent_id: str) -> bool:
         """Tell whether an agent is named by the patterns, or there are none."""
@@ -68,17 +55,7 @@ def matches_pattern(pattern: str, agent_id: str) -> bool:
     """
     if "*" not in pattern:
         return bool(pattern) and pattern == agent_id
-    first, *middle, last = pattern.lower().split("*")
-    name = agent_id.lower()
-    if not name.startswith(first) or not name.endswith(last) or len(name) < len(first) + len(last):
-        return False
-    place, end = len(first), len(name) - len(last)
-    for piece in middle:
-        found = name.find(piece, place, end)
-        if found < 0:
-            return False
-        place = found + len(piece)
-    return True
+    return bool(re.fullmatch(".*".join(map(re.escape, pattern.lower().split("*"))), agent_id.lower(), re.DOTALL))
 
 
 class SubagentSettings(Value):
@@ -106,11 +83,13 @@ class SpawnSettings(Value):
         >>> settings.of("main").allow_agents
         ('beta',)
         """
-        agents = config_section(config_section(config, "configuration").get("agents"), "agents")
-        defaults = config_section(agents.get("defaults"), "agents.defaults")
+        agents = Section(config).section("agents")
         return cls(
-            defaults=_subagents(defaults.get("subagents"), "agents.defaults.subagents"),
-            agents=tuple(_listed_agents(agents.get("list"))),
+            defaults=_subagents(agents.section("defaults").section("subagents")),
+            agents=tuple(
+                (normalize_agent_id(agent.text("id")), _subagents(agent.section("subagents")))
+                for agent in agents.sections("list")
+            ),
         )
 
     def of(self, agent_id: str | None) -> SubagentSettings:
@@ -123,36 +102,22 @@ class SpawnSettings(Value):
         return choose_model(parameter, self.of(agent_id).model, self.defaults.model)
 
 
-def _listed_agents(value: Any) -> Iterator[tuple[str, SubagentSettings]]:
-    for place, one in enumerate(config_list(value, "agents.list")):
-        agent = config_section(one, f"agents.list[{place}]")
-        name = normalize_agent_id(config_text(agent.get("id"), f"agents.list[{place}].id"))
-        yield name, _subagents(agent.get("subagents"), f"agents.list[{place}].subagents")
-
-
-def _subagents(value: Any, path: str) -> SubagentSettings:
-    fields = config_section(value, path)
-    allowed = config_list(fields.get("allowAgents"), f"{path}.allowAgents")
-    minutes = config_number(fields.get("archiveAfterMinutes"), f"{path}.archiveAfterMinutes")
-    most = config_number(fields.get("maxConcurrent"), f"{path}.maxConcurrent")
+def _subagents(fields: Section) -> SubagentSettings:
+    allowed = []
+    for path, agent in fields.items("allowAgents"):
+        if not isinstance(agent, str):
+            raise InvalidInput(f"{path} must be a text, not {type(agent).__name__}")
+        allowed.append(agent)
+    minutes, most = fields.number("archiveAfterMinutes"), fields.number("maxConcurrent")
+    model = fields.get("model")
     return SubagentSettings(
-        allow_agents=tuple(config_text(one, f"{path}.allowAgents[{place}]") or "" for place, one in enumerate(allowed)),
-        model=model_selection(fields.get("model"), f"{path}.model"),
-        thinking=trim(config_text(fields.get("thinking"), f"{path}.thinking")) or None,
+        allow_agents=tuple(allowed),
+        model=trim(fields.section("model").text("primary") if isinstance(model, Mapping) else fields.text("model"))
+        or None,
+        thinking=trim(fields.text("thinking")) or None,
         archive_after_minutes=None if minutes is None else float(minutes),
         max_concurrent=None if most is None or not math.isfinite(most) else max(1, math.floor(most)),
     )
-
-
-def model_selection(value: Any, path: str = "model") -> str | None:
-    """Return a configured model: a text, or an object's `primary`; None for none.
-
-    >>> model_selection({"primary": "openai/gpt-5.2"}), model_selection("  ")
-    ('openai/gpt-5.2', None)
-    """
-    if isinstance(value, Mapping):
-        return trim(config_text(value.get("primary"), f"{path}.primary")) or None
-    return trim(config_text(value, path)) or None
 
 
 def choose_model(parameter: str | None, agent: str | None, default: str | None) -> str | None:
@@ -196,9 +161,7 @@ def ping_pong_turns(value: object) -> int:
     >>> ping_pong_turns(None), ping_pong_turns(2.9), ping_pong_turns(99), ping_pong_turns(-1), ping_pong_turns("3")
     (5, 2, 5, 0, 5)
     """
-    return (
-        max(0, min(MAX_PING_PONG_TURNS, math.floor(cast("float", value)))) if is_number(value) else MAX_PING_PONG_TURNS
-    )
+    return max(0, min(MAX_PING_PONG_TURNS, math.floor(value))) if is_number(value) else MAX_PING_PONG_TURNS
 
 
 def is_reply_skip(reply: str | None) -> bool:
@@ -271,66 +234,46 @@ Part = Callable[[SubagentBrief], str | None]
 """Returns one part of a prompt, or None to leave it out."""
 
 
-def _context(brief: SubagentBrief) -> str:
-    return "# Subagent Context\n\nYou are a **subagent** spawned by the main agent."
-
-
-def _role(brief: SubagentBrief) -> str:
-    return (
-        "## Your Role\n"
-        f"- You were created to handle: {brief.task_text}\n"
-        "- Complete this task. That's your entire purpose.\n"
-        "- You are not the main agent. Do not act in its place."
-    )
-
-
-def _rules(brief: SubagentBrief) -> str:
-    return (
-        "## Rules\n"
-        "1. Stay focused - Do your assigned task, nothing else\n"
-        "2. Complete the task - Your final message will be reported to the main agent\n"
-        "3. Don't initiate - No heartbeats, no proactive actions, no side quests\n"
-        "4. Be short-lived - Your session may end once the task is complete"
-    )
-
-
-def _output(brief: SubagentBrief) -> str:
-    return (
-        "## Output\n"
-        "Your final message should say:\n"
-        "- What you did or found\n"
-        "- What the main agent needs to know of it\n"
-        "Keep it short, and leave nothing important out."
-    )
-
-
-def _limits(brief: SubagentBrief) -> str:
-    return (
-        "## What you do not do\n"
-        "- You do not talk to the user; that is the main agent's work\n"
-        "- You do not send messages to others unless the task asks for it and names them\n"
-        "- You do not create scheduled jobs or lasting state\n"
-        "- You do not start sub-agents"
-    )
-
-
 def _session(brief: SubagentBrief) -> str:
-    lines = [
-        f"- Label: {trim(brief.label)}" if trim(brief.label) else None,
-        f"- Requester session: {brief.requester_session_key}" if brief.requester_session_key else None,
-        f"- Requester channel: {brief.requester_channel}" if brief.requester_channel else None,
-        f"- Your session: {brief.child_session_key}",
-    ]
-    return "\n".join(["## Session Context", *(line for line in lines if line)])
+    lines = {
+        "Label": trim(brief.label),
+        "Requester session": brief.requester_session_key,
+        "Requester channel": brief.requester_channel,
+        "Your session": brief.child_session_key,
+    }
+    return "\n".join(["## Session Context", *(f"- {name}: {value}" for name, value in lines.items() if value)])
 
 
 PROMPT_PARTS: Final[Mapping[str, Part | None]] = MappingProxyType(
     {
-        "context": _context,
-        "role": _role,
-        "rules": _rules,
-        "output": _output,
-        "limits": _limits,
+        "context": lambda brief: "# Subagent Context\n\nYou are a **subagent** spawned by the main agent.",
+        "role": lambda brief: (
+            "## Your Role\n"
+            f"- You were created to handle: {brief.task_text}\n"
+            "- Complete this task. That's your entire purpose.\n"
+            "- You are not the main agent. Do not act in its place."
+        ),
+        "rules": lambda brief: (
+            "## Rules\n"
+            "1. Stay focused - Do your assigned task, nothing else\n"
+            "2. Complete the task - Your final message will be reported to the main agent\n"
+            "3. Don't initiate - No heartbeats, no proactive actions, no side quests\n"
+            "4. Be short-lived - Your session may end once the task is complete"
+        ),
+        "output": lambda brief: (
+            "## Output\n"
+            "Your final message should say:\n"
+            "- What you did or found\n"
+            "- What the main agent needs to know of it\n"
+            "Keep it short, and leave nothing important out."
+        ),
+        "limits": lambda brief: (
+            "## What you do not do\n"
+            "- You do not talk to the user; that is the main agent's work\n"
+            "- You do not send messages to others unless the task asks for it and names them\n"
+            "- You do not create scheduled jobs or lasting state\n"
+            "- You do not start sub-agents"
+        ),
         "session": _session,
     }
 )

@@ -1,17 +1,12 @@
-"""Apply policies to a store and limit what sessions see.
-
-What a sandboxed session may see: itself and what it spawned, as a dataset of its own that no query looks past.
+"""Apply policies to a store, and limit what a sandboxed session sees.
 
 The quads of the visible sessions are copied into an engine in memory, and nothing else is: whatever a query says, there
-is nothing there to find. The rows of the catalog cannot be confined otherwise, as those of all sessions stand in one graph.
-
-Policies bound to a store: who may send, answer, read another's history; each refusal is noted in the session's ledger.
+is nothing there to find. The rows of the catalog cannot be confined otherwise, as those of all sessions are in one graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -27,8 +22,8 @@ from trails.rdf import query_files, query_guard, vocab
 from trails.rdf.ledger_records import Decision
 from trails.runtime import keys, policy
 from trails.runtime.routing.inbound import Arrivals, channel_of, reset_rule
-from trails.runtime.routing.key_directory import HeldKey, Keyring
-from trails.runtime.routing.routing_values import Permission, PolicyCheck, RouterSettings
+from trails.runtime.routing.key_directory import HeldKey, Routing
+from trails.runtime.routing.routing_values import Permission, PolicyCheck
 from trails.session import Repository, presentation
 from trails.store import outside
 from trails.store.contract import Result, Solutions
@@ -44,10 +39,10 @@ def visible_sessions(repository: Repository, session_id: str) -> list[str]:
     What earlier sessions of its key spawned is among them, the earlier sessions themselves are not.
     """
     store = repository.store
-    found = repository.reader.records([session_id])
-    if session_id not in found:
+    records = repository.reader.records([session_id])
+    if session_id not in records:
         raise repository.reader.not_found(session_id)
-    key = found[session_id].key
+    key = records[session_id].key
     seen = {session_id: None}
     parents = [session_id, *(conversations.sessions_in(store, key) if key is not None else [])]
     asked: set[str] = set()
@@ -56,20 +51,15 @@ def visible_sessions(repository: Repository, session_id: str) -> list[str]:
         if parent in asked:
             continue
         asked.add(parent)
-        children = _children(repository, parent)
+        node = NamedNode(iris.session(parent))
+        quads = store.quads((None, vocab.SPAWNED_BY, node, vocab.CATALOG))
+        for quad in store.quads((node, vocab.KEY, None, vocab.CATALOG)):
+            for name in keys.spellings(str(getattr(quad.object, "value", ""))):
+                quads += store.quads((None, _SPAWNED_BY_KEY, Literal(name), None))
+        children = [iris.session_id(str(getattr(quad.subject, "value", ""))) for quad in quads]
         seen |= dict.fromkeys(children)
         parents += children
     return list(seen)
-
-
-def _children(repository: Repository, session_id: str) -> list[str]:
-    """Return the ids of the sessions that one spawned: by its own edge, or by the key in the entry of another."""
-    store, node = repository.store, NamedNode(iris.session(session_id))
-    quads = store.quads((None, vocab.SPAWNED_BY, node, vocab.CATALOG))
-    for key in store.quads((node, vocab.KEY, None, vocab.CATALOG)):
-        for name in keys.spellings(str(getattr(key.object, "value", ""))):
-            quads += store.quads((None, _SPAWNED_BY_KEY, Literal(name), None))
-    return [iris.session_id(str(getattr(quad.subject, "value", ""))) for quad in quads]
 
 
 class View(Handle, public=True):
@@ -147,27 +137,19 @@ class View(Handle, public=True):
 class Access:
     """The policies of a router, asked about its store's sessions."""
 
-    def __init__(
-        self,
-        keyring: Keyring,
-        arrivals: Arrivals,
-        settings: Callable[[], RouterSettings],
-        now: Callable[[], datetime],
-    ) -> None:
-        self._keyring = keyring
-        self._repository = keyring.repository
+    def __init__(self, routing: Routing, arrivals: Arrivals) -> None:
+        self._routing = routing
+        self._keyring = routing.keyring
+        self._repository = routing.keyring.repository
         self._arrivals = arrivals
-        self._settings = settings
-        self._now = now
 
     # --- sending and answering
 
     def send(self, key: str, held: HeldKey | None, *, channel: str | None, chat_type: str | None) -> Permission:
         """Return whether a session may send, and the rule that decided."""
-        entry = {} if held is None else held.to_json()
         found = policy.explain_send_policy(
-            self._settings().send,
-            entry=entry,
+            self._routing.settings.send,
+            entry={} if held is None else held.to_json(),
             session_key=key,
             channel=channel,
             chat_type=chat_type,
@@ -181,13 +163,13 @@ class Access:
         }
         return Permission(allowed=found.decision == "allow", rule=rules[found.by])
 
-    def responds(self, key: str, held: HeldKey | None, **told: Any) -> Permission:
+    def responds(self, key: str, held: HeldKey | None, **mention: Any) -> Permission:
         """Return whether a message is answered, and what decided."""
         entry = {} if held is None else held.to_json()
-        kind = policy.normalize_chat_type(entry.get("chatType")) or _chat_type(key)
+        kind = policy.normalize_chat_type(entry.get("chatType")) or keys.parse_key(key).kind
         activation = policy.normalize_activation(entry.get("groupActivation"))
-        allowed = policy.should_respond(chat_type=kind, activation=activation, **told)
-        if kind == "direct":
+        allowed = policy.should_respond(chat_type=kind, activation=activation, **mention)
+        if kind not in ("group", "channel"):
             return Permission(allowed=allowed, rule="direct")
         return Permission(allowed=allowed, rule="entry.groupActivation" if activation else "default")
 
@@ -211,7 +193,7 @@ class Access:
                 allowed=permission.allowed,
                 rule=permission.rule,
                 agent=record.agent,
-                time=self._now(),
+                time=self._routing.now(),
                 used=used,
                 channel=channel,
                 read_from=min(read, default=None),
@@ -237,7 +219,7 @@ class Access:
         one, other = keys.agent_id_from_key(requester), keys.agent_id_from_key(target)
         if one == other:
             return Permission(allowed=True, rule="same agent")
-        found = self._settings().agent_to_agent
+        found = self._routing.settings.agent_to_agent
         rule = "tools.agentToAgent.allow" if found.enabled else "tools.agentToAgent.enabled"
         return Permission(allowed=found.allows(one, other), rule=rule)
 
@@ -246,32 +228,29 @@ class Access:
     ) -> list[dict[str, Any]]:
         """Return the turns of another session, the last `limit`, noting that they were read (or refused)."""
         permission = self.reading(requester, target, sandboxed=sandboxed)
-        is_own = requester.session_id == target.session_id
         if not permission.allowed:
             self.note(requester, "history", permission, used=target.session_id)
-            raise RequestRefused(self._refusal(target, permission, sandboxed=sandboxed), code="FORBIDDEN")
+            if sandboxed:
+                refusal = f"Session not visible from this sandboxed agent session: {target.key}"
+            elif permission.rule == "tools.agentToAgent.enabled":
+                remedy = "Set tools.agentToAgent.enabled=true to allow cross-agent access."
+                refusal = f"Agent-to-agent history is disabled. {remedy}"
+            else:
+                refusal = "Agent-to-agent history denied by tools.agentToAgent.allow."
+            raise RequestRefused(refusal, code="FORBIDDEN")
         turns = self._repository.replay(target.session_id)
         shown = turns if tools else [turn for turn in turns if turn["role"] not in ("tool", "toolResult")]
         shown = shown if limit is None else shown[max(0, len(shown) - limit) :]
-        if not is_own:
+        if requester.session_id != target.session_id:
             read = [turn["index"] for turn in shown]
             self.note(requester, "history", permission, used=target.session_id, read=read)
         return shown
-
-    def _refusal(self, target: HeldKey, permission: Permission, *, sandboxed: bool) -> str:
-        if sandboxed:
-            return f"Session not visible from this sandboxed agent session: {target.key}"
-        if permission.rule == "tools.agentToAgent.enabled":
-            return (
-                "Agent-to-agent history is disabled. Set tools.agentToAgent.enabled=true to allow cross-agent access."
-            )
-        return "Agent-to-agent history denied by tools.agentToAgent.allow."
 
     # --- all of it at once
 
     def check(self, key: str, held: HeldKey | None) -> PolicyCheck:
         """Return what would happen to a key now; nothing is written."""
-        settings = self._settings()
+        settings = self._routing.settings
         channel = keys.parse_key(key).channel if held is None else channel_of(held)
         return PolicyCheck(
             key=key,
@@ -284,8 +263,3 @@ class Access:
             may_spawn=keys.may_spawn(key),
             deletable=not keys.is_main_key(key, settings.keys),
         )
-
-
-def _chat_type(key: str) -> str:
-    kind = keys.parse_key(key).kind
-    return kind if kind in ("group", "channel") else "direct"

@@ -1,11 +1,11 @@
-"""A message on its way to its session: which key it has, whether the session is new, goes on, or begins anew."""
+"""Route an inbound message to its session, which may be new, go on, or begin anew."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from pyoxigraph import NamedNode
 
@@ -15,32 +15,28 @@ from trails.model import iris
 from trails.rdf import ledger_records, vocab
 from trails.rdf.codec import parse_time
 from trails.rdf.conversation_records import Conversation
-from trails.rdf.ledger_records import Decision, Entry, Event
+from trails.rdf.ledger_records import Decision, Event
 from trails.rdf.session_records import DEFAULT_PRINCIPAL
 from trails.runtime import keys, policy
 from trails.runtime.ledger import inbox
-from trails.runtime.routing.key_directory import HeldKey, Keyring, new_id
-from trails.runtime.routing.routing_values import Inbound, ResetCause, Routed, RouterSettings
+from trails.runtime.routing.key_directory import HeldKey, Routing, new_id, until_written
+from trails.runtime.routing.routing_values import Inbound, ResetCause, Routed
 from trails.session.session import Session
-
-TRIES: Final = 20
-"""How often a message looks again when other writers change its key under it."""
 
 
 class Arrivals:
-    """What happens to messages; the clock and the settings are the router's."""
+    """Routes messages to sessions."""
 
-    def __init__(self, keyring: Keyring, settings: Callable[[], RouterSettings], now: Callable[[], datetime]) -> None:
-        self._keyring = keyring
-        self._repository = keyring.repository
-        self._settings = settings
-        self._now = now
+    def __init__(self, routing: Routing) -> None:
+        self._routing = routing
+        self._keyring = routing.keyring
+        self._repository = routing.keyring.repository
 
     # --- which key
 
     def key_of(self, inbound: Inbound) -> tuple[str, str, str | None]:
         """Return a message's key, its agent, and the key of the session that a thread was started from."""
-        settings = self._settings().keys
+        settings = self._routing.settings.keys
         if inbound.key is not None:
             name = keys.store_key_of_agent(inbound.key, inbound.agent) if inbound.agent else inbound.key
             base = keys.canonical_key(name, settings)
@@ -76,7 +72,7 @@ class Arrivals:
         sender = inbound.sender or (inbound.peer if inbound.kind == "dm" else None)
         if sender is None or not inbound.by_user:
             return None
-        settings = self._settings().keys
+        settings = self._routing.settings.keys
         linked = keys.linked_identity(settings.links, inbound.channel, sender, fold_case=settings.fold_case)
         return linked or f"{(inbound.channel or 'unknown').strip().lower()}:{sender.strip()}"
 
@@ -85,65 +81,59 @@ class Arrivals:
     def route(self, inbound: Inbound) -> Routed:
         """Put a message into its session's inbox, making or renewing the session where that is due."""
         key, agent, parent = self.key_of(inbound)
-        for _ in range(TRIES):
+
+        def attempt() -> Routed | None:
             found = self._keyring.find(key)
-            routed = (
-                self._first(inbound, key, agent, parent)
-                if found is None
-                else self._next(inbound, found[0], found[1], agent)
-            )
-            if routed is not None:
-                for text in routed.warnings:
-                    warnings.warn(text, SharedSessionWarning, stacklevel=3)
-                return routed
-        raise InvalidInput(f"the session of the key {key!r} is changed by others all the time; try again")
+            return self._first(inbound, key, agent, parent) if found is None else self._next(inbound, *found)
+
+        routed = until_written(key, attempt)
+        for text in routed.warnings:
+            warnings.warn(text, SharedSessionWarning, stacklevel=3)
+        return routed
 
     def session(self, key: str, *, agent: str, principal: str | None = None) -> str:
-        """Return the id of a key's session, made where there is none."""
-        for _ in range(TRIES):
+        """Return the id of a key's session, made if there is none."""
+
+        def attempt() -> str | None:
             found = self._keyring.find(key)
             if found is not None:
                 return found[0].session_id
             routed = self._first(Inbound(key=key, principal=principal, by_user=False), key, agent, None)
-            if routed is not None:
-                return routed.session_id
-        raise InvalidInput(f"the session of the key {key!r} is changed by others all the time; try again")
+            return None if routed is None else routed.session_id
+
+        return until_written(key, attempt)
 
     # --- the first message of a key
 
     def _first(self, inbound: Inbound, key: str, agent: str, parent: str | None) -> Routed | None:
-        now = self._now()
+        now = self._routing.now()
         orphan = self._keyring.orphan(key)
         if orphan is not None:
-            return self._adopted(inbound, key, self._repository.load(orphan.id), now)
-        content, asked = self._opened(inbound)
+            return self._adopt(inbound, key, self._repository.load(orphan.id), now)
+        content, trigger = self._split_trigger(inbound)
         above = None if parent is None or parent == key else self._keyring.find(parent)
         session = self._new(inbound, key, agent, above[0] if above else None, now)
-        fields = self._facts(inbound, key, None, now, session.id)
-        event = self._event(inbound, content, session.id, agent, now)
-        made: list[Entry] = [] if event is None else [event.model_copy(update={"number": 1})]
-        activity = now if inbound.by_user else None
-        if not self._keyring.begin(key, session, fields, now=now, user_activity=activity, made=made):
+        events = self._events(inbound, content, session.id, agent, 1)
+        if not self._keyring.begin(
+            key,
+            session,
+            self._entry(inbound, None, now, session.id),
+            now=now,
+            user_activity=now if inbound.by_user else None,
+            made=events,
+        ):
             return None
-        return Routed(
-            key=key,
-            session_id=session.id,
-            event=made[0] if made and isinstance(made[0], Event) else None,
-            principal=self.person(inbound),
-            created=True,
-            reset="asked" if asked else None,
-            forked_from=session.parent_session_id,
-        )
+        reset: ResetCause | None = "asked" if trigger else None
+        forked_from = session.parent_session_id
+        return self._routed(inbound, key, session.id, events, created=True, reset=reset, forked_from=forked_from)
 
-    def _adopted(self, inbound: Inbound, key: str, session: Session, now: datetime) -> Routed | None:
+    def _adopt(self, inbound: Inbound, key: str, session: Session, now: datetime) -> Routed | None:
         """Take a session into the keys that was made with this one by other means; the message then goes to it."""
         fields = policy.touch_entry(None, now=now, new_id=session.id)
         label = conversations.hand_over_conversation(session.record, key)
         if not self._keyring.begin(key, session, fields, now=now, stored=True, also=label):
             return None
-        if inbound.content is None:
-            return Routed(key=key, session_id=session.id)
-        return self.route(inbound)
+        return Routed(key=key, session_id=session.id) if inbound.content is None else self.route(inbound)
 
     def _new(
         self,
@@ -155,72 +145,51 @@ class Arrivals:
         *,
         like: str | None = None,
     ) -> Session:
-        """Return a new session for a key: a fork of what it is a thread of, where that is there."""
-        parts = keys.parse_key(key, main_key=self._settings().keys.main_key)
-        principal = like or (self.person(inbound) if parts.kind in ("main", "dm", "global") else inbound.principal)
-        if above is not None:
-            parent = self._repository.load(above.session_id)
-            return parent.fork(id=new_id(), agent=agent, principal=principal, created=now, key=key, kind=parts.kind)
-        return self._repository.create(
-            id=new_id(), agent=agent, principal=principal, created=now, key=key, kind=parts.kind
-        )
+        """Return a new session for a key: a fork of what it is a thread of, if that is there."""
+        kind = keys.parse_key(key, main_key=self._routing.settings.keys.main_key).kind
+        principal = like or (self.person(inbound) if kind in ("main", "dm", "global") else inbound.principal)
+        make = self._repository.create if above is None else self._repository.load(above.session_id).fork
+        return make(id=new_id(), agent=agent, principal=principal, created=now, key=key, kind=kind)
+
+    def _routed(self, inbound: Inbound, key: str, session_id: str, events: Sequence[Event], **more: Any) -> Routed:
+        event = events[0] if events else None
+        return Routed(key=key, session_id=session_id, event=event, principal=self.person(inbound), **more)
 
     # --- the next message of a key
 
-    def _next(self, inbound: Inbound, found: Conversation, alias: str | None, agent: str) -> Routed | None:
+    def _next(self, inbound: Inbound, found: Conversation, alias: str | None) -> Routed | None:
+        content, trigger = self._split_trigger(inbound)
         if inbound.event_id is not None:
             known = self._keyring.known_event(found.key, inbound.source, inbound.event_id)
             if known is not None:
-                return self._again(inbound, found, known, alias)
+                for event in self._events(inbound, content, known.session_id, "agent", 0):
+                    inbox.existing_event(self._repository, self._keyring.book, event)  # raises for another text
+                return self._routed(inbound, found.key, known.session_id, [known], duplicate=True, alias=alias)
         held = self._keyring.held(found)
-        content, asked = self._opened(inbound)
-        cause, rule = ("asked", f"trigger {asked}") if asked else self.stale(held, inbound)
+        cause, rule = ("asked", f"trigger {trigger}") if trigger else self.stale(held, inbound)
         if cause is not None:
             return self.renew(held, cause, rule, inbound=inbound, content=content, alias=alias)
-        return self._appended(inbound, held, content, alias, agent)
-
-    def _again(self, inbound: Inbound, found: Conversation, known: Event, alias: str | None) -> Routed:
-        """Return where a message went that came before; raise where it says something else now."""
-        content, _ = self._opened(inbound)
-        made = self._event(inbound, content, known.session_id, "agent", self._now())
-        if made is not None:
-            inbox.existing_event(self._repository, self._keyring.book, made)
-        return Routed(
-            key=found.key,
-            session_id=known.session_id,
-            event=known,
-            principal=self.person(inbound),
-            duplicate=True,
-            alias=alias,
-        )
-
-    def _appended(self, inbound: Inbound, held: HeldKey, content: Any, alias: str | None, agent: str) -> Routed | None:
-        now = self._now()
+        now = self._routing.now()
         record = self._repository.reader.record(held.session_id)
         with self._keyring.book.at(held.session_id) as number:
-            event = self._event(inbound, content, held.session_id, record.agent, now)
-            made: list[Entry] = [] if event is None else [event.model_copy(update={"number": number})]
-            said = self._second(inbound, held)
-            fields = self._facts(inbound, held.key, held, now, held.source_id)
-            activity = now if inbound.by_user else None
-            if event is None and not inbound.by_user:
+            events = self._events(inbound, content, held.session_id, record.agent, number)
+            if not events and not inbound.by_user:
                 return Routed(key=held.key, session_id=held.session_id, alias=alias)
-            if not self._keyring.rewrite(held, fields, user_activity=activity, made=made):
+            warned = self._shared_warning(inbound, held)
+            if not self._keyring.rewrite(
+                held,
+                self._entry(inbound, held, now, held.source_id),
+                user_activity=now if inbound.by_user else None,
+                made=events,
+            ):
                 return None
-            self._keyring.book.wrote(held.session_id, made)
-        return Routed(
-            key=held.key,
-            session_id=held.session_id,
-            event=made[0] if made and isinstance(made[0], Event) else None,
-            principal=self.person(inbound),
-            alias=alias,
-            warnings=said,
-        )
+            self._keyring.book.wrote(held.session_id, events)
+        return self._routed(inbound, held.key, held.session_id, events, alias=alias, warnings=warned)
 
-    def _second(self, inbound: Inbound, held: HeldKey) -> tuple[str, ...]:
-        """Return what is to be said where another person than before writes to a main session."""
+    def _shared_warning(self, inbound: Inbound, held: HeldKey) -> tuple[str, ...]:
+        """Return a warning if another person than before writes to a main session."""
         person = self.person(inbound)
-        if person is None or not keys.is_main_key(held.key, self._settings().keys):
+        if person is None or not keys.is_main_key(held.key, self._routing.settings.keys):
             return ()
         author = iris.principal(person)
         graph = ledger_records.ledger_graph(held.session_id)
@@ -231,10 +200,8 @@ class Arrivals:
             for row in self._repository.reader.select("senders", sessions=[held.session_id])
             if row["author"] is not None and not iris.is_agent(row["author"].value)
         }
-        first = iris.principal(self._repository.reader.record(held.session_id).principal)
-        if first != iris.principal(DEFAULT_PRINCIPAL):
-            others.add(first)
-        others.discard(author)
+        owner = iris.principal(self._repository.reader.record(held.session_id).principal)
+        others = (others | {owner} - {iris.principal(DEFAULT_PRINCIPAL)}) - {author}
         if not others:
             return ()
         names = ", ".join(sorted(map(iris.author_name, others)))
@@ -246,7 +213,7 @@ class Arrivals:
 
     def stale(self, held: HeldKey, inbound: Inbound) -> tuple[ResetCause | None, str]:
         """Return why a key's session must begin anew for a message, and the rule that says so; (None, rule) if it goes on."""
-        settings = self._settings().reset
+        settings = self._routing.settings.reset
         channel = inbound.channel or channel_of(held)
         rule = reset_rule(settings, held.key, channel)
         if not inbound.by_user:
@@ -260,9 +227,9 @@ class Arrivals:
 
     def freshness(self, held: HeldKey, channel: str | None) -> policy.Freshness:
         """Return whether a key's session goes on now, by when a person last wrote to it."""
-        settings = self._settings()
+        settings = self._routing.settings
         rule = policy.policy_for(settings.reset, held.key, channel=channel)
-        return policy.freshness(self.last_activity(held), self._now(), rule, zone=settings.zone)
+        return policy.freshness(self.last_activity(held), self._routing.now(), rule, zone=settings.zone)
 
     def last_activity(self, held: HeldKey) -> datetime:
         """Return when a person last wrote to a session: as noted, else by its turns, else by its entry, else its beginning."""
@@ -287,82 +254,76 @@ class Arrivals:
         alias: str | None = None,
     ) -> Routed | None:
         """Let a key begin a new session; None where another writer changed the key meanwhile."""
-        now = self._now()
+        now = self._routing.now()
         message = inbound or Inbound(key=held.key, by_user=False)
         old = self._repository.reader.record(held.session_id)
         session = self._new(message, held.key, old.agent, None, now, like=old.principal)
         begin = policy.reset_entry if cause == "asked" else policy.renew_entry
         fields = begin(held.to_json(), now=now, new_id=session.id)
-        fields = policy.merge_entry(fields, self._told(message, held.key), now=now, new_id=session.id)
-        event = self._event(message, content, session.id, old.agent, now)
-        made: list[Entry] = [] if event is None else [event.model_copy(update={"number": 1})]
-        made.append(
-            Decision(
-                session_id=session.id,
-                number=len(made) + 1,
-                action="reset",
-                allowed=True,
-                rule=rule,
-                agent=old.agent,
-                time=now,
-                used=held.session_id,
-                channel=message.channel,
-            )
+        fields = policy.merge_entry(fields, self._facts(message), now=now, new_id=session.id)
+        events = self._events(message, content, session.id, old.agent, 1)
+        decision = Decision(
+            session_id=session.id,
+            number=len(events) + 1,
+            action="reset",
+            allowed=True,
+            rule=rule,
+            agent=old.agent,
+            time=now,
+            used=held.session_id,
+            channel=message.channel,
         )
-        activity = now if message.by_user else held.entry.last_user_activity
         if not self._keyring.begin(
-            held.key, session, fields, now=now, user_activity=activity, replaces=held.conversation, made=made
+            held.key,
+            session,
+            fields,
+            now=now,
+            user_activity=now if message.by_user else held.entry.last_user_activity,
+            replaces=held.conversation,
+            made=[*events, decision],
         ):
             return None
-        return Routed(
-            key=held.key,
-            session_id=session.id,
-            event=made[0] if isinstance(made[0], Event) else None,
-            principal=self.person(message),
-            created=True,
-            reset=cause,
-            previous=held.session_id,
-            alias=alias,
+        previous = held.session_id
+        return self._routed(
+            message, held.key, session.id, events, created=True, reset=cause, previous=previous, alias=alias
         )
 
     # --- what a message says
 
-    def _opened(self, inbound: Inbound) -> tuple[Any, str | None]:
+    def _split_trigger(self, inbound: Inbound) -> tuple[Any, str | None]:
         """Return a message's content, without the trigger that it may begin with, and that trigger."""
-        if not isinstance(inbound.content, str) or not inbound.by_user:
-            return inbound.content, None
-        found = policy.reset_trigger(
-            inbound.content, authorised=inbound.authorised, triggers=self._settings().reset.triggers
-        )
-        if found is None:
-            return inbound.content, None
-        return found.remainder or None, found.trigger
+        if isinstance(inbound.content, str) and inbound.by_user:
+            triggers = self._routing.settings.reset.triggers
+            found = policy.reset_trigger(inbound.content, authorised=inbound.authorised, triggers=triggers)
+            if found is not None:
+                return found.remainder or None, found.trigger
+        return inbound.content, None
 
-    def _event(self, inbound: Inbound, content: Any, session_id: str, agent: str, now: datetime) -> Event | None:
-        """Return the message as it stands in an inbox, checked, without a number; None where there is none."""
+    def _events(self, inbound: Inbound, content: Any, session_id: str, agent: str, number: int) -> list[Event]:
+        """Return the message as it stands in an inbox, checked; nothing if there is none."""
         if content is None:
-            return None
-        person = self.person(inbound)
-        return inbox.inbound_event(
+            return []
+        event = inbox.inbound_event(
             session_id,
             content,
-            now=now,
+            now=self._routing.now(),
             source=inbound.source,
             event_id=inbound.event_id,
             channel=inbound.channel,
             account=inbound.account,
             peer=inbound.peer,
-            author=person if inbound.by_user else f"agent:{agent}",
+            author=self.person(inbound) if inbound.by_user else f"agent:{agent}",
             time=inbound.time,
             mode=inbound.mode,
         )
+        return [event.model_copy(update={"number": number})]
 
-    def _facts(self, inbound: Inbound, key: str, held: HeldKey | None, now: datetime, name: str) -> dict[str, Any]:
-        """Return the entry with what a message tells of where it came from."""
+    def _entry(self, inbound: Inbound, held: HeldKey | None, now: datetime, name: str) -> dict[str, Any]:
+        """Return the entry with what a message says of where it came from."""
         before = None if held is None else held.to_json()
-        return policy.merge_entry(before, self._told(inbound, key), now=now, new_id=name)
+        return policy.merge_entry(before, self._facts(inbound), now=now, new_id=name)
 
-    def _told(self, inbound: Inbound, key: str) -> Mapping[str, Any]:
+    def _facts(self, inbound: Inbound) -> Mapping[str, Any]:
         """Return what a message says for an entry; a machine's leaves alone where answers go."""
         facts = {
             name: value for name, value in inbound.facts.items() if name not in ("sessionId", "label", "spawnedBy")

@@ -1,4 +1,4 @@
-"""The keys of a store as they are read and written: which session a key names, and its entry. No policy is here.
+"""Read and write the keys of a store and the entries of their sessions.
 
 Every change of a key requires the session that it named when it was read, in the same commit: of two writers who make,
 reset or move one key at once, one wins and the other looks again.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from pyoxigraph import Literal, NamedNode, Quad
@@ -19,23 +19,24 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails.errors import InvalidInput, RequestRefused
 from trails.history import import_records, log_leaves
 from trails.history.records import conversations
-from trails.history.transaction import Proposal, Transaction, is_stored
+from trails.history.transaction import Proposal, Refusal, Transaction, is_stored
 from trails.model import iris, validation
 from trails.model.validation import decodes
 from trails.model.values import SessionRecord
 from trails.rdf import conversation_records, vocab
 from trails.rdf.codec import parse_time
-from trails.rdf.conversation_records import Conversation, SessionEntry, belongs_quad, current_quad
+from trails.rdf.conversation_records import Conversation, SessionEntry, belongs_quad, conversation_quads, current_quad
 from trails.rdf.ledger_records import Entry, Event
 from trails.runtime import keys
-from trails.runtime.ledger import ledger_writer
+from trails.runtime.ledger.ledger_writer import Book, enter_entries, put_entries
+from trails.runtime.routing.routing_values import RouterSettings
 from trails.session import Repository, Session
 from trails.store.contract import PreconditionFailed
 
 OWN: Final = ("sessionId", "label")
 """The fields of an entry that are kept as what they are: the session's own id, the conversation's label."""
-_LABEL: Final = "label"
-_ID: Final = "sessionId"
+_TRIES: Final = 20
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +60,8 @@ class HeldKey:
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry in the shape of `sessions.json`."""
-        label = self.conversation.label
-        own = {"sessionId": self.source_id}
-        rest = self.entry.to_json()
-        if label is not None:
-            rest["label"] = label
-        return own | rest
+        label = {} if self.conversation.label is None else {"label": self.conversation.label}
+        return {"sessionId": self.source_id} | self.entry.to_json() | label
 
 
 def new_id() -> str:
@@ -86,7 +83,7 @@ class Keyring:
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
-        self.book = ledger_writer.Book(repository)
+        self.book = Book(repository)
 
     # --- reading
 
@@ -137,7 +134,7 @@ class Keyring:
         return found
 
     @decodes
-    def called(self, name: str) -> list[HeldKey]:
+    def named(self, name: str) -> list[HeldKey]:
         """Return the keys that are a name themselves, or whose session has it as its id, here or where it came from."""
         wanted = name.strip()
         found = []
@@ -155,7 +152,7 @@ class Keyring:
         store, wanted = self.repository.store, Literal(label.strip())
         apart = Literal(json.dumps(label.strip(), ensure_ascii=False), datatype=vocab.JSON)
         quads = store.quads((None, vocab.LABEL, wanted, vocab.CATALOG))
-        quads += store.quads((None, NamedNode(iris.entry_field(_LABEL)), apart, None))
+        quads += store.quads((None, NamedNode(iris.entry_field("label")), apart, None))
         found = {}
         for quad in quads:
             subject = str(getattr(quad.subject, "value", ""))
@@ -177,8 +174,8 @@ class Keyring:
             session_id = iris.session_id(str(getattr(quad.subject, "value", "")))
             belongs = Quad(NamedNode(iris.session(session_id)), vocab.KEY, Literal(key), vocab.CATALOG)
             if store.quads((belongs.subject, belongs.predicate, belongs.object, belongs.graph_name)):  # type: ignore[arg-type] # IRIs
-                for event in self.book.where(session_id, vocab.EVENT_ID, Literal(event_id)):
-                    if isinstance(event, Event) and event.source == source:
+                for event in self.book.where(Event, session_id, vocab.EVENT_ID, Literal(event_id)):
+                    if event.source == source:
                         return event
         return None
 
@@ -222,10 +219,16 @@ class Keyring:
         """
         entry = SessionEntry(session_id=session.id).changed(_fields(fields), last_user_activity=user_activity)
         tx = Transaction()
-        _bind(tx, key, session.id, now=now, label=label, replaces=replaces)
+        tx.add(belongs_quad(session.id, key))
+        if replaces is not None:
+            tx.move([current_quad(key, replaces.session_id)], [current_quad(key, session.id)])
+            tx.log(log_leaves.row_states("change", [replaces.session_id]))
+        else:
+            begun = Conversation(key=key, session_id=session.id, label=label, created=now)
+            begin_conversation(tx, begun, lambda _: _label_in_use(label))
         tx.add(conversation_records.override_quads(entry))
         if made:
-            ledger_writer.enter_entries(tx, session.id, made)
+            enter_entries(tx, session.id, made)
         if stored:
             tx.require([is_stored(session.id)])
             tx.log(log_leaves.row_states("change", [session.id]))
@@ -236,7 +239,8 @@ class Keyring:
             else:
                 session.worktree.persist(change)
         except PreconditionFailed as failure:
-            return _refused(tx, failure)
+            _raise_refusal(tx, failure)
+            return False
         return True
 
     def rewrite(
@@ -257,10 +261,10 @@ class Keyring:
 
         Raises `RequestRefused` for a label in use.
         """
-        apart = held.conversation.label is None and fields.get(_LABEL) == held.entry.get(_LABEL)
-        kept = _fields(fields) | ({_LABEL: fields[_LABEL]} if apart and _LABEL in fields else {})
-        if _ID in held.entry.fields:  # imported under another name than its own
-            kept[_ID] = held.entry.get(_ID)
+        apart = held.conversation.label is None and fields.get("label") == held.entry.get("label")
+        kept = _fields(fields) | ({"label": fields["label"]} if apart and "label" in fields else {})
+        if "sessionId" in held.entry.fields:  # imported under another name than its own
+            kept["sessionId"] = held.entry.get("sessionId")
         after = held.entry.changed(kept, last_user_activity=user_activity)
         gone, come = conversation_records.overrides_difference(held.entry, after)
         node, graph = NamedNode(iris.session(held.session_id)), conversation_records.overrides_graph(held.session_id)
@@ -271,14 +275,14 @@ class Keyring:
         if not held.entry.salt:
             tx.forbid((node, vocab.SALT, None, graph))
         tx.log(log_leaves.row_states("change", [held.session_id]))
-        label = fields.get(_LABEL)
+        label = fields.get("label")
         if not apart:
             wanted = None if label is None else validation.label(label)
             conversations.relabel_conversation(tx, held.conversation, wanted, lambda _: _label_in_use(label))
         if spawner is not None:
             import_records.add_spawn_links(tx, held.session_id, spawner)
         if made:
-            ledger_writer.put_entries(tx, held.session_id, made)
+            put_entries(tx, held.session_id, made)
         try:
             tx.commit(self.repository.store)
         except PreconditionFailed:
@@ -288,29 +292,43 @@ class Keyring:
         return True
 
 
-def _bind(
-    tx: Transaction, key: str, session_id: str, *, now: datetime, label: str | None, replaces: Conversation | None
-) -> None:
-    """Make a session the current one of a key."""
-    tx.add(belongs_quad(session_id, key))
-    if replaces is not None:
-        tx.move([current_quad(key, replaces.session_id)], [current_quad(key, session_id)])
-        tx.log(log_leaves.row_states("change", [replaces.session_id]))
-        return
-    made = Conversation(key=key, session_id=session_id, label=label, created=now)
-    conversations.begin_conversation(tx, made, lambda _: _label_in_use(label))
+@dataclass(slots=True)
+class Routing:
+    """What all parts of a router share."""
+
+    keyring: Keyring
+    settings: RouterSettings
+    now: Callable[[], datetime]
+
+
+def until_written(key: str, attempt: Callable[[], _Result | None]) -> _Result:
+    """Return the result of an attempt; repeat it while other writers change the key meanwhile (None)."""
+    for _ in range(_TRIES):
+        result = attempt()
+        if result is not None:
+            return result
+    raise InvalidInput(f"the session of the key {key!r} is changed by others all the time; try again")
+
+
+def _raise_refusal(tx: Transaction, failure: PreconditionFailed) -> None:
+    """Raise the error that a failed precondition stands for, if it stands for one."""
+    error = tx.error(failure)  # a local name in the frame of the caller would keep the session alive
+    if error is not failure:
+        raise error from failure
+
+
+def begin_conversation(tx: Transaction, conversation: Conversation, refusal: Refusal | None = None) -> None:
+    """Make a conversation for a key that has none, in no spelling; `refusal` is for a label in use."""
+    tx.add(conversation_quads(conversation))
+    for name in keys.spellings(conversation.key):
+        tx.forbid((NamedNode(iris.conversation(name)), vocab.CURRENT_SESSION, None, vocab.CATALOG))
+        tx.forbid((NamedNode(iris.alias(name)), vocab.TYPE, None, vocab.CATALOG))
+    if conversation.label is not None:
+        tx.label(conversation.label, refusal)
 
 
 def _label_in_use(label: Any) -> RequestRefused:
     return RequestRefused(f"label already in use: {label}")
-
-
-def _refused(tx: Transaction, failure: PreconditionFailed) -> bool:
-    """Raise what a failed precondition means; return False where it means that another writer was first."""
-    error = tx.error(failure)
-    if error is failure:
-        return False
-    raise error from failure
 
 
 def _fields(fields: Mapping[str, Any]) -> dict[str, Any]:

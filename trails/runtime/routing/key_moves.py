@@ -1,25 +1,18 @@
-"""Move sessions between keys: aliases, promotion, merge, migration.
+"""Move sessions between keys: aliases, promotion, merge, migration, and undo.
 
-Sessions that go from one key to another, as one commit: the ground under promotion, merge, and a change of scope.
-
-What is moved is recorded session by session, so that it can be taken back as far as nothing else has happened to those
-sessions since, and so that who asks later sees where each came from.
-
-Other names for a session's key: aliases, promotion, merge; and taking an operation back.
-
-A change of the scope of direct chats: which session belongs to whom under the new one, and what nobody can tell.
-
-A session that several people wrote to stays where it is: its turns cannot be parted without giving one the other's words.
+Each operation is one commit and is recorded session by session, so that it can be undone as far as nothing else has
+happened to those sessions since. A session that several people wrote to stays where it is: its turns cannot be parted
+without giving one the other's words.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from pyoxigraph import Literal, NamedNode, Quad
 
@@ -42,7 +35,7 @@ from trails.rdf.conversation_records import (
 )
 from trails.runtime import keys, policy
 from trails.runtime.keys import KeySettings, SessionKey
-from trails.runtime.routing.key_directory import HeldKey, Keyring
+from trails.runtime.routing.key_directory import HeldKey, Keyring, Routing
 from trails.runtime.routing.routing_values import MovedSession, Moving, Unplaced
 from trails.store.contract import PreconditionFailed
 from trails.store.pattern import Pattern
@@ -91,31 +84,25 @@ class KeyPlan:
 
     def move(self, step: Transfer, *, label: str | None = None) -> None:
         """Take a session out of one key's conversation and into another's; `label` comes with it where it has none."""
-        here, there = self.conversation(step.from_key), self.conversation(step.to_key)
+        here, other = self.conversation(step.from_key), self.conversation(step.to_key)
         left = here if here is not None and here.session_id == step.session_id else None
         if left is not None:
             self._after[step.from_key] = None
         if step.current:
-            kept = there.label if there is not None and there.label is not None else (left.label if left else None)
-            began = there or left
-            created = self._created(step.session_id) if began is None else began.created
+            known = [each for each in (other, left) if each is not None]
+            label = next((each.label for each in known if each.label is not None), label)
+            record = self.keyring.repository.reader.record(step.session_id)
+            created = known[0].created if known else record.created or self.time
             self._after[step.to_key] = Conversation(
-                key=step.to_key, session_id=step.session_id, label=kept or label, created=created
+                key=step.to_key, session_id=step.session_id, label=label, created=created
             )
         self._swap(belongs_quad(step.session_id, step.from_key), belongs_quad(step.session_id, step.to_key))
         self._touched[step.session_id] = None
-        self._record(step, left)
-
-    def _created(self, session_id: str) -> datetime:
-        return self.keyring.repository.reader.record(session_id).created or self.time
-
-    def _record(self, step: Transfer, left: Conversation | None) -> None:
-        made = Move(
+        which = {"session_id": step.session_id, "from_key": step.from_key, "to_key": step.to_key}
+        move = Move(
+            **which,
             operation=self.operation,
             number=len(self.moved) + 1,
-            session_id=step.session_id,
-            from_key=step.from_key,
-            to_key=step.to_key,
             was_current=left is not None,
             became_current=step.current,
             reason=self.reason,
@@ -124,9 +111,8 @@ class KeyPlan:
             former_label=left.label if left is not None else None,
             undoes=self.undoes,
         )
-        self._new |= set(move_quads(made))
-        done = {"session_id": step.session_id, "from_key": step.from_key, "to_key": step.to_key}
-        self.moved.append(MovedSession(**done, current=step.current))
+        self._new |= set(move_quads(move))
+        self.moved.append(MovedSession(**which, current=step.current))
 
     def alias(self, name: str, key: str, reason: str) -> None:
         """Let a key that names nothing by itself be found as another one."""
@@ -170,7 +156,12 @@ class KeyPlan:
                 self._leave(key, before)
         for key in list(self._before):
             self._settle(key)
-        self._refuse_dangling()
+        removed = {alias.alias for alias in self._gone}
+        for name, key in self.aliases:
+            if name not in removed and self._after[key] is None:
+                raise InvalidInput(
+                    f"another writer deleted or moved the session that {name!r} was to stand for; nothing was written, try again"
+                )
         for gone in self._gone:
             if self._after[gone.key] is not None:
                 self._new |= set(removal_quads(gone, self.by_iri, self.time, secrets.token_hex(4)))
@@ -183,15 +174,6 @@ class KeyPlan:
             tx.forbid(pattern)
         tx.log(log_leaves.row_states("change", touched))
         tx.commit(self.keyring.repository.store, otherwise=_conflict_error)
-
-    def _refuse_dangling(self) -> None:
-        """Refuse a plan whose aliases would stand for nothing: the session to be moved went while it was made."""
-        gone = {alias.alias for alias in self._gone}
-        for name, key in self.aliases:
-            if name not in gone and self._after[key] is None:
-                raise InvalidInput(
-                    f"another writer deleted or moved the session that {name!r} was to stand for; nothing was written, try again"
-                )
 
     def _settle(self, key: str) -> None:
         """Put what becomes of a touched conversation into the commit."""
@@ -240,10 +222,10 @@ def _conflict_error(failure: PreconditionFailed) -> InvalidInput:
 class Renaming:
     """What is done to the keys of a store by hand. Keys come in their canonical form."""
 
-    def __init__(self, keyring: Keyring, now: Callable[[], datetime]) -> None:
-        self._keyring = keyring
-        self._store = keyring.repository.store
-        self._now = now
+    def __init__(self, routing: Routing) -> None:
+        self._keyring = routing.keyring
+        self._store = routing.keyring.repository.store
+        self._now = routing.now
 
     def plan(self, reason: str, by: str | None, *, undoes: str | None = None) -> KeyPlan:
         """Return an empty operation."""
@@ -326,44 +308,28 @@ class Renaming:
         if any(move.undoes == operation for move in every):
             raise InvalidInput(f"operation {operation!r} was taken back before")
         plan, unplaced = self.plan("undo", by, undoes=operation), list[Unplaced]()
+        left = {(move.from_key, move.to_key) for move in done}
         for alias in conversations.aliases_of(self._store):
-            if (
-                any((move.from_key, move.to_key) == (alias.alias, alias.key) for move in done)
-                and alias.reason != "manual"
-            ):
+            if (alias.alias, alias.key) in left and alias.reason != "manual":
                 plan.unalias(alias)
+        records = self._keyring.repository.reader.records([move.session_id for move in done])
         for move in reversed(done):
-            why = self._stuck(move)
-            if why is not None:
-                unplaced.append(Unplaced(session_id=move.session_id, key=move.to_key, reason=why))
-            else:
-                self._back(plan, move)
+            record = records.get(move.session_id)
+            if record is not None and record.key == move.to_key:
+                label = move.former_label if move.former_label and plan.label_is_free(move.former_label) else None
+                current = move.was_current and plan.conversation(move.from_key) is None
+                plan.move(Transfer(move.session_id, move.to_key, move.from_key, current), label=label)
+                continue
+            why = "was deleted" if record is None else f"has the key {record.key!r} by now"
+            reason = f"session {move.session_id!r} {why}"
+            unplaced.append(Unplaced(session_id=move.session_id, key=move.to_key, reason=reason))
         if not plan.moved:
             raise InvalidInput(f"nothing of operation {operation!r} can be taken back: {unplaced[0].reason}")
         for alias in conversations.aliases_of(self._store):
-            if any((move.from_key, move.to_key) == (alias.from_key, alias.key) for move in done):
+            if (alias.from_key, alias.key) in left:
                 plan.redirect(alias, alias.from_key or "")
         plan.commit()
         return plan.report(unplaced=tuple(unplaced))
-
-    def _stuck(self, move: Move) -> str | None:
-        """Return why a session cannot go back, or None."""
-        record = self._keyring.repository.reader.records([move.session_id]).get(move.session_id)
-        if record is None:
-            return f"session {move.session_id!r} was deleted"
-        if record.key != move.to_key:
-            return f"session {move.session_id!r} has the key {record.key!r} by now"
-        return None
-
-    def _back(self, plan: KeyPlan, move: Move) -> None:
-        label = move.former_label if move.former_label and plan.label_is_free(move.former_label) else None
-        current = move.was_current and plan.conversation(move.from_key) is None
-        plan.move(Transfer(move.session_id, move.to_key, move.from_key, current), label=label)
-
-
-UNKNOWN: Final = "unknown"
-_AT_ONCE: Final = 200
-"""How many sessions one query asks about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,9 +341,8 @@ class Sender:
     peer: str | None
 
     def __str__(self) -> str:
-        return (
-            UNKNOWN if self.peer is None else "/".join(each or "-" for each in (self.channel, self.account, self.peer))
-        )
+        parts = (self.channel, self.account, self.peer)
+        return "unknown" if self.peer is None else "/".join(part or "-" for part in parts)
 
 
 @dataclass(slots=True)
@@ -426,31 +391,24 @@ def _root(parts: SessionKey, settings: KeySettings) -> tuple[SessionKey, str]:
 
 def _senders(keyring: Keyring, roots: Mapping[str, SessionKey]) -> Mapping[str, set[Sender]]:
     """Return who wrote to each session. In a direct key, a turn of which nothing is known came from the key's own peer."""
+    reader, ids = keyring.repository.reader, list(roots)
     found: dict[str, set[Sender]] = defaultdict(set)
-    turns: dict[str, int] = defaultdict(int)
-    ids = list(roots)
-    for start in range(0, len(ids), _AT_ONCE):
-        _read_senders(keyring, ids[start : start + _AT_ONCE], found, turns)
+    unknown: dict[str, int] = defaultdict(int)
+    """How many turns of people there are of which nobody knows the sender."""
+    for query, sign in (("user_turns", 1), ("told_turns", -1)):
+        for row in reader.select_each(query, "sessions", ids):
+            unknown[iris.session_id(row["session"].value)] += sign * int(row["turns"].value)
+    for row in reader.select_each("senders", "sessions", ids):
+        if row["author"] is None or not iris.is_agent(row["author"].value):
+            parts = [None if row[name] is None else row[name].value for name in ("channel", "account", "peer")]
+            found[iris.session_id(row["session"].value)].add(Sender(*parts))
     for session_id, root in roots.items():
-        if turns[session_id] > 0:
+        if unknown[session_id] > 0:
             found[session_id].add(Sender(None, None, None))
         if root.kind == "dm":
             own = Sender(root.channel, root.account_id, root.id)
             found[session_id] = {own if each.peer is None else each for each in found[session_id]} or {own}
     return found
-
-
-def _read_senders(keyring: Keyring, ids: Sequence[str], found: dict[str, set[Sender]], turns: dict[str, int]) -> None:
-    """Note who wrote to sessions, and how many turns of people there are of which nobody knows the sender."""
-    reader = keyring.repository.reader
-    for row in reader.select_each("user_turns", "sessions", ids):
-        turns[iris.session_id(row["session"].value)] += int(row["turns"].value)
-    for row in reader.select_each("told_turns", "sessions", ids):
-        turns[iris.session_id(row["session"].value)] -= int(row["turns"].value)
-    for row in reader.select_each("senders", "sessions", ids):
-        if row["author"] is None or not iris.is_agent(row["author"].value):
-            told = [None if row[name] is None else row[name].value for name in ("channel", "account", "peer")]
-            found[iris.session_id(row["session"].value)].add(Sender(*told))
 
 
 def _target(

@@ -1,11 +1,11 @@
-"""The router of a store, as its users see it: sessions by key."""
+"""The public router of a store: sessions by key."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, tzinfo
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from pyoxigraph import Quad
 
@@ -20,8 +20,8 @@ from trails.runtime.policy import ModelHost
 from trails.runtime.policy.entry_patches import DEFAULT_HOST
 from trails.runtime.routing import key_moves
 from trails.runtime.routing.access_rules import Access, View
-from trails.runtime.routing.inbound import TRIES, Arrivals
-from trails.runtime.routing.key_directory import HeldKey, Keyring, new_id
+from trails.runtime.routing.inbound import Arrivals
+from trails.runtime.routing.key_directory import HeldKey, Keyring, Routing, new_id, until_written
 from trails.runtime.routing.key_moves import Renaming
 from trails.runtime.routing.routing_values import (
     Inbound,
@@ -38,10 +38,6 @@ from trails.store.contract import Result
 from trails.usage import counts_of
 
 _List = list  # inside the class, `list` is the method
-_TOUCHED: Final = "updatedAt"
-"""The field that every change of an entry sets: the change has its own time."""
-_NOBODY: Final = "\0"
-"""No session's key."""
 
 
 class Router(Handle, public=True):
@@ -80,14 +76,14 @@ class Router(Handle, public=True):
         Raises `InvalidInput` for what is wrong in the configuration, with its path.
         """
         opened(store, "Router")
-        self._settings = RouterSettings.from_json(config, zone=zone, fold_case=fold_case)
+        settings = RouterSettings.from_json(config, zone=zone, fold_case=fold_case)
         self._repository = store
-        self._now = partial(clock_time, clock)
         self._models = models
         self._keyring = Keyring(store)
-        self._arrivals = Arrivals(self._keyring, lambda: self._settings, self._now)
-        self._access = Access(self._keyring, self._arrivals, lambda: self._settings, self._now)
-        self._renaming = Renaming(self._keyring, self._now)
+        self._routing = Routing(self._keyring, settings, partial(clock_time, clock))
+        self._arrivals = Arrivals(self._routing)
+        self._access = Access(self._routing, self._arrivals)
+        self._renaming = Renaming(self._routing)
         self._scopes: dict[str, keys.DmScope] = {}
         """The scope before each migration of this router."""
 
@@ -98,7 +94,7 @@ class Router(Handle, public=True):
 
     def key(self, name: str) -> str:
         """Return the key under which a session is stored, for any name of it: "main", a key without its agent, a whole key."""
-        found = keys.canonical_key(validation.text(name, "the key"), self._settings.keys)
+        found = keys.canonical_key(validation.text(name, "the key"), self._routing.settings.keys)
         if not found:
             raise InvalidInput("a session key must not be empty")
         return validation.name(found, "the key")
@@ -148,7 +144,9 @@ class Router(Handle, public=True):
         Of two callers who make it at once, both get the same.
         """
         key = self.key(name)
-        agent = self._settings.keys.default_agent if key in ("global", "unknown") else keys.agent_id_from_key(key)
+        agent = (
+            self._routing.settings.keys.default_agent if key in ("global", "unknown") else keys.agent_id_from_key(key)
+        )
         return self._repository.load(self._arrivals.session(key, agent=agent, principal=principal))
 
     def reset(self, name: str) -> Routed:
@@ -156,11 +154,7 @@ class Router(Handle, public=True):
 
         The old session stays as it is, and can be read by its id.
         """
-        for _ in range(TRIES):
-            routed = self._arrivals.renew(self._stored(name), "asked", "sessions.reset")
-            if routed is not None:
-                return routed
-        raise InvalidInput(f"the session of the key {name!r} is changed by others all the time; try again")
+        return until_written(name, lambda: self._arrivals.renew(self._stored(name), "asked", "sessions.reset"))
 
     # --- finding
 
@@ -183,7 +177,7 @@ class Router(Handle, public=True):
         found = self._keyring.find(self.key(key)) if key is not None and key.strip() and not (id or label) else None
         named = [self._keyring.held(found[0])] if found is not None else []
         if found is None and not key:
-            named = self._keyring.called(id) if id and not label else self._keyring.labelled(label) if label else []
+            named = self._keyring.named(id) if id and not label else self._keyring.labelled(label) if label else []
         return policy.resolve_session(
             {held.key: held.to_json() for held in named},
             key=key if found is None else found[0].key,
@@ -193,7 +187,7 @@ class Router(Handle, public=True):
             spawned_by=None if spawned_by is None else self.key(spawned_by),
             include_global=include_global,
             include_unknown=include_unknown,
-            settings=self._settings.keys,
+            settings=self._routing.settings.keys,
         )
 
     def list(
@@ -225,25 +219,26 @@ class Router(Handle, public=True):
             limit=limit,
         )
         entries = {key: held.to_json() for key, held in every.items()}
-        rows = policy.list_sessions(entries, query, now=self._now(), settings=self._settings.keys)
+        rows = policy.list_sessions(entries, query, now=self._routing.now(), settings=self._routing.settings.keys)
         records = self._repository.reader.records([every[row.key].session_id for row in rows])
+        found = [(row, every[row.key], records.get(every[row.key].session_id)) for row in rows]
         return [
             SessionInfo(
                 key=row.key,
-                session_id=every[row.key].session_id,
-                kind=keys.parse_key(row.key, main_key=self._settings.keys.main_key).kind,
+                session_id=record.id,
+                kind=keys.parse_key(row.key, main_key=self._routing.settings.keys.main_key).kind,
                 label=row.label,
                 display_name=row.display_name,
-                agent=records[every[row.key].session_id].agent,
-                state=records[every[row.key].session_id].state,
+                agent=record.agent,
+                state=record.state,
                 channel=row.channel,
                 updated=None if row.updated_at is None else policy.from_ms(row.updated_at),
-                last_user_activity=every[row.key].entry.last_user_activity,
+                last_user_activity=held.entry.last_user_activity,
                 total_tokens=row.total_tokens,
                 entry=entries[row.key],
             )
-            for row in rows
-            if every[row.key].session_id in records
+            for row, held, record in found
+            if record is not None
         ]
 
     def sessions(self, name: str) -> _List[str]:
@@ -274,25 +269,23 @@ class Router(Handle, public=True):
         ('high', 'agent:main:main')
         """
         key = self.key(name)
-        for _ in range(TRIES):
+
+        def attempt() -> dict[str, Any] | None:
             held = self._held(key)
             current = key if held is None else held.key
             known = {} if held is None else {current: held.to_json()}
-            after = policy.apply_patch(
-                known | self._labelled(patch, held),
-                current,
-                patch,
-                now=self._now(),
-                new_id=new_id(),
-                models=self._models,
-            )
+            known |= self._labelled(patch, held)
+            now = self._routing.now()
+            after = policy.apply_patch(known, current, patch, now=now, new_id=new_id(), models=self._models)
             if held is None:  # checked first: a refused patch makes no session
                 self.session(key)
-                continue
-            told = self._altered(held, after, self._repository.workspace.deed(by)._replace(time=self._now()))
-            if self._keyring.rewrite(held, after, spawner=self._spawner(held, after), told=told):
-                return after | {"sessionId": held.source_id}
-        raise InvalidInput(f"the session of the key {name!r} is changed by others all the time; try again")
+                return None
+            deed = self._repository.workspace.deed(by)._replace(time=self._routing.now())
+            told = self._altered(held, after, deed)
+            is_written = self._keyring.rewrite(held, after, spawner=self._spawner(held, after), told=told)
+            return after | {"sessionId": held.source_id} if is_written else None
+
+        return until_written(name, attempt)
 
     def _altered(self, held: HeldKey, after: Mapping[str, Any], deed: Deed, *, with_texts: bool = True) -> _List[Quad]:
         """Return what says that fields of an entry became something else, and by whom.
@@ -301,7 +294,7 @@ class Router(Handle, public=True):
         """
         before = held.to_json()
         found: _List[Quad] = []
-        for field in sorted({*before, *after} - {_TOUCHED}):
+        for field in sorted({*before, *after} - {"updatedAt"}):
             old, new = (
                 validation.to_json(each[field], field) if each.get(field) is not None else None
                 for each in (before, after)
@@ -317,7 +310,7 @@ class Router(Handle, public=True):
         owner = self._repository.reader.labelled(wanted.strip())
         if owner is None or (held is not None and owner == held.session_id):
             return {}
-        return {_NOBODY: {"label": wanted.strip()}}
+        return {"\0": {"label": wanted.strip()}}  # no session's key
 
     def _spawner(self, held: HeldKey, after: Mapping[str, Any]) -> str | None:
         """Return the id of the session that an entry newly says spawned this one, where that is stored."""
@@ -336,9 +329,9 @@ class Router(Handle, public=True):
         truth value: a text may be a message's, which may be taken out there.
         """
         own = {name: value for name, value in fields.items() if name not in ("sessionId", "label", "spawnedBy")}
-        deed = self._repository.workspace.deed(by)._replace(time=self._now())
+        deed = self._repository.workspace.deed(by)._replace(time=self._routing.now())
         return self._changed(
-            name, lambda held: policy.merge_entry(held.to_json(), own, now=self._now(), new_id=""), deed=deed
+            name, lambda held: policy.merge_entry(held.to_json(), own, now=self._routing.now(), new_id=""), deed=deed
         )
 
     def count(self, name: str, usage: Mapping[str, Any]) -> dict[str, Any]:
@@ -354,24 +347,26 @@ class Router(Handle, public=True):
 
         def added(held: HeldKey) -> dict[str, Any]:
             entry = held.to_json()
-            more = {"inputTokens": read, "outputTokens": written, "totalTokens": total}
-            sums = {field: _whole(entry.get(field)) + count for field, count in more.items()}
+            sums = {"inputTokens": read, "outputTokens": written, "totalTokens": total}
+            for field, count in sums.items():
+                before = entry.get(field)
+                sums[field] = count + (before if isinstance(before, int) and not isinstance(before, bool) else 0)
             if entry.get("totalTokens") is None:
                 sums["totalTokens"] = sums["inputTokens"] + sums["outputTokens"]
-            return policy.merge_entry(entry, sums, now=self._now(), new_id="")
+            return policy.merge_entry(entry, sums, now=self._routing.now(), new_id="")
 
         return self._changed(name, added)
 
     def _changed(
         self, name: str, change: Callable[[HeldKey], dict[str, Any]], *, deed: Deed | None = None
     ) -> dict[str, Any]:
-        for _ in range(TRIES):
+        def attempt() -> dict[str, Any] | None:
             held = self._stored(name)
             after = change(held)
             told = () if deed is None else self._altered(held, after, deed, with_texts=False)
-            if self._keyring.rewrite(held, after, told=told):
-                return after
-        raise InvalidInput(f"the session of the key {name!r} is changed by others all the time; try again")
+            return after if self._keyring.rewrite(held, after, told=told) else None
+
+        return until_written(name, attempt)
 
     # --- other names
 
@@ -419,8 +414,8 @@ class Router(Handle, public=True):
         [('agent:main:main', 'agent:main:telegram:dm:7')]
         """
         scope = keys.check_dm_scope(to_scope)
-        before = self._settings.keys.dm_scope
-        found = key_moves.plan_migration(self._keyring, self._settings.keys, scope)
+        before = self._routing.settings.keys.dm_scope
+        found = key_moves.plan_migration(self._keyring, self._routing.settings.keys, scope)
         plan = self._renaming.plan("migration", by)
         for step in found.steps:
             plan.move(step)
@@ -444,8 +439,9 @@ class Router(Handle, public=True):
         return done
 
     def _rescope(self, scope: keys.DmScope) -> None:
-        known = self._settings.keys.model_copy(update={"dm_scope": scope})
-        self._settings = self._settings.model_copy(update={"keys": known})
+        settings = self._routing.settings
+        changed = settings.keys.model_copy(update={"dm_scope": scope})
+        self._routing.settings = settings.model_copy(update={"keys": changed})
 
     # --- policies
 
@@ -523,16 +519,12 @@ class Router(Handle, public=True):
                 "Provide either key or sessionId (not both)" if key else "Either key or sessionId is required"
             )
         if key is not None:
-            policy.check_deletable(key, self._settings.keys)
+            policy.check_deletable(key, self._routing.settings.keys)
             held = self._stored(key)
-            if keys.is_main_key(held.key, self._settings.keys):
+            if keys.is_main_key(held.key, self._routing.settings.keys):
                 raise RequestRefused(f"Cannot delete the main session ({held.key}).")
             return self._repository.delete(held.session_id, children=children, by=by)
         record = self._repository.record(id or "")
-        if record.key is not None and keys.is_main_key(record.key, self._settings.keys) and not force:
+        if record.key is not None and keys.is_main_key(record.key, self._routing.settings.keys) and not force:
             raise RequestRefused(f"Cannot delete the main session ({record.key}) without force.")
         return self._repository.delete(record.id, children=children, by=by)
-
-
-def _whole(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from trails.model.values import Value
 from trails.rdf.ledger_records import Event, Mode
-from trails.runtime.config_values import config_section, config_text, zone_of
+from trails.runtime.config_values import Section, zone_of
 from trails.runtime.keys import KeySettings, PeerKind
 from trails.runtime.policy import AgentToAgentPolicy, Freshness, ResetConfig, ResetPolicy, SendPolicy
 
@@ -41,17 +41,15 @@ class RouterSettings(Value):
         >>> RouterSettings.from_json({"session": {"dmScope": "per-peer"}}).keys.dm_scope
         'per-peer'
         """
-        root = config_section(config, "configuration")
-        session = config_section(root.get("session"), "session")
-        defaults = config_section(config_section(root.get("agents"), "agents").get("defaults"), "agents.defaults")
-        named = config_text(defaults.get("userTimezone"), "agents.defaults.userTimezone")
-        place = zone or named or "UTC"
+        root = Section(config)
+        session, agents, tools = root.section("session"), root.section("agents"), root.section("tools")
+        place = zone or agents.section("defaults").text("userTimezone") or "UTC"
         zone_of(place)
         return cls(
-            keys=KeySettings.from_json(root, fold_case=fold_case),
-            reset=ResetConfig.from_json(session),
+            keys=KeySettings.from_json(root.fields, fold_case=fold_case),
+            reset=ResetConfig.from_json(session.fields),
             send=SendPolicy.from_json(session.get("sendPolicy")),
-            agent_to_agent=AgentToAgentPolicy.from_json(config_section(root.get("tools"), "tools").get("agentToAgent")),
+            agent_to_agent=AgentToAgentPolicy.from_json(tools.get("agentToAgent")),
             zone=place,
         )
 

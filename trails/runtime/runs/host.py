@@ -11,7 +11,7 @@ from uuid import uuid4
 from trails.model.values import Turn
 from trails.rdf.ledger_records import Event
 from trails.rdf.subagent_records import Run, RunOrigin, SpawnMode
-from trails.runtime.config_values import config_section
+from trails.runtime.config_values import Section
 from trails.runtime.keys import KeySettings
 from trails.runtime.ledger.exchanges import Running
 from trails.runtime.policy.entry_patches import ModelHost
@@ -146,22 +146,18 @@ class Settings:
     @classmethod
     def from_json(cls, config: Mapping[str, Any] | None) -> Settings:
         """Read a configuration; what is wrong raises `InvalidInput` with its path."""
-        root = config_section(config, "configuration")
-        session = config_section(root.get("session"), "session")
-        tools = config_section(root.get("tools"), "tools")
-        talk = config_section(session.get("agentToAgent"), "session.agentToAgent")
-        queue = config_section(config_section(root.get("messages"), "messages").get("queue"), "messages.queue")
-        defaults = config_section(config_section(root.get("agents"), "agents").get("defaults"), "agents.defaults")
-        sandbox = config_section(defaults.get("sandbox"), "agents.defaults.sandbox")
-        by_channel = config_section(queue.get("byChannel"), "messages.queue.byChannel")
+        root = Section(config)
+        session = root.section("session")
+        queue = root.section("messages").section("queue")
+        sandbox = root.section("agents").section("defaults").section("sandbox")
         return cls(
-            keys=KeySettings.from_json(root),
-            spawn=SpawnSettings.from_json(root),
-            agents=AgentToAgentPolicy.from_json(config_section(tools.get("agentToAgent"), "tools.agentToAgent")),
+            keys=KeySettings.from_json(root.fields),
+            spawn=SpawnSettings.from_json(root.fields),
+            agents=AgentToAgentPolicy.from_json(root.section("tools").get("agentToAgent")),
             send=SendPolicy.from_json(session.get("sendPolicy")),
-            ping_pong=talk.get("maxPingPongTurns"),
+            ping_pong=session.section("agentToAgent").get("maxPingPongTurns"),
             queue_mode=str(queue.get("mode") or "collect"),
-            queue_modes={str(name): str(mode) for name, mode in by_channel.items()},
+            queue_modes={str(name): str(mode) for name, mode in queue.section("byChannel").fields.items()},
             sandbox_sees_all=sandbox.get("sessionToolsVisibility") == "all",
         )
 

@@ -195,7 +195,7 @@ class Announcer:
         session_id, number = iris.session_id(iri), iris.entry_number(iri)
         if session_id not in self._engine.repository or number is None:
             return None
-        return self._engine.book.event(session_id, number)
+        return self._engine.book.entry(session_id, number, Event)
 
     # --- cleaning up
 

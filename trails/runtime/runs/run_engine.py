@@ -341,9 +341,8 @@ class Engine:
         """Return the last exchange that took up a message, or None."""
         if session_id not in self.repository:
             return None
-        event = self.book.event(session_id, number)
-        found = self.book.where(session_id, vocab.USED, NamedNode(event.iri))
-        return next((each for each in reversed(found) if isinstance(each, Exchange)), None)
+        event = self.book.entry(session_id, number, Event)
+        return next(reversed(self.book.where(Exchange, session_id, vocab.USED, NamedNode(event.iri))), None)
 
     def waiting(self) -> set[tuple[str, str]]:
         """Return (session id, source) of the messages that wait in any inbox, name a source and were not sent from here."""
@@ -362,8 +361,8 @@ class Engine:
         """Return the message that brought a run its task, where it was brought here."""
         if run.child_session is None or run.child_session not in self.repository:
             return None
-        found = self.book.where(run.child_session, vocab.EVENT_ID, RdfLiteral(run.run_id))
-        return next((each for each in found if isinstance(each, Event) and each.source == TASK_SOURCE), None)
+        events = self.book.where(Event, run.child_session, vocab.EVENT_ID, RdfLiteral(run.run_id))
+        return next((event for event in events if event.source == TASK_SOURCE), None)
 
     def settle(self, run: Run) -> None:
         """End a run whose exchange is over."""

@@ -154,21 +154,21 @@ class Runs(Handle, public=True):
 
         Raises `RequestRefused` for parameters that cannot be read.
         """
-        request = SpawnRequest.of(
-            task,
-            label=label,
-            agent_id=agent_id,
-            model=model,
-            thinking=thinking,
-            run_timeout_seconds=run_timeout_seconds,
-            cleanup=cleanup,
-        )
-        return subagent_spawns.spawn_subagent(self._engine, requester, request, origin)
+        parameters = {
+            "task": task,
+            "label": label,
+            "agentId": agent_id,
+            "model": model,
+            "thinking": thinking,
+            "runTimeoutSeconds": run_timeout_seconds,
+            "cleanup": cleanup,
+        }
+        return self.spawn_tool(requester, parameters, origin=origin)
 
     def spawn_tool(
         self, requester: str, parameters: Mapping[str, Any], *, origin: Mapping[str, Any] | None = None
     ) -> Spawned:
-        """Start a sub-agent by a tool call's parameters, named as in `sessions_spawn`."""
+        """Start a sub-agent by the parameters of a `sessions_spawn` call."""
         return subagent_spawns.spawn_subagent(self._engine, requester, SpawnRequest.from_json(parameters), origin)
 
     # --- working

@@ -17,7 +17,7 @@ from trails.model import validation
 from trails.model.values import SessionRecord, Value
 from trails.rdf.subagent_records import Run
 from trails.runtime import keys
-from trails.runtime.config_values import config_section
+from trails.runtime.config_values import Section
 from trails.runtime.ledger import inbox
 from trails.runtime.policy.entry_patches import apply_patch
 from trails.runtime.policy.run_records import SpawnRequest, new_run
@@ -74,7 +74,7 @@ def read_send_call(parameters: Mapping[str, Any], *, sandboxed: bool, channel: s
     >>> read_send({"message": "Hello", "label": "desk", "timeoutSeconds": 2.9}, sandboxed=False, channel=None).timeout_seconds
     2
     """
-    fields = config_section(parameters, "sessions_send")
+    fields = Section(parameters, "sessions_send").fields
     names = SEND_TOOL["parameters"]["properties"]
     for name in fields:
         if name not in names:

@@ -1,9 +1,4 @@
-"""What a parent does with the results of its children.
-
-What the ledger of a session of the tree says of it: its changes of state, its result.
-
-What a parent does with the results of its children, and who may write to whom.
-"""
+"""Decide on the results of children, and send messages between parents and children."""
 
 from __future__ import annotations
 
@@ -86,8 +81,8 @@ def withhold_texts(lifecycle: Lifecycle, session_id: str, deed: Deed) -> int:
 
 def waiting_results(lifecycle: Lifecycle, parent_id: str) -> list[Event]:
     """Return the messages by which a session was told of results, and which it has not decided on, in order."""
-    found = lifecycle.runtime.book.where(parent_id, vocab.WAITING)
-    return [each for each in found if isinstance(each, Event) and each.source == SOURCE and each.mode == "hold"]
+    events = lifecycle.runtime.book.where(Event, parent_id, vocab.WAITING)
+    return [event for event in events if event.source == SOURCE and event.mode == "hold"]
 
 
 def _told_of(lifecycle: Lifecycle, result: SessionResult) -> Event:
@@ -99,8 +94,8 @@ def _told_of(lifecycle: Lifecycle, result: SessionResult) -> Event:
         )
     if result.parent_id is None:
         raise InvalidInput(f"session {result.session_id!r} is a main: its result has no parent to decide on it")
-    found = lifecycle.runtime.book.where(result.parent_id, vocab.EVENT_ID, Literal(result.session_id))
-    events = [each for each in found if isinstance(each, Event) and each.source == SOURCE]
+    same_id = lifecycle.runtime.book.where(Event, result.parent_id, vocab.EVENT_ID, Literal(result.session_id))
+    events = [event for event in same_id if event.source == SOURCE]
     if not events:
         raise InvalidInput(f"session {result.parent_id!r} was told of no result of {result.session_id!r}")
     if not events[0].waiting:
@@ -115,25 +110,19 @@ def incorporate_result(
 
     def work() -> Turn:
         event = _told_of(lifecycle, result)
-        parent = _deciding(lifecycle, event.session_id)
-        said = event.content if content is None else content
-        if said is None:
+        parent = lifecycle.runtime.index.get(event.session_id)
+        if parent is None or parent.state != "active":
+            state = lifecycle.record(event.session_id).state if parent is None else parent.state
+            raise InvalidInput(f"session {event.session_id!r} is {state}, and only an active one takes a result in")
+        text = event.content if content is None else content
+        if text is None:
             raise InvalidInput(
                 f"the text of the result of {result.session_id!r} was taken out; say what to write instead"
             )
-        author = None if event.author_iri is None else event.author_iri
-        made = turn_builder.check_derivation(role, said, result.derivation, author=author, time=now)
-        return _say(lifecycle, parent, made, event, now)
+        turn = turn_builder.check_derivation(role, text, result.derivation, author=event.author_iri, time=now)
+        return _say(lifecycle, parent, turn, event, now)
 
     return lifecycle.attempt(work)
-
-
-def _deciding(lifecycle: Lifecycle, parent_id: str) -> Live:
-    parent = lifecycle.runtime.index.get(parent_id)
-    if parent is None or parent.state != "active":
-        stands = lifecycle.record(parent_id).state if parent is None else parent.state
-        raise InvalidInput(f"session {parent_id!r} is {stands}, and only an active one takes a result in")
-    return parent
 
 
 def _say(lifecycle: Lifecycle, parent: Live, made: turn_builder.Draft, event: Event, now: datetime) -> Turn:
@@ -182,12 +171,9 @@ def send_tree_message(
     with lifecycle.runtime.lock:
         sender, recipient = lifecycle.record(sender_id), lifecycle.record(recipient_id)
         if recipient.spawned_by != sender.id and sender.spawned_by != recipient.id:
-            related = sender.spawned_by is not None and sender.spawned_by == recipient.spawned_by
-            how = (
-                f"are siblings; route it through their parent {sender.spawned_by!r}"
-                if related
-                else "are not parent and child; route it through what spawned them"
-            )
+            how = "are not parent and child; route it through what spawned them"
+            if sender.spawned_by is not None and sender.spawned_by == recipient.spawned_by:
+                how = f"are siblings; route it through their parent {sender.spawned_by!r}"
             raise InvalidInput(
                 f"sessions {sender.id!r} and {recipient.id!r} {how}. Nothing was sent: in the tree messages go between "
                 "parent and child only"

@@ -1,9 +1,4 @@
-"""Spawn tree sessions and change their states.
-
-What happens to the sessions of the tree, each time in one commit that checks what it builds on.
-
-What is asked of a spawn, checked, and made into the row of a session.
-"""
+"""Spawn tree sessions and change their states, each time in one commit that checks what it builds on."""
 
 from __future__ import annotations
 
@@ -78,10 +73,6 @@ class Lifecycle:
         """Return the time: the one given, or the clock's."""
         return clock_time(self._clock) if given is None else validation.time(given, "now")
 
-    def limits_of(self, agent: str) -> Limits:
-        """Return the limits of an agent's trees."""
-        return self._agent_limits.get(agent, self._limits)
-
     # --- finding
 
     def record(self, session_id: str) -> SessionRecord:
@@ -98,17 +89,15 @@ class Lifecycle:
 
     def live(self, session_id: str, after: TreeState) -> Live:
         """Return a session that has not ended and is to go to a state; raise `IllegalTransition` for one that has."""
-        found = self.runtime.index.get(session_id)
-        if found is not None:
-            return found
+        live = self.runtime.index.get(session_id)
+        if live is not None:
+            return live
         record = self.record(session_id)
-        stands = record.state
-        raise IllegalTransition(
-            f"session {record.id!r} is {stands} and cannot become {after}; "
-            + ("an end is final: spawn another one" if stands in ENDED else "it takes no slot of the session tree"),
-            before=stands,
-            after=after,
+        remedy = (
+            "an end is final: spawn another one" if record.state in ENDED else "it takes no slot of the session tree"
         )
+        message = f"session {record.id!r} is {record.state} and cannot become {after}; {remedy}"
+        raise IllegalTransition(message, before=record.state, after=after)
 
     def session(self, live: Live) -> Session:
         """Return the handle of an active session, which holds its turns that are not stored.
@@ -152,89 +141,106 @@ class Lifecycle:
         if session is None or flush is None or flush.kind == "worker":
             step.change().commit(self.repository.store)
         else:
-            self._flush(step, flush, session)
-        for session_id, made in step.entries.items():
-            self.runtime.book.wrote(session_id, made)
+            try:
+                session.worktree.persist(step.change())
+            except HeadConflict:  # another writer's turns are where these were to go: they are kept beside
+                step.kept_as(flush.id, session.keep_as_fork().id)
+                step.change().commit(self.repository.store)
+        for session_id, entries in step.entries.items():
+            self.runtime.book.wrote(session_id, entries)
         for session_id, live in step.moved.items():
-            if live is None:
-                self.runtime.index.drop(session_id)
-            else:
-                self.runtime.index.put(live)
+            self.runtime.index.pop(session_id, None)
+            if live is not None:
+                self.runtime.index[session_id] = live
             if live is None or live.state != "active":
-                self._let_go(session_id)
-
-    def _flush(self, step: TreeTransaction, live: Live, session: Session) -> None:
-        try:
-            session.worktree.persist(step.change())
-        except HeadConflict:  # another writer's turns stand where these were to go: they are kept beside
-            step.kept_as(live.id, session.keep_as_fork().id)
-            step.change().commit(self.repository.store)
-
-    def _let_go(self, session_id: str) -> None:
-        session = self.runtime.sessions.get(session_id)
-        if session is not None:
-            session.discard_pending()  # a worker's, which are never stored; any other's are by now
-        self.runtime.forget(session_id)
+                handle = self.runtime.sessions.get(session_id)
+                if handle is not None:
+                    handle.discard_pending()  # a worker's, which are never stored; any other's are by now
+                self.runtime.forget(session_id)
 
     # --- making sessions
 
-    def make_main(
-        self, record: SessionRecord, *, system: str | None, told: Mapping[str, str], by: str | None, now: datetime
+    def spawn(self, parent_id: str | None, options: SpawnOptions) -> SessionRecord:
+        """Make a session and return its row, or raise with nothing changed: see `Tree.spawn`."""
+        kind, now = rules.check_kind(options.kind), self.now()
+        if kind == "main" and parent_id is not None:
+            raise InvalidInput(f"a main has no parent, and {parent_id!r} was given")
+        brief = (_main_brief if kind == "main" else _child_brief)(options)
+        if kind != "main" and parent_id is None:
+            raise InvalidInput(f"a {kind} needs a parent; only a main has none")
+        record = SessionRecord(
+            id=uuid4().hex if options.id is None else validation.session_id(options.id),
+            kind=kind,
+            created=now,
+            expires=rules.expiry_time(kind, options.ttl, now),
+            label=None if options.label is None else validation.label(options.label),
+            tier=None if options.tier is None else validation.name(options.tier, "tier"),
+            principal=DEFAULT_PRINCIPAL
+            if options.principal is None
+            else validation.name(options.principal, "principal"),
+            agent=DEFAULT_AGENT,
+        )
+        if parent_id is not None:
+            return self.attempt(lambda: self._spawn_child(parent_id, record, kind, options, brief, now))
+        agent, channel = validation.name(options.agent, "agent"), validation.name(options.channel, "channel")
+        system = None if options.system is None else validation.text(options.system, "system")
+        slot = iris.main_slot(agent, channel)
+        record = record.model_copy(update={"agent": agent, "channel": channel, "slot": slot})
+        return self.attempt(lambda: self._spawn_main(record, system, options, brief, now))
+
+    def _spawn_main(
+        self, record: SessionRecord, system: str | None, options: SpawnOptions, brief: Mapping[str, str], now: datetime
     ) -> SessionRecord:
-        """Make a main session; raise `LimitReached` where its agent has one on its channel."""
-
-        def work() -> SessionRecord:
-            held = self.main_of(record.slot or "")
-            if held is not None:
-                raise LimitReached(
-                    f"agent {record.agent!r} has the main session {held.id!r} on channel {record.channel!r}, and there is "
-                    "one main at most: this would be the second; use that one, or end it first",
-                    limit="mains",
-                    allowed=1,
-                    wanted=2,
-                )
-            return self._make(record, depth=0, system=system, told=told, by=by, now=now)
-
-        return self.attempt(work)
+        held = self.main_of(record.slot or "")
+        if held is not None:
+            message = (
+                f"agent {record.agent!r} has the main session {held.id!r} on channel {record.channel!r}, and there is "
+                "one main at most: this would be the second; use that one, or end it first"
+            )
+            raise LimitReached(message, limit="mains", allowed=1, wanted=2)
+        return self._make(record, 0, system, brief, self.deed(options.by, now))
 
     def main_of(self, slot: str) -> Live | None:
         """Return the main session that takes a slot, or None."""
         held = self.runtime.index.holder(slot)
-        if held is not None and not self.is_true(held):
+        if held is not None and not self.is_stored(held):
             self.runtime.reload()
             held = self.runtime.index.holder(slot)
         return held
 
-    def is_true(self, live: Live) -> bool:
-        """Tell whether a session is stored in the state that the index has it in."""
+    def is_stored(self, live: Live) -> bool:
+        """Return whether a session is stored in the state that the index has it in."""
         quad = state_quad(live.id, live.state)
         return bool(self.repository.store.quads((quad.subject, quad.predicate, quad.object, quad.graph_name)))  # type: ignore[arg-type] # IRIs
 
-    def make_child(
+    def _spawn_child(  # noqa: PLR0917 - all of it is what `spawn` has read
         self,
         parent_id: str,
-        record: Callable[[Live, str], SessionRecord],
-        *,
+        record: SessionRecord,
         kind: Kind,
-        told: Mapping[str, str],
-        by: str | None,
+        options: SpawnOptions,
+        brief: Mapping[str, str],
         now: datetime,
     ) -> SessionRecord:
-        """Make a branch or a worker; `record` makes its row, given its parent and a slot that is free."""
-
-        def work() -> SessionRecord:
-            parent = self._spawner(parent_id, now)
-            limits = self.limits_of(parent.agent)
-            rules.check_depth(limits, kind, parent.id, parent.kind, parent.depth)
-            slot = self.free_slot(parent.id, parent.agent)
-            made = record(parent, slot)
-            persona = self._persona(parent) if kind == "branch" else None
-            system = None if persona is None else persona.text
-            inherits = self._said_of(parent, persona)
-            depth = parent.depth + 1
-            return self._make(made, depth=depth, system=system, told=told, by=by, now=now, inherits=inherits)
-
-        return self.attempt(work)
+        parent = self._active_parent(parent_id, now)
+        rules.check_depth(self._agent_limits.get(parent.agent, self._limits), kind, parent)
+        slot, above = self.free_slot(parent.id, parent.agent), self.record(parent.id)
+        if options.agent not in (None, above.agent):
+            raise InvalidInput(
+                f"session {above.id!r} belongs to agent {above.agent!r}, and nothing in the tree under it may belong to "
+                f"another agent ({options.agent!r}); spawn from a session of that agent, and let the two exchange messages"
+            )
+        tier = options.tier or (above.tier if kind == "branch" else self.cheapest)
+        ours = {"slot": slot, "spawned_by": above.id, "agent": above.agent, "principal": above.principal, "tier": tier}
+        persona = self._persona(parent) if kind == "branch" else None
+        # what the child takes over must still be said: names and prompts are redacted, maybe by another process
+        inherited = [quad for quad in session_quads(above) if quad.predicate in _INHERITED]
+        if persona is not None:
+            inherited += [quad for quad in prompt_quads(persona) if quad.predicate == vocab.VALUE]
+        inherits = is_mentioned(self.repository.store, inherited)
+        system = None if persona is None else persona.text
+        record = record.model_copy(update=ours)
+        return self._make(record, parent.depth + 1, system, brief, self.deed(options.by, now), inherits=inherits)
 
     def _persona(self, live: Live) -> SystemPrompt | None:
         """Return the system prompt in force for a session, also one that is set and not stored yet; none that was redacted."""
@@ -242,19 +248,12 @@ class Lifecycle:
         prompt = reader.prompt(reader.lineage(live.id)) if known is None else known.system_prompt
         return None if prompt is None or prompt.redacted else prompt
 
-    def _said_of(self, parent: Live, persona: SystemPrompt | None) -> list[Quad]:
-        """Return what is stored of what a child takes over: names and prompts are taken out, maybe by another process."""
-        said = [quad for quad in session_quads(self.record(parent.id)) if quad.predicate in _INHERITED]
-        if persona is not None:
-            said += [quad for quad in prompt_quads(persona) if quad.predicate == vocab.VALUE]
-        return is_mentioned(self.repository.store, said)
-
-    def _spawner(self, parent_id: str, now: datetime) -> Live:
+    def _active_parent(self, parent_id: str, now: datetime) -> Live:
         """Return a session that may spawn, or raise for one that is not active, was asked to end, or is due."""
         parent = self.runtime.index.get(parent_id)
         if parent is None or parent.state != "active":
-            stands = self.record(parent_id).state if parent is None else parent.state
-            raise InvalidInput(f"session {parent_id!r} is {stands}, and only an active one spawns; nothing was spawned")
+            state = self.record(parent_id).state if parent is None else parent.state
+            raise InvalidInput(f"session {parent_id!r} is {state}, and only an active one spawns; nothing was spawned")
         if parent.due is not None and (parent.ends_by is not None or parent.due <= now):
             why = "was asked to end" if parent.ends_by is not None else "is over its time to live"
             raise InvalidInput(
@@ -263,33 +262,31 @@ class Lifecycle:
         return parent
 
     def free_slot(self, parent_id: str, agent: str) -> str:
-        """Return a slot of a parent that is free; raise `LimitReached` where there is none, for it or for its agent."""
-        limits = self.limits_of(agent)
+        """Return a slot of a parent that is free; raise `LimitReached` if there is none, for it or for its agent."""
+        limits = self._agent_limits.get(agent, self._limits)
         for last in (False, True):
             index = self.runtime.index
-            children, at_work = index.active_children(parent_id), index.at_work(agent)
+            children = [each for each in index.children(parent_id) if each.state == "active"]
+            working = index.at_work(agent)
             try:
-                rules.check_children(limits, parent_id, len(children))
-                rules.check_slots(limits, agent, len(at_work))
-            except LimitReached:
-                if last or all(map(self.is_true, children if len(children) >= limits.children else at_work)):
+                rules.check_slots(limits, parent_id, len(children), agent, len(working))
+            except LimitReached as reached:
+                if last or all(map(self.is_stored, children if reached.limit == "children" else working)):
                     raise
                 self.runtime.reload()  # something else deleted one
             else:
                 break
-        parent = iris.session(parent_id)
-        names = (iris.child_slot(parent, number) for number in range(len(children) + 1))
-        return next(name for name in names if index.holder(name) is None)
+        slots = (iris.child_slot(iris.session(parent_id), number) for number in range(len(children) + 1))
+        return next(slot for slot in slots if index.holder(slot) is None)
 
     def _make(
         self,
         record: SessionRecord,
-        *,
         depth: int,
         system: str | None,
-        told: Mapping[str, str],
-        by: str | None,
-        now: datetime,
+        brief: Mapping[str, str],
+        deed: Deed,
+        *,
         inherits: Sequence[Quad] = (),
     ) -> SessionRecord:
         live = Live(
@@ -303,28 +300,27 @@ class Lifecycle:
             expires=record.expires,
             ends_by=None,
         )
-        deed = self.deed(by, now)
         workspace, prompt = self.repository.workspace, None
         if system is not None:
-            prompt = new_prompt(workspace, record.id, validation.text(system, "system"), 1, 0, by_iri=deed.by_iri)
+            prompt = new_prompt(workspace, record.id, system, 1, 0, by_iri=deed.by_iri)
         with self.step(set(), deed) as step:
             if record.spawned_by is not None:
                 step.only_under(record.spawned_by, "active", inherits=inherits)
-            step.make(record, live, prompt=prompt, told=told)
+            step.make(record, live, prompt=prompt, brief=brief)
             try:
                 self.commit(step)
             except PreconditionFailed as failure:
                 self._refuse_known(record, failure)
                 raise
-        self.runtime.sessions[record.id] = Session(Worktree(self.repository.workspace, record, stored=True))
-        self.runtime.touched[record.id] = now
+        self.runtime.sessions[record.id] = Session(Worktree(workspace, record, stored=True))
+        self.runtime.touched[record.id] = deed.time
         return record
 
     def _refuse_known(self, record: SessionRecord, failure: PreconditionFailed) -> None:
-        """Raise `InvalidInput` where an id or a label is in use; what else stood in the way may have gone by the next try."""
-        reader, graph = self.repository.reader, failure.present
-        if graph is not None and record.label is not None and reader.labelled(record.label) is not None:
-            owner = reader.labelled(record.label)
+        """Raise `InvalidInput` for an id or a label in use; what else stood in the way may have gone by the next try."""
+        reader = self.repository.reader
+        owner = None if record.label is None or failure.present is None else reader.labelled(record.label)
+        if owner is not None:
             raise InvalidInput(f"the label {record.label!r} belongs to session {owner!r}; choose another") from failure
         if reader.is_deleted(record.id) or record.id in reader.records([record.id]):
             raise InvalidInput(f"there is, or was, a session {record.id!r}; choose another id") from failure
@@ -337,14 +333,11 @@ class Lifecycle:
 
         def work() -> None:
             live = self.live(session_id, "suspended")
-            rules.check_transition(live.id, live.kind, live.state, "suspended")
+            rules.check_transition(live, "suspended")
             if live.ends_by is not None:
-                raise IllegalTransition(
-                    f"session {live.id!r} was asked to end by {live.ends_by.isoformat()} and cannot become suspended; "
-                    "complete it or fail it",
-                    before=live.state,
-                    after="suspended",
-                )
+                when = live.ends_by.isoformat()
+                message = f"session {live.id!r} was asked to end by {when} and cannot become suspended; complete it or fail it"
+                raise IllegalTransition(message, before=live.state, after="suspended")
             with self.step({live.id}, self.deed(by, now)) as step:
                 step.suspend(live)
                 self.commit(step, flush=live)
@@ -357,7 +350,7 @@ class Lifecycle:
 
         def work() -> None:
             live = self.live(session_id, "active")
-            rules.check_transition(live.id, live.kind, live.state, "active")
+            rules.check_transition(live, "active")
             if live.due is not None and live.due <= now:
                 raise InvalidInput(
                     f"session {live.id!r} expired at {live.due.isoformat()} while it was suspended; the next sweep ends it"
@@ -387,7 +380,7 @@ class Lifecycle:
 
         def work() -> SessionResult:
             live = self.live(session_id, after)
-            rules.check_transition(live.id, live.kind, live.state, after)
+            rules.check_transition(live, after)
             with self.step(notified_sessions(self.runtime.index, live), self.deed(by, at, rule)) as step:
                 step.end(live, after, status, grace=self.grace, said=said(), error=error)
                 self.commit(step, flush=live)
@@ -416,47 +409,41 @@ class Lifecycle:
         ended: list[str] = []
         faults: list[TrailsError] = []
         with self.runtime.lock:
-            for due in self.runtime.index.take_due(now):
-                before = {each.id for each in _suspended_below(self.runtime, due)}
+            for due in self.runtime.index.due(now):
+                live = self.runtime.index.get(due.id)
+                if live is None or live.due is None or live.due > now:
+                    continue  # it went with its parent, in this sweep
+                below = sorted(each.id for each in self._suspended_below(due.id))
                 try:
-                    if self._end_one(due, now):
-                        ended += [due.id, *sorted(before)]
+                    if self._end_one(live, now):
+                        ended += [due.id, *below]
                 except TrailsError as error:  # one that fails must not keep the others alive
                     faults.append(error)
-                    self._put_back(due)
         if faults:
             raise faults[0]
         return ended
 
-    def _end_one(self, due: Live, now: datetime) -> bool:
-        live = self.runtime.index.get(due.id)
-        if live is None or live.due is None or live.due > now:
-            return False  # it went with its parent, in this sweep
-        cancelled = live.ends_by is not None and live.ends_by <= now and live.state == "active"
-        after: TreeState = "failed" if cancelled else "expired"
-        status: Status = "cancelled" if cancelled else "expired"
-        why = self._why_cancelled(live.id) if cancelled else "its time to live was over"
+    def _end_one(self, live: Live, now: datetime) -> bool:
+        is_cancelled = live.ends_by is not None and live.ends_by <= now and live.state == "active"
         try:
-            rule = _GRACE if cancelled else _TTL
-            self.end(live.id, after, status, error=why, by=self.keeper(), rule=rule, now=now)
+            if is_cancelled:
+                error = self._cancellation_text(live.id)
+                self.end(live.id, "failed", "cancelled", error=error, by=self.keeper(), rule=_GRACE, now=now)
+            else:
+                error = "its time to live was over"
+                self.end(live.id, "expired", "expired", error=error, by=self.keeper(), rule=_TTL, now=now)
         except (IllegalTransition, SessionNotFound):
             return False  # another writer ended or deleted it meanwhile
         return True
 
-    def _why_cancelled(self, session_id: str) -> str:
-        found = ledger_entries.read_entries_where(self.repository.store, session_id, vocab.TYPE, vocab.CANCELLATION)
-        reason = next((each.reason for each in found if isinstance(each, Cancellation)), None)
+    def _cancellation_text(self, session_id: str) -> str:
+        entries = ledger_entries.read_entries_where(self.repository.store, session_id, vocab.TYPE, vocab.CANCELLATION)
+        reason = next((each.reason for each in entries if isinstance(each, Cancellation)), None)
         return "it did not wrap up in time after it was asked to end" + (f" ({reason})" if reason else "")
 
-    def _put_back(self, due: Live) -> None:
-        live = self.runtime.index.get(due.id)
-        if live is not None:
-            self.runtime.index.put(live)
-
-
-def _suspended_below(runtime: Runtime, live: Live) -> list[Live]:
-    found = [each for each in runtime.index.children(live.id) if each.state == "suspended"]
-    return [*found, *(below for each in found for below in _suspended_below(runtime, each))]
+    def _suspended_below(self, session_id: str) -> list[Live]:
+        found = [each for each in self.runtime.index.children(session_id) if each.state == "suspended"]
+        return [*found, *(below for each in found for below in self._suspended_below(each.id))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -477,76 +464,30 @@ class SpawnOptions:
     by: str | None = None
 
 
-def spawn_session(lifecycle: Lifecycle, parent_id: str | None, wanted: SpawnOptions) -> SessionRecord:
-    """Make a session and return its row, or raise with nothing changed: see `Tree.spawn`."""
-    kind, now = rules.check_kind(wanted.kind), lifecycle.now()
-    if kind == "main":
-        return _main(lifecycle, parent_id, wanted, _row(kind, wanted, now), now)
-    told = _told(kind, wanted)
-    if parent_id is None:
-        raise InvalidInput(f"a {kind} needs a parent; only a main has none")
-    blank = _row(kind, wanted, now)
-
-    def row(parent: Live, slot: str) -> SessionRecord:
-        above = lifecycle.record(parent.id)
-        if wanted.agent not in (None, above.agent):
-            raise InvalidInput(
-                f"session {above.id!r} belongs to agent {above.agent!r}, and nothing in the tree under it may belong to "
-                f"another agent ({wanted.agent!r}); spawn from a session of that agent, and let the two exchange messages"
-            )
-        tier = wanted.tier or (above.tier if kind == "branch" else lifecycle.cheapest)
-        ours = {"slot": slot, "spawned_by": above.id, "agent": above.agent, "principal": above.principal, "tier": tier}
-        return blank.model_copy(update=ours)
-
-    return lifecycle.make_child(parent_id, row, kind=kind, told=told, by=wanted.by, now=now)
-
-
-def _row(kind: Kind, wanted: SpawnOptions, now: datetime) -> SessionRecord:
-    """Return the row of a session as far as its parent plays no part in it."""
-    return SessionRecord(
-        id=uuid4().hex if wanted.id is None else validation.session_id(wanted.id),
-        kind=kind,
-        created=now,
-        expires=rules.expiry_time(kind, wanted.ttl, now),
-        label=None if wanted.label is None else validation.label(wanted.label),
-        tier=None if wanted.tier is None else validation.name(wanted.tier, "tier"),
-        principal=DEFAULT_PRINCIPAL,
-        agent=DEFAULT_AGENT,
-    )
-
-
-def _main(
-    lifecycle: Lifecycle, parent_id: str | None, wanted: SpawnOptions, blank: SessionRecord, now: datetime
-) -> SessionRecord:
-    if parent_id is not None:
-        raise InvalidInput(f"a main has no parent, and {parent_id!r} was given")
-    if wanted.context_summary is not None:
+def _main_brief(options: SpawnOptions) -> dict[str, str]:
+    """Return what a main is told, or raise for what it may not be given."""
+    if options.context_summary is not None:
         raise InvalidInput("a main has no parent that could give it a context_summary; say it in its system prompt")
-    if wanted.agent is None or wanted.channel is None:
+    if options.agent is None or options.channel is None:
         raise InvalidInput("a main needs the agent that it belongs to and the channel that it is for")
-    agent, channel = validation.name(wanted.agent, "agent"), validation.name(wanted.channel, "channel")
-    ours = {"agent": agent, "channel": channel, "slot": iris.main_slot(agent, channel)}
-    if wanted.principal is not None:
-        ours["principal"] = validation.name(wanted.principal, "principal")
-    told = {} if wanted.task is None else {"task": validation.text(wanted.task, "the task")}
-    system = None if wanted.system is None else validation.text(wanted.system, "system")
-    return lifecycle.make_main(blank.model_copy(update=ours), system=system, told=told, by=wanted.by, now=now)
+    return {} if options.task is None else {"task": validation.text(options.task, "the task")}
 
 
-def _told(kind: Kind, wanted: SpawnOptions) -> dict[str, str]:
+def _child_brief(options: SpawnOptions) -> dict[str, str]:
     """Return what a branch or a worker is told, or raise for what it may not be given."""
+    kind = options.kind
     for name in ("channel", "principal", "system"):
-        if getattr(wanted, name) is not None:
-            whence = "has none" if kind == "worker" and name == "system" else "has its parent's"
-            raise InvalidInput(f"{name} is for mains; a {kind} {whence if name != 'channel' else 'has none'}")
-    if wanted.task is None:
+        if getattr(options, name) is not None:
+            whence = "has none" if name == "channel" or (kind, name) == ("worker", "system") else "has its parent's"
+            raise InvalidInput(f"{name} is for mains; a {kind} {whence}")
+    if options.task is None:
         raise InvalidInput(f"a {kind} needs a task")
-    told = {"task": validation.text(wanted.task, "the task")}
-    if wanted.context_summary is not None:
+    brief = {"task": validation.text(options.task, "the task")}
+    if options.context_summary is not None:
         if kind == "worker":
             raise InvalidInput(
                 "a worker gets no context_summary: all that it is told is its task; say what it needs there, or spawn a "
                 "branch"
             )
-        told["context"] = validation.text(wanted.context_summary, "context_summary")
-    return told
+        brief["context"] = validation.text(options.context_summary, "context_summary")
+    return brief

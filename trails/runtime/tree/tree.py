@@ -1,13 +1,7 @@
 """The public handle on the session tree of a store.
 
-Taking the tree up again after a restart: mains and suspended branches come back, what was at work has failed.
-
-What an active branch or worker had in memory went with its process; its parent is told, in the commit that says so. A
-restart that is cut short goes on with the next one, and nobody is told twice.
-
-Writing a store to a file of sorted N-Quads every so often, when the host's clock says so.
-
-The session tree of a store, as its host sees it: mains, branches and workers, spawned, ended, swept, taken up again.
+After a restart, mains and suspended branches come back. What an active branch or worker had in memory was lost with its
+process: it has failed, and its parent is told in the same commit. A restart that is cut short goes on with the next one.
 """
 
 from __future__ import annotations
@@ -15,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,9 +21,9 @@ from trails.rdf.ledger_records import ENDED, Cancellation, Event
 from trails.runtime.config_values import time_after
 from trails.runtime.ledger import Ledger
 from trails.runtime.timer import Clock, Ticking, Wait
-from trails.runtime.tree import child_results, lifecycle
-from trails.runtime.tree.lifecycle import Lifecycle
-from trails.runtime.tree.tree_index import GRACE, Limits, Live, check_span
+from trails.runtime.tree import child_results
+from trails.runtime.tree.lifecycle import Lifecycle, SpawnOptions
+from trails.runtime.tree.tree_index import GRACE, Limits, check_span
 from trails.runtime.tree.tree_node import Node, nodes
 from trails.runtime.tree.tree_transaction import SessionResult, notified_sessions
 from trails.session import Repository, opened
@@ -56,31 +49,20 @@ def recover(lifecycle: Lifecycle, now: datetime) -> list[str]:
 
 
 def _fail_interrupted(lifecycle: Lifecycle, now: datetime) -> list[str]:
-    index = lifecycle.runtime.index
-    interrupted = sorted(
-        (each for each in index if each.state == "active" and each.kind != "main"),
-        key=lambda each: (each.depth, each.id),
-    )
+    runtime = lifecycle.runtime
+    working = (each for each in runtime.index.values() if each.state == "active" and each.kind != "main")
+    interrupted = sorted(working, key=lambda each: (each.depth, each.id))
     if len(interrupted) > _BULK:
-        _read_ends(lifecycle)
-    rest = iter(interrupted)
-    while batch := list(islice(rest, _BATCH)):
-        _fail(lifecycle, batch, now)
+        for session, last in lifecycle.repository.reader.select("last_entries"):
+            runtime.book.runtime.wrote(iris.session_id(session.value), int(last.value))
+    for start in range(0, len(interrupted), _BATCH):
+        batch = interrupted[start : start + _BATCH]
+        sessions = {each for live in batch for each in notified_sessions(runtime.index, live)}
+        with lifecycle.step(sessions, lifecycle.deed(lifecycle.keeper(), now, _RULE)) as step:
+            for live in batch:
+                step.end(live, "failed", "failed", grace=lifecycle.grace, error=_WHY, doomed=True)
+            lifecycle.commit(step)
     return [each.id for each in interrupted]
-
-
-def _read_ends(lifecycle: Lifecycle) -> None:
-    """Take note of where every ledger ends, in one query."""
-    for session, last in lifecycle.repository.reader.select("last_entries"):
-        lifecycle.runtime.book.runtime.wrote(iris.session_id(session.value), int(last.value))
-
-
-def _fail(lifecycle: Lifecycle, batch: Sequence[Live], now: datetime) -> None:
-    sessions = {each for live in batch for each in notified_sessions(lifecycle.runtime.index, live)}
-    with lifecycle.step(sessions, lifecycle.deed(lifecycle.keeper(), now, _RULE)) as step:
-        for live in batch:
-            step.end(live, "failed", "failed", grace=lifecycle.grace, error=_WHY, doomed=True)
-        lifecycle.commit(step)
 
 
 HOURLY: Final = timedelta(hours=1)
@@ -181,7 +163,7 @@ class Tree(Handle, public=True):
     def _id(self, session: Node | str) -> str:
         if isinstance(session, Node):
             return session.id
-        return session if self._lifecycle.runtime.index.get(session) is not None else self.store.record(session).id
+        return session if session in self._lifecycle.runtime.index else self.store.record(session).id
 
     # --- making sessions
 
@@ -252,7 +234,7 @@ class Tree(Handle, public=True):
         (300.0, 'cheapest', 1)
         ('children', 1, 2)
         """
-        options = lifecycle.SpawnOptions(
+        options = SpawnOptions(
             kind=kind,
             task=task,
             context_summary=context_summary,
@@ -267,7 +249,7 @@ class Tree(Handle, public=True):
             by=by,
         )
         parent_id = None if parent is None else self._id(parent)
-        return Node(self._lifecycle, lifecycle.spawn_session(self._lifecycle, parent_id, options))
+        return Node(self._lifecycle, self._lifecycle.spawn(parent_id, options))
 
     # --- finding sessions
 
@@ -277,7 +259,9 @@ class Tree(Handle, public=True):
 
     def mains(self) -> list[Node]:
         """Return the mains that have not ended, by id."""
-        return nodes(self._lifecycle, (each.id for each in self._lifecycle.runtime.index if each.kind == "main"))
+        return nodes(
+            self._lifecycle, (each.id for each in self._lifecycle.runtime.index.values() if each.kind == "main")
+        )
 
     def at_work(self, agent: str) -> list[Node]:
         """Return the branches and workers of an agent that are active, by id: those that take its slots."""
@@ -308,7 +292,7 @@ class Tree(Handle, public=True):
         with runtime.lock:
             found = [
                 each
-                for each in runtime.index
+                for each in runtime.index.values()
                 if each.kind == "branch"
                 and each.state == "active"
                 and each.ends_by is None

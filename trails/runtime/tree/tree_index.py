@@ -1,19 +1,12 @@
-"""Limits of the session tree, and its live sessions.
-
-How large the session tree may grow, how long its sessions live, and which changes of state there are: pure rules.
-
-What a process keeps in memory of the session tree: the ids and states of the sessions that have not ended.
-"""
+"""Limits of the session tree, and the sessions of it that have not ended."""
 
 from __future__ import annotations
 
-import heapq
 import threading
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal, cast, get_args
+from typing import Final, Literal, cast, get_args
 
 from trails.errors import IllegalTransition, InvalidInput, LimitReached
 from trails.history.reader import Reader
@@ -21,7 +14,7 @@ from trails.model import iris, validation
 from trails.model.values import Value
 from trails.rdf.codec import parse_time
 from trails.rdf.ledger_records import TreeState
-from trails.runtime.ledger.ledger_writer import Book
+from trails.runtime.ledger.ledger_writer import Book, shared_state
 from trails.session import Repository
 from trails.session.session import Session
 
@@ -60,10 +53,9 @@ class Limits(Value):
 
     def checked(self) -> Limits:
         """Return the limits, or raise `InvalidInput` for one that is no whole number from 0."""
-        for name in ("depth", "branch_depth", "children"):
-            validation.index(getattr(self, name), f"the limit {name}")
-        if self.slots is not None:
-            validation.index(self.slots, "the limit slots")
+        for name, limit in vars(self).items():
+            if name != "slots" or limit is not None:
+                validation.index(limit, f"the limit {name}")
         return self
 
 
@@ -85,7 +77,7 @@ def expiry_time(kind: Kind, ttl: timedelta | None, now: datetime) -> datetime | 
     """Return when a session that is made now expires, or None for never; raise `InvalidInput` for a time to live of 0 or less.
 
     >>> from datetime import UTC
-    >>> expiry("worker", None, datetime(2026, 3, 1, 12, tzinfo=UTC)).minute
+    >>> expiry_time("worker", None, datetime(2026, 3, 1, 12, tzinfo=UTC)).minute
     5
     """
     lives = TTL[kind] if ttl is None else check_span(ttl, "ttl")
@@ -100,75 +92,57 @@ def expiry_time(kind: Kind, ttl: timedelta | None, now: datetime) -> datetime | 
 # --- refusals
 
 
-def check_depth(limits: Limits, kind: Kind, parent: str, parent_kind: str, parent_depth: int) -> None:
-    """Raise `LimitReached` where a child of this kind would be too deep, or its parent is a worker."""
-    if parent_kind == "worker":
-        raise LimitReached(
-            f"session {parent!r} is a worker, and workers are leaves: it may have 0 children, this would be 1; let its "
-            "parent spawn",
-            limit="leaf",
-            allowed=0,
-            wanted=1,
+def check_depth(limits: Limits, kind: Kind, parent: Live) -> None:
+    """Raise `LimitReached` if a child of this kind would be too deep, or its parent is a worker."""
+    depth = parent.depth + 1
+    if parent.kind == "worker":
+        message = (
+            f"session {parent.id!r} is a worker, and workers are leaves: it may have 0 children, this would be 1; let its "
+            "parent spawn"
         )
-    depth = parent_depth + 1
+        raise LimitReached(message, limit="leaf", allowed=0, wanted=1)
     if depth > limits.depth:
-        raise LimitReached(
-            f"a {kind} of session {parent!r} would be {depth} spawns deep, and depth is limited to {limits.depth}; "
-            "do the work here, or give the parent less to delegate",
-            limit="depth",
-            allowed=limits.depth,
-            wanted=depth,
+        message = (
+            f"a {kind} of session {parent.id!r} would be {depth} spawns deep, and depth is limited to {limits.depth}; "
+            "do the work here, or give the parent less to delegate"
         )
+        raise LimitReached(message, limit="depth", allowed=limits.depth, wanted=depth)
     if kind == "branch" and depth > limits.branch_depth:
-        raise LimitReached(
-            f"a branch of session {parent!r} would be {depth} spawns deep, and branch_depth is limited to "
-            f"{limits.branch_depth}; spawn a worker, or do the work here",
-            limit="branch_depth",
-            allowed=limits.branch_depth,
-            wanted=depth,
+        message = (
+            f"a branch of session {parent.id!r} would be {depth} spawns deep, and branch_depth is limited to "
+            f"{limits.branch_depth}; spawn a worker, or do the work here"
         )
+        raise LimitReached(message, limit="branch_depth", allowed=limits.branch_depth, wanted=depth)
 
 
-def check_children(limits: Limits, parent: str, active: int) -> None:
-    """Raise `LimitReached` where a session with so many active children may have no other."""
-    if active >= limits.children:
-        raise LimitReached(
-            f"session {parent!r} has {active} active children, and children is limited to {limits.children}; wait for one "
-            "to end, or suspend a branch",
-            limit="children",
-            allowed=limits.children,
-            wanted=active + 1,
+def check_slots(limits: Limits, parent: str, children: int, agent: str, working: int) -> None:
+    """Raise `LimitReached` if a session has no room for another active child, or its agent for another active session."""
+    if children >= limits.children:
+        message = (
+            f"session {parent!r} has {children} active children, and children is limited to {limits.children}; wait for one "
+            "to end, or suspend a branch"
         )
-
-
-def check_slots(limits: Limits, agent: str, active: int) -> None:
-    """Raise `LimitReached` where so many of an agent's sessions are active that no other may be."""
-    if limits.slots is not None and active >= limits.slots:
-        raise LimitReached(
-            f"agent {agent!r} has {active} active branches and workers, and slots is limited to {limits.slots}; wait for "
-            "one to end, or suspend idle branches (suspend_idlest)",
-            limit="slots",
-            allowed=limits.slots,
-            wanted=active + 1,
+        raise LimitReached(message, limit="children", allowed=limits.children, wanted=children + 1)
+    if limits.slots is not None and working >= limits.slots:
+        message = (
+            f"agent {agent!r} has {working} active branches and workers, and slots is limited to {limits.slots}; wait for "
+            "one to end, or suspend idle branches (suspend_idlest)"
         )
+        raise LimitReached(message, limit="slots", allowed=limits.slots, wanted=working + 1)
 
 
-def check_transition(session: str, kind: str, before: TreeState, after: TreeState) -> None:
-    """Raise `IllegalTransition`, which names both states, for a change of state that there is not."""
-    kinds = _LEGAL.get((before, after))
+def check_transition(live: Live, after: TreeState) -> None:
+    """Raise `IllegalTransition`, which names both states, for a change of state that is not allowed."""
+    before, kinds = live.state, _LEGAL.get((live.state, after))
+    if kinds is not None and live.kind in kinds:
+        return
     if kinds is None:
-        raise IllegalTransition(
-            f"session {session!r} is {before} and cannot become {after}; "
-            + ("resume it first" if before == "suspended" else "nothing was changed"),
-            before=before,
-            after=after,
-        )
-    if kind not in kinds:
-        raise IllegalTransition(
-            f"session {session!r} is a {kind}, and only a {' or a '.join(kinds)} goes from {before} to {after}",
-            before=before,
-            after=after,
-        )
+        remedy = "resume it first" if before == "suspended" else "nothing was changed"
+        message = f"session {live.id!r} is {before} and cannot become {after}; {remedy}"
+    else:
+        who = " or a ".join(kinds)
+        message = f"session {live.id!r} is a {live.kind}, and only a {who} goes from {before} to {after}"
+    raise IllegalTransition(message, before=before, after=after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,117 +165,59 @@ class Live:
         return min((each for each in (self.ends_by, self.expires) if each is not None), default=None)
 
 
-class Index:
-    """The sessions that have not ended, by id, by parent, by slot, and by when they are due."""
-
-    def __init__(self, sessions: Iterable[Live] = ()) -> None:
-        self._live: dict[str, Live] = {}
-        self._children: dict[str, set[str]] = defaultdict(set)
-        self._at_work: dict[str, set[str]] = defaultdict(set)
-        self._slots: dict[str, str] = {}
-        self._due: list[tuple[datetime, str]] = []
-        for each in sessions:
-            self.put(each)
-
-    def __len__(self) -> int:
-        return len(self._live)
-
-    def __iter__(self) -> Iterator[Live]:
-        return iter(list(self._live.values()))
-
-    def get(self, session_id: str) -> Live | None:
-        """Return a session that has not ended, or None."""
-        return self._live.get(session_id)
-
-    def put(self, live: Live) -> None:
-        """Take note of a session as it is now."""
-        self.drop(live.id)
-        self._live[live.id] = live
-        if live.parent is not None:
-            self._children[live.parent].add(live.id)
-        if live.slot is not None:
-            self._slots[live.slot] = live.id
-        if live.state == "active" and live.kind != "main":
-            self._at_work[live.agent].add(live.id)
-        if live.due is not None:
-            heapq.heappush(self._due, (live.due, live.id))
-
-    def drop(self, session_id: str) -> None:
-        """Forget a session; its place among those due is forgotten when its time comes."""
-        live = self._live.pop(session_id, None)
-        if live is None:
-            return
-        if live.parent is not None:
-            self._children[live.parent].discard(session_id)
-            if not self._children[live.parent]:
-                del self._children[live.parent]
-        if live.slot is not None and self._slots.get(live.slot) == session_id:
-            del self._slots[live.slot]
-        self._at_work[live.agent].discard(session_id)
+class Index(dict[str, Live]):
+    """The sessions that have not ended, by id."""
 
     def children(self, session_id: str) -> list[Live]:
         """Return the children of a session that have not ended, by id."""
-        return [self._live[each] for each in sorted(self._children.get(session_id, ()))]
-
-    def active_children(self, session_id: str) -> list[Live]:
-        """Return the children of a session that are active, by id."""
-        return [each for each in self.children(session_id) if each.state == "active"]
+        return sorted((each for each in self.values() if each.parent == session_id), key=lambda each: each.id)
 
     def at_work(self, agent: str) -> list[Live]:
         """Return an agent's branches and workers that are active, by id."""
-        return [self._live[each] for each in sorted(self._at_work.get(agent, ()))]
+        working = (each for each in self.values() if each.agent == agent and each.state == "active")
+        return sorted((each for each in working if each.kind != "main"), key=lambda each: each.id)
 
     def holder(self, slot: str) -> Live | None:
-        """Return the session that takes a slot, or None where it is free."""
-        session_id = self._slots.get(slot)
-        return None if session_id is None else self._live[session_id]
+        """Return the session that takes a slot, or None if it is free."""
+        return next((each for each in self.values() if each.slot == slot), None)
 
-    def take_due(self, now: datetime) -> list[Live]:
-        """Take out and return the sessions that are due, the longest due first: a look at the others is not needed."""
-        found = []
-        while self._due and self._due[0][0] <= now:
-            due, session_id = heapq.heappop(self._due)
-            live = self._live.get(session_id)
-            if live is not None and live.due == due:
-                found.append(live)
-        return list(dict.fromkeys(found))
+    def due(self, now: datetime) -> list[Live]:
+        """Return the sessions that are due, the longest due first."""
+        found = [(each.due, each.id) for each in self.values() if each.due is not None and each.due <= now]
+        return [self[session_id] for _, session_id in sorted(found)]
 
 
 def read_index(reader: Reader) -> Index:
     """Return the index of what is stored."""
-    rows = {iris.session_id(row[0].value): row for row in reader.select("tree_live")}
-    depths: dict[str, int] = {}
-    return Index(_live(session_id, row, _depth(session_id, rows, depths)) for session_id, row in rows.items())
+    index = Index()
+    for row in reader.select("tree_live"):
+        node, kind, state, agent, parent, slot, expires, ends = row
+        session_id = iris.session_id(node.value)
+        index[session_id] = Live(
+            id=session_id,
+            kind=cast(Kind, kind.value),
+            state=cast(TreeState, state.value),
+            agent=iris.author_name(agent.value),
+            parent=None if parent is None else iris.session_id(parent.value),
+            depth=0,
+            slot=None if slot is None else slot.value,
+            expires=None if expires is None else parse_time(expires.value),
+            ends_by=None if ends is None else parse_time(ends.value),
+        )
+    for live in list(index.values()):
+        index[live.id] = replace(live, depth=_depth(index, live))
+    return index
 
 
-def _live(session_id: str, row: Any, depth: int) -> Live:
-    _, kind, state, agent, parent, slot, expires, ends = row
-    return Live(
-        id=session_id,
-        kind=cast(Kind, kind.value),
-        state=cast(TreeState, state.value),
-        agent=iris.author_name(agent.value),
-        parent=None if parent is None else iris.session_id(parent.value),
-        depth=depth,
-        slot=None if slot is None else slot.value,
-        expires=None if expires is None else parse_time(expires.value),
-        ends_by=None if ends is None else parse_time(ends.value),
-    )
-
-
-def _depth(session_id: str, rows: dict[str, Any], depths: dict[str, int]) -> int:
+def _depth(index: Index, live: Live) -> int:
     """Return how many spawns deep a session is. One whose parent has ended spawns nothing: its depth plays no part."""
-    path = []
-    at: str | None = session_id
-    while at is not None and at not in depths and at in rows and at not in path:
-        path.append(at)
-        parent = rows[at][4]
-        at = None if parent is None else iris.session_id(parent.value)
-    depth = -1 if at is None else depths.get(at, 0)
-    for each in reversed(path):
-        depth += 1
-        depths[each] = depth
-    return depths[session_id]
+    above = {live.id}
+    while live.parent is not None and live.parent not in above:
+        above.add(live.parent)
+        if live.parent not in index:
+            break
+        live = index[live.parent]
+    return len(above) - 1
 
 
 class Runtime:
@@ -322,7 +238,7 @@ class Runtime:
     def reload(self) -> None:
         """Read the index again, after something else changed the store."""
         self.index = read_index(self.repository.reader)
-        for session_id in self.sessions.keys() - {each.id for each in self.index}:
+        for session_id in self.sessions.keys() - self.index.keys():
             self.forget(session_id)
 
     def forget(self, session_id: str) -> None:
@@ -331,16 +247,6 @@ class Runtime:
         self.touched.pop(session_id, None)
 
 
-_KEY = "_tree"
-_LOCK = threading.Lock()
-
-
 def runtime_of(repository: Repository) -> Runtime:
-    """Return what this process holds of the tree of a store. It hangs on the store, and goes with it."""
-    with _LOCK:
-        return cast(Runtime, vars(repository).setdefault(_KEY, None) or _new_runtime(repository))
-
-
-def _new_runtime(repository: Repository) -> Runtime:
-    made = vars(repository)[_KEY] = Runtime(repository)
-    return made
+    """Return what this process holds of the tree of a store."""
+    return shared_state(repository, Runtime, repository)

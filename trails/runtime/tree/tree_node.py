@@ -1,4 +1,4 @@
-"""The handle on one session of the tree: what it was told, what it may do, and how it ends."""
+"""The handle on one session of the tree."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from trails.history.records import ledger_entries
 from trails.model import validation
 from trails.model.values import SessionRecord, Turn
 from trails.rdf.ledger_records import Cancellation, Transition, TreeState
-from trails.runtime.tree import child_results, lifecycle, tree_transaction
-from trails.runtime.tree.lifecycle import Lifecycle
+from trails.runtime.tree import child_results, tree_transaction
+from trails.runtime.tree.lifecycle import Lifecycle, SpawnOptions
 from trails.runtime.tree.tree_index import Kind
 from trails.runtime.tree.tree_transaction import ArtifactLike, SessionResult
 from trails.session.session import Session
@@ -210,10 +210,8 @@ class Node(Handle, public=True):
         **more: Any,
     ) -> Node:
         """Make a child and return its handle: all else is as for `Tree.spawn`."""
-        options = lifecycle.SpawnOptions(
-            kind=kind, task=task, context_summary=context_summary, ttl=ttl, tier=tier, **more
-        )
-        return Node(self._lifecycle, lifecycle.spawn_session(self._lifecycle, self.id, options))
+        options = SpawnOptions(kind=kind, task=task, context_summary=context_summary, ttl=ttl, tier=tier, **more)
+        return Node(self._lifecycle, self._lifecycle.spawn(self.id, options))
 
     def children(self) -> list[Node]:
         """Return its children that have not ended, by id."""

@@ -1,9 +1,4 @@
-"""Commit changes of several tree sessions, with their results.
-
-What a session of the tree hands to its parent when it ends: checked, put into words, and read back from its ledger.
-
-One commit over several sessions of the tree: their rows and the entries of their ledgers, put together step by step.
-"""
+"""Commit changes of several tree sessions: their rows, ledger entries and results."""
 
 from __future__ import annotations
 
@@ -12,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple, TypeVar, get_args
 
 from pyoxigraph import Literal, NamedNode, Quad
 
@@ -47,7 +42,6 @@ from trails.store.contract import QuadStore
 from trails.store.pattern import Pattern
 from trails.store.preview import Preview
 
-_SHA256: Final = re.compile("[0-9a-f]{64}")
 _CHANGES: Final = get_args(ArtifactChange)
 
 
@@ -112,32 +106,33 @@ def check_report(
 
 
 def _artifact(given: ArtifactLike) -> Artifact:
-    uri, change, sha256 = _fields(given)
+    uri: object
+    change: object
+    sha256: object
+    if isinstance(given, Artifact):
+        uri, change, sha256 = given.uri, given.change, given.sha256
+    elif isinstance(given, Mapping):
+        if not {"uri", "change"} <= given.keys() <= {"uri", "change", "sha256"}:
+            raise InvalidInput(f"an artifact has uri, change and sha256, not {', '.join(map(str, given))}")
+        uri, change, sha256 = given["uri"], given["change"], given.get("sha256")
+    elif isinstance(given, str) or len(given) not in (2, 3):
+        raise InvalidInput(f"an artifact is (uri, change, sha256), not {given!r}")
+    else:
+        uri, change, sha256 = (*given, None)[:3]
     if not validation.text(uri, "an artifact's uri"):
         raise InvalidInput("an artifact's uri must not be empty")
     if change not in _CHANGES:
         raise InvalidInput(f"what happened to the artifact {uri!r} is one of {', '.join(_CHANGES)}, not {change!r}")
-    if sha256 is not None and not (isinstance(sha256, str) and _SHA256.fullmatch(sha256)):
+    if sha256 is not None and not re.fullmatch("[0-9a-f]{64}", sha256 if isinstance(sha256, str) else ""):
         raise InvalidInput(f"the sha256 of the artifact {uri!r} must be 64 lower-case hex digits, not {sha256!r}")
     return Artifact.model_validate({"uri": uri, "change": change, "sha256": sha256})
-
-
-def _fields(given: ArtifactLike) -> tuple[object, object, object]:
-    if isinstance(given, Artifact):
-        return given.uri, given.change, given.sha256
-    if isinstance(given, Mapping):
-        if not {"uri", "change"} <= given.keys() <= {"uri", "change", "sha256"}:
-            raise InvalidInput(f"an artifact has uri, change and sha256, not {', '.join(map(str, given))}")
-        return given["uri"], given["change"], given.get("sha256")
-    if isinstance(given, str) or len(given) not in (2, 3):
-        raise InvalidInput(f"an artifact is (uri, change, sha256), not {given!r}")
-    return given[0], given[1], given[2] if len(given) == 3 else None
 
 
 def result_text(session: str, kind: str, status: Status, said: Report, error: str | None) -> str:
     """Return a result in words, as a parent is shown it.
 
-    >>> print(told("s1", "branch", "completed", Report("Take the train.", (Artifact(uri="a.md", change="created"),)), None))
+    >>> report = Report("Take the train.", (Artifact(uri="a.md", change="created"),))
+    >>> print(result_text("s1", "branch", "completed", report, None))
     The branch s1 completed.
     <BLANKLINE>
     Take the train.
@@ -162,7 +157,6 @@ def read_result(parent: str | None, found: Iterable[LedgerEntry]) -> SessionResu
     if result is None:
         return None
     end = by_number.get(result.transition)
-    artifacts = [each for each in by_number.values() if isinstance(each, ArtifactEntry)]
     return SessionResult(
         session_id=result.session_id,
         parent_id=parent,
@@ -170,7 +164,8 @@ def read_result(parent: str | None, found: Iterable[LedgerEntry]) -> SessionResu
         summary=None if result.words is None else result.words.text,
         artifacts=tuple(
             Artifact(uri=each.uri, change=each.change, sha256=each.sha256)
-            for each in sorted(artifacts, key=lambda entry: entry.number)
+            for _, each in sorted(by_number.items())
+            if isinstance(each, ArtifactEntry)
         ),
         memory_ids=result.memory_ids,
         error=end.reason if isinstance(end, Transition) else None,
@@ -183,7 +178,7 @@ def read_result(parent: str | None, found: Iterable[LedgerEntry]) -> SessionResu
 
 SOURCE: Final = "trails:tree"
 """The source of the messages by which a parent is told; their event id is the id of the session that ended."""
-_FIRST: Final = 1
+_Entry = TypeVar("_Entry", Transition, Brief, Cancellation, Result, ArtifactEntry, Event)
 _WITH_PARENT: Final = "tree: children end with their parent"
 
 
@@ -195,22 +190,23 @@ class TreeTransaction:
         self._index = index
         self._store = store
         self._next = dict(numbers)
-        self._now, self._by, self._rule = deed.time, deed.by_iri, deed.rule
+        self._deed = deed
         self._tx = Transaction()
         self._new: list[str] = []
         self._rows: dict[str, None] = {}
-        self._entries: dict[str, list[Entry]] = {}
+        self.entries: dict[str, list[Entry]] = {}
+        """The entries that are written, by session."""
         self.moved: dict[str, Live | None] = {}
-        """What becomes of the index: sessions as they are then, or None where they have ended."""
+        """What becomes of the index: sessions as they are then, or None if they have ended."""
 
     # --- its parts
 
-    def _write(self, entry: Entry) -> None:
-        self._entries.setdefault(entry.session_id, []).append(entry)
-
-    def _number(self, session_id: str) -> int:
+    def _write(self, kind: type[_Entry], session_id: str, **fields: Any) -> int:
+        """Write an entry, with the next number of its ledger, and return that."""
         number = self._next[session_id]
         self._next[session_id] = number + 1
+        entry = kind.model_validate({"session_id": session_id, "number": number} | fields)
+        self.entries.setdefault(session_id, []).append(entry)
         return number
 
     def _change_row(self, session_id: str, add: list[Quad], remove: list[Quad]) -> None:
@@ -219,34 +215,15 @@ class TreeTransaction:
         self._rows[session_id] = None
 
     def _transition(
-        self,
-        session_id: str,
-        before: TreeState | None,
-        after: TreeState,
-        reason: str | None = None,
-        *,
-        used: tuple[int, ...] = (),
-        rule: str | None = None,
+        self, session_id: str, before: TreeState | None, after: TreeState, reason: str | None = None, **more: Any
     ) -> int:
-        number = self._number(session_id)
-        self._write(
-            Transition(
-                session_id=session_id,
-                number=number,
-                before=before,
-                after=after,
-                by_iri=self._by,
-                time=self._now,
-                rule=rule or self._rule,
-                used=used,
-                words=None if reason is None else EntryTexts.of(reason),
-            )
-        )
-        return number
+        words = None if reason is None else EntryTexts.of(reason)
+        deed = {"by_iri": self._deed.by_iri, "time": self._deed.time, "rule": self._deed.rule} | more
+        return self._write(Transition, session_id, before=before, after=after, words=words, **deed)
 
     # --- what may happen to a session
 
-    def make(self, record: SessionRecord, live: Live, *, prompt: SystemPrompt | None, told: Mapping[str, str]) -> None:
+    def make(self, record: SessionRecord, live: Live, *, prompt: SystemPrompt | None, brief: Mapping[str, str]) -> None:
         """Make a session: its row, its system prompt, and what it is told (by "task" and "context")."""
         self._tx.add(session_quads(record))
         if prompt is not None:
@@ -256,32 +233,24 @@ class TreeTransaction:
         self._tx.forbid(transaction.take_slot(record.slot or ""))
         if record.label is not None:
             self._tx.label(record.label)
-        self._next[record.id] = _FIRST
-        self._transition(record.id, None, "active", used=tuple(range(_FIRST + 1, _FIRST + 1 + len(told))))
-        for what, text in told.items():
-            self._write(
-                Brief.model_validate(
-                    {
-                        "session_id": record.id,
-                        "number": self._number(record.id),
-                        "what": what,
-                        "by_iri": self._by,
-                        "time": self._now,
-                        "words": EntryTexts.of(text),
-                    }
-                )
-            )
+        self._next[record.id] = 1
+        self._transition(record.id, None, "active", used=tuple(range(2, 2 + len(brief))))
+        for what, text in brief.items():
+            by = {"by_iri": self._deed.by_iri, "time": self._deed.time}
+            self._write(Brief, record.id, what=what, words=EntryTexts.of(text), **by)
         self.moved[record.id] = live
 
     def suspend(self, live: Live) -> None:
         """Let a branch rest, and free its slot."""
-        self._change_row(live.id, [state_quad(live.id, "suspended")], occupied_quads(live))
+        self._change_row(live.id, [state_quad(live.id, "suspended")], _occupied_quads(live))
         self._transition(live.id, live.state, "suspended")
         self.moved[live.id] = replace(live, state="suspended", slot=None)
 
     def resume(self, live: Live, slot: str) -> None:
         """Let a branch go on, in a slot that is free."""
-        self._change_row(live.id, [state_quad(live.id, "active"), slot_quad(live.id, slot)], occupied_quads(live))
+        self._change_row(
+            live.id, [state_quad(live.id, "active"), _quad(live.id, vocab.SLOT, Literal(slot))], _occupied_quads(live)
+        )
         self._tx.forbid(transaction.take_slot(slot))
         self._transition(live.id, live.state, "active")
         self.moved[live.id] = replace(live, state="active", slot=slot)
@@ -290,19 +259,19 @@ class TreeTransaction:
         """Ask an active session to end by a time, unless it has been asked already."""
         if live.ends_by is not None:
             return
-        self._change_row(live.id, [_ends_by(live.id, ends_by)], [])
+        self._change_row(
+            live.id, [Quad(NamedNode(iris.session(live.id)), vocab.ENDS_BY, time_literal(ends_by), vocab.CATALOG)], []
+        )
         self._tx.require([state_quad(live.id, "active")])
-        self._tx.forbid(end_request_pattern(live.id))
+        self._tx.forbid(_pattern(live.id, vocab.ENDS_BY))
         self._write(
-            Cancellation(
-                session_id=live.id,
-                number=self._number(live.id),
-                by_iri=self._by,
-                time=self._now,
-                rule=rule or self._rule,
-                ends_by=ends_by,
-                words=EntryTexts.of(reason),
-            )
+            Cancellation,
+            live.id,
+            by_iri=self._deed.by_iri,
+            time=self._deed.time,
+            rule=rule or self._deed.rule,
+            ends_by=ends_by,
+            words=EntryTexts.of(reason),
         )
         self.moved[live.id] = replace(live, ends_by=ends_by)
 
@@ -322,8 +291,19 @@ class TreeTransaction:
 
         With `doomed`, its active children are not asked: they end in this commit too, or in one that is sure to come.
         """
-        self._change_row(live.id, [state_quad(live.id, after)], occupied_quads(live))
-        self._result(live, self._transition(live.id, live.state, after, error, rule=rule), status, said)
+        self._change_row(live.id, [state_quad(live.id, after)], _occupied_quads(live))
+        transition = self._transition(live.id, live.state, after, error, rule=rule or self._deed.rule)
+        result = self._write(
+            Result,
+            live.id,
+            status=status,
+            memory_ids=said.memory_ids,
+            transition=transition,
+            time=self._deed.time,
+            words=None if said.summary is None else EntryTexts.of(said.summary),
+        )
+        for each in said.artifacts:
+            self._write(ArtifactEntry, live.id, result=result, transition=transition, **dict(each))
         self.moved[live.id] = None
         self._tell(live, status, said, error)
         for child in self._index.children(live.id):
@@ -331,67 +311,33 @@ class TreeTransaction:
             if child.state == "suspended":
                 self.end(child, "expired", "expired", grace=grace, error=why, doomed=doomed, rule=_WITH_PARENT)
             elif not doomed:
-                self.cancel(child, time_after(self._now, grace), why, _WITH_PARENT)
-
-    def _result(self, live: Live, transition: int, status: Status, said: Report) -> None:
-        number = self._number(live.id)
-        words = None if said.summary is None else EntryTexts.of(said.summary)
-        self._write(
-            Result(
-                session_id=live.id,
-                number=number,
-                status=status,
-                memory_ids=said.memory_ids,
-                transition=transition,
-                time=self._now,
-                words=words,
-            )
-        )
-        for each in said.artifacts:
-            self._write(
-                ArtifactEntry(
-                    session_id=live.id,
-                    number=self._number(live.id),
-                    result=number,
-                    transition=transition,
-                    uri=each.uri,
-                    change=each.change,
-                    sha256=each.sha256,
-                )
-            )
+                self.cancel(child, time_after(self._deed.time, grace), why, _WITH_PARENT)
 
     def _tell(self, live: Live, status: Status, said: Report, error: str | None) -> None:
         """Put the result into the parent's inbox, where it is held for the parent to decide."""
-        if live.parent is None or not self._store.quads(_type_of(live.parent)):
+        if live.parent is None or not self._store.quads(_pattern(live.parent, vocab.TYPE, vocab.SESSION)):
             return  # a session that was imported without the one that spawned it has nobody to tell
         self._write(
-            Event(
-                session_id=live.parent,
-                number=self._number(live.parent),
-                direction="inbound",
-                source=SOURCE,
-                event_id=live.id,
-                mode="hold",
-                author_iri=iris.agent(live.agent),
-                time=self._now,
-                received=self._now,
-                waiting=True,
-                words=EntryTexts.of(result_text(live.id, live.kind, status, said, error)),
-            )
+            Event,
+            live.parent,
+            direction="inbound",
+            source=SOURCE,
+            event_id=live.id,
+            mode="hold",
+            author_iri=iris.agent(live.agent),
+            time=self._deed.time,
+            received=self._deed.time,
+            waiting=True,
+            words=EntryTexts.of(result_text(live.id, live.kind, status, said, error)),
         )
 
     # --- the commit
 
-    @property
-    def entries(self) -> Mapping[str, list[Entry]]:
-        """The entries that are written, by session."""
-        return self._entries
-
     def kept_as(self, session_id: str, fork: str) -> None:
         """Note with a session's transition which fork holds the turns that could not be stored in it."""
-        self._entries[session_id] = [
+        self.entries[session_id] = [
             each.model_copy(update={"kept_as": fork}) if isinstance(each, Transition) else each
-            for each in self._entries[session_id]
+            for each in self.entries[session_id]
         ]
 
     def only_under(self, parent: str, *states: TreeState, inherits: Sequence[Quad] = ()) -> None:
@@ -402,14 +348,14 @@ class TreeTransaction:
         self._tx.session(parent)
         self._tx.require(inherits)
         self._tx.require(state_quad(parent, each) for each in states)
-        self._tx.forbid(end_request_pattern(parent))
+        self._tx.forbid(_pattern(parent, vocab.ENDS_BY))
 
     def change(self) -> Proposal:
         """Return the whole as a commit, which happens only while all is as the index has it."""
         whole = Transaction()
         whole.join(self._tx)
         whole.log(self._row_leaves)
-        for session_id, made in self._entries.items():
+        for session_id, made in self.entries.items():
             (enter_entries if session_id in self._new else put_entries)(whole, session_id, made)
         return whole.change()
 
@@ -418,33 +364,25 @@ class TreeTransaction:
         return [*made, *log_leaves.row_states("change", list(self._rows))(store)]
 
 
+def _quad(session_id: str, predicate: NamedNode, value: Literal) -> Quad:
+    return Quad(NamedNode(iris.session(session_id)), predicate, value, vocab.CATALOG)
+
+
+def _pattern(session_id: str, predicate: NamedNode, value: NamedNode | None = None) -> Pattern:
+    return NamedNode(iris.session(session_id)), predicate, value, vocab.CATALOG
+
+
 def state_quad(session_id: str, value: TreeState) -> Quad:
     """Return the quad that says which state a session is in."""
-    return Quad(NamedNode(iris.session(session_id)), vocab.STATE, Literal(value), vocab.CATALOG)
+    return _quad(session_id, vocab.STATE, Literal(value))
 
 
-def slot_quad(session_id: str, slot: str) -> Quad:
-    """Return the quad that says which slot a session takes."""
-    return Quad(NamedNode(iris.session(session_id)), vocab.SLOT, Literal(slot), vocab.CATALOG)
-
-
-def occupied_quads(live: Live) -> list[Quad]:
-    """Return what goes from a session's row when it leaves its state: that, and its slot."""
-    slot = [] if live.slot is None else [slot_quad(live.id, live.slot)]
-    return [state_quad(live.id, live.state), *slot]
-
-
-def end_request_pattern(session_id: str) -> Pattern:
-    """Return the pattern that matches once a session was asked to end."""
-    return NamedNode(iris.session(session_id)), vocab.ENDS_BY, None, vocab.CATALOG
-
-
-def _ends_by(session_id: str, time: datetime) -> Quad:
-    return Quad(NamedNode(iris.session(session_id)), vocab.ENDS_BY, time_literal(time), vocab.CATALOG)
-
-
-def _type_of(session_id: str) -> Pattern:
-    return NamedNode(iris.session(session_id)), vocab.TYPE, vocab.SESSION, vocab.CATALOG
+def _occupied_quads(live: Live) -> list[Quad]:
+    """Return what is removed from a session's row when it leaves its state: that, and its slot."""
+    return [
+        state_quad(live.id, live.state),
+        *([] if live.slot is None else [_quad(live.id, vocab.SLOT, Literal(live.slot))]),
+    ]
 
 
 def notified_sessions(index: Index, live: Live) -> set[str]:
