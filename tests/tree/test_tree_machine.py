@@ -332,7 +332,7 @@ class TreeMachine(RuleBasedStateMachine):
             self.store.close()
             self.store = trails.open(self.folder / "store", durability="process")
         else:
-            del vars(self.store)["_tree"]
+            del vars(self.store)["_runtime_states"]
         at_work = sorted(self._at_work(), key=lambda name: (self.known[name].depth, name))
         for name in self._ids("active"):
             self.known[name].pending = 0
