@@ -351,6 +351,7 @@ class Document(NamedTuple):
 
 def json_documents(file: IO[bytes], name: str) -> Iterator[Document]:
     """Yield the JSON values of an open file; what is none is left out. At most one member or value is in memory."""
+    file.seek(0)
     if file.read(len(ZIP_SIGNATURE)) == ZIP_SIGNATURE:
         yield from _member_documents(file, name)
         return

@@ -23,10 +23,9 @@ from trails.exchange.formats import Format, Parsed
 from trails.exchange.import_secrets import mask_report
 from trails.exchange.merge import ImportedFiles, begin_import, merge
 from trails.exchange.openclaw import openclaw_folder, pi_export
-from trails.exchange.source_transcript import FileProblem, ImportReport, SourceTurn, Transcript
+from trails.exchange.source_transcript import ImportReport, SourceTurn, Transcript
 from trails.files import as_path, in_words
 from trails.history import import_records
-from trails.history.import_records import ImportSource
 from trails.history.lookup import session_quads
 from trails.rdf.activity_records import SourceFile
 from trails.session import Repository
@@ -99,8 +98,8 @@ def import_path(
                 repository, place, allow_outside=allow_outside, progress=move, redact_secrets=redact_secrets, by=by
             )
         else:
-            how = _How(repository, _growing(final), restore=restore, redact_secrets=redact_secrets, by=by)
-            report = _import_files(how, place, wanted, move)
+            job = _Import(repository, restore=restore, redact_secrets=redact_secrets, final=final, by=by)
+            report = job.files(place, wanted, move)
     mask_report(report)
     return report
 
@@ -126,59 +125,138 @@ def import_bytes(
         raise InvalidInput(f"what was given to import {what}")
     if found.is_folder:
         raise InvalidInput(f"{found.name!r} is no format of one file to import: it is a folder")
-    how = _How(repository, _growing(final), restore=restore, redact_secrets=redact_secrets, by=by)
-    report = _Bringing(how, found, "").bring([("", data)])
+    job = _Import(repository, restore=restore, redact_secrets=redact_secrets, final=final, by=by)
+    report = job.group(found, [("", data)])
     report.files += 1
     mask_report(report)
     return report
 
 
 @dataclass(frozen=True, slots=True)
-class _How:
-    """What an import was asked for."""
+class _Import:
+    """An import as it was asked for."""
 
     repository: Repository
-    growing: Callable[[str, datetime | None], bool]
     restore: bool
     redact_secrets: bool
+    final: bool | None
     by: str | None
 
+    def files(self, path: Path, wanted: Format | None, progress: Progress | None) -> ImportReport:
+        """Import a file, or those of a folder and below."""
+        report = ImportReport()
+        groups = [_single(path, wanted)] if path.is_file() else _groups(path, wanted, report)
+        if self.redact_secrets and (exports := [files[0] for each, files in groups if each.ending]):
+            raise InvalidInput(_EXACT.format(exports[0]))
+        total = sum(len(files) for _, files in groups)
+        for (each, files), parsed in zip(groups, formats.parse_ahead(groups), strict=False):
 
-def _growing(final: bool | None) -> Callable[[str, datetime | None], bool]:
-    return _is_fresh if final is None else lambda *_: not final
+            def merging(
+                done: int, sessions: int, what: str, before: int = report.files, count: int = len(files)
+            ) -> None:
+                """Tell how many of the sessions in these files are in the store: as great a part of the files counts as done."""
+                if progress and what:
+                    progress(before + count * done // sessions, total, f"{what} ({done + 1:,} of {sessions:,})")
+
+            try:
+                for file in files:  # none counts as done until its sessions are in the store
+                    if progress:
+                        progress(report.files, total, str(file))
+                report.add(self.group(each, [(str(file), file) for file in files], parsed, merging))
+            except InvalidInput as error:
+                if path.is_file():
+                    raise
+                report.refuse(files[0], f"{error}")
+            report.files += len(files)
+        if progress:
+            progress(total, total, "")
+        return report
+
+    def group(
+        self,
+        form: Format,
+        sources: Sequence[tuple[str, Path | bytes]],
+        parsed: Parsed | None = None,
+        progress: Progress | None = None,
+    ) -> ImportReport:
+        """Import files of one format: each has a name, empty for none, and a path or its bytes."""
+        (name, first), *others = sources
+        began = begin_import(self.repository, form.name, self.by)
+
+        def merged(
+            parts: Iterable[Transcript], files: Mapping[str, SourceFile], clean: Sequence[SourceTurn] = ()
+        ) -> ImportReport:
+            report = ImportReport()
+            for part in parts:
+                report.add(
+                    merge(
+                        self.repository,
+                        part,
+                        file=str(Path(name).parent) if others else name,
+                        growing=_is_fresh if self.final is None else lambda *_: not self.final,
+                        progress=progress,
+                        redact_secrets=self.redact_secrets,
+                        read=ImportedFiles(began, files),
+                        clean=clean,
+                    )
+                )
+            return report
+
+        if parsed is not None:
+            return merged([parsed.transcript], parsed.files, parsed.clean)
+        with in_words(Path(name), "read"), BytesIO(first) if isinstance(first, bytes) else first.open("rb") as opened:
+            if (report := _in_parts(form, name, first, opened, merged)) is not None:
+                return report
+            report, read = ImportReport(), list[tuple[str, bytes]]()
+            for file_name, source in sources:
+                try:
+                    data = containers.decompress(source if isinstance(source, bytes) else source.read_bytes())
+                    read.append((file_name, data))
+                except InvalidInput as error:
+                    if not others:
+                        raise
+                    report.refuse(file_name, f"{error}")
+        if form.ending is not None:
+            report.add(self._exact(form, name, read[0][1], began.by_iri))
+        elif read:
+            found = formats.parse_files(form, read)
+            report.add(merged([found.transcript], found.files))
+        return report
+
+    def _exact(self, form: Format, name: str, data: bytes, by: str) -> ImportReport:
+        if self.redact_secrets:
+            raise InvalidInput(_EXACT.format(name or "what was given"))
+        report = rdf_files.import_rdf(
+            self.repository, data, form.name, restore=self.restore, by=by, name=Path(name).name or None
+        )
+        for session in (*report.sessions_created, *report.forks_created, *report.grown):
+            report.secrets += session_quads.own_quads(self.repository.workspace, session)
+        return report
 
 
-def _import_files(how: _How, path: Path, wanted: Format | None, progress: Progress | None) -> ImportReport:
-    report = ImportReport()
-    groups = [_single(path, wanted)] if path.is_file() else _groups(path, wanted, report)
-    if how.redact_secrets and (exports := [files[0] for each, files in groups if each.ending]):
-        raise InvalidInput(_EXACT.format(exports[0]))
-    total = sum(len(files) for _, files in groups)
-    for (each, files), parsed in zip(groups, formats.parse_ahead(groups), strict=False):
-        name = str(files[0]) if len(files) == 1 else str(files[0].parent)
-
-        def merging(done: int, sessions: int, what: str, before: int = report.files, count: int = len(files)) -> None:
-            """Tell how many of the sessions in these files are in the store: as great a part of the files counts as done."""
-            if progress and what:
-                progress(before + count * done // sessions, total, f"{what} ({done + 1:,} of {sessions:,})")
-
-        try:
-            for file in files:  # none counts as done until its sessions are in the store
-                if progress:
-                    progress(report.files, total, str(file))
-            report.add(_Bringing(how, each, name, merging).bring([(str(file), file) for file in files], parsed))
-        except InvalidInput as error:
-            if path.is_file():
-                raise
-            report.problems.append(_problem(files[0], f"{error}"))
-        report.files += len(files)
-    if progress:
-        progress(total, total, "")
+def _in_parts(
+    form: Format, name: str, source: Path | bytes, opened: IO[bytes], merged: Callable[..., ImportReport]
+) -> ImportReport | None:
+    """Import a database, or a file that is read a part at a time; return None for any other."""
+    head = opened.read(formats.HEAD_BYTES)
+    opened.seek(0)
+    if containers.is_sqlite(head):
+        if form.rows is None:
+            raise InvalidInput(f"{name or 'what was given'} is an SQLite database, and {form.name} has none")
+        with containers.open_database(source, name) as database:
+            documents = partial(containers.database_documents, database, name)
+            return merged(
+                text_coverage.account_parts(form.rows(database, name), documents, form.reasons), database.files
+            )
+    if form.stream is None:
+        return None
+    is_packed = head.startswith(containers.ZSTD_SIGNATURE)
+    file = FileSnapshot(BytesIO(containers.decompress(opened.read())) if is_packed else opened, name)
+    documents = partial(containers.json_documents, file.content, name)
+    parts = text_coverage.account_parts(form.stream([(name, file.content)]), documents, form.reasons)
+    report = merged(parts, {name: file.found})
+    report.problems += file.problems()
     return report
-
-
-def _problem(file: Path, reason: str) -> FileProblem:
-    return FileProblem(file=str(file), line=0, reason=reason, text="")
 
 
 def _groups(path: Path, wanted: Format | None, report: ImportReport) -> list[formats.Group]:
@@ -190,14 +268,14 @@ def _groups(path: Path, wanted: Format | None, report: ImportReport) -> list[for
         try:
             found = formats.detect_file(file) if wanted is None or _ending(file) not in _SURE else wanted
         except InvalidInput as error:
-            report.problems.append(_problem(file, f"{error}"))
+            report.refuse(file, f"{error}")
             continue
         if found is not None and wanted in (None, found):
             of_format.setdefault(found, []).append(file)
         elif file.suffix == ".json" or file.suffix in _DATABASES or found is not None:
             others.append(file)
         else:
-            report.problems.append(_problem(file, f"is no transcript of a known format{_seems(file)}"))
+            report.refuse(file, f"is no transcript of a known format{_seems(file)}")
     if not of_format and not report.problems:
         raise InvalidInput(
             f"the folder {path} holds no transcripts (*.jsonl, *.jsonl.zst, *.json, *.eval, *.traj, *.nq, *.trig)"
@@ -238,113 +316,6 @@ def _seems(file: Path) -> str:
             head, containers.member_names(opened) if head.startswith(containers.ZIP_SIGNATURE) else None
         )
     return f"; it seems to be {what}" if what else ""
-
-
-class _Bringing:
-    """How what is read from files of one format is brought in."""
-
-    def __init__(self, how: _How, format: Format, name: str, progress: Progress | None = None) -> None:  # noqa: A002
-        """`name` is the file or folder that problems name."""
-        self._how = how
-        self._format = format
-        self._name = name
-        self._progress = progress
-        self._began: ImportSource = begin_import(how.repository, format.name, how.by)
-
-    def bring(self, sources: Sequence[tuple[str, Path | bytes]], parsed: Parsed | None = None) -> ImportReport:
-        """Import files: each has a name, empty for none, and a path or its bytes."""
-        name, first = sources[0]
-        if parsed is not None:
-            return self._merge([parsed.transcript], parsed.files, parsed.clean)
-        with in_words(Path(name), "read"), _open(first) as opened:
-            head = opened.read(formats.HEAD_BYTES)
-            opened.seek(0)
-            if containers.is_sqlite(head):
-                return self._rows(first, name)
-            if self._format.stream is not None:
-                is_packed = head.startswith(containers.ZSTD_SIGNATURE)
-                return self._parts(BytesIO(containers.decompress(opened.read())) if is_packed else opened, name)
-            read, problems = _contents(sources)
-        if not read:
-            report = ImportReport()
-        elif self._format.ending is not None:
-            report = self._exact(*read[0])
-        else:
-            found = formats.parse_files(self._format, read)
-            report = self._merge([found.transcript], found.files)
-        report.problems += problems
-        return report
-
-    def _parts(self, file: IO[bytes], name: str) -> ImportReport:
-        assert self._format.stream is not None  # noqa: S101 - see `bring`
-        opened = FileSnapshot(file, name)
-
-        def found() -> Iterable[containers.Document]:
-            opened.content.seek(0)
-            return containers.json_documents(opened.content, name)
-
-        parts = self._format.stream([(name, opened.content)])
-        report = self._merge(text_coverage.account_parts(parts, found, self._format.reasons), {name: opened.found})
-        report.problems += opened.problems()
-        return report
-
-    def _rows(self, whole: bytes | Path, name: str) -> ImportReport:
-        if self._format.rows is None:
-            what = name or "what was given"
-            raise InvalidInput(f"{what} is an SQLite database, and {self._format.name} has none")
-        with containers.open_database(whole, name) as database:
-            found = partial(containers.database_documents, database, name)
-            parts = text_coverage.account_parts(self._format.rows(database, name), found, self._format.reasons)
-            return self._merge(parts, database.files)
-
-    def _exact(self, name: str, data: bytes) -> ImportReport:
-        if self._how.redact_secrets:
-            raise InvalidInput(_EXACT.format(name or "what was given"))
-        store, file = self._how.repository, Path(name).name or None
-        report = rdf_files.import_rdf(
-            store, data, self._format.name, restore=self._how.restore, by=self._began.by_iri, name=file
-        )
-        for session in (*report.sessions_created, *report.forks_created, *report.grown):
-            report.secrets += session_quads.own_quads(store.workspace, session)
-        return report
-
-    def _merge(
-        self, parts: Iterable[Transcript], files: Mapping[str, SourceFile], clean: Sequence[SourceTurn] = ()
-    ) -> ImportReport:
-        """Import what files say, part after part."""
-        report = ImportReport()
-        for part in parts:
-            report.add(
-                merge(
-                    self._how.repository,
-                    part,
-                    file=self._name,
-                    growing=self._how.growing,
-                    progress=self._progress,
-                    redact_secrets=self._how.redact_secrets,
-                    read=ImportedFiles(self._began, files),
-                    clean=clean,
-                )
-            )
-        return report
-
-
-def _open(source: Path | bytes) -> IO[bytes]:
-    return BytesIO(source) if isinstance(source, bytes) else source.open("rb")
-
-
-def _contents(sources: Sequence[tuple[str, Path | bytes]]) -> tuple[list[tuple[str, bytes]], list[FileProblem]]:
-    """Return the content of files by their names, and the files that cannot be unpacked; raise where it is the only one."""
-    read: list[tuple[str, bytes]] = []
-    problems: list[FileProblem] = []
-    for name, source in sources:
-        try:
-            read.append((name, containers.decompress(source if isinstance(source, bytes) else source.read_bytes())))
-        except InvalidInput as error:
-            if len(sources) == 1:
-                raise
-            problems.append(_problem(Path(name), f"{error}"))
-    return read, problems
 
 
 def _is_fresh(file: str, said: datetime | None) -> bool:

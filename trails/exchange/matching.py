@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -121,27 +121,11 @@ def _contains(home: Turn, piece: Piece) -> bool:
 
 def shift_summaries(path: Sequence[SourceTurn], offset: int) -> list[SourceTurn]:
     """Return turns of a path that starts at an index other than 0, the indices that its summaries name moved along."""
-    if not offset:
-        return list(path)
 
-    def moved(index: int | None) -> int | None:
-        return None if index is None or index + offset < 0 else index + offset
+    def moved(index: int) -> int | None:
+        return None if index + offset < 0 else index + offset
 
-    return [renumber_summary(turn, moved, moved) for turn in path]
-
-
-def renumber_summary(
-    turn: SourceTurn, moved: Callable[[int | None], int | None], through: Callable[[int | None], int | None]
-) -> SourceTurn:
-    """Return a turn whose summary names other indices: those of its first turns `moved`, and how far it reaches."""
-    if (summary := turn.compaction) is None:
-        return turn
-    update = {
-        "summarised_through": through(summary.summarised_through),
-        "first_kept": moved(summary.first_kept),
-        "summarised_from": moved(summary.summarised_from),
-    }
-    return replace(turn, compaction=summary.model_copy(update=update))
+    return [turn.renumbered(moved, moved) if offset else turn for turn in path]
 
 
 # --- turns of a session that repeat those of the session that spawned it

@@ -24,7 +24,6 @@ from trails.exchange.source_transcript import Piece, Problem, SourceSession, Sou
 from trails.history import turn_builder
 from trails.history.turn_builder import Draft
 from trails.model import validation
-from trails.model.values import Compaction
 
 
 def make_draft(turn: SourceTurn) -> Draft:
@@ -237,22 +236,38 @@ def drop_oversized(session: SourceSession) -> tuple[SourceSession, list[str]]:
     Parsers find what else a store refuses; a turn that they made of several records may be too long only as a whole.
     """
     faults: dict[tuple[str, ...], str] = {}
-    for path in session.paths:
-        for turn in path:
-            if not validation.is_surely_short(_turn_values(turn)) and (reason := turn_fault(turn)) is not None:
-                faults[turn.source_ids] = reason
-    problems = [
-        f"session {session.id!r}: the turn of {_record_name(ids)} {_cannot(why)}" for ids, why in faults.items()
-    ]
+    for turn in (turn for path in session.paths for turn in path):
+        request = turn.compaction.request if turn.compaction else None
+        pieces = [piece.content for piece in turn.pieces]
+        values = [pieces, turn.meta, turn.usage, turn.tool_calls, turn.source_ids, request]
+        if not validation.is_surely_short(values) and (reason := turn_fault(turn)) is not None:
+            faults[turn.source_ids] = f"the turn of {_record_name(turn.source_ids)} cannot be kept: {reason}"
     if faults:
         session = replace(session, paths=tuple(_without_turns(path, faults) for path in session.paths))
-    return _beside_turns(session, problems), problems
+    beside = {f"the metadata {key[:80]!r}": value for key, value in session.meta.items()}
+    too_long = {
+        what: f"cannot be kept: {reason}"
+        for what, value in {**beside, "its title": session.title, "its prompt": session.system}.items()
+        if (reason := _excess(what, value)) is not None
+    }
+    if too_long:
+        session = replace(
+            session,
+            meta={key: value for key, value in session.meta.items() if f"the metadata {key[:80]!r}" not in too_long},
+            title=None if "its title" in too_long else session.title,
+            system=None if "its prompt" in too_long else session.system,
+        )
+    return session, [f"session {session.id!r}: {why}" for why in (*faults.values(), *too_long.values())]
 
 
-def _turn_values(turn: SourceTurn) -> list[Any]:
-    request = turn.compaction.request if turn.compaction else None
-    pieces = [piece.content for piece in turn.pieces]
-    return [pieces, turn.meta, turn.usage, turn.tool_calls, turn.source_ids, request]
+def _excess(what: str, value: Any) -> str | None:
+    """Return why a value is too long to be kept; None for one that can be."""
+    if not validation.is_surely_short(value):
+        try:
+            validation.to_json(value, what)
+        except InvalidInput as error:
+            return f"{error}"
+    return None
 
 
 def _record_name(ids: Sequence[str]) -> str:
@@ -260,64 +275,17 @@ def _record_name(ids: Sequence[str]) -> str:
     return f"the record {ids[0][:80]!r}{more}" if ids else "a record without an id"
 
 
-def _cannot(why: str) -> str:
-    return f"cannot be kept: {why}"
-
-
-def _without_turns(path: Sequence[SourceTurn], faults: Mapping[tuple[str, ...], str]) -> tuple[SourceTurn, ...]:
+def _without_turns(path: Sequence[SourceTurn], faults: Collection[tuple[str, ...]]) -> tuple[SourceTurn, ...]:
     """Return a path without turns, the indices that its summaries name moved along."""
     gone = [index for index, turn in enumerate(path) if turn.source_ids in faults]
-    if not gone:
-        return tuple(path)
-
-    def moved(index: int | None) -> int | None:
-        return None if index is None else index - sum(place < index for place in gone)
-
-    def through(index: int | None) -> int | None:
-        return None if index is None else max(0, index - sum(place <= index for place in gone))
-
     return tuple(
-        replace(turn, compaction=_renumbered(turn.compaction, moved, through))
+        turn.renumbered(
+            lambda index: index - sum(place < index for place in gone),
+            lambda index: max(0, index - sum(place <= index for place in gone)),
+        )
         for turn in path
         if turn.source_ids not in faults
     )
-
-
-def _renumbered(
-    compaction: Compaction | None,
-    moved: Callable[[int | None], int | None],
-    through: Callable[[int | None], int | None],
-) -> Compaction | None:
-    if compaction is None:
-        return None
-    return compaction.model_copy(
-        update={
-            "summarised_through": through(compaction.summarised_through),
-            "first_kept": moved(compaction.first_kept),
-            "summarised_from": moved(compaction.summarised_from),
-        }
-    )
-
-
-def _beside_turns(session: SourceSession, problems: list[str]) -> SourceSession:
-    """Return a session without a title, a system prompt and metadata that are too long; `problems` is added to."""
-
-    def too_long(what: str, value: Any) -> bool:
-        if validation.is_surely_short(value):
-            return False
-        try:
-            validation.to_json(value, what)
-        except InvalidInput as error:
-            problems.append(f"session {session.id!r}: {_cannot(f'{error}')}")
-            return True
-        return False
-
-    meta = {key: value for key, value in session.meta.items() if not too_long(f"the metadata {key[:80]!r}", value)}
-    title, system = (
-        None if too_long(what, value) else value
-        for what, value in (("its title", session.title), ("its prompt", session.system))
-    )
-    return replace(session, meta=meta, title=title, system=system) if problems else session
 
 
 _MIN_REPEAT: Final = 20
@@ -327,7 +295,8 @@ _MIN_REPEAT: Final = 20
 def unrepeated_records(records: object, said: object) -> list[Any]:
     """Return the records of a list in which a long text stands that other records do not say; times count for none.
 
-    >>> with_more([{"text": "Where would you like to go?"}, {"text": "A server was connected"}], ["Where would you like to go?"])
+    >>> entries = [{"text": "Where would you like to go?"}, {"text": "A server was connected"}]
+    >>> unrepeated_records(entries, ["Where would you like to go?"])
     [{'text': 'A server was connected'}]
     """
     known = json.dumps(said, ensure_ascii=False)

@@ -179,6 +179,15 @@ class SourceTurn:
         """Return the turn made of only those of its records that have the ids given."""
         return replace(self, pieces=tuple(piece for piece in self.pieces if piece.source_id in source_ids))
 
+    def renumbered(self, moved: Callable[[int], int | None], through: Callable[[int], int | None]) -> SourceTurn:
+        """Return the turn with other indices in its summary: those of first turns `moved`, and how far it reaches."""
+        if (summary := self.compaction) is None:
+            return self
+        changes = {"summarised_through": through, "first_kept": moved, "summarised_from": moved}
+        held = {name: getattr(summary, name) for name in changes}
+        update = {name: None if held[name] is None else change(held[name]) for name, change in changes.items()}
+        return replace(self, compaction=summary.model_copy(update=update))
+
 
 @dataclass(frozen=True, slots=True)
 class SourceScore:
