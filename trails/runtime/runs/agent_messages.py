@@ -1,11 +1,11 @@
-"""Messages between sessions: who may send to whom, the answer within a time, and the talk of two agents after it."""
+"""Send messages between sessions: the policy, the answer within a time, and the talk after it."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, Literal, Self
 
@@ -14,7 +14,7 @@ from trails.model import validation
 from trails.model.values import SessionRecord, Value
 from trails.rdf.ledger_records import Outcome
 from trails.runtime import keys
-from trails.runtime.config_values import is_number
+from trails.runtime.config_values import Section, is_number
 from trails.runtime.policy.send_policy import resolve_send_policy
 from trails.runtime.policy.session_entry import delivery_context
 from trails.runtime.policy.subagents import (
@@ -81,31 +81,30 @@ class SendRequest:
     requester_channel: str | None = None
 
     @classmethod
-    def of(
-        cls,
-        message: str,
-        *,
-        session_key: str | None = None,
-        label: str | None = None,
-        agent_id: str | None = None,
-        timeout_seconds: float = DEFAULT_TIMEOUT,
-        sandboxed: bool = False,
-        requester_channel: str | None = None,
-    ) -> Self:
-        """Check what is to be sent; what is wrong raises `RequestRefused`, under its name in `sessions_send`."""
-        for name, given in (("sessionKey", session_key), ("label", label), ("agentId", agent_id), ("message", message)):
-            if given is not None and not isinstance(given, str):
+    def from_json(cls, parameters: Mapping[str, Any], *, sandboxed: bool = False, channel: str | None = None) -> Self:
+        """Read the parameters of `sessions_send`; wrong and unknown ones raise `RequestRefused`.
+
+        >>> SendRequest.from_json({"message": "Hello", "label": "desk", "timeoutSeconds": 2.9}).timeout_seconds
+        2
+        """
+        fields = Section(parameters, "sessions_send").fields
+        texts = ("sessionKey", "label", "agentId", "message")
+        for name, value in fields.items():
+            if name not in (*texts, "timeoutSeconds"):
+                names = ", ".join((*texts, "timeoutSeconds"))
+                raise RequestRefused(f"sessions_send has no parameter {name}; it has {names}")
+            if name in texts and value is not None and not isinstance(value, str):
                 raise RequestRefused(f"{name} must be a string")
-        if not message:
+        if not fields.get("message"):
             raise RequestRefused("message required")
         return cls(
-            message=message,
-            session_key=session_key,
-            label=label,
-            agent_id=agent_id,
-            timeout_seconds=whole_seconds(timeout_seconds),
+            message=fields["message"],
+            session_key=fields.get("sessionKey"),
+            label=fields.get("label"),
+            agent_id=fields.get("agentId"),
+            timeout_seconds=whole_seconds(fields.get("timeoutSeconds", DEFAULT_TIMEOUT)),
             sandboxed=sandboxed,
-            requester_channel=requester_channel,
+            requester_channel=channel,
         )
 
 
@@ -166,7 +165,7 @@ def send_message(engine: Engine, requester: str | None, request: SendRequest) ->
 
 def _target(engine: Engine, requester_key: str | None, asking: SessionRecord | None, request: SendRequest) -> str:
     """Return the key of the session that is meant and may be sent to, or raise `_RefusedError`."""
-    label, named = (request.label or "").strip() or None, (request.session_key or "").strip() or None
+    label, named = (request.label or "").strip(), (request.session_key or "").strip()
     if label and named:
         raise _RefusedError("error", "Provide either sessionKey or label (not both).")
     restricted = bool(
@@ -328,58 +327,31 @@ class Talk:
         engine, channel = self._engine, self._channel
         if channel is None or engine.host.send is None or reply is None or not reply.text or reply.turn_iri is None:
             return
-        entry = engine.places.entry(self._target_key)
+        entry, key = engine.places.entry(self._target_key), self._target_key
         outcome: Outcome = "skipped"
         reason: str | None = None
         if is_announce_skip(reply.text):
             reason = ANNOUNCE_SKIP
-        elif self._is_denied(entry):
+        elif resolve_send_policy(engine.settings.send, entry=entry, session_key=key, strip_agent=True) == "deny":
             reason = "the send policy denies it"
         else:
-            outcome, reason = self._send(channel, reply.text, engine.host.send)
+            try:
+                engine.host.send(replace(channel, text=reply.text, idempotency_key=f"send:{self._run_id}"))
+                outcome = "sent"
+            except Exception as error:  # noqa: BLE001 - whatever a host's own code raises, the talk is over
+                _report.exception("sending to %s failed", channel.channel)
+                outcome, reason = "failed", type(error).__name__
         engine.ledger.delivered(reply.turn_iri, channel=channel.channel, outcome=outcome, reason=reason)
 
-    def _is_denied(self, entry: Mapping[str, Any]) -> bool:
-        found = resolve_send_policy(
-            self._engine.settings.send, entry=entry, session_key=self._target_key, strip_agent=True
-        )
-        return found == "deny"
 
-    def _send(self, channel: _Channel, text: str, send: Callable[[Outgoing], object]) -> tuple[Outcome, str | None]:
-        """Let the host send a text; return how that ended, and why it failed."""
-        out = Outgoing(
-            channel=channel.channel,
-            to=channel.to,
-            text=text,
-            session_key=self._target_key,
-            idempotency_key=f"send:{self._run_id}",
-            account_id=channel.account_id,
-            thread_id=channel.thread_id,
-        )
-        try:
-            send(out)
-        except Exception as error:  # noqa: BLE001 - whatever a host's own code raises, the talk is over
-            _report.exception("sending to %s failed", channel.channel)
-            return "failed", type(error).__name__
-        return "sent", None
-
-
-@dataclass(frozen=True, slots=True)
-class _Channel:
-    channel: str
-    to: str
-    account_id: str | None = None
-    thread_id: str | int | None = None
-
-
-def _channel_of(engine: Engine, key: str) -> _Channel | None:
+def _channel_of(engine: Engine, key: str) -> Outgoing | None:
     """Return where a session is heard: by its key, for groups and channels, else by what its entry says."""
     parsed = keys.parse_key(key)
     if parsed.kind in ("group", "channel") and parsed.channel and parsed.id:
-        return _Channel(parsed.channel, f"{parsed.kind}:{parsed.id}", thread_id=parsed.thread_id)
+        return Outgoing(parsed.channel, f"{parsed.kind}:{parsed.id}", "", key, "", thread_id=parsed.thread_id)
     entry = engine.places.entry(key)
     last = {"channel": entry.get("lastChannel"), "to": entry.get("lastTo"), "accountId": entry.get("lastAccountId")}
     found = delivery_context(entry.get("deliveryContext")) or delivery_context(last) or {}
     if not found.get("channel") or not found.get("to"):
         return None
-    return _Channel(found["channel"], found["to"], found.get("accountId"), found.get("threadId"))
+    return Outgoing(found["channel"], found["to"], "", key, "", found.get("accountId"), found.get("threadId"))

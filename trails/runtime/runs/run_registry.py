@@ -1,21 +1,12 @@
-"""Store sub-agent runs, and read and write `runs.json`.
-
-Which session a key names, and back; and sub-agents' sessions, begun in one commit with what makes them needed.
-
-The registry of sub-agents' runs over a store: entered, read, changed by compare-and-set, taken out.
-
-Between the registry's runs and records of runs as `runs.json` has them, all fields of which are kept.
-"""
+"""Store sub-agent runs, find their sessions by key, and read and write `runs.json`."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
-from pyoxigraph import Literal, NamedNode
+from pyoxigraph import NamedNode
 
 from trails.errors import InvalidInput, RequestRefused
 from trails.history.records import subagent_runs
@@ -25,7 +16,7 @@ from trails.model import iris, validation
 from trails.model.values import SessionRecord, Value
 from trails.rdf import vocab
 from trails.rdf.activity_records import Deed
-from trails.rdf.ledger_records import Entry
+from trails.rdf.ledger_records import Event
 from trails.rdf.subagent_records import Run, RunContent, RunOrigin
 from trails.runtime import keys
 from trails.runtime.config_values import from_ms, to_ms
@@ -35,7 +26,6 @@ from trails.runtime.routing import Router
 from trails.runtime.routing.access_rules import visible_sessions
 from trails.runtime.routing.key_directory import Keyring
 from trails.session import Repository
-from trails.session.session import Session
 from trails.store.contract import PreconditionFailed
 
 
@@ -83,12 +73,10 @@ class Places:
             return self.key_of(record), record
         key = keys.canonical_key(name, self._settings)
         session_id = self.session_of(key)
-        if session_id is None and (iris.is_session(name) or (":" not in name and not self._is_main(key))):
+        is_main = key in ("global", "unknown") or keys.is_main_key(key, self._settings)
+        if session_id is None and (iris.is_session(name) or (":" not in name and not is_main)):
             raise self._repository.reader.not_found(plain)
         return key, None if session_id is None else self._record(session_id)
-
-    def _is_main(self, key: str) -> bool:
-        return key in ("global", "unknown") or keys.is_main_key(key, self._settings)
 
     def shown(self, key: str) -> str:
         """Return a key as tools show it: the main session as "main"."""
@@ -121,17 +109,20 @@ class Places:
         session_id = self.session_of(key)
         return session_id is not None and session_id in visible_sessions(self._repository, requester.id)
 
-    def is_free(self, label: str) -> bool:
-        """Tell whether no session has a label."""
-        return not self._repository.store.quads((None, vocab.LABEL, Literal(label), vocab.CATALOG))
-
     def ensure(self, key: str) -> str:
         """Return the id of the session of a key, which is made where there is none."""
         return self.session_of(key) or self._router.session(key).id
 
-    def child(self, key: str, requester: SessionRecord, created: datetime) -> Session:
-        """Return a new session for a sub-agent's key, not stored yet."""
-        return self._repository.create(
+    def begin_child(
+        self, run: Run, requester: SessionRecord, fields: Mapping[str, Any], task: Event, *, label: str | None
+    ) -> Run | None:
+        """Store a sub-agent's session, its entry, its task and the run in one commit; return the run.
+
+        None if another writer used the key or the run's id, or deleted the requester.
+        """
+        key, created = run.child_session_key or "", run.created or task.time
+        session = self._repository.create(
+            id=task.session_id,
             principal=requester.principal,
             agent=keys.agent_id_from_key(key),
             key=key,
@@ -139,60 +130,14 @@ class Places:
             created=created,
             spawned_by=requester.id,
         )
-
-    def begin(
-        self,
-        session: Session,
-        fields: Mapping[str, Any],
-        *,
-        made: Sequence[Entry],
-        also: Proposal,
-        label: str | None,
-    ) -> bool:
-        """Store a session as that of its key, with its entry, its ledger's first entries and what else there is."""
-        key, now = session.record.key, session.record.created
-        if key is None or now is None:
-            raise InvalidInput(f"session {session.id!r} has no key, or no time: it is no sub-agent's")
-        return self._keyring.begin(key, session, fields, now=now, label=label, made=made, also=also)
+        run = run.model_copy(update={"child_session": session.id, "requester_session": requester.id})
+        also = subagent_runs.register_run(run)
+        is_begun = self._keyring.begin(key, session, fields, now=created, label=label, made=[task], also=also)
+        return run if is_begun else None
 
 
-_START: Final = datetime(1, 1, 1, tzinfo=UTC)
 Step = Callable[[Run], dict[str, Any] | None]
 """What a run's change is: the fields that become others, or None for no change."""
-
-
-class _Index:
-    """Which runs of a store are open, and when which is archived: what a tick asks for, without reading all of them.
-
-    One process owns a store, and all that it changes goes through a registry: so this is as the store is.
-    """
-
-    def __init__(self, repository: Repository) -> None:
-        self.lock = threading.Lock()
-        self.open = {run.run_id for run in subagent_runs.unfinished_runs(repository.store)}
-        self.archived_at = dict(subagent_runs.archive_times(repository.store))
-
-    def note(self, run: Run) -> None:
-        """Take note of a run as it is now."""
-        with self.lock:
-            if run.cleanup_completed is None:
-                self.open.add(run.run_id)
-            else:
-                self.open.discard(run.run_id)
-            if run.archive_at is None:
-                self.archived_at.pop(run.run_id, None)
-            else:
-                self.archived_at[run.run_id] = run.archive_at
-
-    def forget(self, run_id: str) -> None:
-        """Take note that a run is gone."""
-        with self.lock:
-            self.open.discard(run_id)
-            self.archived_at.pop(run_id, None)
-
-
-_INDICES: WeakKeyDictionary[Repository, _Index] = WeakKeyDictionary()
-_INDICES_LOCK = threading.Lock()
 
 
 class Registry:
@@ -201,18 +146,6 @@ class Registry:
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
         self._store = repository.store
-
-    @property
-    def _index(self) -> _Index:
-        with _INDICES_LOCK:
-            found = _INDICES.get(self._repository)
-            if found is None:
-                found = _INDICES[self._repository] = _Index(self._repository)
-            return found
-
-    def note(self, run: Run) -> None:
-        """Take note of a run that was stored with something else."""
-        self._index.note(run)
 
     def find(self, run_id: str) -> Run | None:
         """Return a run by its id, or None."""
@@ -241,19 +174,13 @@ class Registry:
 
     def due(self, now: datetime) -> list[Run]:
         """Return the runs whose time in the registry is over; only those are read."""
-        index = self._index
-        with index.lock:
-            named = [run_id for run_id, moment in index.archived_at.items() if moment <= now]
-        found = (self.find(run_id) for run_id in named)
+        times = list(subagent_runs.archive_times(self._store))
+        found = [self.find(run_id) for run_id, moment in times if moment <= now]
         return sorted((run for run in found if run is not None), key=lambda run: (run.archive_at or now, run.run_id))
 
     def unfinished(self) -> list[Run]:
         """Return the runs that are not announced yet, in the order in which they were registered; only those are read."""
-        index = self._index
-        with index.lock:
-            named = list(index.open)
-        found = [run for run in map(self.find, named) if run is not None and run.cleanup_completed is None]
-        return sorted(found, key=lambda run: (run.created or _START, run.run_id))
+        return subagent_runs.unfinished_runs(self._store)
 
     def was_removed(self, run_id: str) -> bool:
         """Tell whether a run was in the registry and was taken out."""
@@ -261,12 +188,10 @@ class Registry:
 
     def register(self, run: Run) -> None:
         """Enter a run, or raise `InvalidInput` where its id is known."""
-        index = self._index
         try:
             subagent_runs.register_run(run).commit(self._repository.store)
         except PreconditionFailed as failure:
             raise run_exists_error(run.run_id) from failure
-        index.note(run)
 
     def change(self, run_id: str, step: Step, also: Callable[[Run], Proposal] | None = None) -> Run | None:
         """Change a run in one commit (with what `also` gives for the run as it becomes); return it as it became.
@@ -274,7 +199,6 @@ class Registry:
         The step is taken on the run as it stands; where another writer was quicker, again on what that left. None where
         the run is gone or the step changes nothing.
         """
-        index = self._index
         while True:
             run = self.find(run_id)
             fields = None if run is None else step(run)
@@ -287,12 +211,10 @@ class Registry:
                 if failure.missing in change.require:
                     continue
                 raise
-            index.note(new)
             return new
 
     def remove(self, run_id: str, deed: Deed) -> bool:
         """Take a run out, as it stands; False where it is gone already."""
-        index = self._index
         while True:
             run = self.find(run_id)
             if run is None:
@@ -301,7 +223,6 @@ class Registry:
                 subagent_runs.remove_run(run, deed).commit(self._repository.store)
             except PreconditionFailed:
                 continue
-            index.forget(run_id)
             return True
 
     def withhold(self, run_id: str, deed: Deed) -> bool:
@@ -338,31 +259,29 @@ _INSIDE: Final[Mapping[str, frozenset[str]]] = {
 
 def record_of(run: Run) -> RunRecord:
     """Return a run as a record, for the rules that are made over records."""
+    texts: dict[str, Any] = {name: getattr(run, name) or "" for name in _TEXTS}
+    times: dict[str, Any] = {
+        its: None if (time := getattr(run, mine)) is None else to_ms(time) for mine, its in _TIMES.items()
+    }
     return RunRecord(
+        **texts,
+        **times | {"created_at": times["created_at"] or 0},
         run_id=run.run_id,
-        child_session_key=run.child_session_key or "",
-        requester_session_key=run.requester_session_key or "",
-        requester_display_key=run.requester_display_key or "",
-        task=run.task or "",
         cleanup=run.cleanup or "keep",
-        created_at=_ms(run.created) or 0,
         requester_origin=None if run.requester_origin.is_empty() else run.requester_origin.to_json(),
         label=run.label,
-        started_at=_ms(run.started),
-        ended_at=_ms(run.ended),
         outcome=None if run.outcome is None else RunOutcome(status=run.outcome, error=run.error),
-        archive_at_ms=_ms(run.archive_at),
-        cleanup_completed_at=_ms(run.cleanup_completed),
         cleanup_handled=run.cleanup_handled,
     )
 
 
 def run_changes(before: RunRecord, after: RunRecord) -> dict[str, Any]:
     """Return the fields of a run that a rule over its record changed, under the names of `Run`."""
-    found: dict[str, Any] = {}
-    for mine, its in _TIMES.items():
-        if getattr(before, its) != getattr(after, its):
-            found[mine] = _moment(getattr(after, its))
+    found: dict[str, Any] = {
+        mine: _moment(getattr(after, its))
+        for mine, its in _TIMES.items()
+        if getattr(before, its) != getattr(after, its)
+    }
     if before.cleanup_handled != after.cleanup_handled:
         found["cleanup_handled"] = after.cleanup_handled
     if before.outcome != after.outcome:
@@ -370,6 +289,7 @@ def run_changes(before: RunRecord, after: RunRecord) -> dict[str, Any]:
     return found
 
 
+_TEXTS: Final = ("child_session_key", "requester_session_key", "requester_display_key", "task")
 _TIMES: Final = {
     "created": "created_at",
     "started": "started_at",
@@ -379,11 +299,7 @@ _TIMES: Final = {
 }
 
 
-def _ms(moment: datetime | None) -> int | None:
-    return None if moment is None else to_ms(moment)
-
-
-def _moment(ms: int | None) -> datetime | None:
+def _moment(ms: int | None) -> Any:
     return None if ms is None else from_ms(ms)
 
 
@@ -405,13 +321,9 @@ def run_of(record: RunRecord, *, extra: Mapping[str, Any] | None = None, **ours:
         said=RunContent.of(record.task, error, validation.to_json(extra, "a record of a run") if extra else None),
         cleanup=record.cleanup,
         label=record.label,
-        created=_moment(record.created_at),
-        started=_moment(record.started_at),
-        ended=_moment(record.ended_at),
         outcome=record.outcome.status if record.outcome else None,
-        archive_at=_moment(record.archive_at_ms),
-        cleanup_completed=_moment(record.cleanup_completed_at),
         cleanup_handled=record.cleanup_handled,
+        **{mine: _moment(getattr(record, its)) for mine, its in _TIMES.items()},
         **ours,
     )
 
@@ -448,24 +360,22 @@ def import_file(registry: Registry, places: Places, value: Any) -> Imported:
             known.append(run_id)
             continue
         try:
-            registry.register(_run(record, by_id[run_id], places))
+            raw_run = by_id[run_id]
+            validation.to_json(raw_run, "a record of a run")  # no lone surrogates, no numbers that are none
+            child, requester = record.child_session_key, record.requester_session_key
+            run = run_of(
+                record,
+                extra=_extra(record, raw_run),
+                agent=keys.agent_id_from_key(child) if child else None,
+                child_session=places.session_of(child) if child else None,
+                requester_session=places.session_of(requester) if requester else None,
+            )
+            registry.register(run)
         except (InvalidInput, ValueError, OverflowError) as wrong:
             dropped.append(f"{run_id}: {wrong}")
         else:
             added.append(run_id)
     return Imported(added=tuple(added), known=tuple(known), dropped=tuple(dropped))
-
-
-def _run(record: RunRecord, raw: Mapping[str, Any], places: Places) -> Run:
-    validation.to_json(raw, "a record of a run")  # no lone surrogates, no numbers that are none
-    child, requester = record.child_session_key, record.requester_session_key
-    return run_of(
-        record,
-        extra=_extra(record, raw),
-        agent=keys.agent_id_from_key(child) if child else None,
-        child_session=places.session_of(child) if child else None,
-        requester_session=places.session_of(requester) if requester else None,
-    )
 
 
 def _extra(record: RunRecord, raw: Mapping[str, Any]) -> dict[str, Any]:

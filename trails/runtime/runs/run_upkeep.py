@@ -1,8 +1,8 @@
-"""What time brings: runs whose time is up, runs that another process ended, archiving, and going on after a restart."""
+"""Expire, recover, archive and resume runs: what time brings."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import partial
@@ -61,14 +61,16 @@ class Upkeep:
 
     def recover(self) -> Ticked:
         """Take up what an earlier process left: once in this process, and nothing the second time."""
-        if self._recovered:
-            return Ticked()
-        self._recovered = True
         did = _Progress()
-        for run in self._engine.registry.unfinished():
-            self._resume(run, did)
-        self._take_up_messages()
+        self._recover(did)
         return did.report()
+
+    def _recover(self, did: _Progress) -> None:
+        if not self._recovered:
+            self._recovered = True
+            for run in self._engine.registry.unfinished():
+                self._resume(run, did)
+            self._take_up_messages()
 
     def _take_up_messages(self) -> None:
         """Let the agent work on what was announced or sent before the restart and still waits in inboxes."""
@@ -85,11 +87,11 @@ class Upkeep:
     def _resume(self, run: Run, did: _Progress) -> None:
         engine = self._engine
         if run.cleanup_handled and run.announced_as is not None:
-            did.told(run.run_id, self._announcer.announce(run.run_id, resume=True))
+            did.note_announced(run.run_id, self._announcer.announce(run.run_id, resume=True))
             return
         action = resume_action(run_registry.record_of(run))
         if action == "announce":
-            did.told(run.run_id, self._announcer.announce(run.run_id))
+            did.note_announced(run.run_id, self._announcer.announce(run.run_id))
         elif action == "wait" and not engine.is_going(run.run_id):
             self._wait_again(run, did)
 
@@ -99,10 +101,10 @@ class Upkeep:
         engine.settle(run)  # its exchange may have ended just before the process died
         left = engine.registry.find(run.run_id)
         if left is None or left.ended is not None:
-            did.ended.append(run.run_id)
+            did.note("ended", run.run_id)
         elif engine.host.agent is not None and engine.task_of(run) is not None:
             engine.queue_run(run)
-            did.requeued.append(run.run_id)
+            did.note("requeued", run.run_id)
         else:
             self._ask(run, 0, did)
 
@@ -121,7 +123,7 @@ class Upkeep:
         told = None if engine.host.wait is None else engine.host.wait(run.run_id, timeout)
         after = end_run(before, told, now=_time(told, "endedAt") or engine.now())
         if after.outcome is None or after == before:
-            did.waiting.append(run.run_id)
+            did.note("waiting", run.run_id)
             return
         outcome = run_outcome(told)
         engine.end(
@@ -131,14 +133,14 @@ class Upkeep:
             started=_time(told, "startedAt"),
             ended=None if after.ended_at is None else from_ms(after.ended_at),
         )
-        did.ended.append(run.run_id)
+        did.note("ended", run.run_id)
 
     # --- by the clock
 
     def tick(self) -> Ticked:
         """Do what is due now; a host calls it every few seconds, or oftener."""
         did, engine = _Progress(), self._engine
-        did.add(self.recover())
+        self._recover(did)
         now = engine.now()
         engine.tell()
         for run in engine.registry.unfinished():
@@ -156,28 +158,28 @@ class Upkeep:
                 step.cancelled.set()
             after = time_out_run(run_registry.record_of(run), now=now)
             if after.outcome is not None and engine.end(run.run_id, after.outcome.status, ended=now):
-                did.timed_out.append(run.run_id)
+                did.note("timed_out", run.run_id)
         elif not engine.is_going(run.run_id):
             engine.settle(run)
             if engine.registry.get(run.run_id).ended is not None:
-                did.ended.append(run.run_id)
+                did.note("ended", run.run_id)
             elif engine.host.wait is not None:
                 self._ask(run, 0, did)
 
     def sweep(self) -> Ticked:
         """Try again to announce what could not be, and archive what is due; what still goes on here is left alone."""
         did = _Progress()
-        did.add(self.recover())
+        self._recover(did)
         self._sweep(did)
         return did.report()
 
     def _sweep(self, did: _Progress) -> None:
-        engine, tried = self._engine, {*did.failed, *did.unheard}
+        engine, tried = self._engine, {*did["failed"], *did["unheard"]}
         self._swept = now = engine.now()
         due = {run.run_id for run in engine.registry.due(now)}
         for run in engine.registry.unfinished():
             if run.ended is not None and not run.cleanup_handled and run.run_id not in due | tried:
-                did.told(run.run_id, self._announcer.announce(run.run_id))
+                did.note_announced(run.run_id, self._announcer.announce(run.run_id))
         for run_id in sorted(due):
             found = engine.registry.find(run_id)
             if found is not None and is_due(run_registry.record_of(found), now):
@@ -193,51 +195,39 @@ class Upkeep:
         left = engine.registry.find(run.run_id)
         if left is not None and left.cleanup_completed is None:
             told = self._announcer.announce(run.run_id)
-            did.told(run.run_id, told)
+            did.note_announced(run.run_id, told)
             left = engine.registry.find(run.run_id)
         if told == "failed" or left is None:
             return  # tried again with the next sweep; or gone with its own clean-up
         kept = self._announcer.archive(left, now)
         if kept is None:
-            did.archived.append(run.run_id)
+            did.note("archived", run.run_id)
         else:
-            did.kept[run.run_id] = kept
+            did.note("kept", run.run_id, kept)
 
 
-class _Progress:
-    """What is being done, gathered."""
+_ANNOUNCED: Final = {"announced": "announced", "failed": "failed", "nobody": "unheard"}
+
+
+class _Progress(defaultdict[str, dict[str, str]]):
+    """What is being done: for each field of a `Ticked`, the ids of runs, in order."""
 
     def __init__(self) -> None:
-        self.requeued: list[str] = []
-        self.waiting: list[str] = []
-        self.ended: list[str] = []
-        self.timed_out: list[str] = []
-        self.announced: list[str] = []
-        self.failed: list[str] = []
-        self.unheard: list[str] = []
-        self.archived: list[str] = []
-        self.kept: dict[str, str] = {}
+        super().__init__(dict)
 
-    def told(self, run_id: str, what: Announced) -> None:
-        match what:
-            case "announced":
-                self.announced.append(run_id)
-            case "failed":
-                self.failed.append(run_id)
-            case "nobody":
-                self.unheard.append(run_id)
+    def note(self, field: str, run_id: str, text: str = "") -> None:
+        """Note that something happened to a run."""
+        self[field][run_id] = text
 
-    def add(self, report: Ticked) -> None:
-        for name in _NAMES:
-            getattr(self, name).extend(getattr(report, name))
-        self.kept |= report.kept
+    def note_announced(self, run_id: str, announced: Announced) -> None:
+        """Note what became of announcing a run."""
+        if announced in _ANNOUNCED:
+            self.note(_ANNOUNCED[announced], run_id)
 
     def report(self) -> Ticked:
-        unique = {name: tuple(Counter(getattr(self, name))) for name in _NAMES}
-        return Ticked(**unique, kept=self.kept)
-
-
-_NAMES: Final = ("requeued", "waiting", "ended", "timed_out", "announced", "failed", "unheard", "archived")
+        """Return what was done."""
+        kept = self.pop("kept", {})
+        return Ticked(**{field: tuple(runs) for field, runs in self.items()}, kept=kept)
 
 
 def _deadline(run: Run) -> datetime:

@@ -1,4 +1,4 @@
-"""Sub-agents' runs of a store, as a host sees them."""
+"""The public handle on the sub-agent runs of a store."""
 
 from __future__ import annotations
 
@@ -220,8 +220,7 @@ class Runs(Handle, public=True):
     def started(self, run_id: str, *, at: datetime | None = None) -> bool:
         """Note that a run began (`at`, by default now); tell whether that is news."""
         moment = self._engine.now() if at is None else _cut(at)
-        step = self._engine.registry.change(run_id, lambda run: None if run.ended else {"started": moment})
-        return step is not None
+        return self._engine.registry.change(run_id, lambda run: None if run.ended else {"started": moment}) is not None
 
     def ended(self, run_id: str, status: RunStatus, *, error: str | None = None, at: datetime | None = None) -> bool:
         """Note how a run ended (`at`, by default now) and announce it; tell whether that is news: the first end stands."""
@@ -293,16 +292,14 @@ class Runs(Handle, public=True):
 
         Raises `RequestRefused` for parameters that cannot be read, `SessionNotFound` for a requester that is not there.
         """
-        request = SendRequest.of(
-            message,
-            session_key=session_key,
-            label=label,
-            agent_id=agent_id,
-            timeout_seconds=timeout_seconds,
-            sandboxed=sandboxed,
-            requester_channel=channel,
-        )
-        return agent_messages.send_message(self._engine, requester, request)
+        parameters = {
+            "message": message,
+            "sessionKey": session_key,
+            "label": label,
+            "agentId": agent_id,
+            "timeoutSeconds": timeout_seconds,
+        }
+        return self.send_tool(requester, parameters, sandboxed=sandboxed, channel=channel)
 
     def send_tool(
         self,
@@ -312,8 +309,8 @@ class Runs(Handle, public=True):
         sandboxed: bool = False,
         channel: str | None = None,
     ) -> Sent:
-        """Send a message by a tool call's parameters, named as in `sessions_send` (see `trails.runtime.runs.subagent_spawns`)."""
-        request = subagent_spawns.read_send_call(parameters, sandboxed=sandboxed, channel=channel)
+        """Send a message by the parameters of a `sessions_send` call."""
+        request = SendRequest.from_json(parameters, sandboxed=sandboxed, channel=channel)
         return agent_messages.send_message(self._engine, requester, request)
 
     # --- files
