@@ -427,8 +427,7 @@ def test_two_agents_are_told_who_they_are_and_how_to_stop() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
-    [(0, 0), (-1, 0), (-0.5, 0), (1e-9, 1), (0.5, 1), (1, 1), (2.9, 2), (315_360_000, 315_360_000)],
+    ("given", "kept"), [(0, 0), (-1, 0), (-0.5, 0), (1e-9, 1), (0.5, 1), (1, 1), (2.9, 2), (315_360_000, 315_360_000)]
 )
 def test_a_runs_time_is_floored_and_a_fraction_of_a_second_is_not_without_end(given: float, kept: int) -> None:
     assert SpawnRequest.from_json({"task": "look", "runTimeoutSeconds": given}).run_timeout_seconds == kept

@@ -217,11 +217,7 @@ def test_an_agent_answers_in_a_group_as_its_activation_says(facts: JSON, expecte
 def test_the_activation_command_names_a_mode_or_none() -> None:
     assert [
         parse_activation_command(body) for body in ("/activation", "/Activation: Mention", "/activation never")
-    ] == [
-        (None,),
-        ("mention",),
-        (None,),
-    ]
+    ] == [(None,), ("mention",), (None,)]
     assert parse_activation_command("/activation always please") is None
 
 

@@ -183,10 +183,7 @@ def test_sessions_that_come_together_go_on_with_the_one_in_use_last(store: Repos
     router.route(said("1", "And again"))
     done = router.migrate("main")
     assert router.session("main").id == one.session_id
-    assert {moved.session_id: moved.current for moved in done.moved} == {
-        one.session_id: True,
-        other.session_id: False,
-    }
+    assert {moved.session_id: moved.current for moved in done.moved} == {one.session_id: True, other.session_id: False}
     assert set(router.sessions("main")) == {one.session_id, other.session_id}
     assert router.session("agent:main:slack:dm:U1").id == one.session_id  # its key became an alias
     router.undo(done.operation)

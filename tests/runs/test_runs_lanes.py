@@ -88,12 +88,7 @@ def test_a_full_lane_of_sub_agents_keeps_nothing_waiting_in_the_main_one(store: 
 
     told = threading.Semaphore(0)
     runs = Runs(
-        store,
-        agent=agent,
-        announce=lambda word: told.release(),
-        clock=clock,
-        lanes={"subagent": 2},
-        new_id=counter(),
+        store, agent=agent, announce=lambda word: told.release(), clock=clock, lanes={"subagent": 2}, new_id=counter()
     )
     for number in range(4):
         runs.spawn(MAIN, f"task {number}")

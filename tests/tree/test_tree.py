@@ -133,12 +133,7 @@ def test_context_flows_only_as_the_summary(main: Node) -> None:
     made = main.spawn("branch", "Find a train", "Two friends")
     made.append("user", "go")
     shown = [message["content"] for message in made.context().openai()]
-    assert shown == [
-        "Be brief.",
-        "Your task:\n\nFind a train",
-        "What is known so far:\n\nTwo friends",
-        "go",
-    ]
+    assert shown == ["Be brief.", "Your task:\n\nFind a train", "What is known so far:\n\nTwo friends", "go"]
     assert len(made.session) == 1
     made.complete()
 

@@ -16,13 +16,7 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import event
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from pyoxigraph import Literal, NamedNode
 
 import trails

@@ -105,11 +105,7 @@ class Section:
     """One object of a configuration; a bad field raises `InvalidInput` with its path."""
 
     def __init__(
-        self,
-        value: Any,
-        path: str = "",
-        known: Collection[str] | None = None,
-        hints: Mapping[str, str] | None = None,
+        self, value: Any, path: str = "", known: Collection[str] | None = None, hints: Mapping[str, str] | None = None
     ) -> None:
         """Check that the value is an object (None is an empty one) and, with `known`, that it has no other fields."""
         if value is not None and not isinstance(value, Mapping):

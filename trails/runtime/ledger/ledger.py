@@ -48,11 +48,7 @@ class Ledger(Handle, public=True):
     """
 
     def __init__(
-        self,
-        store: Repository,
-        *,
-        clock: Clock | None = None,
-        debounce: timedelta = timedelta(seconds=1),
+        self, store: Repository, *, clock: Clock | None = None, debounce: timedelta = timedelta(seconds=1)
     ) -> None:
         """Open the ledger of a store.
 

@@ -63,13 +63,7 @@ Entry = dict[str, Any]
 
 
 def apply_patch(
-    entries: Entries,
-    key: str,
-    patch: Mapping[str, Any],
-    *,
-    now: Moment,
-    new_id: str,
-    models: ModelHost = DEFAULT_HOST,
+    entries: Entries, key: str, patch: Mapping[str, Any], *, now: Moment, new_id: str, models: ModelHost = DEFAULT_HOST
 ) -> Entry:
     """Return the entry of a key as a patch leaves it, or raise `RequestRefused`; nothing is changed in place.
 

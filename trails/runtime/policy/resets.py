@@ -9,16 +9,7 @@ from typing import Any, Final, Literal, Self, cast
 
 from trails.errors import InvalidInput
 from trails.model.values import Value
-from trails.runtime.config_values import (
-    Moment,
-    Section,
-    is_number,
-    last_local_hour,
-    lower,
-    to_ms,
-    trim,
-    trim_start,
-)
+from trails.runtime.config_values import Moment, Section, is_number, last_local_hour, lower, to_ms, trim, trim_start
 from trails.runtime.keys.session_key import GROUP_MARKERS, is_thread_key
 
 Mode = Literal["daily", "idle"]
