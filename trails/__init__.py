@@ -18,6 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from trails import former_paths
+
 __version__ = "0.2.0"
 
 _STUB = Path(__file__).with_suffix(".pyi").read_text("utf-8")
@@ -26,11 +28,15 @@ _MODULES = {
     "diff": "trails.compare",
     "keys": "trails.runtime.keys",
     "policy": "trails.runtime.policy",
+    "prov": "trails.provenance",
+    "vocab": "trails.rdf.vocab",
 }
 """The modules of functions that the guide names: there after `import trails`, too, and loaded when they are asked for."""
 _HOMES = {name: module for module, name in re.findall(r"^from (\S+) import (\w+) as", _STUB, re.MULTILINE)}
 """Of each public name, the module that it comes from."""
 __all__ = sorted(_HOMES.keys() - _MODULES)  # noqa: PLE0605 - `__init__.pyi` has it for type checkers
+
+former_paths.install()
 
 
 def __getattr__(name: str) -> Any:
