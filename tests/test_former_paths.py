@@ -16,7 +16,7 @@ SHOWN = (  # as the guide of 0.1 had them
     "from trails.moving.origins import origins",
     "from trails.ticking import Ticking",
     "from trails.diff import diff, patch",
-    "from trails.keys import main_key",
+    "from trails.keys import agent_main_key, build_key",
     "from trails import aio, diff, keys, policy, prov, vocab",
     "import trails.transcripts.formats as formats; formats.import_path",
     "import trails; trails.prov.draw, trails.vocab.TIME, trails.diff.patch, trails.keys, trails.policy",
