@@ -7,15 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-import trails
-from tests.support.machines import examples
-from tests.support.malformed import replaced
 from trails import Repository
 from trails.exchange.coding_agents import atif
-from trails.exchange.file_import import import_bytes, import_path
+from trails.exchange.file_import import import_path
 from trails.exchange.source_transcript import SourceSession, Transcript
 
 FILES = (
@@ -158,32 +153,3 @@ def test_a_step_of_no_known_source_is_reported() -> None:
     found = parsed(trajectory(HI, step("robot", "beep")))
     assert [turn.content for turn in found.sessions[0].paths[0]] == ["hi"]
     assert "step 2 has no source" in found.problems[0].reason
-
-
-WRONG = trajectory(
-    {**HI, "is_copied_context": True},
-    {**LOOK, "metrics": {"prompt_tokens": 3}},
-    step("system", "s", observation={"results": [{"subagent_trajectory_ref": [{"trajectory_id": "t"}]}]}),
-    trajectory_id="r",
-    continued_trajectory_ref="one.json",
-    subagent_trajectories=[trajectory({**HI, "is_copied_context": True}, LOOK, trajectory_id="t")],
-)
-
-
-@given(data=st.data())
-@examples(300)
-def test_a_malformed_trajectory_raises_nothing_and_is_not_lost_in_silence(data: st.DataObject) -> None:
-    wrong = replaced(WRONG, data.draw)
-    found = parsed(wrong)
-    assert found.sessions or found.problems
-    with trails.open(":memory:") as store:
-        import_bytes(store, json.dumps(wrong).encode(), format="atif")
-
-
-@given(data=st.data())
-@examples(45)
-def test_a_trajectory_cut_anywhere_is_a_problem(data: st.DataObject) -> None:
-    whole = json.dumps(WRONG).encode()
-    cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
-    found = atif.parse([("one.json", cut)])
-    assert (len(found.sessions), len(found.problems)) == (0, 1)

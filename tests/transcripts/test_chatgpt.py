@@ -327,17 +327,3 @@ def test_however_a_tree_grows_every_path_of_it_is_held_and_each_message_stands_o
 
 def ids_of(store: Repository, session: str) -> list[str]:
     return [turn.source_ids[0] for turn in store.load(session).turns]
-
-
-@given(cut=st.integers(0, 3000), byte=st.integers(0, 255), at=st.integers(0, 3000))
-@examples(30)
-def test_a_file_that_is_cut_or_garbled_anywhere_raises_nothing_and_says_what_is_lost(
-    cut: int, byte: int, at: int
-) -> None:
-    data = bytearray(json.dumps([conversation(*BRANCHED, current="a2")], indent=1).encode())
-    data[at % len(data)] = byte
-    transcript = chatgpt.parse([("c", bytes(data[: cut % len(data)]))])
-    assert transcript.problems
-    with trails.open(":memory:") as store:
-        merge(store, transcript)
-        assert store.verify().ok

@@ -11,7 +11,6 @@ import pytest
 import trails
 from tests.support.accounts import unaccounted
 from trails import Repository
-from trails.errors import InvalidInput
 from trails.exchange.coding_agents import cline
 from trails.exchange.file_import import import_bytes, import_path
 from trails.model.content_parts import plain_text
@@ -177,18 +176,6 @@ def test_a_task_folder_has_the_usage_and_what_only_a_person_saw(store: Repositor
     assert import_path(store, folder).turns_added == 0
     task_folder(tmp_path, history=[*HISTORY, {"role": "user", "content": [text("<feedback>\nThanks\n</feedback>")]}])
     assert import_path(store, folder).turns_added == 1
-
-
-def test_a_file_cut_anywhere_raises_nothing_but_words() -> None:
-    for held in (session("S", *TALK), HISTORY):
-        data = json.dumps(held).encode()
-        for at in range(1, len(data), 83):
-            with trails.open(":memory:") as store:
-                try:
-                    report = import_bytes(store, data[:at], format="cline")
-                except InvalidInput:
-                    continue
-                assert report.problems
 
 
 @pytest.mark.parametrize("odd", [None, 3, "x", [], {}, [None], {"role": 3}, {"role": "user", "content": 5}], ids=repr)

@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import trails
-from tests.support.machines import examples
 from trails import Repository
 from trails.exchange.coding_agents import gemini
 from trails.exchange.file_import import import_path
@@ -336,14 +333,3 @@ def test_an_earlier_state_that_said_something_else_is_kept() -> None:
         merge(store, state("all of it", 2))
         [changed] = merge(store, state("all", 1)).changed
         assert said(store, changed) == [("assistant", "all")]
-
-
-@given(cut=st.integers(0, 3000), byte=st.integers(0, 255), at=st.integers(0, 3000), lines=st.booleans())
-@examples(30)
-def test_a_file_that_is_cut_or_garbled_anywhere_raises_nothing(cut: int, byte: int, at: int, lines: bool) -> None:
-    messages = (message("q"), message("a", "gemini", toolCalls=[call("c"), call("d", "no", "error")]), message("r"))
-    data = bytearray(lines_of(*messages, {"$rewindTo": "r"}) if lines else data_of(*messages))
-    data[at % len(data)] = byte
-    with trails.open(":memory:") as store:
-        merge(store, parsed(bytes(data[: cut % len(data)])))
-        assert store.verify().ok

@@ -13,6 +13,8 @@ import trails
 from tests.support.machines import Size
 from trails import TrailsError
 from trails.exchange.file_import import import_bytes
+from trails.exchange.formats import format_named
+from trails.exchange.merge import merge
 
 AT = "2026-08-01T10:00:00.000Z"
 HOSTILE: list[Any] = [
@@ -119,6 +121,50 @@ FILES: dict[str, list[Any]] = {
          "tokens": {"input": 9, "cached": 4, "thoughts": 2},
          "toolCalls": [{"id": "c1", "name": "ls", "args": {}, "status": "success", "result": [{"functionResponse": {}}]}]},
         {"id": "m3", "timestamp": AT, "type": "error", "content": "Quota exceeded"}]}],
+    "atif": [{"schema_version": "ATIF-v1.7", "trajectory_id": "r", "agent": {"name": "a", "model_name": "m-1"},
+        "continued_trajectory_ref": "one.json", "steps": [
+            {"step_id": 1, "source": "user", "message": "Look", "timestamp": AT},
+            {"step_id": 2, "source": "agent", "message": "", "reasoning_content": "Hm",
+             "metrics": {"prompt_tokens": 3, "extra": {}}, "tool_calls": [{"tool_call_id": "c1",
+                 "function_name": "ls", "arguments": {}}], "observation": {"results": [
+                {"source_call_id": "c1", "content": "a.py", "subagent_trajectory_ref": [{"trajectory_id": "t"}]}]}}],
+        "extra": {"trails": {"scores": [{"name": "ok", "value": 1, "step_id": 2}]}},
+        "subagent_trajectories": [{"trajectory_id": "t", "steps": [
+            {"step_id": 1, "source": "user", "message": "Look", "is_copied_context": True}]}]}],
+    "chatgpt": [{"id": "c", "title": "t", "create_time": 1.5, "current_node": "b", "mapping": {
+        "r": {"id": "r", "parent": None, "children": ["a"]},
+        "a": {"id": "a", "parent": "r", "children": ["b", "x"], "message": {"id": "a", "author": {"role": "user"},
+              "create_time": 2.5, "content": {"content_type": "text", "parts": ["Look"]}}},
+        "b": {"id": "b", "parent": "a", "children": [], "message": {"id": "b", "author": {"role": "assistant"},
+              "content": {"content_type": "code", "text": "ls"},
+              "metadata": {"model_slug": "m-1", "finish_details": {"type": "stop"}}}},
+        "x": {"id": "x", "parent": "a", "children": [], "message": {"id": "x", "author": {"role": "tool"},
+              "content": {"content_type": "multimodal_text", "parts": [{"image": 1}, "a.py"]}}}}}],
+    "cline": [{"version": 1, "updated_at": AT, "agent": "lead", "sessionId": "s1", "system_prompt": "Help", "messages": [
+        {"id": "m1", "role": "user", "ts": 1785578401000, "content": [{"type": "text", "text": "Look"}]},
+        {"id": "m2", "role": "assistant", "modelInfo": {"id": "m-1", "provider": "p"}, "metrics": {"inputTokens": 9, "cost": 0.1},
+         "content": [{"type": "tool_use", "id": "c1", "name": "ls", "input": {}}]},
+        {"id": "m3", "role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "a.py"},
+                                                 {"type": "text", "text": "and on"}]}]}],
+    "swe-agent": [{"environment": "e", "replay_config": "{}", "history": [
+        {"role": "system", "content": "s"}, {"role": "user", "content": "demo", "is_demo": True},
+        {"role": "assistant", "content": "I look.", "thought": "I look.", "tool_calls": [CALL]},
+        {"role": "tool", "content": [{"type": "text", "text": "a.py"}], "tool_call_ids": ["c1"]}],
+        "trajectory": [{"action": "ls", "observation": "a.py", "execution_time": 0.5, "state": {}}],
+        "info": {"submission": "patch", "exit_status": "submitted", "model_stats": {"cost": 1}}}],
+    "langfuse": [
+        {"trace": {"id": "t", "sessionId": "s", "metadata": "{}", "tags": [],
+                   "scores": [{"id": "x", "trace_id": "t", "name": "n", "value": 1}]},
+         "observations": [{"id": "3", "trace_id": "t", "type": "AGENT", "input": "a", "output": "b",
+                           "costDetails": {"total": 0.1}}]},
+        {"data": [{"id": "4", "trace_id": "t", "type": "GENERATION", "start_time": "2026-01-02 03:04:05.000000", "output": "x",
+                   "input": [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}],
+                   "usage_details": {"input": 1}}]},
+        {"id": "5", "trace_id": "t", "project_id": "p", "type": "GENERATION", "start_time": "2026-01-02 03:04:06.000000",
+         "input": [{"role": "user", "content": "a"}],
+         "output": {"choices": [{"message": {"role": "assistant", "content": "ok"}}]}},
+        {"id": "6", "trace_id": "t", "type": "TOOL", "name": "f", "input": {"x": 1}, "output": "two",
+         "parent_observation_id": "5"}],
 }  # fmt: skip
 
 
@@ -151,6 +197,21 @@ def test_any_value_in_any_field_is_read_or_reported(name: str, size: Size) -> No
                     store.context(record.id, "next", max_tokens=5_000).openai()
             except TrailsError:
                 continue
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_cut_or_garbled_anywhere_raises_nothing_and_is_not_lost_in_silence(
+    name: str, size: Size
+) -> None:
+    whole = _written(FILES[name])
+    for at in range(1, len(whole), {"quick": 199, "all": 31, "long": 3}[size]):
+        garbled = whole[:at] + bytes([at * 7 % 256]) + whole[at + 1 :]
+        for data in (whole[:at], garbled, garbled[: len(whole) - at]):
+            found = format_named(name).read([("file", data)])
+            assert found.sessions or found.problems or found.notes or found.records
+            with trails.open(":memory:") as store:
+                merge(store, found)
+                assert store.verify().ok
 
 
 def _written(lines: list[Any]) -> bytes:

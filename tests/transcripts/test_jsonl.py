@@ -199,7 +199,7 @@ class _Slowly(BytesIO):
 
 @given(st.lists(st.sampled_from(_PIECES), max_size=12).map(b"".join), st.integers(1, 9))
 def test_a_file_says_the_same_however_little_of_it_is_read_at_once(data: bytes, step: int) -> None:
-    whole, slowly = list(json_files.iter_values(BytesIO(data))), list(json_files.iter_values(_Slowly(data, step)))
+    whole, slowly = list(json_files.iter_elements(BytesIO(data))), list(json_files.iter_elements(_Slowly(data, step)))
     assert slowly == whole
 
 
@@ -209,7 +209,7 @@ def test_of_a_long_file_only_what_is_read_just_now_is_in_memory() -> None:
     for count in (2_000, 10_000):
         source = BytesIO(data * count)
         tracemalloc.start()
-        assert sum(1 for _ in json_files.iter_values(source)) == count
+        assert sum(1 for _ in json_files.iter_elements(source)) == count
         sizes.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert sizes[1] < sizes[0] + 1_000_000  # of 8 MB that are more in the file

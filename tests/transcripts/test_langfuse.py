@@ -7,12 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-import trails
-from tests.support.machines import examples
-from tests.support.malformed import replaced
 from trails import Repository
 from trails.exchange.file_import import import_bytes, import_path
 from trails.exchange.source_transcript import Transcript
@@ -201,29 +196,3 @@ def test_of_two_rows_of_one_id_the_first_counts() -> None:
 def test_a_row_without_an_id_is_a_problem() -> None:
     found = parsed({**row("1", "GENERATION", "a", "b"), "id": None}, row("2", "GENERATION", "c", "d"))
     assert (len(found.problems), texts(found)) == (1, [["c", "d"]])
-
-
-WRONG = [
-    row("1", "GENERATION", [{"role": "user", "content": "a"}], {"choices": [{"message": {"role": "assistant"}}]}),
-    row("2", "TOOL", {"x": 1}, "two", name="f", parent_observation_id="3", usage_details={"input": 1}),
-    {
-        "trace": {"id": "t", "sessionId": "s", "scores": [{"name": "n"}], "metadata": "{}", "tags": []},
-        "observations": [row("3", "AGENT", "a", "b", cost_details={"total": 0.1})],
-    },
-    {
-        "data": [
-            row("4", "GENERATION", [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}], "x")
-        ]
-    },
-]
-
-
-@given(data=st.data())
-@examples(300)
-def test_malformed_rows_raise_nothing(data: st.DataObject) -> None:
-    wrong = replaced(WRONG, data.draw)
-    written = json.dumps(wrong).encode()
-    found = langfuse.parse([("rows", written)])
-    assert found.sessions or found.problems or found.notes or not wrong
-    with trails.open(":memory:") as store:
-        import_bytes(store, written, format="langfuse")

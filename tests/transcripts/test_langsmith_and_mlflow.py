@@ -6,14 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.support.machines import examples
-from tests.support.malformed import replaced
 from trails import Repository
 from trails.exchange.file_import import import_bytes
-from trails.exchange.traces import langsmith, mlflow
 
 Json = dict[str, Any]
 
@@ -167,12 +162,3 @@ def test_a_file_without_a_run_stores_nothing_and_says_why(memory: Repository) ->
         report = import_bytes(memory, b'{"id": 3}', format=format_)
         assert not list(memory.list())
         assert report.problems[0].reason.startswith("is no ")
-
-
-@given(data=st.data())
-@examples(100)
-def test_a_malformed_run_or_trace_raises_nothing(data: st.DataObject) -> None:
-    wrong = replaced(RUNS, data.draw)
-    langsmith.parse([("runs.json", json.dumps(wrong).encode())])
-    wrong = replaced(TRACE, data.draw)
-    mlflow.parse([("trace.json", json.dumps(wrong).encode())])

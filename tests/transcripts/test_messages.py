@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import trails
 from tests.support.machines import examples
-from tests.support.malformed import replaced
 from trails import Repository
 from trails.exchange.chats import message_lists
 from trails.exchange.file_import import import_bytes, import_path
@@ -130,37 +127,6 @@ def test_what_is_no_record_or_message_is_reported_and_the_rest_is_read() -> None
     reasons = [problem.reason for problem in found.problems]
     assert reasons == ["message 1 has no role; it has 'content'", "message 2 has no role", reasons[2]]
     assert "holds no conversation" in reasons[2]
-
-
-RECORD = {
-    "messages": [
-        {"role": "user", "content": [{"type": "text", "value": "a"}]},
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}],
-        },
-        {"role": "tool", "tool_call_id": "c", "content": "b"},
-        {"from": "function_call", "value": '{"name": "f"}', "function_call": {"name": "f"}, "refusal": "r"},
-    ],
-    "chosen": [{"role": "assistant", "content": "x"}],
-    "rejected": [{"role": "assistant", "content": "y"}],
-    "tools": "[]",
-    "system": "s",
-    "input": {"messages": []},
-}
-
-
-@given(data=st.data())
-@examples(300)
-def test_a_malformed_record_raises_nothing_and_is_not_lost_in_silence(data: st.DataObject) -> None:
-    whole = data.draw(st.sampled_from([RECORD, *({"messages": given} for given, _ in SHAPES.values())]))
-    wrong = replaced(whole, data.draw)
-    found = parsed(wrong)
-    assert found.sessions or found.problems
-    assert Counter(found.records)["record"] <= 1
-    with trails.open(":memory:") as store:
-        import_bytes(store, json.dumps(wrong).encode(), format="messages")
 
 
 @given(data=st.data())

@@ -8,13 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.support.machines import examples
-from tests.support.malformed import replaced
 from trails import Repository
-from trails.exchange.coding_agents import swe_agent
 from trails.exchange.file_import import import_bytes, import_path
 
 CALL = {"index": 0, "id": "call_0", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
@@ -108,11 +103,3 @@ def test_a_run_without_a_message_stores_no_session(memory: Repository, data: Any
     report = import_bytes(memory, json.dumps(data).encode(), format="mini-swe-agent")
     assert report.problems
     assert not list(memory.list())
-
-
-@given(data=st.data())
-@examples(100)
-def test_a_malformed_run_raises_nothing_and_is_not_lost_in_silence(data: st.DataObject) -> None:
-    wrong = replaced(RUN, data.draw)
-    found = swe_agent.parse_mini([("run.traj.json", json.dumps(wrong).encode())])
-    assert found.sessions or found.problems

@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-import trails
-from tests.support.machines import examples
 from trails import Repository
 from trails.exchange.coding_agents import swe_agent
 from trails.exchange.file_import import import_path
@@ -217,16 +213,3 @@ def test_the_real_trajectories_have_the_counts_that_were_taken_independently(sha
         assert store.record(session).meta.get("submission") == turns[-1].meta.get("submission") == submitted
         assert import_path(store, file).turns_added == 0
     assert store.verify().ok
-
-
-@given(cut=st.integers(0, 3000), byte=st.integers(0, 255), at=st.integers(0, 3000))
-@examples(50)
-def test_a_file_that_is_cut_or_garbled_anywhere_raises_nothing(cut: int, byte: int, at: int) -> None:
-    data = bytearray(
-        json.dumps({"history": HISTORY, "trajectory": [step("ls", "a.py")], "replay_config": "{}"}).encode()
-    )
-    data[at % len(data)] = byte
-    data = data[: cut % len(data)] if cut % 3 else data
-    with trails.open(":memory:") as store:
-        merge(store, swe_agent.parse([("x.traj", bytes(data))]))
-        assert store.verify().ok

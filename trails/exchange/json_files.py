@@ -118,11 +118,8 @@ def read_list(data: bytes, *, constants: bool = False, notes: list[str] | None =
     held = read_object(b'{"all":' + data.removeprefix(BOM_UTF8) + b"}", constants=constants, notes=notes)
     if isinstance(held, Problem):
         return held
-    return (
-        held["all"]
-        if held.keys() == {"all"} and isinstance(held["all"], list)
-        else line_problem(0, "is not a JSON array", b"")
-    )
+    is_list = held.keys() == {"all"} and isinstance(held["all"], list)
+    return held["all"] if is_list else line_problem(0, "is not a JSON array", b"")
 
 
 def read_values(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Problem]]:
@@ -138,20 +135,9 @@ def read_values(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Pro
     >>> objects, cut.reason
     ([(1, {'a': 1})], "is not JSON: Expecting ':' delimiter, and the rest of the file cannot be read")
     """
-    objects: list[tuple[int, dict[str, Any]]] = []
-    problems: list[Problem] = []
-    for each in iter_values(BytesIO(data)):
-        if isinstance(each, Problem):
-            problems.append(each)
-        else:
-            objects.append(each)
-    return objects, problems
-
-
-def iter_values(source: IO[bytes]) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
-    """Yield what `read_values` returns, in the file's order; of what can be read, only one object is in memory at a time."""
-    for each in iter_elements(source):
-        yield each if isinstance(each, Problem) else (each.line, each.value)
+    found = list(iter_elements(BytesIO(data)))
+    objects = [(each.line, each.value) for each in found if isinstance(each, Element)]
+    return objects, [each for each in found if isinstance(each, Problem)]
 
 
 class Element(NamedTuple):
@@ -164,7 +150,10 @@ class Element(NamedTuple):
 
 
 def iter_elements(source: IO[bytes], *, lists: bool = False) -> Iterator[Element | Problem]:
-    """Yield as `values_in`, with the array that each stands in; with `lists`, arrays within an array too."""
+    """Yield what `read_values` returns, in the file's order, with the array that each stands in.
+
+    Of what can be read, only one object is in memory at a time. With `lists`, arrays within an array are yielded too.
+    """
     buffer, in_array, line, arrays = _Buffer(source), False, 1, 0
     buffer.skip(_BLANK)
     while not buffer.is_at_end:
@@ -358,7 +347,7 @@ def _checked_object(value: Any, text: str, start: int, end: int, decoder: _Decod
     except RecursionError:
         raise _UnusableError(_TOO_DEEP) from None
     if not isinstance(value, dict):
-        raise _UnusableError(f"is not a JSON object but {_KINDS[type(value)]}")
+        raise _UnusableError(f"is not a JSON object but {_KINDS.get(type(value), 'a number')}")
     return value
 
 
@@ -377,27 +366,14 @@ def _is_deeper_than_allowed(value: object) -> bool:
     """Tell by levels, not by recursion: Python's own limit depends on who calls."""
     level: list[object] = [value]
     for _ in range(MAX_DEPTH):
-        level = [
-            item
-            for parent in level
-            for item in (parent.values() if isinstance(parent, dict) else parent if isinstance(parent, list) else ())
-            if isinstance(item, dict | list)
-        ]
-        if not level:
-            return False
-    return True
+        inner = (each.values() if isinstance(each, dict) else each if isinstance(each, list) else () for each in level)
+        level = [item for items in inner for item in items if isinstance(item, dict | list)]
+    return bool(level)
 
 
 _HALF: Final = re.compile("[\ud800-\udfff]")
 _TOO_DEEP: Final = f"is nested deeper than {MAX_DEPTH} levels"
-_KINDS: Final = {
-    list: "an array",
-    str: "a string",
-    int: "a number",
-    float: "a number",
-    bool: "a boolean",
-    type(None): "null",
-}
+_KINDS: Final = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
 
 
 def _finite(digits: str) -> float:
