@@ -202,10 +202,7 @@ def test_what_is_not_stored_or_was_redacted_or_is_elsewhere_is_not_picked(store:
         target.cherry_pick("plan", 4)
     with pytest.raises(SessionNotFound):
         target.cherry_pick("nobody", 0)
-    with (
-        trails.open(":memory:") as elsewhere,
-        pytest.raises(InvalidInput, match="is of another store"),
-    ):
+    with trails.open(":memory:") as elsewhere, pytest.raises(InvalidInput, match="is of another store"):
         target.cherry_pick(fill(elsewhere), 0)
 
 

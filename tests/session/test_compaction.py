@@ -382,14 +382,7 @@ def test_nothing_is_written_or_changed_where_the_summariser_fails(store: Reposit
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"keep_turns": 6},
-        {"keep_turns": 7},
-        {"keep_tokens": 60, "counter": ONE},
-        {"keep": len},
-        {},
-    ],
+    "options", [{"keep_turns": 6}, {"keep_turns": 7}, {"keep_tokens": 60, "counter": ONE}, {"keep": len}, {}]
 )
 def test_nothing_is_written_where_there_is_nothing_to_summarise(store: Repository, options: dict[str, Any]) -> None:
     session = conversation(store)

@@ -264,8 +264,7 @@ QUICK = ("by an exception", "opened when all else was closed")
 
 
 @pytest.mark.parametrize(
-    "exit_",
-    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in EXITS],
+    "exit_", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in EXITS]
 )
 def test_a_store_that_is_open_at_exit_ends_in_order(tmp_path: Path, exit_: str) -> None:
     ending, warned = EXITS[exit_]

@@ -37,13 +37,7 @@ SHOWN = Call(
     started=at(3), ended=at(4), provider="acme", prompt=1, context=ContextUsed(through=2, summary=1, left_out=(2,))
 )
 RAN = ToolResult(
-    call_id="k1",
-    started=at(5),
-    ended=at(6),
-    outcome="completed",
-    approved_by="alice",
-    server="files",
-    version="1.2",
+    call_id="k1", started=at(5), ended=at(6), outcome="completed", approved_by="alice", server="files", version="1.2"
 )
 
 

@@ -14,12 +14,7 @@ from trails.plumbing.index.untrue import as_damaged
 from trails.rdf.query_files import QueryFile
 from trails.store.contract import Result, Solutions
 
-_QUESTIONS: Final[Mapping[str, Question]] = {
-    **uses.QUERIES,
-    **tooled.QUERIES,
-    **branched.QUERIES,
-    **failing.QUERIES,
-}
+_QUESTIONS: Final[Mapping[str, Question]] = {**uses.QUERIES, **tooled.QUERIES, **branched.QUERIES, **failing.QUERIES}
 
 
 def answer(

@@ -29,17 +29,7 @@ from trails.model import iris, validation
 from trails.model.validation import decodes
 from trails.model.values import Value
 from trails.rdf import vocab as v
-from trails.rdf.codec import (
-    IRI,
-    SESSION,
-    TEXTS,
-    Codec,
-    Kept,
-    Node,
-    Table,
-    known_node,
-    time_literal,
-)
+from trails.rdf.codec import IRI, SESSION, TEXTS, Codec, Kept, Node, Table, known_node, time_literal
 
 
 class Deed(NamedTuple):

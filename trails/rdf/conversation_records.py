@@ -25,16 +25,7 @@ from trails.model import iris
 from trails.model.validation import decodes
 from trails.model.values import Value
 from trails.rdf import vocab
-from trails.rdf.codec import (
-    IRI,
-    SESSION,
-    Codec,
-    Kept,
-    Row,
-    Table,
-    parse_time,
-    time_literal,
-)
+from trails.rdf.codec import IRI, SESSION, Codec, Kept, Row, Table, parse_time, time_literal
 
 CONVERSATION_TYPES: Final = frozenset({vocab.CONVERSATION, vocab.ALIAS, vocab.MOVE})
 ALIAS_REMOVAL: Final = frozenset(
@@ -158,12 +149,7 @@ def move_quads(made: Move) -> list[Quad]:
 def belongs_quad(session_id: str, key: str) -> list[Quad]:
     """Return what the row of a session says of its conversation."""
     node = NamedNode(iris.session(session_id))
-    return _quads(
-        [
-            (node, vocab.KEY, Literal(key)),
-            (node, vocab.SPECIALIZATION_OF, NamedNode(iris.conversation(key))),
-        ]
-    )
+    return _quads([(node, vocab.KEY, Literal(key)), (node, vocab.SPECIALIZATION_OF, NamedNode(iris.conversation(key)))])
 
 
 def current_quad(key: str, session_id: str) -> Quad:

@@ -39,21 +39,7 @@ from trails.model import iris
 from trails.model.validation import decodes
 from trails.model.values import Value
 from trails.rdf import vocab as v
-from trails.rdf.codec import (
-    AGENT,
-    ENTRIES,
-    ENTRY,
-    IRI,
-    SESSION,
-    TEXTS,
-    TURNS,
-    WHO,
-    Kept,
-    Node,
-    Properties,
-    Table,
-    one,
-)
+from trails.rdf.codec import AGENT, ENTRIES, ENTRY, IRI, SESSION, TEXTS, TURNS, WHO, Kept, Node, Properties, Table, one
 
 
 class EntryTexts(Value):
@@ -480,10 +466,7 @@ def ledger_graph(session_id: str) -> NamedNode:
 def head_quads(session_id: str) -> list[Quad]:
     """Return what a ledger says of itself; written with its first entry."""
     graph = ledger_graph(session_id)
-    return [
-        Quad(graph, v.TYPE, v.LEDGER, graph),
-        Quad(graph, v.LEDGER_OF, NamedNode(iris.session(session_id)), graph),
-    ]
+    return [Quad(graph, v.TYPE, v.LEDGER, graph), Quad(graph, v.LEDGER_OF, NamedNode(iris.session(session_id)), graph)]
 
 
 def entry_quads(entry: Entry) -> list[Quad]:

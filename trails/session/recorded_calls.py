@@ -357,11 +357,7 @@ class Player(Handle, public=True):
         return found
 
     def tool(
-        self,
-        call: ToolCall | str,
-        arguments: Any = None,
-        *,
-        before: Session | Iterable[object] | None = None,
+        self, call: ToolCall | str, arguments: Any = None, *, before: Session | Iterable[object] | None = None
     ) -> ToolAnswer:
         """Return what a tool answered: `call` is a `ToolCall`, or the tool's name beside its `arguments` (none: {}).
 

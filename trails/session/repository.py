@@ -1262,12 +1262,7 @@ class Repository(Handle, public=True):
         """
         try:
             with nullcontext() if dry_run else self.workspace.erasing():
-                return text_erasure.redact_matching(
-                    self.store,
-                    text,
-                    self.workspace.deed(by, reason),
-                    dry_run=dry_run,
-                )
+                return text_erasure.redact_matching(self.store, text, self.workspace.deed(by, reason), dry_run=dry_run)
         finally:
             self.workspace.rewrites += 1
             if not dry_run:

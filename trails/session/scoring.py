@@ -290,13 +290,7 @@ def give_score(
 
 
 def list_scores(
-    workspace: Workspace,
-    ref: ScoreRef | None,
-    name: str | None,
-    *,
-    by: str | None,
-    version: str | None,
-    history: bool,
+    workspace: Workspace, ref: ScoreRef | None, name: str | None, *, by: str | None, version: str | None, history: bool
 ) -> Scores:
     """Return stored scores, as `Repository.scores` says."""
     store, reader = workspace.store, workspace.reader
@@ -483,9 +477,7 @@ def _outcomes(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _ended(
-    going: dict[Future[list[Score] | Failed | None], str],
-) -> Iterator[tuple[str, list[Score] | Failed | None]]:
+def _ended(going: dict[Future[list[Score] | Failed | None], str]) -> Iterator[tuple[str, list[Score] | Failed | None]]:
     for each in wait(going, return_when=FIRST_COMPLETED).done:
         yield going.pop(each), each.result()
 

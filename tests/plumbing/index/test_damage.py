@@ -54,11 +54,7 @@ def told(place: Path) -> Any:
 
 def expected(*names: str) -> Any:
     newest_first = list(reversed(names))
-    return (
-        [(name, 1, f"I am {name}") for name in newest_first],
-        [(name, 0) for name in newest_first],
-        len(names),
-    )
+    return ([(name, 1, f"I am {name}") for name in newest_first], [(name, 0) for name in newest_first], len(names))
 
 
 def index_of(place: Path) -> Path:

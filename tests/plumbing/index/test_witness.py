@@ -73,10 +73,7 @@ def test_a_search_by_the_program_reads_no_file_whole(place: Path, summed: list[s
 # --- attacks, after each of which all times of the file that anybody can put back are put back
 
 
-FORGED = {
-    FIGURES: "DELETE FROM sessions WHERE id = 'a'",
-    TEXTS: "UPDATE sessions SET id = 'z' WHERE id = 'a'",
-}
+FORGED = {FIGURES: "DELETE FROM sessions WHERE id = 'a'", TEXTS: "UPDATE sessions SET id = 'z' WHERE id = 'a'"}
 """What makes a file lie, that is otherwise as the store's log would have it."""
 
 

@@ -385,10 +385,7 @@ def test_a_pack_of_another_store_or_session_is_none(place: Path, tmp_path: Path)
     with trails.open(place) as store:
         say(store.create(id="second"), *"klm")
     mine = files.path_of(place / maintenance.INDEX / keeper.FOLDER, "plan")
-    for foreign in (
-        *packs(tmp_path / "other"),
-        files.path_of(place / maintenance.INDEX / keeper.FOLDER, "second"),
-    ):
+    for foreign in (*packs(tmp_path / "other"), files.path_of(place / maintenance.INDEX / keeper.FOLDER, "second")):
         shutil.copy(foreign, mine)
         with trails.open(place) as store:
             assert store.load("plan").turns == tuple(turns)

@@ -378,11 +378,7 @@ def unexplained_entries(
 
 
 def _explained(
-    store: QuadStore,
-    entry: Entry,
-    found: Mapping[int, Entry],
-    taken: Collection[str],
-    redacted: Callable[[str], bool],
+    store: QuadStore, entry: Entry, found: Mapping[int, Entry], taken: Collection[str], redacted: Callable[[str], bool]
 ) -> bool:
     others: list[Entry] = []
     match entry:

@@ -307,10 +307,7 @@ def withhold_run(runs: Iterable[Run]) -> tuple[list[Quad], list[Quad]]:
     for run in runs:
         if run.said.withheld:
             continue
-        before, after = (
-            set(runentry.run_quads(run)),
-            set(runentry.run_quads(runentry.run_without_texts(run))),
-        )
+        before, after = (set(runentry.run_quads(run)), set(runentry.run_quads(runentry.run_without_texts(run))))
         remove += before - after
         add += after - before
     return remove, add

@@ -55,12 +55,7 @@ RECORD_PREDICATES: Final = _WHO | {vocab.REDACTED_FROM, vocab.REDACTED_PART}
 
 
 def redactions_of_turn(
-    node: NamedNode,
-    digest: str,
-    deed: Deed,
-    *,
-    places: Iterable[str] = (),
-    stands_as: str | None = None,
+    node: NamedNode, digest: str, deed: Deed, *, places: Iterable[str] = (), stands_as: str | None = None
 ) -> list[Quad]:
     """Return what the catalog says of a redaction of a turn, with what its principal is.
 

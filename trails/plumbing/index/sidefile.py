@@ -80,13 +80,7 @@ class SideFile:
     """A SQLite file of the index, open; in memory where there is no `path`, or where that must not be written to."""
 
     def __init__(
-        self,
-        path: Path | None,
-        schema: str,
-        *,
-        borrowed: bool = False,
-        waits: bool = False,
-        at: Leaves | None = None,
+        self, path: Path | None, schema: str, *, borrowed: bool = False, waits: bool = False, at: Leaves | None = None
     ) -> None:
         """Open a file where it is as it was sealed, else begin it anew.
 

@@ -12,13 +12,7 @@ from trails.model.lineage import Segment
 from trails.model.values import SessionRecord, Turn
 from trails.plumbing.index import checks
 from trails.plumbing.index.keeper import PARTS, Index
-from trails.plumbing.index.rows import (
-    SessionRow,
-    TurnRow,
-    all_turns,
-    session_row,
-    written_turns,
-)
+from trails.plumbing.index.rows import SessionRow, TurnRow, all_turns, session_row, written_turns
 from trails.plumbing.packs.block import Block, Damaged
 from trails.plumbing.packs.keeper import Packs
 from trails.plumbing.verifying.as_written import Seen, answered
