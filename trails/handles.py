@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, SupportsIndex, TypeVar
 
 from trails.errors import NoSuchName, TrailsError
 from trails.suggestions import check_methods, nearest
@@ -49,6 +51,25 @@ _SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
 """What people look for that has another name here, where the handle has one of those."""
 
 
+_P = ParamSpec("_P")
+_Result = TypeVar("_Result")
+
+
+def verb(
+    function: Callable[Concatenate[Any, _P], _Result], of: str = "workspace"
+) -> Callable[Concatenate[Any, _P], _Result]:
+    """Return a method that calls a function with an attribute of its handle, and then what the method is given."""
+
+    @wraps(function)
+    def method(self: Any, /, *args: _P.args, **options: _P.kwargs) -> _Result:
+        return function(getattr(self, of), *args, **options)
+
+    first, *others = inspect.signature(function).parameters.values()
+    method.__signature__ = inspect.Signature([first.replace(name="self"), *others])  # type: ignore[attr-defined] # read by `inspect`
+    del method.__wrapped__
+    return method
+
+
 class Handle:
     """Something that works on an open store: a second one made behind its back would close the store when it goes.
 
@@ -60,6 +81,9 @@ class Handle:
     def __init_subclass__(cls, *, public: bool = False, **extra: Any) -> None:
         super().__init_subclass__(**extra)
         if public:
+            for name, member in vars(cls).items():
+                if hasattr(member, "__signature__"):  # a verb
+                    member.__name__, member.__qualname__ = name, f"{cls.__qualname__}.{name}"
             check_methods(cls)
 
     def __repr__(self) -> str:

@@ -99,6 +99,21 @@ def _defined(statement: ast.stmt) -> Iterator[str]:
             yield name
 
 
+def _verb(source: _Source, node: ast.stmt) -> tuple[_Source, ast.FunctionDef] | None:
+    """Return the function that a method is made from by `handles.verb`, as a method of that name."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="verb"), args=[function, *_])):
+            home, _, attribute = ast.unparse(function).rpartition(".")
+            module, local = source.places[home or attribute]
+            is_module = bool(home) and home.islower()
+            found = _Source(f"{module}.{local}" if is_module else module)
+            body = found.tree if is_module or not home else found.named(home)
+            made = next(each for each in body.body if isinstance(each, ast.FunctionDef) and each.name == attribute)
+            made.name, made.args.args[0] = name, ast.arg("self")
+            return found, made
+    return None
+
+
 class _Types(ast.NodeTransformer):
     """Names of types as they stand in the stub; what they need is noted for its imports."""
 
@@ -173,13 +188,17 @@ class _Writer:
             body = source.named(kind.__name__)
             assert isinstance(body, ast.ClassDef)
             members = [each for each in body.body if isinstance(each, ast.FunctionDef)]
+            verbs = [found for each in body.body if (found := _verb(source, each)) is not None]
             overloaded = {each.name for each in members if "overload" in map(ast.unparse, each.decorator_list)}
             for each in members:
                 is_meant = each.name in options.get("here", ()) or not each.name.startswith("_")
                 is_meant &= each.name not in overloaded or bool(each.decorator_list)
                 if is_meant and each.name not in own | seen | {*options.get("without", ())}:
                     yield from self._member(source, each, options)
-            seen |= {each.name for each in members}
+            for home, verb in verbs:
+                if verb.name not in own | seen:
+                    yield from self._member(home, verb, options)
+            seen |= {each.name for each in members} | {verb.name for _, verb in verbs}
 
     def _written(self, node: ast.ClassDef) -> Iterator[str]:
         """Give the members that a class of await forms writes out itself."""

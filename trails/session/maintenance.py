@@ -19,6 +19,7 @@ from trails.errors import HasChildren, InvalidInput, SessionNotFound
 from trails.files import as_path
 from trails.handles import Handle
 from trails.history import migrations, transaction
+from trails.history.lookup import names
 from trails.history.removal import deletion, detach
 from trails.history.workspace import Workspace
 from trails.history.worktree import Worktree
@@ -38,17 +39,26 @@ ChildPolicy = Literal["refuse", "cascade", "detach"]
 
 def delete_session(
     workspace: Workspace,
-    session_id: str,
+    session: names.Name,
     *,
-    children: ChildPolicy,
-    by: str | None,
-    reason: str | None,
+    children: ChildPolicy = "refuse",
+    by: str | None = None,
+    reason: str | None = None,
     rule: str | None = None,
 ) -> list[str]:
-    """Delete a session by its id; return the ids of all that were deleted. See `Repository.delete`."""
+    """Delete a session, leaving a tombstone; return the ids of all sessions that were deleted.
+
+    While sessions depend on it (forks or spawned ones), `children` says what happens: "refuse" raises
+    `HasChildren`, "cascade" deletes them too, "detach" first copies to its forks what they inherit. A session that
+    a tag names is kept, unless "cascade" takes the tag too; notes go with the last copy of their turn. The rows go in
+    one commit, the turns are swept afterwards. `by` names who deletes, a principal or `agent:NAME`; else it is the
+    process's own actor (see `trails.open`), and `agent:unknown` where there is none. That stays, with the `reason`,
+    and the `rule` where a program deletes by one. Deleted text stays in the store's files until `vacuum`, and in
+    backups.
+    """
     if children not in ("refuse", "cascade", "detach"):
         raise InvalidInput(f'children is "refuse", "cascade" or "detach", not {children!r}')
-    record = workspace.reader.record(session_id)
+    record = workspace.reader.record(names.resolve_name(workspace, session, exact=True))
     deed = workspace.deed(by, reason, None if rule is None else validation.text(rule, "rule"))
     with workspace.erasing():
         return _delete(workspace, record, children, by, deed)

@@ -16,7 +16,7 @@ from pyoxigraph import Triple
 
 from trails.display.progress import Progress
 from trails.errors import InvalidInput
-from trails.handles import Handle
+from trails.handles import Handle, verb
 from trails.history import transaction
 from trails.history.lookup import forest, names, pages, search, summaries, usage_statistics
 from trails.history.lookup.forest import Forest
@@ -34,16 +34,15 @@ from trails.history.transaction import check_free_names
 from trails.history.workspace import Workspace
 from trails.history.worktree import Worktree, new_prompt
 from trails.model import iris, validation
-from trails.model.values import SessionRecord, VerifyReport
+from trails.model.values import SessionRecord
 from trails.plumbing import answered
 from trails.plumbing.index.figures import By, Sort
 from trails.rdf import query_files, query_guard
-from trails.rdf.score_records import Score, ScoreValue
 from trails.rdf.session_records import DEFAULT_AGENT, DEFAULT_PRINCIPAL
 from trails.session import maintenance, presentation, scoring
-from trails.session.maintenance import ChildPolicy, Maintenance
+from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
-from trails.session.scoring import ScoreRef, Scores
+from trails.session.scoring import ScoreRef
 from trails.session.session import (
     Session,
     context_window_of,
@@ -414,12 +413,7 @@ class Repository(Handle, public=True):
         """
         return forest.build_forest(self.reader, None if session is None else self.resolve(session))
 
-    def replay(self, session: Name, *, up_to_index: int | None = None) -> list[dict[str, Any]]:
-        """Return a session's stored transcript as plain dicts with role, content, index and branch; write nothing.
-
-        `session` is any name of it, see `resolve`; `up_to_index` is exclusive.
-        """
-        return replay_session(self.workspace, session, up_to_index)
+    replay = verb(replay_session)
 
     def player(self, session: Name, *, upto: int | None = None) -> Player:
         """Return what answers calls of models and tools from a session's stored transcript, below `upto`; write nothing.
@@ -482,31 +476,13 @@ class Repository(Handle, public=True):
         """A store is there, also without sessions."""
         return True
 
-    def record(self, session: Name) -> SessionRecord:
-        """Return a session's record without its turns; raise `SessionNotFound` where there is none."""
-        return names.find_record(self.workspace, session)
+    record = verb(names.find_record)
 
     def branches(self, session: Name) -> Page[SessionRecord]:
         """Return the records of a session's direct forks, oldest first, all on one page."""
         return Page(self.reader.branches(self.record(session).id), None)
 
-    def resolve(self, name: Name, *, exact: bool = False) -> str:
-        """Return the id of the session that a name stands for: an id, IRI, label or tag, or the beginning of an id.
-
-        Only an id that a program made up (a UUID, or 16 hex digits and more) has a beginning that stands for it: at least
-        4 of its digits, where no other id begins so. A tag stands for the session that it names, with all of its turns.
-        With `exact`, as for `delete` and `redact`, tags and beginnings stand for nothing.
-
-        Raises `SessionNotFound` for a name of nothing, with the nearest there are, and `InvalidInput` for one of several
-        things, naming them.
-
-        >>> import trails
-        >>> with trails.open(":memory:") as store:
-        ...     plan = store.create(label="trip"); _ = plan.persist()
-        ...     store.resolve("trip") == store.resolve(plan.id[:8]) == plan.id
-        True
-        """
-        return names.resolve_name(self.workspace, name, exact=exact)
+    resolve = verb(names.resolve_name)
 
     def list(
         self,
@@ -577,50 +553,16 @@ class Repository(Handle, public=True):
         self._refresh_where(fresh)
         return summaries.read_summaries(self.workspace, wanted, limit, cursor)
 
-    def set_label(self, session: Name, label: str | None, *, by: str | None = None) -> None:
-        """Give a session a label that no other session has, or take its label away with None; `by` is as for `delete`.
+    set_label = verb(names.set_label)
 
-        The old label and the new one stay on record, with who changed it and when.
-        """
-        names.set_label(self.workspace, session, label, by)
-
-    def delete(
-        self,
-        session: Name,
-        *,
-        children: ChildPolicy = "refuse",
-        by: str | None = None,
-        reason: str | None = None,
-        rule: str | None = None,
-    ) -> _Ids:
-        """Delete a session, leaving a tombstone; return the ids of all sessions that were deleted.
-
-        While sessions depend on it (forks or spawned ones), `children` says what happens: "refuse" raises
-        `HasChildren`, "cascade" deletes them too, "detach" first copies to its forks what they inherit. A session that
-        a tag names is kept, unless "cascade" takes the tag too; notes go with the last copy of their turn. The rows go in
-        one commit, the turns are swept afterwards. `by` names who deletes, a principal or `agent:NAME`; else it is the
-        process's own actor (see `trails.open`), and `agent:unknown` where there is none. That stays, with the `reason`,
-        and the `rule` where a program deletes by one. Deleted text stays in the store's files until `vacuum`, and in
-        backups.
-        """
-        wanted = self.resolve(session, exact=True)
-        return maintenance.delete_session(self.workspace, wanted, children=children, by=by, reason=reason, rule=rule)
+    delete = verb(maintenance.delete_session)
 
     def detach(self, session: Name, *, by: str | None = None) -> None:
         """Copy to a fork what it inherits and cut it loose from its parent; a root is left as it is. `by` is as for `delete`."""
         with self.workspace.rewriting():
             detach.detach_session(self.store, self.reader, self.record(session).id, self.workspace.deed(by))
 
-    def flatten(
-        self,
-        session: Name,
-        *,
-        id: str | None = None,  # noqa: A002 - the public name
-        label: str | None = None,
-        by: str | None = None,
-    ) -> Session:
-        """Return a new root session with a copy of a session's whole transcript; `by` is as for `delete`."""
-        return flatten_to_session(self.workspace, session, id=id, label=label, by=by)
+    flatten = verb(flatten_to_session)
 
     def diff(self, a: Session | SessionRecord | str, b: Session | SessionRecord | str) -> Diff:
         """Return what differs between two sessions: the prefix that they share, and their tails aligned turn by turn.
@@ -686,62 +628,9 @@ class Repository(Handle, public=True):
         """The notes on turns."""
         return Notes(self.workspace, self)
 
-    def score(
-        self,
-        ref: ScoreRef,
-        name: str,
-        value: ScoreValue,
-        *,
-        by: str | None = None,
-        version: str | None = None,
-        reason: str | None = None,
-        time: datetime | None = None,
-        id: str | None = None,  # noqa: A002 - the public name
-    ) -> Score:
-        """Say what a session, a turn or a span of turns is worth, and return the score; stored at once.
+    score = verb(scoring.give_score)
 
-        `ref` is a session by any name of it, a `Turn`, (name, index), or (name, start, end) with an exclusive end; as a
-        text, a turn is `plan#3` and a span `plan#2:5`. A tag is the span of turns that it stands for. What is scored must
-        be stored, inherited turns included. A score of a session is of its transcript as it stands then; one of turns is
-        seen from every session that has them or a copy. `name` says what was looked at (1 to 200 characters). `value` is a
-        finite number, a truth value or a text, such as a category. `by` names the scorer, as for `delete`, `agent:NAME` for
-        a program, and `version` which one of it. `reason` is kept with the score. `time` is now, or when it was given
-        elsewhere; `id` is made up, or what tells the score from all others: giving the same one again then writes nothing.
-
-        A score never changes: one more by the same scorer in the same version stands beside it, and the newer counts.
-
-        Raises `InvalidInput` for turns that are not stored, for values that are no scores, and for an id in use.
-
-        >>> import trails
-        >>> with trails.open(":memory:") as store:
-        ...     plan = store.create(id="plan"); _ = plan.append("user", "Plan a trip"); _ = plan.persist()
-        ...     first = store.score("plan", "accuracy", 0.5, by="agent:grader", version="1")
-        ...     tone = store.score("plan#0", "tone", "polite", by="bob")
-        ...     [(score.ref, score.name, score.value, score.by) for score in store.scores("plan")]
-        [('plan', 'accuracy', 0.5, 'grader'), ('plan#0', 'tone', 'polite', 'bob')]
-        """
-        return scoring.give_score(
-            self.workspace, ref, name, value, by=by, version=version, reason=reason, time=time, id=id
-        )
-
-    def scores(
-        self,
-        ref: ScoreRef | None = None,
-        name: str | None = None,
-        *,
-        by: str | None = None,
-        version: str | None = None,
-        history: bool = False,
-    ) -> Scores:
-        """Return the scores of a session and of the turns of its transcript, or of a turn or span, or all in the store.
-
-        `ref` is as for `score`; `name`, `by` and `version` limit them. Of several scores of the same by one scorer in one
-        version only the newest is there, unless `history` asks for all. They come in order of session, place
-        and time, in a list that is a table too (`to_pandas`, a notebook).
-
-        Raises as `score` does for what is not stored.
-        """
-        return scoring.list_scores(self.workspace, ref, name, by=by, version=version, history=history)
+    scores = verb(scoring.list_scores)
 
     def score_all(
         self,
@@ -824,13 +713,7 @@ class Repository(Handle, public=True):
         ]
         return agreement(validation.name(name, "a score's name"), *sides)
 
-    def remove_score(self, score_id: str, *, by: str | None = None) -> Score:
-        """Remove a score and return what it was; a record stays of who removed it when, and nothing of what it said.
-
-        Its texts stay in the store's files until `vacuum`, and in backups. `by` is as for `delete`. Raises `InvalidInput`
-        where there is no such score.
-        """
-        return scoring.remove_score(self.workspace, score_id, by)
+    remove_score = verb(scoring.remove_score)
 
     def search(
         self,
@@ -1316,35 +1199,7 @@ class Repository(Handle, public=True):
         """What can be proved of the store: verifying it, checkpoints, proofs for others."""
         return Proofs(self.workspace, self)
 
-    def verify(
-        self,
-        session: Name | None = None,
-        *,
-        checkpoint: str | None = None,
-        since: str | None = None,
-        verifiers: Iterable[str] = (),
-        witnesses: Iterable[str] = (),
-        quorum: int | None = None,
-        timestamp: bytes | None = None,
-        authorities: Iterable[str] = (),
-        signers: Iterable[str] = (),
-        require_signed: bool = False,
-        progress: Progress | bool | None = None,
-    ) -> VerifyReport:
-        """Check digests, indices and lineage of one session or of all, and report what is wrong: see `Proofs.verify`."""
-        return self.proofs.verify(
-            session,
-            checkpoint=checkpoint,
-            since=since,
-            verifiers=verifiers,
-            witnesses=witnesses,
-            quorum=quorum,
-            timestamp=timestamp,
-            authorities=authorities,
-            signers=signers,
-            require_signed=require_signed,
-            progress=progress,
-        )
+    verify = verb(Proofs.verify, of="proofs")
 
     def info(self) -> dict[str, Any]:
         """Return counts and facts about the store: location, quads, sessions, forks, turns, tombstones.

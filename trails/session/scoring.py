@@ -270,13 +270,34 @@ def give_score(
     name: str,
     value: ScoreValue,
     *,
-    by: str | None,
-    version: str | None,
-    reason: str | None,
-    time: datetime | None,
-    id: str | None,  # noqa: A002 - the public name
+    by: str | None = None,
+    version: str | None = None,
+    reason: str | None = None,
+    time: datetime | None = None,
+    id: str | None = None,  # noqa: A002 - the public name
 ) -> Score:
-    """Store a score, as `Repository.score` says."""
+    """Say what a session, a turn or a span of turns is worth, and return the score; stored at once.
+
+    `ref` is a session by any name of it, a `Turn`, (name, index), or (name, start, end) with an exclusive end; as a
+    text, a turn is `plan#3` and a span `plan#2:5`. A tag is the span of turns that it stands for. What is scored must
+    be stored, inherited turns included. A score of a session is of its transcript as it stands then; one of turns is
+    seen from every session that has them or a copy. `name` says what was looked at (1 to 200 characters). `value` is a
+    finite number, a truth value or a text, such as a category. `by` names the scorer, as for `delete`, `agent:NAME` for
+    a program, and `version` which one of it. `reason` is kept with the score. `time` is now, or when it was given
+    elsewhere; `id` is made up, or what tells the score from all others: giving the same one again then writes nothing.
+
+    A score never changes: one more by the same scorer in the same version stands beside it, and the newer counts.
+
+    Raises `InvalidInput` for turns that are not stored, for values that are no scores, and for an id in use.
+
+    >>> import trails
+    >>> with trails.open(":memory:") as store:
+    ...     plan = store.create(id="plan"); _ = plan.append("user", "Plan a trip"); _ = plan.persist()
+    ...     first = store.score("plan", "accuracy", 0.5, by="agent:grader", version="1")
+    ...     tone = store.score("plan#0", "tone", "polite", by="bob")
+    ...     [(score.ref, score.name, score.value, score.by) for score in store.scores("plan")]
+    [('plan', 'accuracy', 0.5, 'grader'), ('plan#0', 'tone', 'polite', 'bob')]
+    """
     of = score_target(workspace, ref)
     who = workspace.who(by)
     new = make_score(workspace, of, name, value, by_iri=who, version=version, reason=reason, time=time, id=id)
@@ -290,9 +311,22 @@ def give_score(
 
 
 def list_scores(
-    workspace: Workspace, ref: ScoreRef | None, name: str | None, *, by: str | None, version: str | None, history: bool
+    workspace: Workspace,
+    ref: ScoreRef | None = None,
+    name: str | None = None,
+    *,
+    by: str | None = None,
+    version: str | None = None,
+    history: bool = False,
 ) -> Scores:
-    """Return stored scores, as `Repository.scores` says."""
+    """Return the scores of a session and of the turns of its transcript, or of a turn or span, or all in the store.
+
+    `ref` is as for `score`; `name`, `by` and `version` limit them. Of several scores of the same by one scorer in one
+    version only the newest is there, unless `history` asks for all. They come in order of session, place
+    and time, in a list that is a table too (`to_pandas`, a notebook).
+
+    Raises as `score` does for what is not stored.
+    """
     store, reader = workspace.store, workspace.reader
     if ref is None:
         found = annotation_kinds.all_scores(store)
@@ -314,8 +348,12 @@ def list_scores(
     return Scores(found if history else annotation_kinds.newest_scores(found))
 
 
-def remove_score(workspace: Workspace, score_id: str, by: str | None) -> Score:
-    """Remove a score, as `Repository.remove_score` says."""
+def remove_score(workspace: Workspace, score_id: str, *, by: str | None = None) -> Score:
+    """Remove a score and return what it was; a record stays of who removed it when, and nothing of what it said.
+
+    Its texts stay in the store's files until `vacuum`, and in backups. `by` is as for `delete`. Raises `InvalidInput`
+    where there is no such score.
+    """
     found = annotation_kinds.find_score(workspace.store, validation.text(score_id, "the score's id"))
     if found is None:
         raise InvalidInput(f"there is no score {score_id!r}; `trails scores` lists them")

@@ -505,7 +505,7 @@ class Session(Handle, Tabular, public=True):
         """
         tree = self.worktree
         if tree.stored:
-            names.set_label(tree.workspace, self.id, label, by)
+            names.set_label(tree.workspace, self.id, label, by=by)
         wanted = None if label is None else validation.label(label)
         tree.record = tree.record.model_copy(update={"label": wanted})
 
@@ -645,7 +645,7 @@ class Session(Handle, Tabular, public=True):
 
     def replay(self, up_to_index: int | None = None) -> list[dict[str, Any]]:
         """Return what is stored of this session as plain dicts (role, content, index, branch), below `up_to_index`."""
-        return replay_session(self.worktree.workspace, self.id, up_to_index)
+        return replay_session(self.worktree.workspace, self.id, up_to_index=up_to_index)
 
     # --- turns of its own and others' transcripts
 
@@ -890,8 +890,13 @@ def load_session(
     return Session(made)
 
 
-def replay_session(workspace: Workspace, session: names.Name, up_to_index: int | None) -> list[dict[str, Any]]:
-    """Return what is stored of a session as plain dicts; see `Repository.replay`."""
+def replay_session(
+    workspace: Workspace, session: names.Name, *, up_to_index: int | None = None
+) -> list[dict[str, Any]]:
+    """Return a session's stored transcript as plain dicts with role, content, index and branch; write nothing.
+
+    `session` is any name of it, see `resolve`; `up_to_index` is exclusive.
+    """
     end = None if up_to_index is None else min(validation.index(up_to_index, "up_to_index"), validation.MAX_WHOLE)
     own, ancestors = names.find_ancestry(workspace, session)
     return [
@@ -908,7 +913,7 @@ def flatten_to_session(
     label: str | None = None,
     by: str | None = None,
 ) -> Session:
-    """Return a new root session with a copy of a session's whole transcript; see `Repository.flatten`."""
+    """Return a new root session with a copy of a session's whole transcript; `by` is as for `delete`."""
     with workspace.rewriting():
         made = detach.flatten_session(
             workspace.store,

@@ -141,9 +141,9 @@ def name_text(name: object) -> str:
     )
 
 
-def find_record(workspace: Workspace, name: Name) -> SessionRecord:
-    """Return the record of the session that a name stands for; raise `SessionNotFound` for none. An id is one query."""
-    text = name_text(name)
+def find_record(workspace: Workspace, session: Name) -> SessionRecord:
+    """Return a session's record without its turns; raise `SessionNotFound` where there is none."""
+    text = name_text(session)
     if validation.is_session_id(text) and (found := workspace.reader.records([text]).get(text)) is not None:
         return found
     return workspace.reader.record(resolve_name(workspace, text))
@@ -172,10 +172,20 @@ def _by_name(workspace: Workspace, name: Name, read: Callable[[str], _Found]) ->
 
 
 def resolve_name(workspace: Workspace, name: Name, *, exact: bool = False) -> str:
-    """Return the id of the session that a name stands for.
+    """Return the id of the session that a name stands for: an id, IRI, label or tag, or the beginning of an id.
 
-    With `exact`, as for what erases, tags and beginnings of ids are none. Raises `SessionNotFound` for a name of nothing,
-    with the nearest there are, and `InvalidInput` for one of several things, naming them.
+    Only an id that a program made up (a UUID, or 16 hex digits and more) has a beginning that stands for it: at least
+    4 of its digits, where no other id begins so. A tag stands for the session that it names, with all of its turns.
+    With `exact`, as for `delete` and `redact`, tags and beginnings stand for nothing.
+
+    Raises `SessionNotFound` for a name of nothing, with the nearest there are, and `InvalidInput` for one of several
+    things, naming them.
+
+    >>> import trails
+    >>> with trails.open(":memory:") as store:
+    ...     plan = store.create(label="trip"); _ = plan.persist()
+    ...     store.resolve("trip") == store.resolve(plan.id[:8]) == plan.id
+    True
     """
     if not isinstance(name, str):
         return find_record(workspace, name).id
@@ -393,8 +403,11 @@ def turn_index(workspace: Workspace, place: Revision, digest: str) -> int:
     raise InvalidInput(f"{wanted!r} is the beginning of several digests in {place.ref!r}: {which}; give more of it")
 
 
-def set_label(workspace: Workspace, session: Name, label: str | None, by: str | None = None) -> None:
-    """Give a stored session a label, or take its label away with None; raise `InvalidInput` for one in use."""
+def set_label(workspace: Workspace, session: Name, label: str | None, *, by: str | None = None) -> None:
+    """Give a session a label that no other session has, or take its label away with None; `by` is as for `delete`.
+
+    The old label and the new one stay on record, with who changed it and when.
+    """
     wanted = None if label is None else validation.label(label)
     record = find_record(workspace, session)
     if record.label == wanted:
