@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from trails.exchange.json_files import as_list, as_object
+from trails.exchange.json_files import as_list, as_object, as_text, objects_in
 from trails.exchange.record_checks import Reading, parse_time, turn_fault, valid_name, without_empty
 from trails.exchange.source_transcript import SourceSession, SourceTurn
 from trails.exchange.traces import inspect_turns
@@ -152,10 +152,8 @@ class Sample:
         self._model = model
         held = as_object(sample.get("transcript")) or sample
         self._texts = Attachments(held.get("attachments") or held.get("content"))
-        events = held.get("events")
-        self._events: list[_Json] = [each for each in as_list(events) if isinstance(each, dict)]
-        pool = as_object(sample.get("events_data")).get("messages", sample.get("message_pool"))
-        self._pool = Pool(pool)
+        self._events = objects_in(held.get("events"))
+        self._pool = Pool(as_object(sample.get("events_data")).get("messages", sample.get("message_pool")))
         self._pooled: dict[int, InspectMessage] = {}
         self._made: dict[str, _Json] = {}
         """The event that made a message, by its id or, where it has none, by what it says."""
@@ -212,11 +210,8 @@ class Sample:
         span, above, kind = str(event["id"]), event.get("parent_id"), event.get("type")
         self._spans.setdefault(span, event)
         home = self._homes.get(str(above), _MAIN)
-        owns = (
-            (kind == "branch" and span in branches)
-            or (kind == "agent" and (span in asked or self._is_called(above)))
-            or kind == "scorer"
-        )
+        is_agent = kind == "agent" and (span in asked or self._is_called(above))
+        owns = is_agent or kind == "scorer" or (kind == "branch" and span in branches)
         if owns and span not in self._owners:
             name = valid_name(event.get("name"))
             self._owners[span] = _Owner(span, home, str(kind), name, has_begun=kind != "branch")
@@ -284,8 +279,8 @@ class Sample:
         return InspectMessage(key, whole, self._event_of(whole, key))
 
     def _event_of(self, message: _Json, key: str) -> _Json | None:
-        role, identity = message.get("role"), message.get("id")
-        wanted = {"assistant": "model", "tool": "tool"}.get(role) if isinstance(role, str) else None
+        role, identity = as_text(message.get("role")) or "", message.get("id")
+        wanted = {"assistant": "model", "tool": "tool"}.get(role)
         named = [identity] if isinstance(identity, str) else [key]
         if role == "tool":
             named.append(f"call {message.get('tool_call_id')}")
@@ -308,7 +303,7 @@ class Sample:
         given = event.get("input")
         if isinstance(given, str):
             given = [{"role": "user", "content": given}]
-        return [self._said(each) for each in as_list(given) if isinstance(each, dict)]
+        return [self._said(each) for each in objects_in(given)]
 
     def _place_calls(self, main: MessageLine) -> None:
         """Give the calls of agents that the conversation knows nothing of to sessions of their own; count what is left."""
@@ -328,9 +323,8 @@ class Sample:
                 name = valid_name(self._spans[agent].get("name"))
                 self._owners[agent] = _Owner(agent, _MAIN, "agent", name, calls=events)
             else:
-                self._odd["model call(s) have an answer that is in no message of the conversation; not kept"] += len(
-                    events
-                )
+                what = "model call(s) have an answer that is in no message of the conversation; not kept"
+                self._odd[what] += len(events)
 
     def _failed(self, event: _Json) -> None:
         why = event.get("error")
@@ -352,9 +346,8 @@ class Sample:
             if given is None:
                 self._odd["model call(s) name messages that are not there; not kept"] += 1
                 continue
-            answers = [
-                InspectMessage(message_key(whole), whole, event) for whole in map(self._texts.put_in, _answers(event))
-            ]
+            wholes = map(self._texts.put_in, _answers(event))
+            answers = [InspectMessage(message_key(whole), whole, event) for whole in wholes]
             if not answers:
                 self._failed(event)
             owner.lines.add(given, answers)
@@ -369,11 +362,10 @@ class Sample:
             "files": list(as_object(self._sample.get("files"))),
             "output": self._unsaid(),
         }
-        given = {name: self._texts.put_in(score) for name, score in inspect_turns.given_scores(self._sample).items()}
+        scores, unreadable = inspect_turns.given_scores(self._sample)
+        given = {name: self._texts.put_in(score) for name, score in scores.items()}
         own["score_details"] = inspect_turns.score_details(given)
-        self._odd["score(s) that no log of Inspect has like this; not kept"] += inspect_turns.unreadable_scores(
-            self._sample
-        )
+        self._odd["score(s) that no log of Inspect has like this; not kept"] += unreadable
         begun = (self._sample.get("started_at"), *(e.get("timestamp") for e in self._events[:1]), meta.get("created"))
         return SourceSession(
             source=SOURCE,
@@ -411,8 +403,8 @@ class Sample:
 
     def _unsaid(self) -> str | None:
         """Return the sample's answer, where no line of the conversation ends with it."""
-        completion = as_object(self._sample.get("output")).get("completion")
-        if not isinstance(completion, str) or not completion:
+        completion = as_text(as_object(self._sample.get("output")).get("completion"))
+        if completion is None:
             return None
         whole = str(self._texts.put_in(completion))
         lines = [line for owner in self._owners.values() for line in owner.lines.lines]
@@ -487,13 +479,11 @@ class Sample:
 
 
 def _answers(event: _Json) -> list[_Json]:
-    choices = as_object(event.get("output")).get("choices")
-    found = (choice.get("message") if isinstance(choice, dict) else None for choice in as_list(choices))
-    return [message for message in found if isinstance(message, dict)]
+    choices = objects_in(as_object(event.get("output")).get("choices"))
+    return [message for each in choices if isinstance(message := each.get("message"), dict)]
 
 
 def _text(message: _Json) -> str:
     content = message.get("content")
-    if isinstance(content, list):
-        return "".join(str(p.get("text")) for p in content if isinstance(p, dict) and p.get("type") == "text")
-    return str(content)
+    texts = (str(part.get("text")) for part in objects_in(content) if part.get("type") == "text")
+    return "".join(texts) if isinstance(content, list) else str(content)

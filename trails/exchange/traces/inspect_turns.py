@@ -17,9 +17,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import takewhile
 from typing import Any, Final
 
-from trails.exchange.json_files import as_list, as_object, objects_in, without_keys
+from trails.exchange.json_files import as_list, as_object, as_text, objects_in, without_keys
 from trails.exchange.record_checks import parse_time, valid_name, without_empty
 from trails.exchange.source_scores import score_id
 from trails.exchange.source_transcript import Piece, SourceScore, SourceTurn
@@ -62,12 +63,7 @@ def message_key(message: _Json) -> str:
 
 def common_length(one: MessageLine, other: MessageLine) -> int:
     """Return how many messages two lines begin with that say the same."""
-    count = 0
-    for a, b in zip(one, other, strict=False):
-        if a.key != b.key:
-            break
-        count += 1
-    return count
+    return sum(1 for _ in takewhile(lambda pair: pair[0].key == pair[1].key, zip(one, other, strict=False)))
 
 
 @dataclass(slots=True)
@@ -77,8 +73,6 @@ class MessageLines:
     base: MessageLine = field(default_factory=list)
     """What the calls may begin with: the line that they leave."""
     lines: list[MessageLine] = field(default_factory=list)
-    forked_at: int = 0
-    """How many messages of the base the first line begins with."""
 
     def add(self, given: MessageLine, answers: Sequence[InspectMessage]) -> None:
         """Add what a call was given, and each of its answers: another one than the first is a line of its own."""
@@ -90,8 +84,8 @@ class MessageLines:
     def _line_for(self, given: MessageLine) -> MessageLine:
         """Return the line that ends with what a call was given."""
         if not self.lines:
-            self.forked_at = common_length(self.base, given)
-            self.lines.append([*self.base[: self.forked_at], *map(replace, given[self.forked_at :])])
+            at = common_length(self.base, given)
+            self.lines.append([*self.base[:at], *map(replace, given[at:])])
             return self.lines[0]
         shared = [common_length(line, given) for line in self.lines]
         best = max(range(len(shared)), key=lambda n: (shared[n], shared[n] == len(self.lines[n]), n))
@@ -109,29 +103,22 @@ _SCORER: Final = "score"
 """What the one score of old logs is called, which names no scorer."""
 
 
-def given_scores(sample: _Json) -> dict[str, _Json]:
-    """Return a sample's scores by the scorer's name."""
-    found = sample.get("scores")
-    if isinstance(found, dict):
-        return {name: score for name, score in found.items() if isinstance(score, dict)}
-    old = sample.get("score")
-    return {_SCORER: old} if isinstance(old, dict) else {}
-
-
-def unreadable_scores(sample: _Json) -> int:
-    """Return how many of a sample's scores are no objects, and so say nothing of what they are."""
+def given_scores(sample: _Json) -> tuple[dict[str, _Json], int]:
+    """Return a sample's scores by the scorer's name, and how many of them are no objects, so that nobody can read them."""
     found, old = sample.get("scores"), sample.get("score")
     if isinstance(found, dict):
-        return sum(not isinstance(score, dict) for score in found.values())
-    return int(bool(found)) + int(bool(old) and not isinstance(old, dict))
+        read: dict[str, _Json] = {name: score for name, score in found.items() if isinstance(score, dict)}
+        return read, len(found) - len(read)
+    is_old = isinstance(old, dict)
+    return {_SCORER: old} if isinstance(old, dict) else {}, int(bool(found)) + int(bool(old) and not is_old)
 
 
 def score_details(scores: Mapping[str, _Json]) -> dict[str, Any]:
     """Return what scores say beside their value and their reason."""
-    told = (
-        (name, without_empty({key: score.get(key) for key in ("answer", "metadata")})) for name, score in scores.items()
+    names = ("answer", "metadata")
+    return without_empty(
+        {name: without_empty({key: score.get(key) for key in names}) for name, score in scores.items()}
     )
-    return {name: each for name, each in told if each}
 
 
 def sample_scores(
@@ -143,10 +130,9 @@ def sample_scores(
     """
     for name, score in scores.items():
         when = times.get(name) or times.get("")
-        history = score.get("history")
-        states: list[_Json] = objects_in(history)
+        states = objects_in(score.get("history"))
         value: Any = None
-        for state in states or [score]:
+        for state in states or [dict(score)]:
             value = value if state.get("value", _UNCHANGED) == _UNCHANGED else state["value"]
             yield from _state_scores(session, name, value, state, when)
         if states and value != score.get("value"):
@@ -154,8 +140,7 @@ def sample_scores(
 
 
 def _state_scores(session: str, name: str, value: Any, state: _Json, when: datetime | None) -> Iterator[SourceScore]:
-    held = state.get("provenance")
-    provenance: _Json = as_object(held)
+    provenance = as_object(state.get("provenance"))
     author = valid_name(provenance.get("author"))
     reason = provenance.get("reason") or state.get("explanation")
     edited = parse_time(provenance.get("timestamp"))
@@ -171,12 +156,10 @@ def _state_scores(session: str, name: str, value: Any, state: _Json, when: datet
 
 
 def _score_parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        yield from ((f"{name}.{key}", each) for key, each in value.items())
-    elif isinstance(value, list):
-        yield from ((f"{name}.{place}", each) for place, each in enumerate(value))
-    else:
+    if not isinstance(value, dict | list):
         yield name, value
+    for key, each in value.items() if isinstance(value, dict) else enumerate(as_list(value)):
+        yield f"{name}.{key}", each
 
 
 _MESSAGE_OWN: Final = frozenset({"id", "role", "content", "tool_calls", "tool_call_id", "model"})
@@ -189,6 +172,8 @@ def inspect_turn(said: InspectMessage, source_id: str, model: str | None) -> Sou
     """Return the turn that a message makes; `model` is who spoke where neither the message nor its event says so."""
     message = said.message
     role, content = message.get("role"), message.get("content")
+    if not isinstance(content, str):  # checking the turn tells what is neither a text nor a list
+        content = "" if content is None else tuple(content) if isinstance(content, list) else (content,)
     event = said.event or {}
     calls, extras = _calls(message.get("tool_calls"))
     error = message.get("error")
@@ -196,30 +181,26 @@ def inspect_turn(said: InspectMessage, source_id: str, model: str | None) -> Sou
     answers = valid_name(message.get("tool_call_id")) if role == "tool" else None
     if role == "tool" and answers is None:
         meta["tool_call_id"] = message.get("tool_call_id")
-    start, end = _times(event)
+    start, end = parse_time(event.get("timestamp")), parse_time(event.get("completed"))
+    end = None if start and end and end < start else end
+    ran = {"started": start, "ended": end} if start and end else {}
     spoke = role == "assistant"
-    output = event.get("output") if spoke else None
+    output = as_object(event.get("output")) if spoke else {}
+    usage = as_object(output.get("usage"))
     return SourceTurn(
         role=role if isinstance(role, str) else "",
-        pieces=(Piece(source_id, _content(content)),),
+        pieces=(Piece(source_id, content),),
         time=end or start,
         model=(valid_name(message.get("model") or event.get("model")) or model) if spoke else None,
-        usage=_usage(output),
+        usage=with_source(usage, "inspect") if usage else None,
         stop_reason=_stop_reason(output, message.get("id")),
         tool_call_id=answers,
         is_error=role == "tool" and error is not None,
         tool_calls=calls,
-        tool_results=({"call_id": answers, **_outcome(error), **_ran(start, end)},) if answers else (),
-        call=Call(started=start, ended=end) if spoke and start and end else None,
+        tool_results=({"call_id": answers, **_outcome(error), **ran},) if answers else (),
+        call=Call(started=start, ended=end) if spoke and ran else None,
         meta=without_empty(meta),
     )
-
-
-def _content(content: object) -> str | tuple[Any, ...]:
-    """Return content as a turn has it; of any other kind than text or parts, as it is: checking the turn then tells."""
-    if content is None:
-        return ""
-    return content if isinstance(content, str) else tuple(content) if isinstance(content, list) else (content,)
 
 
 def _calls(calls: object) -> tuple[tuple[_Json, ...], dict[str, Any]]:
@@ -231,40 +212,18 @@ def _calls(calls: object) -> tuple[tuple[_Json, ...], dict[str, Any]]:
             made.append({"id": None})  # checking the turn tells
             continue
         made.append({"id": call.get("id"), "name": call.get("function"), "arguments": call.get("arguments")})
-        more = without_keys(call, *_CALL_OWN)
-        if more.get("type") == "function":
-            del more["type"]
-        if more := without_empty(more):
+        spent = [*_CALL_OWN, *(["type"] if call.get("type") == "function" else [])]
+        if more := without_empty(without_keys(call, *spent)):
             extras[str(call.get("id"))] = more
     return tuple(made), extras
 
 
-def _times(event: _Json) -> tuple[datetime | None, datetime | None]:
-    start, end = parse_time(event.get("timestamp")), parse_time(event.get("completed"))
-    return start, None if start and end and end < start else end
-
-
-def _ran(start: datetime | None, end: datetime | None) -> dict[str, Any]:
-    return {"started": start, "ended": end} if start and end else {}
-
-
 def _outcome(error: object) -> dict[str, Any]:
-    if error is None:
-        return {}
-    kind = error.get("type") if isinstance(error, dict) else None
-    return {"is_error": True, "outcome": _OUTCOMES.get(kind, "failed") if isinstance(kind, str) else "failed"}
+    kind = as_text(as_object(error).get("type")) or ""
+    return {} if error is None else {"is_error": True, "outcome": _OUTCOMES.get(kind, "failed")}
 
 
-def _usage(output: object) -> _Json | None:
-    usage = output.get("usage") if isinstance(output, dict) else None
-    return with_source(usage, "inspect") if isinstance(usage, dict) and usage else None
-
-
-def _stop_reason(output: object, message_id: object) -> str | None:
-    choices = output.get("choices") if isinstance(output, dict) else None
-    listed = objects_in(choices)
-    for choice in listed:
-        message = choice.get("message")
-        if len(listed) == 1 or (isinstance(message, dict) and message.get("id") == message_id):
-            return valid_name(choice.get("stop_reason"))
-    return None
+def _stop_reason(output: _Json, message_id: object) -> str | None:
+    choices = objects_in(output.get("choices"))
+    fitting = (each for each in choices if len(choices) == 1 or as_object(each.get("message")).get("id") == message_id)
+    return valid_name(next(fitting, {}).get("stop_reason"))

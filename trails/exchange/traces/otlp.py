@@ -22,10 +22,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange import format_detection, json_files
+from trails.exchange.json_files import as_list
 from trails.exchange.record_checks import Reading, combine_files, turn_fault, valid_name, without_empty
 from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript, files_at
 from trails.exchange.traces import span_messages
@@ -51,6 +53,12 @@ _TOLD: Final = frozenset({
 })  # fmt: skip
 """Attributes that are not kept again with the answer: they are in the turns, or describe tools and not the talk."""
 
+_SYSTEMS: Final = "system prompts were in force; the first is the session's"
+_UNTOLD: Final = "span(s) tell no input; their answers follow what came before"
+_REPEATED: Final = "answer(s) were told by another span before, whose usage is the turn's"
+_UNCOUNTED: Final = "span(s) tell a usage and no answer; it is not counted"
+_NOTES: Final = (_SYSTEMS, _UNTOLD, _REPEATED, _UNCOUNTED)
+
 Refuse = Callable[[str, object], None]
 
 
@@ -63,12 +71,8 @@ class _Path:
 
     def common(self, messages: Sequence[SpanMessage]) -> int:
         """Return how many of the messages the path begins with."""
-        count = 0
-        for key, message in zip(self.keys, messages, strict=False):
-            if key != message.key:
-                break
-            count += 1
-        return count
+        pairs = zip(self.keys, messages, strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1].key, pairs))
 
     def until(self, length: int) -> _Path:
         """Return a copy of the path's beginning."""
@@ -94,9 +98,8 @@ class TracedSession:
         """The calls whose answers a turn is named after."""
         self._ran: dict[str, dict[str, Any]] = {}
         """When tools ran, by the call's id, as their spans tell."""
-        self._uncounted = 0
-        self._repeated = 0
-        self._untold = 0
+        self._noted: Counter[str] = Counter()
+        """What a reader should know of its spans, by how often it was so."""
 
     def shares(self, said: SpanContent) -> bool:
         """Tell whether a span's history has anything in common with this one's."""
@@ -114,7 +117,7 @@ class TracedSession:
             self._append(path, message.key, self._given(span, number, message), refuse)
         length = len(path.keys) if common < len(said.given) else common
         if not said.answers and span_usage(span):
-            self._uncounted += 1
+            self._noted[_UNCOUNTED] += 1
         for number, answer in enumerate(said.answers):
             self._answer(path, length, answer, self._answered(span, number, answer, agent), refuse)
 
@@ -129,14 +132,19 @@ class TracedSession:
             self._ran.setdefault(call_id, {"call_id": call_id, **times})
         if call_id is None or result is None:
             return
-        waits = _unanswered if in_time else _open_calls
-        path = next((each for each in self._paths if call_id in waits(each)), None)
+        path = next((each for each in self._paths if call_id in _open_calls(each, in_time=in_time)), None)
         if path is None:
             return
-        part = {"type": "tool_call_response", "id": call_id, "response": _result(result)}
+        read = read_json(result)  # the text stays if it is no object and no list
+        part = {
+            "type": "tool_call_response",
+            "id": call_id,
+            "response": read if isinstance(read, dict | list) else result,
+        }
+        part |= {"is_error": True} if span.failed else {}
         turn = SourceTurn(
             role="tool",
-            pieces=(Piece(self._name((call_id,), f"{span.trace}/{span.id}"), (part | _failure(span),)),),
+            pieces=(Piece(self._name((call_id,), f"{span.trace}/{span.id}"), (part,)),),
             time=span.end or span.start,
             meta={"span": span.id, "trace": span.trace},
         )
@@ -145,24 +153,13 @@ class TracedSession:
     def session(self, source: str, reading: Reading) -> SourceSession:
         """Return the session, and note what a reader should know."""
         if len(self._systems) > 1:
-            reading.notes.append(
-                f"{self.id}: {len(self._systems)} system prompts were in force; the first is the session's"
-            )
-        if self._untold:
-            reading.notes.append(
-                f"{self.id}: {self._untold} span(s) tell no input; their answers follow what came before"
-            )
-        if self._repeated:
-            reading.notes.append(
-                f"{self.id}: {self._repeated} answer(s) were told by another span before, whose usage is the turn's"
-            )
-        if self._uncounted:
-            reading.notes.append(f"{self.id}: {self._uncounted} span(s) tell a usage and no answer; it is not counted")
+            self._noted[_SYSTEMS] = len(self._systems)
+        reading.notes += [f"{self.id}: {number} {what}" for what in _NOTES if (number := self._noted[what])]
+        paths = [tuple(self._told(turn) for turn in path.turns if turn is not None) for path in self._paths]
         return SourceSession(
             source=source,
             id=self.id,
-            paths=tuple(tuple(self._told(turn) for turn in path.turns if turn is not None) for path in self._paths)
-            or ((),),
+            paths=tuple(paths) or ((),),
             created=self._created,
             agent=self._agent,
             system=self._system,
@@ -178,7 +175,7 @@ class TracedSession:
             self._paths.append(_Path())
             return self._paths[0], 0
         if not given:
-            self._untold += 1
+            self._noted[_UNTOLD] += 1
             return self._latest, len(self._latest.keys)
         commons = [path.common(given) for path in self._paths]
         # Where several hold as much of it, the one that ends there, else the latest.
@@ -206,7 +203,7 @@ class TracedSession:
         before = path.keys[:length]
         for other in self._paths:
             if len(other.keys) > length and other.keys[length] == answer.key and other.keys[:length] == before:
-                self._repeated += 1
+                self._noted[_REPEATED] += 1
                 return
         if len(path.keys) > length:
             path = path.until(length)
@@ -239,15 +236,11 @@ class TracedSession:
 
     def _answered(self, span: TraceSpan, number: int, message: SpanMessage, agent: str | None) -> SourceTurn:
         turn = message.turn(f"{span.trace}/{span.id}/out/{number}")
-        kept = {
-            key: value
-            for key, value in span.attributes.items()
-            if (key.startswith("gen_ai.") and key not in _TOLD) or key in KEPT_ATTRIBUTES
-        }
-        told = {key for key in kept if key.startswith("gen_ai.usage.") or tells_messages(key)}
-        kept = without_empty({key: value for key, value in kept.items() if key not in told})
-        reasons = span.attributes.get("gen_ai.response.finish_reasons")
-        stop = reasons[number] if isinstance(reasons, list) and number < len(reasons) else None
+        is_told = {key for key in span.attributes if key.startswith("gen_ai.usage.") or tells_messages(key)} | _TOLD
+        own = [key for key in span.attributes if key.startswith("gen_ai.") or key in KEPT_ATTRIBUTES]
+        kept = without_empty({key: span.attributes[key] for key in own if key not in is_told})
+        stop = dict(enumerate(as_list(span.attributes.get("gen_ai.response.finish_reasons")))).get(number)
+        call = Call(**_times(span), provider=valid_name(span.text("gen_ai.provider.name", "gen_ai.system")))
         meta = {**turn.meta, "span": span.id, "trace": span.trace}
         return replace(
             turn,
@@ -256,7 +249,7 @@ class TracedSession:
             model=valid_name(span.text("gen_ai.response.model", "gen_ai.request.model")),
             usage=span_usage(span) if number == 0 else None,
             stop_reason=turn.stop_reason or valid_name(stop),
-            call=_call(span),
+            call=None if call == Call() else call,
             meta=meta | ({"attributes": kept} if kept else {}),
         )
 
@@ -265,39 +258,24 @@ def _times(span: TraceSpan) -> dict[str, Any]:
     """Return when a span began and ended, as far as it says so; nothing of one that ends before it begins."""
     if span.start is not None and span.end is not None and span.start > span.end:
         return {}
-    return {name: time for name, time in (("started", span.start), ("ended", span.end)) if time is not None}
+    return without_empty({"started": span.start, "ended": span.end})
 
 
-def _call(span: TraceSpan) -> Call | None:
-    """Return what a span tells of the model call that it is of: when it was, and who served the model."""
-    made = Call(**_times(span), provider=valid_name(span.text("gen_ai.provider.name", "gen_ai.system")))
-    return None if made == Call() else made
-
-
-def _open_calls(path: _Path) -> set[str]:
-    """Return the calls at the end of a path that nothing answers yet."""
+def _open_calls(path: _Path, *, in_time: bool) -> set[str]:
+    """Return the calls at the end of a path that nothing answers yet; with `in_time`, those of the whole path."""
     answered: set[str] = set()
-    for turn in reversed(path.turns):
-        if turn is not None and turn.role != "tool":
+    asked: set[str] = set()
+    for turn in reversed([turn for turn in path.turns if turn is not None]):
+        if turn.role != "tool" and not in_time:
             return _calls(turn) - answered
-        if turn is not None:
-            answered |= _answers(turn)
-    return set()
-
-
-def _unanswered(path: _Path) -> set[str]:
-    """Return the calls of a path that nothing answers."""
-    turns = [turn for turn in path.turns if turn is not None]
-    return {call for turn in turns for call in _calls(turn)} - {call for turn in turns for call in _answers(turn)}
+        answered |= _answers(turn)
+        asked |= _calls(turn) if in_time else set()
+    return asked - answered
 
 
 def answered_calls(message: SpanMessage) -> set[str]:
     """Return the calls that a message answers."""
     return _answers(message.turn(""))
-
-
-def _failure(span: TraceSpan) -> dict[str, Any]:
-    return {"is_error": True} if span.failed else {}
 
 
 def _calls(turn: SourceTurn) -> set[str]:
@@ -310,12 +288,6 @@ def _answers(turn: SourceTurn) -> set[str]:
     content = turn.content
     found = {result.call_id for result in results_in(content)} if isinstance(content, list) else set()
     return found | ({turn.tool_call_id} if turn.tool_call_id else set())
-
-
-def _result(value: object) -> Any:
-    """Return a tool's result: what its JSON stands for where it is an object or a list, else the text."""
-    read = read_json(value)
-    return read if isinstance(read, dict | list) else value
 
 
 SOURCE: Final = "otel"
@@ -402,9 +374,8 @@ class Spans:
         """Take the spans and log records of a file."""
         values = self.values(name, data)
         if not data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
-            self.reading.notes += [
-                f"{name}: {note}" if self._many else note for note in json_files.shared_line_notes(values)
-            ]
+            notes = json_files.shared_line_notes(values)
+            self.reading.notes += [f"{name}: {note}" if self._many else note for note in notes]
         for line, value in values:
             for found in spans_in(line, value):
                 if isinstance(found, TraceSpan):
@@ -430,7 +401,7 @@ class Spans:
             self._hear(key)
         conversations: dict[str, TracedSession] = {}
         homes = {key: self._conversation(span) for key, span in self._spans.items()}
-        spoken = [key for key in self._said if self._is_heard(key)]
+        spoken = [key for key in self._said if self._spans[key].operation not in ("execute_tool", "embeddings")]
         above = {up for key in spoken for up in self._line_up(key)}
         told = {
             call_id for said in self._said.values() for message in said.given for call_id in answered_calls(message)
@@ -506,10 +477,11 @@ class Spans:
             self._noted[f"chat span(s) carry no messages ({INPUT}, {OUTPUT}), and made no turn"] += 1
         elif span.operation not in _SILENT:
             self._noted[f"span(s) of the kind {span.operation[:50]} made no turn"] += 1
-        elif not span.operation and (convention := _convention(span)) is not None:
-            self._noted[
-                f"span(s) seem to follow the convention of {convention}, which is not read; they made no turn"
-            ] += 1
+        elif not span.operation:
+            begins = [begin for begin in _CONVENTIONS if any(name.startswith(begin) for name in span.attributes)]
+            for begin in begins[:1]:
+                what = f"seem to follow the convention of {_CONVENTIONS[begin]}, which is not read; they made no turn"
+                self._noted[f"span(s) {what}"] += 1
 
     def refuse(self, name: str, line: int, reason: str, record: object) -> None:
         """Keep a record of a file that cannot be used."""
@@ -532,9 +504,6 @@ class Spans:
             span = self._spans[up]
         return found
 
-    def _is_heard(self, key: _Key) -> bool:
-        return self._spans[key].operation not in ("execute_tool", "embeddings")
-
     def _conversation(self, span: TraceSpan) -> str:
         """Return the id of the conversation that a span belongs to: named by it or above it, or all its trace has."""
         in_trace = self._traces.get(span.trace, set())
@@ -549,9 +518,8 @@ class Spans:
     def _agent(self, key: _Key) -> str | None:
         """Return the name of the agent that a span is of: its own attribute, or that of the nearest span above."""
         if key not in self._names:
-            own = (
-                valid_name(self._spans[each].attributes.get("gen_ai.agent.name")) for each in (key, *self._line_up(key))
-            )
+            spans = (self._spans[each] for each in (key, *self._line_up(key)))
+            own = (valid_name(span.attributes.get("gen_ai.agent.name")) for span in spans)
             self._names[key] = next((found for found in own if found is not None), None)
         return self._names[key]
 
@@ -582,10 +550,3 @@ class Spans:
                 conversations[inner] = TracedSession(inner, self._agent(key), self.reading, spawned_by=outer.id)
             outer = conversations[inner]
         return outer
-
-
-def _convention(span: TraceSpan) -> str | None:
-    """Return whose attributes a span has that tells nothing in GenAI's or OpenInference's terms; None for no known one."""
-    return next(
-        (named for begin, named in _CONVENTIONS.items() if any(a.startswith(begin) for a in span.attributes)), None
-    )

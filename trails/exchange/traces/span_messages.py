@@ -132,19 +132,24 @@ def span_usage(span: TraceSpan) -> dict[str, Any] | None:
 
 def _listed(key: str, raw: object, faults: list[tuple[str, object]]) -> list[SpanMessage]:
     value = read_json(raw)
-    if isinstance(value, dict):
-        value = [value]
-    if not isinstance(value, list):
-        faults.append((f"has {key} that are no list of messages", raw))
-        return []
-    found = []
-    for number, each in enumerate(value):
-        message = _message(each)
-        if message is None:
-            faults.append((f"has {key}[{number}] that is no message: it needs a role, and parts or content", each))
-        else:
-            found.append(message)
-    return found
+    if isinstance(value, dict | list):
+        needs = "a role, and parts or content"
+        return _messages(key, [value] if isinstance(value, dict) else value, needs, faults)
+    faults.append((f"has {key} that are no list of messages", raw))
+    return []
+
+
+def _messages(
+    key: str, listed: Sequence[object], needs: str, faults: list[tuple[str, object]], role: str | None = None
+) -> list[SpanMessage]:
+    """Return the messages of a list; what is none is a fault."""
+    read = [_message(each, role) for each in listed]
+    faults += [
+        (f"has {key}[{number}] that is no message: it needs {needs}", each)
+        for number, (each, message) in enumerate(zip(listed, read, strict=True))
+        if message is None
+    ]
+    return [message for message in read if message is not None]
 
 
 # --- the oldest conventions
@@ -157,32 +162,11 @@ def _spread(key: str, role: str, holders: Sequence[_Json], faults: list[tuple[st
         read = read_json(whole)
         listed = [read] if isinstance(read, dict) else read if isinstance(read, list) else [{"content": whole}]
     else:
-        listed = _numbered(key, holders[0])
-    found = []
-    for number, each in enumerate(listed):
-        message = _message(_plain_form(each), role)
-        if message is None:
-            faults.append((f"has {key}[{number}] that is no message: it needs content as text or parts", each))
-        else:
-            found.append(message)
-    return found
-
-
-def _numbered(key: str, attributes: _Json) -> list[Any]:
-    """Return what attributes with numbers in their names stand for, in order of the numbers."""
-    made: dict[str, Any] = {}
-    for name, value in attributes.items():
-        named = _SPREAD.fullmatch(name)
-        if named is None or named[1] != key or named[2] is None or named[3].count(".") > _DEEPEST_CONTENT:
-            continue
-        steps = [str(named[2]), *named[3].split(".")]
-        place: Any = made
-        for step in steps[:-1]:
-            place = place.setdefault(step, {}) if isinstance(place, dict) else None
-        if isinstance(place, dict):  # else the field is told as a whole too
-            place[steps[-1]] = value
-    listed = lists_from_numbers(made)
-    return as_list(listed)
+        fields = {name: _SPREAD.fullmatch(name) for name in holders[0]}
+        named = {name: found for name, found in fields.items() if found and found[1] == key and found[2] is not None}
+        told = {f"{found[2]}.{found[3]}": holders[0][name] for name, found in named.items()}
+        listed = as_list(_nested(told, _DEEPEST_CONTENT + 2, skip=True))
+    return _messages(key, [*map(_plain_form, listed)], "content as text or parts", faults, role)
 
 
 def lists_from_numbers(value: Any) -> Any:
@@ -212,11 +196,11 @@ def _plain_form(raw: object) -> object:
     if made.get("role") == "model":  # Gemini's word
         made["role"] = "assistant"
     content = made.get("content")
-    parts = read_json(content) if isinstance(content, str) else None
-    if parts and isinstance(parts, list) and all(isinstance(p, dict) and isinstance(p.get("type"), str) for p in parts):
+    parts = as_list(read_json(content)) if isinstance(content, str) else []
+    if parts and all(isinstance(part, dict) and isinstance(part.get("type"), str) for part in parts):
         made["content"] = parts
     calls = read_json(made.get("tool_calls"))
-    nameless = [c for c in calls if isinstance(c, dict) and not c.get("id")] if isinstance(calls, list) else []
+    nameless = [call for call in objects_in(calls) if not call.get("id")]
     if isinstance(calls, list):
         made["tool_calls"] = [call for call in calls if call not in nameless]
     if nameless:
@@ -236,21 +220,19 @@ def _message(raw: object, role: str | None = None) -> SpanMessage | None:
         return None
     spoken = raw.get("role", role)
     parts = raw.get("parts", raw.get("content"))
-    if parts is None:
-        parts = []
+    parts = [] if parts is None else parts
     if not isinstance(spoken, str) or not isinstance(parts, str | list):
         return None
-    if isinstance(parts, list) and not all(isinstance(part, str | dict) for part in parts):
+    if not all(isinstance(part, str | dict) for part in parts):
         return None
-    calls = raw.get("tool_calls")
-    tool_calls = tuple(each for each in calls if isinstance(each, dict)) if isinstance(calls, list) else ()
+    tool_calls = tuple(objects_in(raw.get("tool_calls")))
     answers = valid_name(raw.get("tool_call_id", raw.get("id") if spoken == "tool" else None))
-    own = {"role", "parts", "content", "tool_calls", "tool_call_id", "finish_reason"}
+    own = ("role", "parts", "content", "tool_calls", "tool_call_id", "finish_reason")
     return SpanMessage(
         role=spoken,
         content=_content(parts),
         key=_key(spoken, parts, tool_calls, answers),
-        meta=without_empty({key: value for key, value in raw.items() if key not in own}),
+        meta=without_empty(without_keys(raw, *own)),
         tool_calls=tool_calls,
         tool_call_id=answers,
         finish_reason=valid_name(raw.get("finish_reason")),
@@ -263,7 +245,7 @@ def _of_event(name: str, held: _Json) -> SpanMessage | None:
     for key in ("gen_ai.event.content", "message"):
         inner = read_json(held.get(key))
         if isinstance(inner, dict):
-            fields = {k: v for k, v in fields.items() if k != key} | inner
+            fields = without_keys(fields, key) | inner
             if isinstance(nested := read_json(inner.get("message")), dict):
                 fields = without_keys(fields, "message") | nested
     calls = read_json(fields.get("tool_calls"))
@@ -309,20 +291,19 @@ def _part_key(part: object) -> list[Any]:
         case "text":
             return ["text", part.get("content", part.get("text"))]
         case "tool_call":
-            arguments = part.get("arguments")
-            read = read_json(arguments) if isinstance(arguments, str) else None
-            return ["call", part.get("id"), part.get("name"), arguments if read is None else read]
+            return ["call", part.get("id"), part.get("name"), _read_if_json(part.get("arguments"))]
         case "tool_call_response":
-            answer = part.get("response", part.get("result"))
-            read = read_json(answer) if isinstance(answer, str) else None
-            return ["answer", part.get("id"), answer if read is None else read]
+            return ["answer", part.get("id"), _read_if_json(part.get("response", part.get("result")))]
     return ["part", part]
+
+
+def _read_if_json(value: object) -> Any:
+    read = read_json(value)
+    return value if read is None else read
 
 
 def _system(raw: object) -> str | None:
     """Return the text of a system prompt: its text parts, one after the other."""
-    if raw is None:
-        return None
     value = read_json(raw)
     if isinstance(value, list):
         texts = [part.get("content") if isinstance(part, dict) else part for part in value]
@@ -355,11 +336,8 @@ _DEEPEST_NESTING: Final = 20
 def openinference_kind(span: TraceSpan) -> str | None:
     """Return what kind of span OpenInference says that it is, in capitals; None for one that it says nothing of."""
     found = span.text(OPENINFERENCE_KIND)
-    if (
-        found is None
-        and isinstance(told := span.raw.get("span_kind"), str)
-        and "gen_ai.operation.name" not in span.attributes
-    ):
+    told = span.raw.get("span_kind") if "gen_ai.operation.name" not in span.attributes else None
+    if found is None and isinstance(told, str):
         found = told.rpartition(".")[2]
     return found.upper() if found and found.upper() not in ("INTERNAL", "CLIENT", "SERVER", "UNKNOWN", "") else None
 
@@ -369,7 +347,7 @@ def translate_openinference(span: TraceSpan) -> None:
     kind = openinference_kind(span)
     if kind is None:
         return
-    told = _nested(span.attributes)
+    told = as_object(_nested(span.attributes, _DEEPEST_NESTING))
     made: dict[str, Any] = {
         key: span.attributes[key] for key in KEPT_ATTRIBUTES if span.attributes.get(key) is not None
     }
@@ -413,58 +391,42 @@ def _oi_message(held: _Json) -> dict[str, Any]:
     """Return a message in OpenAI's shape."""
     made: dict[str, Any] = {"role": held.get("role"), "content": held.get("content")}
     if isinstance(parts := held.get("contents"), list):
-        made["content"] = [_oi_part(each) for each in parts]
-    calls = []
-    for each in held.get("tool_calls") or [] if isinstance(held.get("tool_calls"), list) else []:
-        call = each.get("tool_call") if isinstance(each, dict) else None
-        if isinstance(call, dict):
-            calls.append({"id": call.get("id"), "function": call.get("function")})
-    if calls:
-        made["tool_calls"] = calls
+        inner = ((each, each.get("message_content") if isinstance(each, dict) else None) for each in parts)
+        made["content"] = [dict(part) if isinstance(part, dict) else each for each, part in inner]
+    calls = [each.get("tool_call") for each in objects_in(held.get("tool_calls"))]
+    if asked := [{"id": call.get("id"), "function": call.get("function")} for call in objects_in(calls)]:
+        made["tool_calls"] = asked
     if isinstance(old := held.get("function_call_name"), str):
         made["function_call"] = {"name": old, "arguments": held.get("function_call_arguments_json")}
     return made | {key: held[key] for key in ("tool_call_id", "name") if held.get(key) is not None}
 
 
-def _oi_part(each: object) -> object:
-    held = each.get("message_content") if isinstance(each, dict) else None
-    return dict(held) if isinstance(held, dict) else each
-
-
 def _of_value(value: object, role: str, *, is_model: bool) -> list[Any]:
     """Return the messages that a span's input or output stands for: a provider's request or answer, else a text."""
     read = read_json(value) if isinstance(value, str) and value.lstrip()[:1] in ("{", "[") else value
-    if is_model and isinstance(read, dict):
-        choices = read.get("choices")
-        found = read.get("messages") or [each.get("message") for each in _objects(choices)]
-        if isinstance(found, list) and found and all(isinstance(each, dict) and each.get("role") for each in found):
-            return found
-    if (
-        is_model
-        and isinstance(read, list)
-        and read
-        and all(isinstance(each, dict) and each.get("role") for each in read)
-    ):
-        return read
+    found: Any = read
+    if isinstance(read, dict):
+        found = read.get("messages") or [each.get("message") for each in objects_in(read.get("choices"))]
+    if is_model and as_list(found) and all(isinstance(each, dict) and each.get("role") for each in found):
+        return list(found)
     return [{"role": role, "content": value}] if isinstance(value, str) and value else []
 
 
-def _objects(value: object) -> list[_Json]:
-    return objects_in(value)
+def _nested(attributes: _Json, deepest: int, *, skip: bool = False) -> Any:
+    """Return attributes with dots in their names as objects in one another, and those with numbers as lists.
 
-
-def _nested(attributes: _Json) -> dict[str, Any]:
-    """Return attributes with dots in their names as objects in one another, and those with numbers as lists."""
+    A name of more steps stands at the top, or is left out with `skip`; the first of two values for one place counts.
+    """
     made: dict[str, Any] = {}
     for name, value in attributes.items():
         steps = name.split(".")
+        is_deep = len(steps) > deepest
         place: Any = made
-        for step in steps[:-1] if len(steps) <= _DEEPEST_NESTING else ():
+        for step in () if is_deep else steps[:-1]:
             place = place.setdefault(step, {}) if isinstance(place, dict) else None
-        if isinstance(place, dict):
+        if isinstance(place, dict) and not (is_deep and skip):
             place.setdefault(steps[-1], value)
-    found = lists_from_numbers(made)
-    return as_object(found)
+    return lists_from_numbers(made)
 
 
 def _at(told: _Json, path: str) -> Any:

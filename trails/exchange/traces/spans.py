@@ -187,12 +187,8 @@ def _value(value: object) -> Any:
     return inner
 
 
-def read_json(value: object) -> Any:
-    """Return what an attribute stands for that holds JSON: the value of a text, or the value itself; None if it is none."""
-    if not isinstance(value, str):
-        return value
-    read = json_files.read_object(b'{"value":' + value.encode("utf-8", errors="surrogatepass") + b"}")
-    return read["value"] if isinstance(read, dict) and read.keys() == {"value"} else None
+read_json: Final = json_files.parse_json
+"""Return what an attribute stands for that holds JSON: the value of a text, or the value itself; None if it is none."""
 
 
 def _first(values: _Json, *keys: str) -> Any:
