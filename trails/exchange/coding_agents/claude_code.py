@@ -199,9 +199,9 @@ def _grouped(reading: _Reading) -> list[_SessionRecords]:
 def _first_of(record: Record, nameless: Mapping[str, Record]) -> str:
     """Return what names a sub-agent in files that do not: the id of its first record."""
     seen: set[str] = set()
-    while record.parent in nameless and record.parent not in seen:
+    while (parent := record.parent) is not None and parent in nameless and parent not in seen:
         seen.add(record.id)
-        record = nameless[record.parent]
+        record = nameless[parent]
     return min(seen) if record.id in seen else record.id
 
 
@@ -270,7 +270,7 @@ def _titles(reading: _Reading, groups: Sequence[_SessionRecords], owners: _Owner
         kind = raw["type"]
         title, leaf, session = raw.get(claude_code_records.TITLES[kind]), raw.get("leafUuid"), raw.get("sessionId")
         of = owners.get(as_text(leaf) or "") or main.get(as_text(session) or "")
-        if not as_text(title) or of is None:
+        if not isinstance(title, str) or not title or of is None:
             reading.notes.append(f"the {kind} in {place} is of no session here, or has no text: {str(title)[:200]!r}")
         else:
             found.setdefault(of.id, []).append((ranks[kind], -order, title))

@@ -307,7 +307,7 @@ class Record:
         return content if isinstance(content, str) else tuple(content)
 
     @property
-    def parts(self) -> list[Mapping[str, Any]]:
+    def parts(self) -> Sequence[Mapping[str, Any]]:
         """The structured parts of the content."""
         return objects_in(self.message.get("content"))
 

@@ -24,19 +24,19 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange import format_detection, json_files
 from trails.exchange.coding_agents.opencode_turns import (
-    Message,
     Session,
     gist,
     shared_meta,
     source_session,
 )
 from trails.exchange.containers import Database, Tables
-from trails.exchange.json_files import as_object, as_text, without_keys
+from trails.exchange.json_files import as_object, as_text, objects_in, without_keys
 from trails.exchange.record_checks import Reading
 from trails.exchange.source_transcript import Problem, SourceSession, Transcript, files_at, group_files
 
@@ -70,17 +70,15 @@ def find_files(path: Path) -> list[Path]:
     found = files_at(path, "*.json")
     if not path.is_file() or not path.name.startswith("ses_"):
         return found
-    root = root_of(path)
-    places = [root / "message" / path.stem, root / "session" / "message" / path.stem]
-    messages = [file for place in places if place.is_dir() for file in sorted(place.glob("*.json"))]
-    parts = [
-        part
-        for message in messages
-        for place in (root / "part" / message.stem, root / "session" / "part" / path.stem / message.stem)
-        if place.is_dir()
-        for part in sorted(place.glob("*.json"))
-    ]
-    return [*found, *messages, *parts]
+    root, own = root_of(path), path.stem
+
+    def files_in(*places: Path) -> list[Path]:
+        return [file for place in places if place.is_dir() for file in sorted(place.glob("*.json"))]
+
+    messages = files_in(root / "message" / own, root / "session" / "message" / own)
+    names = [message.stem for message in messages]
+    parts = [files_in(root / "part" / name, root / "session" / "part" / own / name) for name in names]
+    return [*found, *messages, *(file for files in parts for file in files)]
 
 
 def root_of(file: Path) -> Path:
@@ -113,8 +111,7 @@ def forks_after_origins(sessions: Sequence[Session], reading: Reading) -> list[S
     begun: dict[str, list[Session]] = {}
     made: list[SourceSession] = []
     for session in sorted(sessions, key=lambda each: (each.created, each.id)):
-        key = repr(gist(session.messages[0])) if session.messages else ""
-        earlier = begun.setdefault(key, []) if session.messages else []
+        earlier = begun.setdefault(repr(gist(session.messages[0])), []) if session.messages else []
         origin = max(earlier, key=lambda each: shared_meta(session, each), default=None)
         made.append(source_session(session, reading, origin))
         earlier.append(session)
@@ -178,10 +175,8 @@ class _Held:
 
     def _export(self, name: str, line: int, value: dict[str, Any]) -> None:
         info = value["info"]
-        told = [
-            as_object(each).get("sessionID", as_object(as_object(each).get("info")).get("sessionID"))
-            for each in value["messages"]
-        ]
+        messages = objects_in(value["messages"])
+        told = [each.get("sessionID", as_object(each.get("info")).get("sessionID")) for each in messages]
         own = as_text(info.get("id")) or next(filter(None, map(as_text, told)), None)
         if own is None:
             self._refuse(line, "is no session of opencode: it has no id", value)
@@ -203,9 +198,8 @@ class _Held:
             session.later.append(held)
             return
         if not as_text(info.get("id")) or not as_text(info.get("role")) or not isinstance(held.get("parts", []), list):
-            self._refuse(
-                line, f"a message of session {session.id[:80]!r} has no id, no role, or no list of parts", message
-            )
+            reason = f"a message of session {session.id[:80]!r} has no id, no role, or no list of parts"
+            self._refuse(line, reason, message)
             return
         self.reading.count("message")
         parts = []
@@ -238,11 +232,11 @@ class _Held:
                 self.reading.notes.append(f"session {own!r}: what it says of itself is not there; its messages are")
             parts = sorted(self.parts.pop(info["id"], []), key=lambda part: str(part["id"]))
             found[own].messages.append((info, parts))
+        known = {info["id"] for each in self.whole.values() for info, _ in each.messages}
         for message, parts in self.parts.items():
-            if not any(message == info["id"] for each in self.whole.values() for info, _ in each.messages):
-                self.reading.refuse(
-                    0, f"{len(parts)} part(s) are of message {message[:80]!r}, which is not there", parts
-                )
+            if message not in known:
+                reason = f"{len(parts)} part(s) are of message {message[:80]!r}, which is not there"
+                self.reading.refuse(0, reason, parts)
         for session in found.values():
             _number_apart(session)
         return list(found.values())
@@ -258,20 +252,14 @@ def _number_apart(session: Session) -> None:
     """Give ids that stand twice in a session a number, so that each record has one of its own."""
     seen: set[str] = set()
 
-    def apart(own: str) -> str:
-        name, n = own, 1
-        while name in seen:
-            n += 1
-            name = f"{own}~{n}"
+    def apart(record: dict[str, Any]) -> dict[str, Any]:
+        names = (f"{record['id']}~{n}" if n > 1 else record["id"] for n in count(1))
+        name = next(each for each in names if each not in seen)
         seen.add(name)
-        return name
+        return record | {"id": name}
 
-    messages: list[Message] = []
-    for info, parts in session.messages:
-        own = apart(info["id"])
-        messages.append((info | {"id": own}, [part | {"id": apart(part["id"])} for part in parts]))
-    session.messages = messages
-    session.later = [each | {"id": apart(each["id"])} for each in session.later]
+    session.messages = [(apart(info), [apart(part) for part in parts]) for info, parts in session.messages]
+    session.later = [apart(each) for each in session.later]
 
 
 _SIGNS: Final = {
@@ -327,9 +315,9 @@ class _DatabaseRows:
         self._left_alone()
         for own in _parents_first(infos):
             session = self._session(infos[own])
-            key = repr(gist(session.messages[0])) if session.messages else ""
-            earlier = begun.setdefault(key, []) if session.messages else []
-            before = [self._session(infos[each], Reading()) for each in earlier]
+            earlier = begun.setdefault(repr(gist(session.messages[0])), []) if session.messages else []
+            silent = _DatabaseRows(self._database, self._name, Reading())
+            before = [silent._session(infos[each]) for each in earlier]
             origin = max(before, key=lambda each: shared_meta(session, each), default=None)
             self._reading.sessions.append(source_session(session, self._reading, origin))
             earlier.append(own)
@@ -385,9 +373,7 @@ class _DatabaseRows:
         self._reading.refuse(0, f"{what} {why}", text if isinstance(text, str) else repr(text)[:200])
         return text
 
-    def _session(self, info: dict[str, Any], reading: Reading | None = None) -> Session:
-        if reading is not None:
-            return _DatabaseRows(self._database, self._name, reading)._session(info)
+    def _session(self, info: dict[str, Any]) -> Session:
         own = info["id"]
         session = Session(own, self._name, info)
         parts: dict[str, list[dict[str, Any]]] = {}
@@ -407,7 +393,7 @@ class _DatabaseRows:
                 self._reading.refuse(0, f"message {message['id'][:80]!r} has no role", message)
         self._add_later(session)
         if "todo" in self._database.tables:
-            todos = list(self._database.rows("SELECT * FROM todo WHERE session_id = ?", own))
+            todos = self._database.rows("SELECT * FROM todo WHERE session_id = ?", own)
             told = [without_keys(each, "session_id") for each in todos]
             session.beside |= {"todos": told} if told else {}
         return session
@@ -462,13 +448,13 @@ def _shown(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _parents_first(infos: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield sessions in their order, but each after the one that spawned it, where that is there."""
+    """Yield sessions in their order, but each after the one that spawned it, if that is there."""
     done: set[str] = set()
     for start in infos:
         chain: list[str] = []
         own: str | None = start
-        while own is not None and own in infos and own not in done and own not in chain:
+        while own is not None and own in infos and own not in done:
             chain.append(own)
+            done.add(own)
             own = as_text(infos[own].get("parentID"))
-        done.update(chain)
         yield from reversed(chain)

@@ -38,7 +38,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from trails.exchange.json_files import as_object, as_text, without_keys
+from trails.exchange.json_files import as_list, as_object, as_text, without_keys
 from trails.exchange.record_checks import Reading, epoch_time, turn_fault, valid_name, without_empty
 from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn
 from trails.model.values import Call, Compaction
@@ -82,9 +82,13 @@ class Step:
             return
         self.results.append({"call_id": call_id, "is_error": failed} | without_empty(told))
 
-    def ended(self) -> datetime | None:
-        """Return when the last of its tools ended."""
-        return max((each["ended"] for each in self.results if "ended" in each), default=None)
+    def answer_turns(self) -> list[SourceTurn]:
+        """Return the turn of what the tools answered, if they did; it is of the time when the last of them ended."""
+        if not self.answers:
+            return []
+        beside = {META: {"parts": self.beside_answers}} if self.beside_answers else {}
+        ended = max((each["ended"] for each in self.results if "ended" in each), default=None)
+        return [SourceTurn("tool", tuple(self.answers), ended, tool_results=tuple(self.results), meta=beside)]
 
 
 def milliseconds_time(milliseconds: object) -> datetime | None:
@@ -112,10 +116,7 @@ def turns_of(info: Json, parts: Sequence[Json]) -> list[SourceTurn]:
         meta |= {"parts": step.beside} if step.beside else {}
         made.append(_said(info, step, steps, place, {META: meta} if meta else {}))
         meta = {}
-        if step.answers:
-            beside = {META: {"parts": step.beside_answers}} if step.beside_answers else {}
-            results = tuple(step.results)
-            made.append(SourceTurn("tool", tuple(step.answers), step.ended(), tool_results=results, meta=beside))
+        made += step.answer_turns()
     return made
 
 
@@ -187,24 +188,21 @@ def _step(info: Json, parts: Sequence[Json]) -> Step:
         if kind == "step-finish":
             step.finish = part
         if kind in _BESIDE:
-            step.beside.append(_left(part))
+            step.beside.append(without_keys(part, "messageID", "sessionID"))
         elif kind == "tool" and as_text(part.get("callID")) and valid_name(part.get("tool")):
             _add_tool(step, part, own)
-        elif kind == "text" and info["role"] == "user" and _is_only_text(part):
+        elif (
+            kind == "text"
+            and info["role"] == "user"
+            and isinstance(part.get("text"), str)
+            and part.keys() <= {*_PART_OWN, "type", "text", "time"}
+        ):
             step.said.append(Piece(own, part["text"]))
             if "time" in part:
                 step.beside.append({"id": own, "time": part["time"]})
         else:
             step.said.append(Piece(own, (_content(part),)))
     return step
-
-
-def _left(part: Json) -> dict[str, Any]:
-    return without_keys(part, "messageID", "sessionID")
-
-
-def _is_only_text(part: Json) -> bool:
-    return isinstance(part.get("text"), str) and part.keys() <= {*_PART_OWN, "type", "text", "time"}
 
 
 def _content(part: Json) -> dict[str, Any]:
@@ -263,10 +261,7 @@ def _usage(info: Json, step: Step, steps: Sequence[Step]) -> dict[str, Any] | No
         if step is not next(each for each in reversed(steps) if each.said):
             return None
         teller = info
-    tokens, cost = teller.get("tokens"), teller.get("cost")
-    used = dict(tokens) if isinstance(tokens, dict) else {}
-    if cost is not None:
-        used["cost"] = cost
+    used = as_object(teller.get("tokens")) | ({"cost": teller["cost"]} if teller.get("cost") is not None else {})
     return with_source(used, "opencode") if used else None
 
 
@@ -295,10 +290,9 @@ def _message_left(info: Json, steps: Sequence[Step]) -> dict[str, Any]:
         return left
     tells = [step.finish for step in steps if step.finish]
     counts = ("tokens", "cost")
-    if isinstance(info.get("tokens"), dict) and all(
-        len(tells) == 1 and tell.get(name) == info.get(name) for tell in tells for name in counts
-    ):
-        left = {key: value for key, value in left.items() if key not in counts}
+    repeats = all(len(tells) == 1 and tell.get(name) == info.get(name) for tell in tells for name in counts)
+    if isinstance(info.get("tokens"), dict) and repeats:
+        left = without_keys(left, *counts)
     if valid_name(info.get("modelID")) is not None:
         del left["modelID"]
     if _stop(info, steps[-1], is_last=True) == info.get("finish"):
@@ -307,6 +301,7 @@ def _message_left(info: Json, steps: Sequence[Step]) -> dict[str, Any]:
 
 
 _OWN: Final = frozenset({"type", "sessionID"})
+_LATER_ROLES: Final = {"synthetic": "user", "skill": "user", "shell": "bash", "compaction": "summary"}
 _TOOL_ENDED: Final = frozenset({"completed", "error"})
 
 
@@ -320,16 +315,13 @@ def later_turns(message: Json, index: int) -> list[SourceTurn]:
     pieces = _later_pieces(str(kind), own, left)
     if not pieces:
         return []
-    role = {"synthetic": "user", "skill": "user", "shell": "bash", "compaction": "summary"}.get(str(kind), str(kind))
-    summed = None
+    summed, through = None, index - 1 if index else None
     if kind == "compaction":
-        summed = Compaction(
-            summarised_through=index - 1 if index else None, trigger=valid_name(left.pop("reason", None))
-        )
+        summed = Compaction(summarised_through=through, trigger=valid_name(left.pop("reason", None)))
     model = as_object(left.get("model"))
     return [
         SourceTurn(
-            role=role,
+            role=_LATER_ROLES.get(str(kind), str(kind)),
             pieces=tuple(pieces),
             time=created,
             model=valid_name(model.get("id")) if summed else None,
@@ -375,14 +367,10 @@ def _later_results(own: str, left: dict[str, Any]) -> list[SourceTurn]:
     step, seen = Step(), set[str]()
     for n, part in enumerate(content):
         place = f"{own}/{n}"
-        if (
-            isinstance(part, dict)
-            and part.get("type") == "tool"
-            and as_text(part.get("id"))
-            and valid_name(part.get("name"))
-        ):
-            _add_later_tool(step, part, f"{own}/call/{part['id']}" if part["id"] not in seen else place)
-            seen.add(part["id"])
+        tool = as_object(part) if as_object(part).get("type") == "tool" else {}
+        if as_text(tool.get("id")) and valid_name(tool.get("name")):
+            _add_later_tool(step, tool, f"{own}/call/{tool['id']}" if tool["id"] not in seen else place)
+            seen.add(tool["id"])
         else:
             step.said.append(Piece(place, (part if isinstance(part, dict) else {"type": "content", "content": part},)))
     usage, error = _later_usage(left), left.get("error")
@@ -391,13 +379,9 @@ def _later_results(own: str, left: dict[str, Any]) -> list[SourceTurn]:
             return []
         step.said.append(Piece(own, ""))
     model, times = as_object(left.get("model")), as_object(left.get("time"))
-    finish = valid_name(left.get("finish"))
-    started, ended = (
-        milliseconds_time(times.get("created")),
-        milliseconds_time(times.get("streamed", times.get("completed"))),
-    )
-    if started and ended and started > ended:
-        ended = None
+    finish, started = valid_name(left.get("finish")), milliseconds_time(times.get("created"))
+    ended = milliseconds_time(times.get("streamed", times.get("completed")))
+    ended = None if started and ended and started > ended else ended
     made = [
         SourceTurn(
             role="assistant",
@@ -410,11 +394,7 @@ def _later_results(own: str, left: dict[str, Any]) -> list[SourceTurn]:
             meta={META: without_empty({"message": left, "parts": step.beside})},
         )
     ]
-    if step.answers:
-        beside = {META: {"parts": step.beside_answers}} if step.beside_answers else {}
-        results = tuple(step.results)
-        made.append(SourceTurn("tool", tuple(step.answers), step.ended(), tool_results=results, meta=beside))
-    return made
+    return made + step.answer_turns()
 
 
 def _add_later_tool(step: Step, part: Json, place: str) -> None:
@@ -596,8 +576,7 @@ class _Reader:
                 self._trigger = trigger, as_text(part.get("tail_start_id"))
         if found and is_summary(info):
             trigger, kept = self._trigger
-            first_kept = places.get(kept or "")
-            summed = compaction(len(made), first_kept, trigger, self._skipped)
+            summed = compaction(len(made), places.get(kept or ""), trigger, self._skipped)
             found[0] = replace(found[0], compaction=summed)
             self._trigger = None, None
         self._keep(made, found, {"message": dict(info), "parts": [dict(part) for part in parts]})
@@ -608,7 +587,8 @@ class _Reader:
                 self.waiting.append(record)
             return
         if self.waiting:
-            found[0] = replace(found[0], meta=_with(found[0], self.waiting))
+            beside = as_object(found[0].meta.get(META)) | {"before": list(self.waiting)}
+            found[0] = replace(found[0], meta={**found[0].meta, META: beside})
         for turn in found:
             if (reason := turn_fault(turn)) is not None:
                 own = str(as_object(record.get("message")).get("id") or record.get("id"))
@@ -619,15 +599,11 @@ class _Reader:
 
     def _without_system(self, info: Json) -> Json:
         """Return a message without the prompt of its session, which early versions repeat in each."""
-        told = info.get("system")
-        if not isinstance(told, list) or not told or not all(isinstance(each, str) for each in told):
+        told = as_list(info.get("system"))
+        if not told or not all(isinstance(each, str) for each in told):
             return info
         self.system = self.system or "\n".join(told)
         return without_keys(info, "system") if self.system == "\n".join(told) else info
-
-
-def _with(turn: SourceTurn, waiting: Sequence[object]) -> dict[str, Any]:
-    return {**turn.meta, META: {**as_object(turn.meta.get(META)), "before": list(waiting)}}
 
 
 def compaction(index: int, first_kept: int | None, trigger: str | None, skipped: int = 0) -> Compaction:
