@@ -37,6 +37,7 @@ from trails import files
 from trails.errors import InvalidInput
 from trails.exchange import containers, json_files, text_coverage
 from trails.exchange.containers import Database, Tables
+from trails.exchange.json_files import as_text
 from trails.exchange.openclaw import pi_session_file
 from trails.exchange.source_transcript import FileProblem, Problem, SourceSession, Transcript
 from trails.history import import_records
@@ -216,16 +217,17 @@ def find_layout(path: Path) -> FolderLayout | None:
     if (agent := _of_agent(path)) is not None:
         return FolderLayout((agent,))
     for agents, state in ((path / "agents", path), (path, path.parent)):
-        found = tuple(
-            AgentFolder(agent.name, agent / "sessions", state, database=_database_of(agent))
-            for agent in sorted(agents.glob("*"))
-            if _database_of(agent) is not None or _has_sessions(agent / "sessions", loose=state == path)
-        )
+        found = []
+        for place in sorted(agents.glob("*")):
+            held, sessions = _database_of(place), place / "sessions"
+            has_loose = state == path and any(sessions.glob(f"*{_ENDING}"))
+            if held is not None or (sessions / STORE).is_file() or has_loose:
+                found.append(AgentFolder(place.name, sessions, state, database=held))
         if found:
-            runs = _runs_of(path) if state == path else None
-            return FolderLayout(found, runs)
-    runs = _runs_of(path, only=True)
-    return None if runs is None else FolderLayout(runs=runs)
+            runs = [path / "subagents" / RUNS, path / RUNS] if state == path else []
+            return FolderLayout(tuple(found), next(filter(Path.is_file, runs), None))
+    runs_file = path / "subagents" / RUNS
+    return FolderLayout(runs=runs_file) if runs_file.is_file() else None
 
 
 def _of_file(path: Path) -> FolderLayout | None:
@@ -252,17 +254,11 @@ def _database_of(agent: Path) -> Path | None:
     return file if file.is_file() else None
 
 
-def _has_sessions(folder: Path, *, loose: bool) -> bool:
-    """Tell whether a folder has entries, or, with `loose`, transcripts."""
-    return folder.is_dir() and ((folder / STORE).is_file() or (loose and any(folder.glob(f"*{_ENDING}"))))
-
-
 def _of_database(path: Path) -> AgentFolder | None:
     """Return the agent that a file is the database of, told by its tables; None for any other."""
     with path.open("rb") as file:
-        if not containers.is_sqlite(file.read(len(containers.SQLITE_SIGNATURE))) or not is_state_database(
-            containers.tables_of(file)
-        ):
+        is_sqlite = containers.is_sqlite(file.read(len(containers.SQLITE_SIGNATURE)))
+        if not is_sqlite or not is_state_database(containers.tables_of(file)):
             return None
     with containers.open_database(path) as found:
         agent = database_agent(path.resolve(), found)
@@ -274,12 +270,13 @@ def _agent_of(sessions: Path) -> str:
     return folder.parent.name if folder.name == "sessions" and folder.parent.name else keys.normalize_agent_id(None)
 
 
-def _runs_of(path: Path, *, only: bool = False) -> Path | None:
-    places = [path / "subagents" / RUNS] if only else [path / "subagents" / RUNS, path / RUNS]
-    return next((place for place in places if place.is_file()), None)
-
-
 # --- what a folder says
+
+
+def updated_at(entry: Mapping[str, Any]) -> float:
+    """Return when an entry changed last, in milliseconds since 1970; 0 if it does not say."""
+    value = entry.get("updatedAt")
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
 
 
 @dataclass(slots=True)
@@ -299,9 +296,8 @@ class NamedFile:
 
     @property
     def updated(self) -> float:
-        """When it changed last, in milliseconds since 1970; 0 where it does not say."""
-        value = self.entry.get("updatedAt")
-        return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+        """When it changed last, in milliseconds since 1970; 0 if it does not say."""
+        return updated_at(self.entry)
 
 
 @dataclass(slots=True)
@@ -465,8 +461,8 @@ def _named(raw: str, entry: Any, agent: str, file: Path) -> NamedFile:
         key = validation.name(keys.store_key_of_agent(raw, agent), "its key")
     except InvalidInput as error:
         raise InvalidInput(f"cannot be kept: {error}") from error
-    session_id = entry.get("sessionId")
-    if not isinstance(session_id, str) or not session_id:
+    session_id = as_text(entry.get("sessionId"))
+    if session_id is None:
         raise InvalidInput("has no sessionId")
     if not is_plain_name(session_id):
         raise InvalidInput("has a sessionId that cannot be the name of a file")
@@ -578,9 +574,8 @@ def _read_transcript(folder: Folder, stem: str, file: Path) -> None:
     folder.read[file.name] = import_records.source_file(data, file.name)
     read = text_coverage.parse_and_account(pi_session_file.parse, [(file.name, data)])
     _tell(folder, file, read)
-    counts = (
-        read.records if folder.holds(file) else {"outside": sum(read.records.values())}
-    )  # types are the file's words
+    # types are the file's words
+    counts = read.records if folder.holds(file) else {"outside": sum(read.records.values())}
     folder.transcripts.append(replace(read, sessions=(), problems=(), notes=(), records=counts))
     for session in read.sessions:
         folder.sessions[stem] = _as_agents(session, stem, folder)
@@ -603,14 +598,10 @@ def _tell(folder: Folder, file: Path, read: Transcript) -> None:
 
 
 def _as_agents(session: SourceSession, stem: str, folder: Folder) -> SourceSession:
-    noted: _Json = {"agent": folder.place.agent}
-    if session.id != stem:
-        noted["id"] = session.id
-    noted |= _raw_key(folder, stem)
-    agent = folder.place.agent if session.agent in (None, pi_session_file.SOURCE) else session.agent
-    return replace(
-        session, source=source_of(folder.place.agent), id=stem, agent=agent, meta={**session.meta, META: noted}
-    )
+    own = folder.place.agent
+    noted = {"agent": own, **({"id": session.id} if session.id != stem else {}), **_raw_key(folder, stem)}
+    agent = own if session.agent in (None, pi_session_file.SOURCE) else session.agent
+    return replace(session, source=source_of(own), id=stem, agent=agent, meta={**session.meta, META: noted})
 
 
 def _raw_key(folder: Folder, stem: str) -> Mapping[str, str]:
@@ -644,8 +635,8 @@ def linked_source(sessions: Mapping[str, SourceSession]) -> list[SourceSession]:
 def _parent(session: SourceSession, sessions: Mapping[str, SourceSession], by_id: Mapping[str, str]) -> str | None:
     window = session.meta[META].get("window", {})
     forked = window.get("previous_session_id") if window.get("reason") in ("fork", "rewind") else None
-    told = session.meta.get("parentSession", session.meta.get("branchedFrom", forked))
-    if not isinstance(told, str) or not told:
+    told = as_text(session.meta.get("parentSession", session.meta.get("branchedFrom", forked)))
+    if told is None:
         return None
     name = PurePosixPath(PureWindowsPath(told).as_posix()).name.removesuffix(_ENDING)
     for found in (name if name in sessions else None, by_id.get(name), by_id.get(told)):

@@ -24,23 +24,24 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from pyoxigraph import Literal as Literal_pyoxigraph
 from pyoxigraph import Literal as RdfLiteral
 from pyoxigraph import NamedNode, Quad
 
 from trails.display.progress import Progress
 from trails.errors import InvalidInput, TrailsError
 from trails.exchange.import_secrets import SecretFilter
+from trails.exchange.json_files import as_object
 from trails.exchange.merge import ImportedFiles, begin_import, imported_id, match_turns, merge
 from trails.exchange.openclaw import openclaw_files
-from trails.exchange.openclaw.openclaw_files import Folder, FolderLayout, NamedFile, find_layout, list_files
-from trails.exchange.source_transcript import FileProblem, ImportReport, Problem, SourceSession, SourceTurn, Transcript
+from trails.exchange.openclaw.openclaw_files import Folder, FolderLayout, NamedFile, find_layout, list_files, updated_at
+from trails.exchange.record_checks import combine_parts
+from trails.exchange.source_transcript import FileProblem, ImportReport, Problem, SourceSession, SourceTurn
 from trails.files import as_path, in_words
 from trails.history import import_records, log_leaves
 from trails.history.import_records import ImportSource
@@ -49,7 +50,6 @@ from trails.history.transaction import Transaction, is_stored
 from trails.model import iris, validation
 from trails.model.values import SessionRecord
 from trails.rdf import conversation_records, vocab
-from trails.rdf.activity_records import SourceFile
 from trails.rdf.conversation_records import Conversation, belongs_quad, current_quad
 from trails.rdf.session_records import session_quads
 from trails.rdf.subagent_records import Run
@@ -88,10 +88,8 @@ class Binder:
         Raises `InvalidInput` for an entry that cannot be kept, and where others change the key all the time.
         """
         for _ in range(_TRIES):
-            try:
+            with contextlib.suppress(PreconditionFailed):
                 return self._bind(key, session_id, entry)
-            except PreconditionFailed:
-                continue
         raise InvalidInput(f"the key {key!r} is changed by others all the time; try again")
 
     def _bind(self, key: str, session_id: str, entry: Mapping[str, Any]) -> Binding:
@@ -118,7 +116,7 @@ class Binder:
         before = held.to_json()
         if _optional_text(before) == _optional_text(entry) and label == held.conversation.label:
             return Binding("unchanged", says)
-        if _updated(entry) < _updated(before):
+        if updated_at(entry) < updated_at(before):
             return Binding("older", ("it is older than the one here, which stays",))
         tx = Transaction()
         self._write_entry(tx, record, entry, label)
@@ -134,8 +132,8 @@ class Binder:
 
     def _move(self, held: HeldKey, record: SessionRecord, entry: Mapping[str, Any]) -> Binding:
         """Let a key name another session than before, as after a reset; the one before stays one of its sessions."""
-        if _updated(entry) < _updated(held.to_json()) or (
-            record.key is not None and _updated(entry) == _updated(held.to_json())
+        if updated_at(entry) < updated_at(held.to_json()) or (
+            record.key is not None and updated_at(entry) == updated_at(held.to_json())
         ):
             known = record.key is not None  # an earlier session of the key, as its folder still has it
             return Binding(
@@ -214,18 +212,13 @@ class Binder:
 
     def _descends(self, session_id: str, ancestor: str) -> bool:
         seen: set[str] = set()
-        waiting = [session_id]
-        while waiting:
-            here = waiting.pop()
-            if here == ancestor:
-                return True
-            if here in seen:
-                continue
-            seen.add(here)
-            record = self._repository.reader.records([here]).get(here)
-            above = () if record is None else (record.spawned_by, record.parent_session_id)
-            waiting += [each for each in above if each is not None]
-        return False
+        waiting = {session_id}
+        while waiting and ancestor not in waiting:
+            seen |= waiting
+            records = self._repository.reader.records(sorted(waiting)).values()
+            above = {each for record in records for each in (record.spawned_by, record.parent_session_id) if each}
+            waiting = above - seen
+        return ancestor in waiting
 
 
 def _missing_session(store: Any, quads: Iterable[Quad]) -> list[Quad]:
@@ -237,17 +230,12 @@ def _optional_text(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _updated(entry: Mapping[str, Any]) -> float:
-    value = entry.get("updatedAt")
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
-
-
 def _began(record: SessionRecord, entry: Mapping[str, Any]) -> datetime:
     """Return when a conversation is said to have begun."""
     if record.created is not None:
         return record.created
     try:
-        return policy.from_ms(int(_updated(entry)))
+        return policy.from_ms(int(updated_at(entry)))
     except (InvalidInput, ValueError, OverflowError, OSError):
         return datetime.fromtimestamp(0, UTC)
 
@@ -290,51 +278,30 @@ def import_folder(
     """
     place = as_path(path, "what to import")
     with in_words(place, "read"):
-        return _import(repository, place, progress, redact_secrets, allow_outside=allow_outside, by=by)
+        layout = find_layout(place)
+        if layout is None:
+            raise InvalidInput(
+                f"{place} is no state folder of OpenClaw: it has no agents/AGENT/sessions/{openclaw_files.STORE}, and is none "
+                "itself"
+            )
+        secrets = SecretFilter(out=redact_secrets or repository.workspace.scan == "redact")
+        began = begin_import(repository, FORMAT, by)
+        return _FolderImport(repository, layout, progress, secrets, began, allow_outside).run()
 
 
-def _import(
-    repository: Repository,
-    path: Path,
-    progress: Progress | None,
-    redact_secrets: bool,
-    *,
-    allow_outside: bool,
-    by: str | None,
-) -> ImportReport:
-    layout = find_layout(path)
-    if layout is None:
-        raise InvalidInput(
-            f"{path} is no state folder of OpenClaw: it has no agents/AGENT/sessions/{openclaw_files.STORE}, and is none itself"
-        )
-    withholding = SecretFilter(out=redact_secrets or repository.workspace.scan == "redact")
-    began = begin_import(repository, FORMAT, by)
-    return _FolderImport(repository, layout, progress, withholding, began, allow_outside=allow_outside).run()
-
-
+@dataclass(slots=True)
 class _FolderImport:
     """One import."""
 
-    def __init__(
-        self,
-        repository: Repository,
-        layout: FolderLayout,
-        progress: Progress | None,
-        withholding: SecretFilter,
-        began: ImportSource,
-        *,
-        allow_outside: bool,
-    ) -> None:
-        self._began = began
-        self._allow_outside = allow_outside
-        self._repository = repository
-        self._layout = layout
-        self._progress = progress
-        self._withholding = withholding
-        self._report = ImportReport()
-        self._binder = Binder(repository)
-        self._spawned: list[tuple[Folder, NamedFile, str]] = []
-        """Entries with a `spawnedBy`, and the ids of their sessions."""
+    _repository: Repository
+    _layout: FolderLayout
+    _progress: Progress | None
+    _secrets: SecretFilter
+    _began: ImportSource
+    _allow_outside: bool
+    _report: ImportReport = field(default_factory=ImportReport)
+    _spawned: list[tuple[Folder, NamedFile, str]] = field(default_factory=list)
+    """Entries with a `spawnedBy`, and the ids of their sessions."""
 
     def run(self) -> ImportReport:
         folders = self._folders()
@@ -345,11 +312,8 @@ class _FolderImport:
         kept, lost = _without_rivals(folders)
         for _, named, rival in lost:
             what = "key" if named.key == rival.key else "key or transcript"
-            self._problem(
-                named.file,
-                f"the entry {named.raw!r} was not imported: {rival.raw!r} of the session {rival.session_id!r} has the same "
-                f"{what} and is later",
-            )
+            later = f"{rival.raw!r} of the session {rival.session_id!r} has the same {what} and is later"
+            self._problem(named.file, f"the entry {named.raw!r} was not imported: {later}")
         for folder, named in kept:
             self._entry(folder, named)
         for folder, named, session in self._spawned:
@@ -370,11 +334,13 @@ class _FolderImport:
     def _sum_up(self) -> None:
         """Say what became of the entries and of the runs."""
         for what, several in (("entry", "entries"), ("run", "runs")):
-            if total := self._report.records.get(what):
-                outcomes = {
-                    k.removeprefix(f"{what} "): n for k, n in self._report.records.items() if k.startswith(f"{what} ")
-                }
-                told = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items() if number)
+            records = self._report.records
+            if total := records.get(what):
+                begin = f"{what} "
+                outcomes = [
+                    (name.removeprefix(begin), n) for name, n in records.items() if name.startswith(begin) and n
+                ]
+                told = ", ".join(f"{number} {outcome}" for outcome, number in outcomes)
                 self._report.notes.append(f"{total} {what if total == 1 else several}: {told or 'none changed'}")
 
     def _count(self, what: str, number: int = 1) -> None:
@@ -399,19 +365,20 @@ class _FolderImport:
 
     def _sessions(self, folder: Folder) -> None:
         """Bring the transcripts of a folder in, as transcripts of any format."""
-        records: Counter[str] = Counter()
-        for transcript in folder.transcripts:
-            records.update(transcript.records)
         for session in folder.sessions.values():
-            self._fill_in(self._withholding.session(session))
-        left_out = [row for transcript in folder.transcripts for row in transcript.left_out]
-        whole = Transcript(
-            sessions=tuple(openclaw_files.linked_source(folder.sessions)), records=records, left_out=left_out
+            self._fill_in(self._secrets.session(session))
+        whole = replace(
+            combine_parts(folder.transcripts), sessions=tuple(openclaw_files.linked_source(folder.sessions))
         )
+        whole = replace(whole, left_out=[row for transcript in folder.transcripts for row in transcript.left_out])
         where = openclaw_files.shown_path(folder.place.folder)
         refused = sum(problem.line > 0 for problem in folder.problems)
-        read = ImportedFiles(self._began, {**_entries_of(folder), **folder.read}, refused)
-        report = merge(self._repository, whole, file=where, redact_secrets=self._withholding.out, read=read)
+        named = {}
+        with contextlib.suppress(OSError):  # a session comes from the entries' file if its transcript is not there
+            data = folder.store_file.read_bytes()
+            named[folder.store_file.name] = import_records.source_file(data, folder.store_file.name)
+        read = ImportedFiles(self._began, named | folder.read, refused)
+        report = merge(self._repository, whole, file=where, redact_secrets=self._secrets.out, read=read)
         report.problems = [*folder.problems, *report.problems]
         report.notes = [*folder.notes, *report.notes]
         report.files = len(folder.read) + folder.store_file.is_file()
@@ -424,9 +391,8 @@ class _FolderImport:
         if record is None or not _is_missing(record.meta) or _is_missing(source.meta):
             return
         meta = {**source.meta, **({"title": source.title} if source.title else {})}
-        filled = record.model_copy(
-            update={"meta_json": validation.meta(meta), "created": source.created or record.created}
-        )
+        changes = {"meta_json": validation.meta(meta), "created": source.created or record.created}
+        filled = record.model_copy(update=changes)
         tx = Transaction()
         tx.move(session_quads(record), session_quads(filled))
         tx.log(log_leaves.row_states("create", [name]))
@@ -455,13 +421,13 @@ class _FolderImport:
             if self._repository.reader.is_deleted(session):
                 self._report.notes.append(f"{where}: its session {session!r} was deleted here, so it was not imported")
                 return
-            bound = self._binder.bind(named.key, session, self._withholding.value(named.entry))
+            bound = Binder(self._repository).bind(named.key, session, self._secrets.value(named.entry))
         except (TrailsError, ValueError) as error:
             self._problem(file, f"{where} cannot be kept: {error}")
             return
         self._count(f"entry {bound.outcome}")
         if bound.outcome in ("new", "changed"):
-            self._report.secrets += self._withholding.place(session).value("entry", named.entry)
+            self._report.secrets += self._secrets.place(session).value("entry", named.entry)
         for text in bound.says:
             if bound.outcome == "refused" or "label" in text.split(" ", 2)[:2]:
                 self._problem(file, f"{where}: {text}")
@@ -475,7 +441,7 @@ class _FolderImport:
         source = openclaw_files.source_of(folder.place.agent)
         first = imported_id(source, named.stem)
         store = self._repository.store
-        quads = store.quads((None, vocab.SOURCE_SESSION, Literal_pyoxigraph(f"{source}:{named.stem}"), vocab.CATALOG))
+        quads = store.quads((None, vocab.SOURCE_SESSION, RdfLiteral(f"{source}:{named.stem}"), vocab.CATALOG))
         family = sorted(iris.session_id(str(getattr(quad.subject, "value", ""))) for quad in quads)
         if len(family) > 1 and named.stem in folder.sessions:
             path: Sequence[SourceTurn] = next(iter(folder.sessions[named.stem].paths), ())
@@ -491,7 +457,7 @@ class _FolderImport:
     def _link(self, folder: Folder, named: NamedFile, session: str) -> None:
         spawner = keys.store_key_of_agent(named.entry["spawnedBy"], folder.place.agent)
         try:
-            said = self._binder.link(session, spawner)
+            said = Binder(self._repository).link(session, spawner)
         except (TrailsError, ValueError) as error:
             said = f"{spawner!r}, which spawned it, cannot be looked up: {error}"
         if said is not None:
@@ -509,7 +475,7 @@ class _FolderImport:
             self._problem(file, f"{found.reason}; no run was imported")
             return
         registry = Registry(self._repository)
-        kept = self._withholding.runs(found)
+        kept = self._secrets.runs(found)
         try:
             done = Runs(self._repository).import_file(kept)
             records = read_runs(kept).runs
@@ -520,7 +486,7 @@ class _FolderImport:
             self._problem(file, f"a run was left out: {text}")
         for run_id in done.added:
             made = registry.find(run_id)
-            place = self._withholding.place(made.child_session if made else None)
+            place = self._secrets.place(made.child_session if made else None)
             self._report.secrets += place.value(f"run {run_id}", found["runs"].get(run_id))
         further = [run_id for run_id in done.known if _goes_on(registry, records[run_id])]
         self._count("run", len(done.added) + len(done.known))
@@ -528,17 +494,8 @@ class _FolderImport:
         self._count("run changed", len(further))
 
 
-def _entries_of(folder: Folder) -> dict[str, SourceFile]:
-    """Return the file that names the sessions, where it can be read: those come from it whose transcript is not there."""
-    file = folder.store_file
-    with contextlib.suppress(OSError):
-        return {file.name: import_records.source_file(file.read_bytes(), file.name)}
-    return {}
-
-
 def _is_missing(meta: Mapping[str, Any]) -> bool:
-    noted = meta.get(openclaw_files.META)
-    return isinstance(noted, dict) and noted.get("missing") is True
+    return as_object(meta.get(openclaw_files.META)).get("missing") is True
 
 
 def _without_rivals(
