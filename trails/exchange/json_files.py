@@ -461,6 +461,11 @@ def without_keys(record: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name not in names}
 
 
+def without_null(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record without the fields that are null."""
+    return {name: value for name, value in record.items() if value is not None}
+
+
 def parse_json(value: object) -> Any:
     """Return the value that a JSON text stands for, None for a text that is none; any other value as it is.
 

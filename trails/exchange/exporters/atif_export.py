@@ -12,12 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Final
 
 from trails.context.messages import HEADINGS, Message, Picture, Thought, messages_of, text_of
-from trails.display.terminal_text import count
 from trails.errors import InvalidInput
-from trails.exchange.exporters.session_family import Family, Member, SessionExport
-from trails.exchange.json_files import as_object
-from trails.history import annotation_kinds
-from trails.model import iris
+from trails.exchange.exporters.session_family import Family, Member, SessionExport, author_name, prompt_text, report
+from trails.exchange.json_files import as_object, without_null
+from trails.history.annotation_kinds import newest_scores
 from trails.model.values import ToolCall, Turn
 from trails.rdf.score_records import Score
 from trails.usage import total
@@ -55,8 +53,7 @@ def export(family: Family, out: BinaryIO) -> SessionExport:
     if not root["steps"]:
         raise InvalidInput(f"session {member.record.id!r} has no turns, and a trajectory has one step at least")
     out.write(json.dumps(root, ensure_ascii=False, indent=1).encode() + b"\n")
-    told = tuple(f"{count(number, noun)}: {why}" for noun, why in _LOST.items() if (number := lost[noun]))
-    return SessionExport(FORMAT, tuple(family.ids()), family.turns, _ALWAYS + told)
+    return report(FORMAT, family, _ALWAYS, _LOST, lost)
 
 
 def _trajectory(family: Family, member: Member, lost: Counter[str]) -> _Json:
@@ -72,7 +69,7 @@ def _trajectory(family: Family, member: Member, lost: Counter[str]) -> _Json:
         root["agent"].setdefault("tool_definitions", tools)
     steps = _Steps(record.id, came=came, lost=lost)
     if member.prompt is not None:
-        steps.say("system", "[redacted]" if member.prompt.redacted else member.prompt.text)
+        steps.say("system", prompt_text(member.prompt))
     places: dict[int, tuple[int, int | None]] = {}
     for turn in turns:
         steps.add(turn)
@@ -81,12 +78,10 @@ def _trajectory(family: Family, member: Member, lost: Counter[str]) -> _Json:
     root |= {name: meta[name] for name in _OF_A_ROOT if name in meta}
     if "final_metrics" not in root:
         root["final_metrics"] = _totals(turns, len(steps.steps))
-    own: _Json = {}
-    if record.parent_session_id is not None:
-        own |= {"forked_from": record.parent_session_id, "forked_at_turn": record.starts_at}
-    if given := list(_scores(family, member, turns, places, lost)):
-        own["scores"] = given
-    if own:
+    is_fork = record.parent_session_id is not None
+    fork = {"forked_from": record.parent_session_id, "forked_at_turn": record.starts_at} if is_fork else {}
+    given = list(_scores(family, member, turns, places, lost))
+    if own := fork | ({"scores": given} if given else {}):
         root["extra"] = {**as_object(root.get("extra")), "trails": own}
     inner = [_trajectory(each, one, lost) for each in family.spawned.get(record.id, ()) for one in each.asked()]
     lost["spawned session"] += sum(not each["steps"] for each in inner)
@@ -103,9 +98,9 @@ def _scores(
     lost: Counter[str],
 ) -> Iterator[_Json]:
     """Yield the scores of a session and its turns that count; `places` says at which step, and result of it, a turn stands."""
-    yield from (_score(score) for score in annotation_kinds.newest_scores(member.scores))
+    yield from (_score(score) for score in newest_scores(member.scores))
     for turn in turns:
-        for score in annotation_kinds.newest_scores(family.scores.get(turn.digest, ())):
+        for score in newest_scores(family.scores.get(turn.digest, ())):
             if score.start != score.end - 1:
                 lost["score of several turns"] += 1
                 continue
@@ -114,30 +109,23 @@ def _scores(
 
 
 def _score(score: Score) -> _Json:
-    author = iris.author_name(score.by_iri)
-    told = {
-        "name": score.name,
-        "value": score.value,
-        "by": f"agent:{author}" if iris.is_agent(score.by_iri) else author,
-        "time": score.time.isoformat(),
-        "version": score.version,
-        "reason": score.reason,
-    }
-    return {key: value for key, value in told.items() if value is not None}
+    told = {"name": score.name, "value": score.value, "by": author_name(score.by_iri), "time": score.time.isoformat()}
+    return without_null(told | {"version": score.version, "reason": score.reason})
 
 
 def _totals(turns: Sequence[Turn], steps: int) -> _Json:
     calls = [turn.facts.model_call for turn in turns if turn.facts.model_call]
     counts = [call.counts for call in calls]
     cost = total(call.reported[2] for call in calls)
-    sums = {
-        "total_prompt_tokens": total(each.prompt for each in counts),
-        "total_completion_tokens": total(each.output for each in counts),
-        "total_cached_tokens": total(each.cache_read for each in counts),
-        "total_cost_usd": None if cost is None else float(cost),
-        "total_steps": steps,
-    }
-    return {name: number for name, number in sums.items() if number is not None}
+    return without_null(
+        {
+            "total_prompt_tokens": total(each.prompt for each in counts),
+            "total_completion_tokens": total(each.output for each in counts),
+            "total_cached_tokens": total(each.cache_read for each in counts),
+            "total_cost_usd": None if cost is None else float(cost),
+            "total_steps": steps,
+        }
+    )
 
 
 class _Steps:
@@ -207,12 +195,8 @@ class _Steps:
         made: _Json = {}
         if turn.facts.model_call is not None and turn.usage:
             counts, cost = turn.facts.model_call.counts, turn.facts.model_call.reported[2]
-            told = {
-                "prompt_tokens": counts.prompt,
-                "completion_tokens": counts.output,
-                "cached_tokens": counts.cache_read,
-            }
-            made = {name: tokens for name, tokens in told.items() if tokens is not None}
+            told = {"prompt_tokens": counts.prompt, "completion_tokens": counts.output}
+            made = without_null(told | {"cached_tokens": counts.cache_read})
             if cost is not None:
                 price = turn.usage.get("cost")
                 made["cost_usd"] = price if isinstance(price, int | float) else float(cost)

@@ -31,7 +31,7 @@ from trails.compare.session_diff import Entry, align_turns
 from trails.compare.text_diff import diff_words
 from trails.display.terminal_text import clean, count, one_line, shorten
 from trails.exchange.exporters.session_family import Family, Member, SessionExport
-from trails.history import annotation_kinds
+from trails.history.annotation_kinds import newest_scores
 from trails.model import content_parts, iris
 from trails.model.values import CUT, Note, SessionRecord, Tag, Turn
 from trails.rdf.score_records import Score
@@ -314,7 +314,7 @@ class _Page:
             yield f"<tr><td>{self._link(record.id)}</td><td>{parent}</td>"
             yield f'<td class="r">{"" if record.forked_at_index is None else record.forked_at_index}</td>'
             yield "".join(f'<td class="r">{number}</td>' for number in numbers)
-            values = {score.name: score.value for score in annotation_kinds.newest_scores(member.scores)}
+            values = {score.name: score.value for score in newest_scores(member.scores)}
             yield "".join(f'<td class="r">{_plain(values[name]) if name in values else ""}</td>' for name in scored)
             yield f"<td>{_plain(', '.join(spent.models))}</td>"
             yield f"<td>{'' if last is None else _plain(shorten(content_parts.plain_text(last.content), 120))}</td></tr>\n"
@@ -410,7 +410,7 @@ class _Page:
             "tokens": f"{_count(spent.read)} in, {_count(spent.written)} out" if spent.read or spent.written else None,
         }
         yield f'<p class="f">{" · ".join(f"{name} {_plain(value)}" for name, value in told.items() if value is not None)}</p>\n'
-        yield from (_score(score) for score in annotation_kinds.newest_scores(member.scores))
+        yield from (_score(score) for score in newest_scores(member.scores))
         if record.meta_json:
             shown = json.dumps(record.meta, ensure_ascii=False, indent=1, default=str)
             yield f"<details><summary>Metadata</summary>{_block(shown)}</details>\n"
@@ -438,7 +438,7 @@ class _Page:
         model = "" if turn.model is None else f", {_in_a_head(turn.model)}"
         head = f"<a href=#{anchor}>{turn.index} {_in_a_head(turn.role)}</a> {_in_a_head(turn.author)}{model}{_when(turn, day)}"
         notes = "".join(_note(note) for note in self.notes.get(turn.digest, ()))
-        scored = "".join(map(_score, annotation_kinds.newest_scores(self.scores.get(turn.digest, ()))))
+        scored = "".join(map(_score, newest_scores(self.scores.get(turn.digest, ()))))
         beside = "".join(map(_tag, tags)) + scored + notes
         body = "".join(self._body(turn)) + (_block(CUT, "f") if turn.is_cut else "")
         return f"<li\nid={anchor}{named}>{head}{body}{beside}"  # a line a turn, at no cost

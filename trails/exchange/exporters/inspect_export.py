@@ -22,9 +22,9 @@ from itertools import groupby
 from typing import Any, BinaryIO, Final
 
 from trails.context.messages import HEADINGS, Message, Picture, Piece, Thought, messages_of, text_of
-from trails.display.terminal_text import count
-from trails.exchange.exporters.session_family import Family, Member, SessionExport
-from trails.exchange.json_files import as_object, without_keys
+from trails.exchange.exporters.session_family import Family, Member, SessionExport, author_name, prompt_text, report
+from trails.exchange.json_files import as_object, without_keys, without_null
+from trails.exchange.traces.inspect_samples import SAMPLE_META
 from trails.model import iris
 from trails.model.values import ToolCall, Turn
 from trails.rdf.score_records import Score
@@ -113,17 +113,17 @@ def usage_counts(turn: Turn) -> _Json | None:
     if is_own and source_of(turn.usage) in ("inspect", "generic"):
         return {name: number for name, number in turn.usage.items() if isinstance(number, int | float)}
     counts, cost = turn.facts.model_call.counts, turn.facts.model_call.reported[2]
-    told = {
-        "input_tokens_cache_read": counts.cache_read,
-        "input_tokens_cache_write": counts.cache_write,
-        "reasoning_tokens": counts.reasoning,
-        "total_cost": None if cost is None else float(cost),
-    }
-    return {
-        "input_tokens": counts.input or 0,
-        "output_tokens": counts.output or 0,
-        "total_tokens": (counts.prompt or 0) + (counts.output or 0),
-    } | {name: number for name, number in told.items() if number is not None}
+    return without_null(
+        {
+            "input_tokens": counts.input or 0,
+            "output_tokens": counts.output or 0,
+            "total_tokens": (counts.prompt or 0) + (counts.output or 0),
+            "input_tokens_cache_read": counts.cache_read,
+            "input_tokens_cache_write": counts.cache_write,
+            "reasoning_tokens": counts.reasoning,
+            "total_cost": None if cost is None else float(cost),
+        }
+    )
 
 
 def session_scores(scores: Iterable[Score], details: Mapping[str, Any]) -> dict[str, _Json]:
@@ -154,11 +154,9 @@ def _score(name: str, found: Sequence[Score], details: object) -> _Json:
         if own:
             told |= {"explanation": reason} if reason else {}
         else:
-            author = iris.author_name(by_iri)
-            author = f"agent:{author}" if iris.is_agent(by_iri) else author
-            told["provenance"] = {"timestamp": time.isoformat(), "author": author, "reason": reason}
+            told["provenance"] = {"timestamp": time.isoformat(), "author": author_name(by_iri), "reason": reason}
         states.append(told)
-    last = {key: value for key, value in states[-1].items() if key != "provenance"}
+    last = without_keys(states[-1], "provenance")
     history = states if len(states) > 1 or "provenance" in states[-1] else []
     return {**last, **as_object(details), "history": history}
 
@@ -180,20 +178,6 @@ _NO_MODEL: Final = "none/none"
 _BY_PLACE: Final = "messages"
 """What the name of a message begins with that had no id in its log; of others with a slash that is the span's id."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_OF_A_SAMPLE: Final = (
-    *(
-        "target",
-        "choices",
-        "error",
-        "error_retries",
-        "limit",
-        "invalidation",
-        "started_at",
-        "completed_at",
-        "total_time",
-    ),
-    *("working_time", "model_usage", "role_usage", "turn_count", "uuid", "setup", "sandbox", "store"),
-)
 _STATUSES: Final = ("success", "error", "cancelled")
 _STOP_REASONS: Final = {
     **{reason: reason for reason in ("stop", "max_tokens", "model_length", "tool_calls", "content_filter", "unknown")},
@@ -215,8 +199,7 @@ def export(family: Family, out: BinaryIO) -> SessionExport:
     lost: Counter[str] = Counter()
     log = _Sample(family, lost).log()
     out.write(json.dumps(log, ensure_ascii=False).encode() + b"\n")
-    told = tuple(f"{count(number, noun)}: {why}" for noun, why in _LOST.items() if (number := lost[noun]))
-    return SessionExport(FORMAT, tuple(family.ids()), family.turns, _ALWAYS + told)
+    return report(FORMAT, family, _ALWAYS, _LOST, lost)
 
 
 def _id(*said: object) -> str:
@@ -248,23 +231,22 @@ class _Sample:
         record, prompt = self._root.record, self._root.prompt
         meta: Mapping[str, Any] = record.meta if self._came else {}
         if prompt is not None:
-            said = "[redacted]" if prompt.redacted else prompt.text
-            self._pool.append({"id": _id("prompt", prompt.digest), "role": "system", "content": said})
+            self._pool.append({"id": _id("prompt", prompt.digest), "role": "system", "content": prompt_text(prompt)})
         line, scored = self._conversation(meta)
-        sample = {**self._sample(line, scored, meta), **{key: meta[key] for key in _OF_A_SAMPLE if key in meta}}
+        sample = {**self._sample(line, scored, meta), **{key: meta[key] for key in SAMPLE_META if key in meta}}
         model, task = self._model(), meta.get("task") or record.label or record.id
         began, ended = self._begin.isoformat(), self._time.isoformat()
-        usage = sample["model_usage"]
-        known = meta.get("eval")
+        names = ("eval_id", "run_id")  # old logs have none
+        known = {name: meta[name] for name in names if name in meta}
         spec = {
-            **self._identity(meta),
+            **(known if self._came else {name: _id(name, record.id) for name in names}),
             "created": meta.get("created") or began,
             "task": task,
             "task_id": _id("task", task),
             "dataset": _dataset(meta.get("dataset") or record.agent, sample["id"]),
             "model": meta.get("model") or model,
             "config": {},
-            **as_object(known),
+            **as_object(meta.get("eval")),
         }
         return {
             "version": 2,
@@ -272,7 +254,7 @@ class _Sample:
             "eval": spec,
             "plan": meta.get("plan") or {"name": "plan", "steps": [], "config": {}},
             "results": {"total_samples": 1, "completed_samples": 1, "scores": []},
-            "stats": {"started_at": began, "completed_at": ended, "model_usage": usage},
+            "stats": {"started_at": began, "completed_at": ended, "model_usage": sample["model_usage"]},
             "samples": [sample],
         }
 
@@ -285,6 +267,9 @@ class _Sample:
         if answered is not None:
             completion = answered["content"] if isinstance(answered["content"], str) else ""
             output |= {"choices": [{"message": answered, "stop_reason": "stop"}], "completion": completion}
+        used: dict[str, _Json] = {}
+        for (model, name), number in self._usage.items():
+            used.setdefault(model, {})[name] = number
         own = meta.get("sample_metadata") if self._came else dict(record.meta)
         return {
             "id": meta.get("sample_id", record.id),
@@ -297,32 +282,19 @@ class _Sample:
             "metadata": as_object(own),
             "store": {},
             "events": self._events,
-            "model_usage": self._used(),
+            "model_usage": used,
             "uuid": _id("sample", record.id),
             "attachments": {},
             "events_data": {"messages": self._pool, "calls": []},
         }
 
-    def _identity(self, meta: Mapping[str, Any]) -> _Json:
-        """Return the ids of the run: those that it had where it came from a log, old ones have none."""
-        if self._came:
-            return {name: meta[name] for name in ("eval_id", "run_id") if name in meta}
-        return {name: _id(name, self._root.record.id) for name in ("eval_id", "run_id")}
-
     def _model(self) -> str:
         models = Counter(turn.model for member in self._family.members for turn in member.turns if turn.model)
         return str(models.most_common(1)[0][0]) if models else _NO_MODEL
 
-    def _used(self) -> _Json:
-        made: dict[str, _Json] = {}
-        for (model, name), number in self._usage.items():
-            made.setdefault(model, {})[name] = number
-        return made
-
     def _scored(self, meta: Mapping[str, Any], span: str) -> _Json:
         """Return the scores of the session, and write when each was given."""
-        details = meta.get("score_details")
-        scores = session_scores(self._root.scores, as_object(details))
+        scores = session_scores(self._root.scores, as_object(meta.get("score_details")))
         times = {score.name: score.time for score in sorted(self._root.scores, key=lambda score: score.time)}
         for name, score in scores.items():
             given = [time for each, time in times.items() if each == name or each.startswith(f"{name}.")]
@@ -371,26 +343,22 @@ class _Sample:
             self._event("anchor", outer, record.id, anchor_id=anchor)
             self._span(span, outer, "branch", str(told.get("branch") or record.label or record.id))
             self._event("branch", span, from_anchor=anchor)
-            line = _Line(self._prompt_places())
+            line = _Line([0] if self._root.prompt is not None else [])
             unanswered = [self._pool[place] for place in self._line(family, member, span, line)]
             scored = session_scores(member.scores, {})
             self._lost["turn"] += len(unanswered)
             self._lost["score"] += len(scored)
             self._lost["system prompt"] += member.prompt != self._root.prompt
             if unanswered or scored:
-                self._event(
-                    "info",
-                    span,
-                    source="trails",
-                    data={"session": record.id, "unanswered": unanswered, "scores": scored},
-                )
+                data = {"session": record.id, "unanswered": unanswered, "scores": scored}
+                self._event("info", span, source="trails", data=data)
             self._branches(family, member, span)
             self._agents(member, span)
             self._event("span_end", span, id=span)
 
     def _agents(self, above: Member, outer: str) -> None:
         """Write what a member spawned, each as an agent that ran as a tool."""
-        for family in self._family_of(above).spawned.get(above.record.id, ()):
+        for family in self._owners.get(above.record.id, self._family).spawned.get(above.record.id, ()):
             for member in family.asked():
                 self._owners[member.record.id] = family
                 name, tool = member.record.agent, _id("tool", member.record.id)
@@ -404,18 +372,11 @@ class _Sample:
                 unanswered = [self._pool[place] for place in self._line(family, member, span, _Line(said))]
                 if unanswered:
                     self._lost["turn"] += len(unanswered)
-                    self._event(
-                        "info", span, source="trails", data={"session": member.record.id, "unanswered": unanswered}
-                    )
+                    data = {"session": member.record.id, "unanswered": unanswered}
+                    self._event("info", span, source="trails", data=data)
                 self._agents(member, span)
                 self._event("span_end", span, id=span)
                 self._event("span_end", tool, id=tool)
-
-    def _family_of(self, member: Member) -> Family:
-        return self._owners.get(member.record.id, self._family)
-
-    def _prompt_places(self) -> list[int]:
-        return [0] if self._root.prompt is not None else []
 
     def _span_of(self, member: Member) -> str:
         """Return the id of a branch's span: the one that it had, where it came from a log."""

@@ -13,9 +13,8 @@ from typing import Any, BinaryIO, Final
 
 from trails.context import provider_messages
 from trails.context.messages import HEADINGS, Thought, messages_of
-from trails.display.terminal_text import count
 from trails.exchange import json_files
-from trails.exchange.exporters.session_family import Family, Member, SessionExport
+from trails.exchange.exporters.session_family import Family, Member, SessionExport, report
 from trails.exchange.json_files import as_list, as_object, without_keys
 from trails.model.content_parts import calls_in, results_in
 from trails.model.sdk_messages import API
@@ -39,8 +38,7 @@ def export(family: Family, out: BinaryIO) -> SessionExport:
             out.write(json_files.json_line(record))
         else:
             lost["session"] += 1
-    told = tuple(f"{count(number, noun)}: {why}" for noun, why in _LOST.items() if (number := lost[noun]))
-    return SessionExport(FORMAT, tuple(m.record.id for m in family.asked()), family.turns, _ALWAYS + told)
+    return report(FORMAT, family, _ALWAYS, _LOST, lost)
 
 
 _LOST: Final = {
@@ -53,7 +51,8 @@ _LOST: Final = {
 
 def _record(member: Member, turns: list[Turn], lost: Counter[str]) -> _Json:
     lost["redacted turn"] += sum(turn.redacted for turn in turns)
-    lost["unanswered tool call"] += len(_asked(turns) - _answered(turns))
+    asked = {call.id for turn in turns for call in turn.tool_calls}
+    lost["unanswered tool call"] += len(asked - {result.call_id for turn in turns for result in turn.tool_results})
     meta: dict[str, Any] = {}
     for record in reversed(member.chain):
         meta |= record.meta
@@ -66,7 +65,7 @@ def _record(member: Member, turns: list[Turn], lost: Counter[str]) -> _Json:
         beside = {name: meta[name] for name in _OF_A_RECORD if isinstance(meta.get(name), list | bool)}
     if member.prompt is not None and not member.prompt.redacted:
         messages.insert(0, {"role": "system", "content": member.prompt.text})
-    if _asked(turns) and "tools" not in beside and "functions" not in beside:
+    if asked and "tools" not in beside and "functions" not in beside:
         lost["tool-calling session"] += 1
     return {"messages": messages, **without_keys(beside, "messages")}
 
@@ -92,11 +91,13 @@ def _as_it_was(turn: Turn, lost: Counter[str]) -> Iterator[_Json]:
     parts = as_list(content)
     in_parts = {call.id for call in calls_in(parts)}
     results = results_in(parts)
-    is_anthropic = turn.role == "tool" and bool(parts) and all(_kind(part) == "tool_result" for part in parts)
+    is_anthropic = (
+        turn.role == "tool" and bool(parts) and all(as_object(part).get("type") == "tool_result" for part in parts)
+    )
     message: _Json = {"role": "user" if is_anthropic else turn.role, "content": content}
     if calls := [call for call in turn.tool_calls if call.id not in in_parts]:
-        beside = turn.meta.get("tool_calls")
-        message["tool_calls"] = [_call(call, as_object(beside)) for call in calls]
+        beside = as_object(turn.meta.get("tool_calls"))
+        message["tool_calls"] = [_call(call, as_object(beside.get(call.id))) for call in calls]
         message["content"] = content or turn.meta.get("content")
     if isinstance(content, list) and (refusals := [p["refusal"] for p in content if _is_refusal(p)]):
         rest = [part for part in content if not _is_refusal(part)]
@@ -113,17 +114,11 @@ def _as_it_was(turn: Turn, lost: Counter[str]) -> Iterator[_Json]:
     yield message | without_keys(turn.meta, *message, API)
 
 
-def _kind(part: object) -> object:
-    return part.get("type") if isinstance(part, dict) else None
-
-
 def _is_refusal(part: object) -> bool:
     return isinstance(part, dict) and part.get("type") == "refusal" and isinstance(part.get("refusal"), str)
 
 
-def _call(call: ToolCall, beside: _Json) -> _Json:
-    more = beside.get(call.id)
-    told: _Json = as_object(more)
+def _call(call: ToolCall, told: _Json) -> _Json:
     arguments = call.arguments or "{}"
     if arguments.startswith('"'):  # a text that was no JSON, as models write it
         arguments = json.loads(arguments)
@@ -131,11 +126,3 @@ def _call(call: ToolCall, beside: _Json) -> _Json:
         return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": arguments}}
     function = {"name": call.name, "arguments": told.get("arguments", arguments)}
     return {"id": call.id, "type": "function", "function": function} | without_keys(told, "arguments")
-
-
-def _asked(turns: list[Turn]) -> set[str]:
-    return {call.id for turn in turns for call in turn.tool_calls}
-
-
-def _answered(turns: list[Turn]) -> set[str]:
-    return {result.call_id for turn in turns for result in turn.tool_results}

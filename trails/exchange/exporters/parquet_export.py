@@ -20,7 +20,8 @@ from trails.errors import InvalidInput
 from trails.exchange.exporters import session_family
 from trails.exchange.exporters.session_family import Family, Member, SessionExport
 from trails.files import PRIVATE, as_path, in_words, part_folder
-from trails.history import annotation_kinds, import_records
+from trails.history import import_records
+from trails.history.annotation_kinds import newest_scores
 from trails.history.lookup.names import Name
 from trails.model.values import ToolResult, Turn
 from trails.session import Repository
@@ -173,7 +174,7 @@ def _scores(found: Family) -> Iterator[dict[str, Any]]:
     """Yield a row for each score; of those of one thing, name, scorer and version the newest one counts."""
     scored = [score for member in found.members for score in member.scores]
     scored += [score for turn_scores in found.scores.values() for score in turn_scores]
-    counting = {score.id for score in annotation_kinds.newest_scores(scored)}
+    counting = {score.id for score in newest_scores(scored)}
     for score in scored:
         own = {"score": score.id, "session": score.session_id, "value": str(score.value)}
         yield _row(_SCORES, score, **own, counts=score.id in counting)

@@ -7,17 +7,18 @@ A session, or it with all its forks, read once: each turn is held by the session
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trails.compare import session_figures
+from trails.display.terminal_text import count
 from trails.exchange.merge import imported_id
-from trails.history import annotation_kinds
+from trails.history.annotation_kinds import notes_in, scores_of_session, tags, turn_scores
 from trails.history.lookup.forest import ForestNode
 from trails.history.reader import Reader
-from trails.model import lineage
+from trails.model import iris, lineage
 from trails.model.lineage import Segment
 from trails.model.values import Note, SessionRecord, SystemPrompt, Tag, Turn
 from trails.rdf import vocab
@@ -172,10 +173,8 @@ def read_family(repository: Repository, session_id: str, *, forks: bool, spawned
             asked=asked,
             prompts=prompts.get(chain[0].id, ()),
             prompt=reader.prompt(chain) if asked else None,
-            tags=tuple(annotation_kinds.tags(store, chain[0].id)),
-            scores=tuple(each for each in annotation_kinds.scores_of_session(store, chain[0].id) if each.start is None)
-            if asked
-            else (),
+            tags=tuple(tags(store, chain[0].id)),
+            scores=tuple(each for each in scores_of_session(store, chain[0].id) if each.start is None) if asked else (),
         )
         for chain, asked in wanted
     )
@@ -187,7 +186,7 @@ def _scores(store: QuadStore, turns: Iterable[Sequence[Turn]]) -> dict[str, tupl
     if not store.quads((None, vocab.TYPE, vocab.SCORE, vocab.CATALOG)):  # the common case: a look-up a turn is spared
         return {}
     digests = dict.fromkeys(turn.digest for each in turns for turn in each)
-    return {digest: tuple(found) for digest in digests if (found := annotation_kinds.turn_scores(store, digest))}
+    return {digest: tuple(found) for digest in digests if (found := turn_scores(store, digest))}
 
 
 def _with_spawned(repository: Repository, made: Family, *, forks: bool) -> Family:
@@ -244,6 +243,24 @@ def _prompts(reader: Reader, session_ids: Sequence[str]) -> dict[str, tuple[Syst
 def _notes(repository: Repository, chains: Sequence[tuple[SessionRecord, ...]]) -> dict[str, tuple[Note, ...]]:
     found: dict[str, dict[str, Note]] = defaultdict(dict)
     for chain in chains:
-        for note in annotation_kinds.notes_in(repository.workspace.store, repository.reader, chain):
+        for note in notes_in(repository.workspace.store, repository.reader, chain):
             found[note.turn_digest][note.id] = note
     return {digest: tuple(notes.values()) for digest, notes in found.items()}
+
+
+def report(
+    name: str, family: Family, always: tuple[str, ...], reasons: Mapping[str, str], lost: Counter[str]
+) -> SessionExport:
+    """Return what was written of a family: `reasons` says why what was `lost` and counted has no place in the format."""
+    told = tuple(f"{count(number, noun)}: {why}" for noun, why in reasons.items() if (number := lost[noun]))
+    return SessionExport(name, tuple(family.ids()), family.turns, always + told)
+
+
+def author_name(author: str) -> str:
+    """Return an author's name from the IRI, as in `Repository.score`: a principal's, or `agent:NAME`."""
+    return f"agent:{iris.author_name(author)}" if iris.is_agent(author) else iris.author_name(author)
+
+
+def prompt_text(prompt: SystemPrompt) -> str:
+    """Return the text of a system prompt, or that it is redacted."""
+    return "[redacted]" if prompt.redacted else prompt.text

@@ -110,13 +110,13 @@ def join_pools(chunks: Sequence[tuple[int, object]]) -> dict[int, Any]:
 SOURCE: Final = "inspect"
 _MAIN: Final = ""
 _READ: Final = frozenset({"model", "tool", "span_begin", "span_end", "anchor", "branch", "sample_init", "score"})
-_SAMPLE_META: Final = (
+SAMPLE_META: Final = (
     "target", "choices", "error", "error_retries", "limit", "invalidation", "started_at", "completed_at",
     "total_time", "working_time", "model_usage", "role_usage", "turn_count", "uuid", "setup", "sandbox", "store",
 )  # fmt: skip
 
 _SAMPLE_OWN: Final = frozenset({
-    *_SAMPLE_META, "id", "epoch", "input", "messages", "message_refs", "message_pool", "output", "score", "scores",
+    *SAMPLE_META, "id", "epoch", "input", "messages", "message_refs", "message_pool", "output", "score", "scores",
     "metadata", "files", "events", "events_data", "attachments", "transcript",
 })  # fmt: skip
 """What is read of a sample."""
@@ -356,7 +356,7 @@ class Sample:
 
     def _session(self, meta: Mapping[str, Any]) -> SourceSession:
         paths = self._paths(self._owners[_MAIN])
-        own = {key: self._texts.put_in(self._sample.get(key)) for key in _SAMPLE_META}
+        own = {key: self._texts.put_in(self._sample.get(key)) for key in SAMPLE_META}
         own |= {
             "sample_metadata": self._texts.put_in(self._sample.get("metadata")),
             "files": list(as_object(self._sample.get("files"))),
