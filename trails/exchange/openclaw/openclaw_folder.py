@@ -37,7 +37,8 @@ from trails.display.progress import Progress
 from trails.errors import InvalidInput, TrailsError
 from trails.exchange.import_secrets import SecretFilter
 from trails.exchange.json_files import as_object
-from trails.exchange.merge import ImportedFiles, begin_import, imported_id, match_turns, merge
+from trails.exchange.matching import match_turns
+from trails.exchange.merge import ImportedFiles, begin_import, imported_id, merge
 from trails.exchange.openclaw import openclaw_files
 from trails.exchange.openclaw.openclaw_files import Folder, FolderLayout, NamedFile, find_layout, list_files, updated_at
 from trails.exchange.record_checks import combine_parts
