@@ -228,7 +228,7 @@ def _mann_whitney(scipy_stats: Any, first: Aggregate, second: Aggregate) -> dict
     least = 2 / comb(first.n + second.n, first.n)
     if least > _LEVEL:
         raise InvalidInput(
-            f"with {first.n} and {second.n} numbers the U test never gives a p below {least:.2g}; run more branches"
+            f"with {first.n} and {second.n} numbers p of the U test is at least {least:.2g}; run more branches"
         )
     everything = (*first.values, *second.values)
     if len(set(everything)) == 1:

@@ -333,7 +333,7 @@ class Comparison:
             there = ", ".join(repr(group.name) for group in self.groups[:_MOST_NAMES])
             more = f" and {len(self.groups) - _MOST_NAMES} more" if len(self.groups) > _MOST_NAMES else ""
             raise InvalidInput(
-                f"{'two groups have' if found else 'no group has'} the name {name!r}; there are: {there}{more}"
+                f"{'two groups are' if found else 'no group is'} named {name!r}; there are: {there}{more}"
             )
         return found[0]
 
@@ -392,9 +392,7 @@ class Comparison:
         for name in asked:
             if name not in self.kinds:
                 near = did_you_mean(name, self.kinds)
-                raise InvalidInput(
-                    f"there is no column {name!r} in this comparison{near}; it has: {', '.join(self.kinds)}"
-                )
+                raise InvalidInput(f"there is no column {name!r}{near}; there are: {', '.join(self.kinds)}")
         return asked
 
     def _sorted(self, names: Sequence[str], descending: bool) -> tuple[Mapping[str, Any], ...]:

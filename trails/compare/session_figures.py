@@ -95,9 +95,7 @@ def _age(record: SessionRecord) -> tuple[int, str, str]:
 def _leaving(chains: Mapping[str, _Chain], root_id: str, order: Sequence[str], at: int, length: int) -> list[str]:
     """Return the sessions whose transcript shares exactly the root's first `at` turns, and which own the next."""
     if at > length:
-        raise InvalidInput(
-            f"session {root_id!r} has {length} turns, so nothing is forked at {at} (0 to {length} is possible)"
-        )
+        raise InvalidInput(f"session {root_id!r} has {length} turns: forks begin at 0 to {length}, not at {at}")
     points: dict[int, list[str]] = defaultdict(list)
     for session_id in order[1:]:
         chain = chains[session_id]

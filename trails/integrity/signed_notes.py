@@ -270,9 +270,7 @@ def _signature(line: str) -> Signature:
     name, _, coded = rest.partition(" ")
     value = from_base64(coded)
     if dash != _DASH or not is_name(name) or value is None or len(value) < 5:
-        raise IntegrityError(
-            f"the note is malformed: {line[:100]!r} is no signature line (em dash, name, base64 of id and signature)"
-        )
+        raise IntegrityError(f"the note is malformed: {line[:100]!r} is no signature line (em dash, name, base64)")
     return Signature(name, value[:4], value[4:])
 
 
@@ -441,9 +439,7 @@ def _principal_of(name: str) -> str:
     """Return the principal whose name a key bears; InvalidInput where no principal's name is written so."""
     principal = unquote(name)
     if quote(principal, safe=_SAFE) != name:
-        raise InvalidInput(
-            f"the key's name {name!r} is no principal's as keys bear them: make it with `trails proof sign --new-key`"
-        )
+        raise InvalidInput(f"the key {name!r} is no principal's: make one with `trails proof sign --new-key`")
     return principal
 
 

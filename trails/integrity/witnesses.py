@@ -182,9 +182,7 @@ def _known(witnesses: Iterable[str]) -> dict[tuple[str, bytes], Key]:
         if known.setdefault(key[:2], key) != key:
             raise InvalidInput(f"two different witness keys have the name {key.name!r} and the id {key.id.hex()}")
     if not known:
-        raise InvalidInput(
-            "no witness key was given, so no cosignature can be trusted: give the witnesses' public keys"
-        )
+        raise InvalidInput("no witness key was given, so no cosignature can be trusted: give the public keys")
     return known
 
 
@@ -192,9 +190,7 @@ def _time_of(key: Key, value: bytes, text: str) -> datetime:
     seconds = int.from_bytes(value[:8], "big")
     holds = len(value) == _BYTES and 0 < seconds <= _LATEST
     if not holds or not is_signed(key.material, value[8:], _message(text, seconds)):
-        raise IntegrityError(
-            f"the cosignature by {key.name!r} (key {key.id.hex()}) is wrong: the checkpoint, its time or the line were altered"
-        )
+        raise IntegrityError(f"the cosignature by {key.name!r} (key {key.id.hex()}) is wrong: something was altered")
     return datetime.fromtimestamp(seconds, UTC)
 
 
@@ -280,13 +276,9 @@ def _check_digest(answer: TimeStampResponse, note: bytes) -> None:
 
     imprint = answer.tst_info.message_imprint
     if imprint.hash_algorithm != ObjectIdentifier("2.16.840.1.101.3.4.2.1"):  # RFC 5754: SHA-256
-        raise IntegrityError(
-            "the time-stamp token is over a digest that is not SHA-256: ask with `trails proof timestamp request`"
-        )
+        raise IntegrityError("the digest in the token is not SHA-256: ask with `trails proof timestamp request`")
     if imprint.message != sha256(note).digest():
-        raise IntegrityError(
-            "the time-stamp token is over another text: of another checkpoint, or of this one before a line was added to it"
-        )
+        raise IntegrityError("the token is over another text: another checkpoint, or this one before a line was added")
 
 
 def _signer(answer: TimeStampResponse) -> Certificate:
@@ -313,9 +305,7 @@ def _certificates(text: str) -> list[Certificate]:
     try:
         return load_pem_x509_certificates(text.encode())
     except ValueError as wrong:
-        raise InvalidInput(
-            f"this is no certificate in PEM ({wrong}); one begins with -----BEGIN CERTIFICATE-----"
-        ) from None
+        raise InvalidInput(f"this is no certificate in PEM ({wrong}): it needs -----BEGIN CERTIFICATE-----") from None
 
 
 # --- what is read
@@ -344,7 +334,7 @@ def _read_request(asked: bytes) -> TimeStampRequest:
         found = library._rust.parse_timestamp_request(asked)
     except ValueError as wrong:
         raise InvalidInput(
-            f"this is no time-stamp request: {wrong}; `trails proof timestamp request` writes one"
+            f"this is no time-stamp request: {wrong}; make one with `trails proof timestamp request`"
         ) from None
     return found  # type: ignore[no-any-return] # a module that is imported by need has no types
 

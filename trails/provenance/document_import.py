@@ -81,9 +81,7 @@ def import_document(
         document = read_prov(data, chosen)
         verdict = check_constraints(document)
         if verdict.findings and not keep_invalid:
-            raise InvalidInput(
-                f"it is no valid PROV ({_in_short(verdict)}); keep it all the same with `keep_invalid` or --keep-invalid"
-            )
+            raise InvalidInput(f"it is no valid PROV ({_in_short(verdict)}); `keep_invalid` keeps it all the same")
         stated = _stated(document, iris.document(sha256))
     except InvalidInput as error:
         raise InvalidInput(f"{where}: {error}") from error

@@ -313,9 +313,7 @@ def read_json_object(data: bytes, what: str) -> dict[str, Any]:
         keys = Counter(key for key, _ in pairs)
         if len(keys) < len(pairs):
             twice = keys.most_common(1)[0][0]
-            raise InvalidInput(
-                f"the {what} document has an object with the key {twice[:120]!r} twice; keep one of them"
-            )
+            raise InvalidInput(f"the {what} document has the key {twice[:120]!r} twice in an object; keep one")
         return dict(pairs)
 
     def no_constant(name: str) -> Any:

@@ -151,9 +151,7 @@ class Program(_Running):
         pipes.send(question)
         said = pipes.receive()
         if said is None or "answer" not in said:
-            raise InvalidInput(
-                f"the program was asked for the answer of a {question['live']}, and gave no line with an answer"
-            )
+            raise InvalidInput(f"the program was asked for the answer of a {question['live']}, and gave none")
         return said
 
 
@@ -442,9 +440,7 @@ class ProgramScorer(_Running):
 
 def _refuse_more(pipes: Pipes) -> None:
     if pipes.has_more():
-        raise InvalidInput(
-            "the program wrote more than the one line that answers: which session it is of, nobody can tell"
-        )
+        raise InvalidInput("the program wrote more than the one line that answers: its session cannot be told")
 
 
 def _score(said: Mapping[str, Any], session_id: str) -> Mapping[str, Verdict] | None:

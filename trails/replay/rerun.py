@@ -157,9 +157,7 @@ def recording_of(session: Session, upto: int | None) -> Recording:
     session.worktree.reload()
     end = len(session) if upto is None else validation.index(upto, "upto")
     if end > len(session):
-        raise InvalidInput(
-            f"session {session.id!r} has {len(session)} turns, so it is played up to {len(session)}, not {end}"
-        )
+        raise InvalidInput(f"session {session.id!r} is played up to {len(session)}, the number of its turns, not {end}")
     return Recording(session.id, session.turns[:end])
 
 
@@ -363,9 +361,7 @@ class Pool:
     def _act(self, fork_id: str) -> Rerunning:
         told = [act for act in activities.read_activities(self.workspace.store, fork_id) if isinstance(act, Rerunning)]
         if len(told) != 1 or told[0].used != (self.source,):
-            raise InvalidInput(
-                f"session {fork_id!r} is there, and no rerun of {self.source!r}; give these reruns another name (name=...)"
-            )
+            raise InvalidInput(f"session {fork_id!r} is there, and no rerun of {self.source!r}; give another name")
         return told[0]
 
     def playing(self, place: RerunPlace, source: Session | None = None) -> Playing:
