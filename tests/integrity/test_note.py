@@ -275,7 +275,7 @@ def test_giving_one_key_twice_counts_once() -> None:
 
 
 def test_two_different_keys_of_one_name_and_id_are_not_told_apart_by_guessing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trails.integrity.signed_notes._key_id", lambda name, public: b"same")
+    monkeypatch.setattr("trails.integrity.signed_notes._key_id", lambda *_: b"same")
     (signer, first), (_, second) = new_key("a"), new_key("a")
     with pytest.raises(InvalidInput, match="two different verifier keys have the name 'a' and the id 73616d65"):
         open_note(sign(TEXT, signer), [first, second])

@@ -44,7 +44,6 @@ MAX_NOTE_BYTES: Final = 1_000_000
 """The largest note that is made or read, in bytes of UTF-8; the format asks for a limit and names none."""
 
 SIGNER_PREFIX: Final = "PRIVATE+KEY+"
-_ED25519: Final = b"\x01"
 _DASH: Final = "\N{EM DASH}"
 _CONTROL: Final = re.compile(r"[\x00-\x09\x0b-\x1f]")
 DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,18}")
@@ -57,6 +56,16 @@ class Key(NamedTuple):
     name: str
     id: bytes
     material: bytes
+
+
+class KeyKind(NamedTuple):
+    """A kind of public keys: what it is called, and the byte that its material begins with."""
+
+    name: str
+    algorithm: bytes
+
+
+LOG_KEY: Final = KeyKind("verifier", b"\x01")
 
 
 class Signature(NamedTuple):
@@ -102,8 +111,8 @@ def _is_unicode(text: str) -> bool:
 # --- keys -------------------------------------------------------------------------------------------------------------
 
 
-def new_key(name: str) -> tuple[str, str]:
-    """Make a new Ed25519 key and return it as two strings: the secret signer key and its public verifier key.
+def new_key(name: str, kind: KeyKind = LOG_KEY) -> tuple[str, str]:
+    """Make a new Ed25519 key and return it as two strings: the secret signer key and its public key.
 
     `name` says whose key it is: for a log's checkpoints, the log's origin (best a URL without a scheme, such as
     `example.com/trails`). InvalidInput if it is empty or holds a space, a plus sign or a control character.
@@ -112,22 +121,22 @@ def new_key(name: str) -> tuple[str, str]:
         raise InvalidInput(f"{name!r} cannot name a key: a name is not empty and has no spaces, plus or control signs")
     seed = secrets.token_bytes(32)
     public = public_key_of(seed)
-    signer = SIGNER_PREFIX + _key_text(name, _key_id(name, public), seed)
-    return signer, _key_text(name, _key_id(name, public), public)
+    signer, verifier = (_key_text(name, _key_id(name, public, kind), each, kind) for each in (seed, public))
+    return SIGNER_PREFIX + signer, verifier
 
 
 def verifier_of(signer: str) -> str:
     """Return the public verifier key that belongs to a signer key."""
     key = signer_key(signer)
-    return _key_text(key.name, key.id, public_key_of(key.material))
+    return _key_text(key.name, key.id, public_key_of(key.material), LOG_KEY)
 
 
-def _key_text(name: str, key_id: bytes, material: bytes) -> str:
-    return f"{name}+{key_id.hex()}+{to_base64(_ED25519 + material)}"
+def _key_text(name: str, key_id: bytes, material: bytes, kind: KeyKind) -> str:
+    return f"{name}+{key_id.hex()}+{to_base64(kind.algorithm + material)}"
 
 
-def _key_id(name: str, public: bytes) -> bytes:
-    return sha256(name.encode() + b"\n" + _ED25519 + public).digest()[:4]
+def _key_id(name: str, public: bytes, kind: KeyKind) -> bytes:
+    return sha256(name.encode() + b"\n" + kind.algorithm + public).digest()[:4]
 
 
 def is_name(name: str) -> bool:
@@ -136,27 +145,40 @@ def is_name(name: str) -> bool:
     return bool(plain) and _is_unicode(name)
 
 
-def verifier_key(text: str) -> Key:
+def verifier_key(text: str, kind: KeyKind = LOG_KEY) -> Key:
     """Take a public key apart; InvalidInput for any other text, and for a secret one."""
     if text.strip().startswith(SIGNER_PREFIX):
-        raise InvalidInput("this is a secret signer key; give the verifier key, which begins with the key's name")
-    key = split_key(text.strip(), "verifier")
-    if _key_id(key.name, key.material) != key.id:
-        raise InvalidInput(f"the verifier key of {key.name!r} does not have the id {key.id.hex()}: it was mistyped")
+        raise InvalidInput(f"this is a secret signer key; give the {kind.name} key, which begins with the key's name")
+    key = _split_key(text.strip(), kind.name, kind.algorithm)
+    if _key_id(key.name, key.material, kind) != key.id:
+        raise InvalidInput(f"the {kind.name} key of {key.name!r} does not have the id {key.id.hex()}: it was mistyped")
     return key
 
 
-def signer_key(text: str) -> Key:
+def signer_key(text: str, kind: KeyKind = LOG_KEY) -> Key:
     """Take a signer key apart. No message repeats any of it but the name: it is a secret."""
     if not text.strip().startswith(SIGNER_PREFIX):
         raise InvalidInput(f"this is not a signer key: one begins with {SIGNER_PREFIX!r}")
-    key = split_key(text.strip().removeprefix(SIGNER_PREFIX), "signer")
-    if _key_id(key.name, public_key_of(key.material)) != key.id:
+    key = _split_key(text.strip().removeprefix(SIGNER_PREFIX), "signer", kind.algorithm)
+    if _key_id(key.name, public_key_of(key.material), kind) != key.id:
         raise InvalidInput(f"the signer key of {key.name!r} does not have the id that it names: it was mistyped")
     return key
 
 
-def split_key(text: str, kind: str, algorithm: bytes = _ED25519) -> Key:
+def known_keys(texts: Iterable[str], kind: KeyKind = LOG_KEY) -> dict[tuple[str, bytes], Key]:
+    """Return public keys by name and id; InvalidInput for none, and for two that are not told apart."""
+    if isinstance(texts, str):
+        raise InvalidInput(f"give the {kind.name} keys as a list, also when there is only one")
+    known: dict[tuple[str, bytes], Key] = {}
+    for key in (verifier_key(text, kind) for text in texts):
+        if known.setdefault(key[:2], key) != key:
+            raise InvalidInput(f"two different {kind.name} keys have the name {key.name!r} and the id {key.id.hex()}")
+    if not known:
+        raise InvalidInput(f"no {kind.name} key was given, so no signature can be trusted: give the public keys")
+    return known
+
+
+def _split_key(text: str, kind: str, algorithm: bytes) -> Key:
     """Take a key apart; InvalidInput where it is none of the algorithm, which the first byte of its material names."""
     name, _, rest = text.partition("+")
     digits, _, coded = rest.partition("+")
@@ -202,7 +224,7 @@ def open_note(note: str | bytes, verifiers: Iterable[str]) -> OpenedNote:
     given key's signature is wrong or stands there twice, and if none of the keys signed; InvalidInput for bad keys.
     Read files as bytes: reading text would translate line ends before anything is checked.
     """
-    known = _known_keys(verifiers)
+    known = known_keys(verifiers)
     text, signatures = split_note(note)
     seen: list[Key] = []
     for signature in signatures:
@@ -222,18 +244,6 @@ def open_note(note: str | bytes, verifiers: Iterable[str]) -> OpenedNote:
         signers = ", ".join(sorted({f"{line.name} ({line.key_id.hex()})" for line in signatures})[:5])
         raise IntegrityError(f"none of the given keys signed this note; it names {signers}: give a key that you trust")
     return OpenedNote(text, tuple(key.name for key in seen))
-
-
-def _known_keys(verifiers: Iterable[str]) -> dict[tuple[str, bytes], Key]:
-    if isinstance(verifiers, str):
-        raise InvalidInput("give the verifier keys as a list, also when there is only one")
-    known: dict[tuple[str, bytes], Key] = {}
-    for key in map(verifier_key, verifiers):
-        if known.setdefault(key[:2], key) != key:
-            raise InvalidInput(f"two different verifier keys have the name {key.name!r} and the id {key.id.hex()}")
-    if not known:
-        raise InvalidInput("no verifier key was given, so no signature can be trusted: give the log's verifier key")
-    return known
 
 
 def split_note(note: str | bytes) -> tuple[str, list[Signature]]:

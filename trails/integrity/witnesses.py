@@ -21,7 +21,6 @@ The package `rfc3161-client` does the work, and is imported only when a token is
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -31,17 +30,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.integrity.signed_notes import (
-    SIGNER_PREFIX,
     Checkpoint,
     Key,
-    is_name,
+    KeyKind,
     is_signed,
-    public_key_of,
+    known_keys,
+    new_key,
     sign_bytes,
     signature_line,
-    split_key,
+    signer_key,
     split_note,
-    to_base64,
 )
 from trails.model.values import Cosignature, Timestamp
 
@@ -49,7 +47,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
     from rfc3161_client import TimeStampRequest, TimeStampResponse
 
-_COSIGNATURE: Final = b"\x04"
+_WITNESS_KEY: Final = KeyKind("witness", b"\x04")
 _BYTES: Final = 8 + 64
 _LATEST: Final = 253402300799
 """The last second of the year 9999, past which no time is read."""
@@ -64,37 +62,7 @@ def new_witness_key(name: str) -> tuple[str, str]:
     `name` says whose key it is, best like a URL without a scheme. InvalidInput if it is empty or holds a space, a plus sign
     or a control character.
     """
-    if not is_name(name):
-        raise InvalidInput(f"{name!r} cannot name a key: a name is not empty and has no spaces, plus or control signs")
-    seed = secrets.token_bytes(32)
-    public = public_key_of(seed)
-    return SIGNER_PREFIX + _key_text(name, public, seed), _key_text(name, public, public)
-
-
-def _key_text(name: str, public: bytes, material: bytes) -> str:
-    return f"{name}+{_key_id(name, public).hex()}+{to_base64(_COSIGNATURE + material)}"
-
-
-def _key_id(name: str, public: bytes) -> bytes:
-    return sha256(name.encode() + b"\n" + _COSIGNATURE + public).digest()[:4]
-
-
-def _witness_key(text: str) -> Key:
-    if text.strip().startswith(SIGNER_PREFIX):
-        raise InvalidInput("this is a secret signer key; give the witness's public key, which begins with its name")
-    key = split_key(text.strip(), "witness", _COSIGNATURE)
-    if _key_id(key.name, key.material) != key.id:
-        raise InvalidInput(f"the witness key of {key.name!r} does not have the id {key.id.hex()}: it was mistyped")
-    return key
-
-
-def _signer_key(text: str) -> Key:
-    if not text.strip().startswith(SIGNER_PREFIX):
-        raise InvalidInput(f"this is not a signer key: one begins with {SIGNER_PREFIX!r}")
-    key = split_key(text.strip().removeprefix(SIGNER_PREFIX), "witness", _COSIGNATURE)
-    if _key_id(key.name, public_key_of(key.material)) != key.id:
-        raise InvalidInput(f"the signer key of {key.name!r} does not have the id that it names: it was mistyped")
-    return key
+    return new_key(name, _WITNESS_KEY)
 
 
 # --- cosigning
@@ -106,7 +74,7 @@ def cosign(note: str | bytes, signer: str, time: datetime) -> str:
     It says nothing of whether the log signed the checkpoint, and whether it grew out of the one before: check both first,
     by `open_checkpoint` and `ConsistencyProof.verify`. IntegrityError where the note holds no checkpoint.
     """
-    key, text = _signer_key(signer), split_note(note)[0]
+    key, text = signer_key(signer, _WITNESS_KEY), split_note(note)[0]
     Checkpoint.parse(text)
     seconds = int(time.timestamp())
     if not 0 < seconds <= _LATEST:
@@ -149,16 +117,20 @@ def cosignatures(note: str | bytes, witnesses: Iterable[str], *, quorum: int | N
     demands. Raises IntegrityError where a given witness's line is wrong or stands there twice, and where too few have
     cosigned; InvalidInput for bad keys, and for a quorum that they cannot reach.
     """
-    known = _known(witnesses)
+    known = known_keys(witnesses, _WITNESS_KEY)
+    names: dict[bytes, str] = {}
+    for key in known.values():
+        if names.setdefault(key.material, key.name) != key.name:
+            raise InvalidInput(f"the witnesses {names[key.material]!r} and {key.name!r} have one key: it counts once")
     needed = len(known) if quorum is None else quorum
     if not 0 < needed <= len(known):
         raise InvalidInput(f"a quorum of {needed} cannot be asked of {len(known)} witness(es): give 1 to {len(known)}")
     text, signatures = split_note(note)
     found: dict[tuple[str, bytes], Cosignature] = {}
     for line in signatures:
-        key = known.get((line.name, line.key_id))
-        if key is None:
+        if (line.name, line.key_id) not in known:
             continue
+        key = known[line.name, line.key_id]
         if key[:2] in found:
             raise IntegrityError(f"the note has two cosignatures by {key.name!r}; one was added: get the note again")
         found[key[:2]] = Cosignature(name=key.name, time=_time_of(key, line.value, text))
@@ -169,21 +141,6 @@ def cosignatures(note: str | bytes, witnesses: Iterable[str], *, quorum: int | N
             "for their lines and add these with `trails proof cosign --add`"
         )
     return tuple(found.values())
-
-
-def _known(witnesses: Iterable[str]) -> dict[tuple[str, bytes], Key]:
-    if isinstance(witnesses, str):
-        raise InvalidInput("give the witness keys as a list, also when there is only one")
-    known: dict[tuple[str, bytes], Key] = {}
-    names: dict[bytes, str] = {}
-    for key in map(_witness_key, witnesses):
-        if names.setdefault(key.material, key.name) != key.name:
-            raise InvalidInput(f"the witnesses {names[key.material]!r} and {key.name!r} have one key: it counts once")
-        if known.setdefault(key[:2], key) != key:
-            raise InvalidInput(f"two different witness keys have the name {key.name!r} and the id {key.id.hex()}")
-    if not known:
-        raise InvalidInput("no witness key was given, so no cosignature can be trusted: give the public keys")
-    return known
 
 
 def _time_of(key: Key, value: bytes, text: str) -> datetime:
