@@ -492,10 +492,7 @@ def test_metadata_of_mixed_types_and_numbers_over_64_bits_come_out_whole(store: 
     for number, meta in enumerate(metas):
         root.fork(meta=meta, created=day(number + 1)).persist()
     found = store.compare("r", at=0, columns=["meta.mixed", "meta.big"])
-    assert found.to_arrow().to_pydict() == {
-        "meta.mixed": ["1", '"one"', None],
-        "meta.big": [str(2**70), "1", None],
-    }
+    assert found.to_arrow().to_pydict() == {"meta.mixed": ["1", '"one"', None], "meta.big": [str(2**70), "1", None]}
     assert found.to_pandas()["meta.mixed"].tolist() == [1, "one", None]
     assert found.to_pandas()["meta.big"].tolist() == [2**70, 1, None]
     assert found.to_csv() == f'meta.mixed,meta.big\r\n1,{2**70}\r\n"""one""",1\r\n,\r\n'

@@ -83,11 +83,7 @@ def test_a_session_has_one_row_however_often_it_is_named_or_reached(filled: Repo
 def test_sessions_are_grouped_by_the_values_that_they_have(filled: Repository) -> None:
     assert [
         (group.name, len(group)) for group in filled.compare(["a", "b", "c", "other"], group_by="meta.arm").groups
-    ] == [
-        ("(root)", 4),
-        ("careful", 3),
-        ("terse", 4),
-    ]
+    ] == [("(root)", 4), ("careful", 3), ("terse", 4)]
     by_task = filled.compare(["a", "b", "other"], group_by="meta.task").groups
     assert [(group.name, len(group)) for group in by_task] == [("(root)", 1), ("sums", 2), ("(missing)", 5)]
 

@@ -220,12 +220,7 @@ def test_ties_are_tested_by_the_normal_curve_and_said_so(memory: Repository) -> 
         ({"a": [1, 2, 3], "b": [4, 5, 6]}, "ab", "mann-whitney", r"is at least 0\.1"),
         ({"a": [1, 1, 1], "b": [2, 2, 2]}, "ab", "welch", "neither arm varies"),
         ({"a": [1] * 9, "b": [1] * 9}, "ab", "mann-whitney", "all numbers of both arms are the same"),
-        (
-            {"a": [1, 2, 3], "b": [1, 2, 4]},
-            "ac",
-            "welch",
-            r"no group is named 'c'; there are: '\(root\)', 'a', 'b'",
-        ),
+        ({"a": [1, 2, 3], "b": [1, 2, 4]}, "ac", "welch", r"no group is named 'c'; there are: '\(root\)', 'a', 'b'"),
         ({"a": [1, 2, 3], "b": [1, 2, 4]}, "aa", "welch", "against itself"),
         ({"a": [1, 2, 3], "b": [1, 2, 4]}, "ab", "anova", "there is no test 'anova'; there are: welch, mann-whitney"),
     ],

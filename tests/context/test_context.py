@@ -387,12 +387,7 @@ def test_an_answer_among_parts_stands_right_after_its_call(part: dict[str, Any])
     assert sent(context.anthropic())["messages"][2] == {
         "role": "user",
         "content": [
-            {
-                "type": "tool_result",
-                "tool_use_id": "c1",
-                "content": part["content"],
-                "is_error": True,
-            },
+            {"type": "tool_result", "tool_use_id": "c1", "content": part["content"], "is_error": True},
             {"type": "text", "text": "And?"},
         ],
     }

@@ -31,16 +31,7 @@ from trails.integrity.merkle import (
 # The eight leaves that Certificate Transparency implementations test with, and the roots over the first 1 to 8.
 LEAVES = [
     bytes.fromhex(digits)
-    for digits in (
-        "",
-        "00",
-        "10",
-        "2021",
-        "3031",
-        "40414243",
-        "5051525354555657",
-        "606162636465666768696a6b6c6d6e6f",
-    )
+    for digits in ("", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f")
 ]
 ROOTS = [
     "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",

@@ -176,11 +176,7 @@ HOSTILE: dict[str, tuple[str, str | bytes, str]] = {
     "a statement that is none": ("provn", "document\n\nmadeUp(a)\nendDocument", "line 3"),
     "half an escape": ("provn", 'document default <urn:x:> entity(a, [b="\\ud800"]) endDocument', "no character"),
     "what is not closed": ("provn", "document entity(", "the end"),
-    "a literal where a thing is": (
-        "turtle",
-        '<urn:e> <http://www.w3.org/ns/prov#wasGeneratedBy> "text" .',
-        "literal",
-    ),
+    "a literal where a thing is": ("turtle", '<urn:e> <http://www.w3.org/ns/prov#wasGeneratedBy> "text" .', "literal"),
     "broken RDF": ("turtle", "<urn:e> <urn:p>", "Turtle"),
 }
 

@@ -138,11 +138,7 @@ def test_a_rerun_is_on_record_as_what_it_was(memory: Repository) -> None:
 
 @pytest.mark.parametrize(
     ("predicate", "value", "code"),
-    [
-        (vocab.PLAYED_ANSWERS, 2, None),
-        (vocab.AGREED_TURNS, 2, "false-rerun"),
-        (vocab.LEFT_RECORD_AT, 7, "false-rerun"),
-    ],
+    [(vocab.PLAYED_ANSWERS, 2, None), (vocab.AGREED_TURNS, 2, "false-rerun"), (vocab.LEFT_RECORD_AT, 7, "false-rerun")],
 )
 def test_a_changed_record_of_a_rerun_is_found_by_verify(
     memory: Repository, predicate: NamedNode, value: int, code: str | None

@@ -125,11 +125,7 @@ def test_what_is_assigned_to_the_name_of_a_secret_is_one(before: str, after: str
         ("Authorization: Basic dXNlcjpwYXNzd29yZDEyMw==", "dXNlcjpwYXNzd29yZDEyMw==", "bearer-token"),
         ("postgres://app:s3cr3tPw9@db.internal:5432/app", "s3cr3tPw9", "url-credentials"),
         ("redis://:p4ssw0rdXY@cache:6379/0", "p4ssw0rdXY", "url-credentials"),
-        (
-            "git clone https://x-access-token:v1.8f2a77cd@github.com/acme/site.git",
-            "v1.8f2a77cd",
-            "url-credentials",
-        ),
+        ("git clone https://x-access-token:v1.8f2a77cd@github.com/acme/site.git", "v1.8f2a77cd", "url-credentials"),
         (
             "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYq9ZkT3vB1n",
             "wJalrXUtnFEMI/K7MDENG/bPxRfiCYq9ZkT3vB1n",

@@ -267,12 +267,7 @@ def _html_table(found: Found) -> Iterator[str]:
 
 
 def check_signed_report(
-    text: str,
-    checkpoint: str,
-    verifiers: Sequence[str],
-    *,
-    witnesses: Sequence[str] = (),
-    quorum: int | None = None,
+    text: str, checkpoint: str, verifiers: Sequence[str], *, witnesses: Sequence[str] = (), quorum: int | None = None
 ) -> Checkpoint:
     """Return the checkpoint that vouches for a report, given as JSON, if the log signed it with one of the given keys.
 

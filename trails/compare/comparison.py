@@ -91,6 +91,8 @@ def _score_cell(value: ScoreValue | None) -> float | str | None:
     return int(value) if isinstance(value, bool) else value
 
 
+Names = str | Sequence[str] | None
+"""One name, or several."""
 META: Final = "meta."
 """What stands before a metadata key in a column's name."""
 _MOST_NAMES: Final = 20
@@ -274,9 +276,9 @@ class Comparison:
     def arranged(
         self,
         *,
-        columns: str | Sequence[str] | None = None,
-        group_by: str | Sequence[str] | None = None,
-        sort_by: str | Sequence[str] | None = None,
+        columns: Names = None,
+        group_by: Names = None,
+        sort_by: Names = None,
         descending: bool = False,
         arms: Mapping[str, str] | Sequence[str] | None = None,
         identifiers: Sequence[str] | None = None,
@@ -405,7 +407,7 @@ class Comparison:
 
     # --- as others take it
 
-    def table(self, *, groups: bool = False, figures: str | Sequence[str] | None = None) -> PlainTable:
+    def table(self, *, groups: bool = False, figures: Names = None) -> PlainTable:
         """Return the shown columns as a table, a row a branch; with `groups`, a row a group with its aggregates.
 
         A row of a group has its name as `group`, the columns grouped by, `count`, and `NAME.FIGURE` for each numeric column and
@@ -450,7 +452,7 @@ class Comparison:
         """Return `to_dict()` as indented JSON text."""
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
 
-    def to_csv(self, *, groups: bool = False, figures: str | Sequence[str] | None = None, safe: bool = True) -> str:
+    def to_csv(self, *, groups: bool = False, figures: Names = None, safe: bool = True) -> str:
         """Return CSV (RFC 4180) with a line of names: a row a branch in order, or, with `groups`, a row a group (`table`).
 
         Missing cells are empty; tools are written `search=3; sum=1`, models `a; b`, nested metadata as JSON. A text
@@ -459,22 +461,18 @@ class Comparison:
         """
         return tables.to_csv(self.table(groups=groups, figures=figures), safe=safe)
 
-    def to_markdown(
-        self, *, groups: bool = False, figures: str | Sequence[str] | None = None, digits: int | None = None
-    ) -> str:
+    def to_markdown(self, *, groups: bool = False, figures: Names = None, digits: int | None = None) -> str:
         """Return a Markdown table: a row a branch in order, or, with `groups`, a row a group (`table`). No text is shortened.
 
         With `digits` (1 to 15), numbers that are no whole numbers are rounded to as many significant digits.
         """
         return tables.to_markdown(self.table(groups=groups, figures=figures), digits=digits)
 
-    def to_latex(
-        self, *, groups: bool = False, figures: str | Sequence[str] | None = None, digits: int | None = None
-    ) -> str:
+    def to_latex(self, *, groups: bool = False, figures: Names = None, digits: int | None = None) -> str:
         """Return the same as a `tabular` of LaTeX with the rules of the package booktabs; nothing in a text is markup."""
         return tables.to_latex(self.table(groups=groups, figures=figures), digits=digits)
 
-    def to_pandas(self, *, groups: bool = False, figures: str | Sequence[str] | None = None) -> Any:
+    def to_pandas(self, *, groups: bool = False, figures: Names = None) -> Any:
         """Return a `pandas.DataFrame`: a row a branch in order, or, with `groups`, a row a group (`table`).
 
         Columns are typed; missing whole numbers stay missing (`Int64`). Tools are dicts, models lists. Needs pandas:
@@ -482,7 +480,7 @@ class Comparison:
         """
         return tables.to_pandas(self.table(groups=groups, figures=figures))
 
-    def to_arrow(self, *, groups: bool = False, figures: str | Sequence[str] | None = None) -> Any:
+    def to_arrow(self, *, groups: bool = False, figures: Names = None) -> Any:
         """Return a `pyarrow.Table`: a row a branch in order, or, with `groups`, a row a group (`table`).
 
         Columns are typed: tools are a map, models a list, times UTC in microseconds; metadata that is nested or of mixed
@@ -497,11 +495,7 @@ class Comparison:
         self, path: str | os.PathLike[str], *, color_by: str | None = None, collapse: bool | None = None
     ) -> None: ...
     def plot(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        color_by: str | None = None,
-        collapse: bool | None = None,
+        self, path: str | os.PathLike[str] | None = None, *, color_by: str | None = None, collapse: bool | None = None
     ) -> Drawing | None:
         """Draw the fork forest, each branch coloured by a column: in a notebook in place, or into a file.
 
@@ -589,7 +583,7 @@ def _figure_kind(figure: str, kind: Kind) -> Kind:
     return "integer" if figure in _WHOLE_FIGURES else kind if figure in _LIKE_THE_COLUMN else "number"
 
 
-def _checked_figures(figures: str | Sequence[str] | None) -> tuple[str, ...]:
+def _checked_figures(figures: Names) -> tuple[str, ...]:
     if figures is None:
         return FIGURES
     asked = (figures,) if isinstance(figures, str) else tuple(dict.fromkeys(figures))

@@ -106,14 +106,16 @@ def _list_edits(left: Sequence[Any], right: Sequence[Any], path: str, depth: int
     yield from _item_edits(list(enumerate(left)), list(enumerate(right)), path, depth)
 
 
-def compare_lists(left: Sequence[tuple[int, Any]], right: Sequence[tuple[int, Any]]) -> tuple[Edit, ...]:
+_Items = Sequence[tuple[int, Any]]
+"""Items of a list, each with its place."""
+
+
+def compare_lists(left: _Items, right: _Items) -> tuple[Edit, ...]:
     """Return what differs between some of the items of two lists, each given with its place in its list."""
     return tuple(_item_edits(left, right, "$", 1))
 
 
-def _item_edits(
-    left: Sequence[tuple[int, Any]], right: Sequence[tuple[int, Any]], path: str, depth: int
-) -> Iterator[Edit]:
+def _item_edits(left: _Items, right: _Items, path: str, depth: int) -> Iterator[Edit]:
     kept = text_diff.match_sequences([canonical(item) for _, item in left], [canonical(item) for _, item in right])
     i = j = 0
     for row, column in (*kept, (len(left), len(right))):

@@ -217,15 +217,7 @@ def _compaction(compaction: Compaction, salt: str) -> dict[str, Any]:
 
 
 def turn_digest(
-    *,
-    previous: str,
-    index: int,
-    branch: str,
-    role: str,
-    author: str,
-    time: datetime | None,
-    content: str,
-    facts: str,
+    *, previous: str, index: int, branch: str, role: str, author: str, time: datetime | None, content: str, facts: str
 ) -> str:
     """Return a turn's digest as 64 hex digits.
 

@@ -28,7 +28,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 from trails.errors import InvalidInput, RecordMiss, TrailsError
@@ -383,9 +382,7 @@ class ProgramScorer(_Running):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         running = list(self._running)
         for pipes in running:
             pipes.close_input()  # of all, before the first is waited for

@@ -158,9 +158,7 @@ _ANYWHERE: Final = tuple(rule for rule in rules.RULES if rule.words)
 
 
 @cache
-def _possible(
-    absent: str,
-) -> tuple[tuple[tuple[str, rules.Rule], ...], tuple[tuple[str, int, rules.Rule], ...]]:
+def _possible(absent: str) -> tuple[tuple[tuple[str, rules.Rule], ...], tuple[tuple[str, int, rules.Rule], ...]]:
     """Return the heads, and what stands within, of rules whose matches have none of some signs; each with its rule."""
     kept = [rule for rule in rules.RULES if not set(rule.signs) & set(absent)]
     heads = tuple((head, rule) for rule in kept for head in rule.heads if not set(head) & set(absent))
@@ -496,9 +494,7 @@ class Found(Value):
 class ScannedPlace:
     """A turn, or what else is looked through as one: what stands there several times is found once."""
 
-    def __init__(
-        self, detector: Detector, session_id: str | None, index: int | None, *, redacted: bool = False
-    ) -> None:
+    def __init__(self, detector: Detector, session_id: str | None, index: int | None, redacted: bool = False) -> None:
         self._detector = detector
         self._session_id = session_id
         self._index = index

@@ -243,11 +243,7 @@ PREFIXES: Final = (
     Prefix("honeycomb-key", "hcaik_ hcxik_ hcxmk_", rf"{_AN}{{30,}}"),
     Prefix("launchdarkly-key", "sdk- api-", _UUID),
     # money
-    Prefix(
-        "stripe-key",
-        "sk_live_ sk_test_ rk_live_ rk_test_ sk_prod_ rk_prod_",
-        rf"{_AN}{{16,}}",
-    ),
+    Prefix("stripe-key", "sk_live_ sk_test_ rk_live_ rk_test_ sk_prod_ rk_prod_", rf"{_AN}{{16,}}"),
     Prefix("stripe-key", "whsec_", r"[A-Za-z0-9+/=]{24,}"),
     Prefix("square-token", "EAAA", rf"{_URL}{{50,80}}"),
     Prefix("square-token", "sq0atp- sq0csp- sq0idp-", rf"{_URL}{{22,60}}"),

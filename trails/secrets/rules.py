@@ -239,10 +239,7 @@ RULES: Final = (
         holds=is_random,
     ),
     Rule(
-        "telegram-token",
-        re.compile(rf"(?<=[0-9]{{8}}):AA[A-Za-z0-9_-]{{33}}{AFTER}"),
-        heads=(":aa",),
-        holds=is_random,
+        "telegram-token", re.compile(rf"(?<=[0-9]{{8}}):AA[A-Za-z0-9_-]{{33}}{AFTER}"), heads=(":aa",), holds=is_random
     ),
     Rule(
         "service-uuid",
