@@ -1,23 +1,18 @@
-"""The queries for auditors on integrity: answers counted by hand, and held against a count of another kind."""
+"""The queries for auditors on integrity: answers counted by hand."""
 
 from __future__ import annotations
 
 import contextlib
-import random
-from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from typing import Any
 
 import pyoxigraph as ox
 import pytest
 
 import trails
-from tests.support.busy_agents import BusyAgents, seeds
 from tests.support.engines import ENGINES, Answer, Engines, answered
 from tests.support.nine_sessions import fill
-from tests.support.plain_quads import SESSION, TRAILS, PlainQuads
 from trails import Repository
 from trails.history import turn_builder
 from trails.model import iris
@@ -159,7 +154,7 @@ def _lose(store: Repository) -> None:
     _say(store, "gone", 1)
     store.delete("gone", by="dave")
     twin = _say(store, "twin", 1)
-    parent = ox.Quad(ox.NamedNode(twin.iri), vocab.PARENT_SESSION, ox.NamedNode(SESSION + "gone"), vocab.CATALOG)
+    parent = ox.Quad(ox.NamedNode(twin.iri), vocab.PARENT_SESSION, ox.NamedNode(iris.session("gone")), vocab.CATALOG)
     _drop(store, [], (parent,))
 
 
@@ -232,234 +227,8 @@ def test_a_store_that_nobody_changed_has_nothing_wrong(stores: dict[str, Engines
 
 def test_an_orphan_says_when_what_is_missing_was_deleted(stores: dict[str, Engines]) -> None:
     rows = stores["damaged"].store.query("orphans").to_dicts()  # type: ignore[union-attr] # a SELECT
-    assert [row["missing"] for row in rows if row["deleted"] is not None] == [SESSION + "gone"]
+    assert [row["missing"] for row in rows if row["deleted"] is not None] == [iris.session("gone")]
 
 
 def test_every_query_on_integrity_has_a_hand_counted_answer() -> None:
     assert {name for _, (name, _, _, expected) in CASES if expected} == set(query_files.by_theme("integrity"))
-
-
-# --- held against counts by plain loops
-
-
-class Tampered:
-    """A store drawn by lot, some of whose quads were taken out, doubled or altered."""
-
-    def __init__(self, store: Repository, seed: int) -> None:
-        made = BusyAgents(store, seed)
-        chance = random.Random(seed)
-        owned = [turn for record in store.list(limit=1000) for turn in self._own(store, record)]
-        parts = chance.sample(owned, 16)
-        inherited = [
-            store.load(fork.id).turns[at - 1] for fork in made.forks if (at := store.record(fork.id).forked_at_index)
-        ]
-        originals = {
-            value for quad in store.store.quads((None, vocab.ALTERNATE_OF, None, None)) if (value := quad.object)
-        }
-        for turn in parts[:6]:
-            _drop(store, _about(store, turn.iri))
-        for turn in parts[6:10]:
-            node = ox.NamedNode(turn.iri[:-16] + "0" * 16)
-            graph = ox.NamedNode(iris.session(turn.session_id))
-            _drop(store, [], (ox.Quad(node, vocab.INDEX, vocab.integer(turn.index), graph),))
-        altered = {turn.iri: turn for turn in (*parts[10:], *chance.sample(inherited, 2))}
-        altered |= {turn.iri: turn for turn in owned if ox.NamedNode(turn.iri) in originals and chance.random() < 0.3}
-        for turn in altered.values():
-            with contextlib.suppress(ValueError):  # it was taken out before
-                _alter(store, turn)
-        for number in range(2):
-            _drop(store, _about(store, iris.session(f"root-{number}"), vocab.CATALOG))
-
-    def _own(self, store: Repository, record: Any) -> list[trails.Turn]:
-        return [turn for turn in store.load(record.id).turns if turn.session_id == record.id]
-
-
-@pytest.fixture(scope="module")
-def tampered(request: pytest.FixtureRequest) -> Iterator[list[PlainQuads]]:
-    with contextlib.ExitStack() as open_stores:
-        found = []
-        for seed in seeds(request.config):
-            store = open_stores.enter_context(trails.open(":memory:"))
-            Tampered(store, seed)
-            found.append(PlainQuads(store))
-        yield found
-
-
-@pytest.fixture(scope="module")
-def whole(request: pytest.FixtureRequest) -> Iterator[list[PlainQuads]]:
-    with contextlib.ExitStack() as open_stores:
-        found = []
-        for seed in seeds(request.config):
-            store = open_stores.enter_context(trails.open(":memory:"))
-            _at_odd_times(store, BusyAgents(store, seed))
-            found.append(PlainQuads(store))
-        yield found
-
-
-def _at_odd_times(store: Repository, made: BusyAgents) -> None:
-    """Add to some sessions turns whose times were drawn by lot, or are not known, and forks of them."""
-    for session in [store.load(each.id) for each in (*made.roots, *made.forks)]:
-        for _ in range(3):
-            if made.chance.random() < 0.3:
-                session.worktree.append(turn_builder.make_draft("user", "Some time", timed=False))
-            else:
-                session.append("user", "Then", time=made.now() + timedelta(hours=made.chance.randint(-9, 9)))
-        session.persist()
-        fork = session.fork(created=made.now())
-        fork.append("user", "Now", time=made.now())
-        fork.persist()
-
-
-def indices(plain: PlainQuads) -> dict[str, Counter[int]]:
-    """Return how often each index stands in the graph of each session that is there."""
-    found: dict[str, Counter[int]] = {session: Counter() for session in plain.of_class("Session")}
-    for _, predicate, value, graph in plain.quads:
-        if predicate == "trails:index" and graph in found:
-            found[graph][int(value)] += 1
-    return found
-
-
-def test_gaps_and_doubled_places_are_those_that_counting_up_meets(tampered: list[PlainQuads]) -> None:
-    seen = set()
-    for plain in tampered:
-        expected = set()
-        for session, places in indices(plain).items():
-            expected |= {(session, "doubled", index, index, count) for index, count in places.items() if count > 1}
-            start = int(plain.value(session, "trails:forkedAtIndex") or 0)
-            missing: list[int] = []
-            for index in range(start, max(places, default=start - 1) + 1):
-                if index not in places:
-                    missing.append(index)
-                elif missing:
-                    expected.add((session, "gap", missing[0], missing[-1], len(missing)))
-                    missing = []
-        rows = plain.asked("index-gaps")
-        assert {tuple(row.values()) for row in rows} == expected
-        assert len(rows) == len(expected)
-        seen |= {row["what"] for row in rows}
-    assert seen == {"gap", "doubled"}
-
-
-def test_orphans_are_what_names_a_session_that_has_no_row(tampered: list[PlainQuads]) -> None:
-    for plain in tampered:
-        there = set(plain.of_class("Session"))
-        expected = set()
-        names = {
-            "trails:parentSession": "fork",
-            "trails:spawnedBy": "spawned",
-            "trails:promptOf": "prompt",
-            "trails:noteOn": "note",
-            "trails:tagOf": "tag",
-            "trails:scored": "score",
-            "trails:currentSession": "conversation",
-            "trails:ledgerOf": "ledger",
-        }
-        for subject, predicate, value, graph in plain.quads:
-            if predicate in names and value not in there:
-                expected.add((names[predicate], subject, value))
-            if predicate == "rdf:type" and value == TRAILS + "Turn" and graph not in there:
-                expected.add(("turns", graph, graph))
-        rows = plain.asked("orphans")
-        assert {(row["what"], row["subject"], row["missing"]) for row in rows} == expected
-        assert len(rows) == len(expected)
-        assert {row["what"] for row in rows} >= {"fork", "prompt", "turns"}
-
-
-def owner_of(plain: PlainQuads, session: str, index: int) -> str | None:
-    """Return whose turn stands at a place that a session inherits, walking up fork by fork."""
-    while (at := plain.value(session, "trails:forkedAtIndex")) is not None and index < int(at):
-        above = plain.value(session, "trails:parentSession")
-        if above is None:
-            return None
-        session = above
-    return session
-
-
-def test_fork_heads_are_held_against_the_turn_before_the_fork(tampered: list[PlainQuads]) -> None:
-    found_wrong = missing = 0
-    for plain in tampered:
-        at_place: dict[tuple[str, int], list[str]] = {}
-        for subject, predicate, value, graph in plain.quads:
-            if predicate == "trails:index":
-                at_place.setdefault((graph, int(value)), []).append(subject)
-        expected = set()
-        for session, _ in plain.pairs("trails:parentSession"):
-            at_index = int(plain.value(session, "trails:forkedAtIndex") or 0)
-            if at_index == 0:
-                continue
-            noted = plain.value(session, "trails:forkHead")
-            owner = owner_of(plain, session, at_index - 1)
-            turns = [t for t in at_place.get((owner or "", at_index - 1), []) if plain.value(t, "trails:digest")]
-            expected |= {
-                (session, plain.value(t, "trails:digest")) for t in turns if plain.value(t, "trails:digest") != noted
-            }
-            if not turns:
-                expected.add((session, None))
-        rows = plain.asked("fork-heads")
-        assert {(row["session"], row["found"]) for row in rows} == expected
-        found_wrong += sum(row["found"] is not None for row in rows)
-        missing += sum(row["found"] is None for row in rows)
-    assert found_wrong > 0
-    assert missing >= 0
-
-
-def test_altered_copies_are_those_whose_original_has_another_digest(tampered: list[PlainQuads]) -> None:
-    kinds = set()
-    for plain in tampered:
-        expected = set()
-        for kind, link, noted in (
-            ("copy", "prov:alternateOf", "trails:digest"),
-            ("quotation", "prov:wasQuotedFrom", "trails:quotedDigest"),
-        ):
-            for turn, original in plain.pairs(link):
-                now = plain.value(original, "trails:digest")
-                if now is not None and now != plain.value(turn, noted):
-                    expected.add((kind, turn, now))
-        rows = plain.asked("altered-copies")
-        assert {(row["kind"], row["turn"], row["found"]) for row in rows} == expected
-        assert len(rows) == len(expected)
-        kinds |= {row["kind"] for row in rows}
-    assert "copy" in kinds
-
-
-def test_times_run_backwards_where_a_turn_is_earlier_than_the_one_before(whole: list[PlainQuads]) -> None:
-    seen = set()
-    for plain in whole:
-        expected = set()
-        for record, turns in plain.transcripts():
-            for before, turn in pairwise(turns):
-                if turn.session_id == record.id and before.time and turn.time and turn.time < before.time:
-                    expected.add(("turn", turn.iri))
-            at_index = record.forked_at_index
-            if at_index and record.created and turns[at_index - 1].time and record.created < turns[at_index - 1].time:
-                expected.add(("fork", record.iri))
-        rows = plain.asked("times-backwards")
-        assert {(row["what"], row["subject"]) for row in rows} == expected
-        assert len(rows) == len(expected)
-        seen |= {row["what"] for row in rows}
-    assert seen == {"turn", "fork"}
-
-
-@pytest.mark.parametrize("gap", [60, 600, 1800])
-def test_a_sitting_ends_where_no_turn_follows_within_the_gap(whole: list[PlainQuads], gap: int) -> None:
-    for plain in whole:
-        used: dict[str, list[datetime | None]] = {}
-        for record, turns in plain.transcripts():
-            for turn in turns:
-                if turn.session_id == record.id and plain.value(turn.iri, "prov:alternateOf") is None:
-                    person = turn.author_iri if ":principal:" in turn.author_iri else iris.principal(record.principal)
-                    used.setdefault(person, []).append(turn.time)
-        expected: set[tuple[str, datetime | None, datetime | None, int]] = set()
-        for person, times in used.items():
-            told = sorted(time for time in times if time is not None)
-            sitting = told[:1]
-            for before, time in pairwise(told):
-                if (time - before).total_seconds() > gap:
-                    expected.add((person, sitting[0], before, len(sitting)))
-                    sitting = []
-                sitting.append(time)
-            expected |= {(person, sitting[0], sitting[-1], len(sitting))} if sitting else set()
-            expected |= {(person, None, None, times.count(None))} if None in times else set()
-        rows = plain.asked("periods-of-use", gap=gap)
-        assert {(row["principal"], row["first"], row["last"], row["turns"]) for row in rows} == expected
-        assert len(rows) == len(expected) >= 3
