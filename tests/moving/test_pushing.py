@@ -374,13 +374,13 @@ def test_a_turn_that_comes_in_between_is_not_lost(
     plan = filled(ours, "Go")
     trails.push(ours, "plan", theirs)
     said(plan, "By train")
-    checked = rdf_files.checked
+    check_sessions = rdf_files.check_sessions
 
     def meanwhile(*arguments: Any, **options: Any) -> Any:
         said(theirs.load("plan"), "By bus")
-        return checked(*arguments, **options)
+        return check_sessions(*arguments, **options)
 
-    monkeypatch.setattr(rdf_files, "checked", meanwhile)
+    monkeypatch.setattr(rdf_files, "check_sessions", meanwhile)
     assert outcomes(trails.push(ours, "plan", theirs)) == [("plan", "refused", "plan", 0)]
     assert texts(theirs, "plan") == ["Go", "By bus"]
     monkeypatch.undo()

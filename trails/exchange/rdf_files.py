@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 import pyoxigraph as ox
@@ -16,7 +17,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import InvalidInput, ParentMissing, TrailsError
 from trails.exchange.merge import ImportedFiles, begin_import
-from trails.exchange.source_transcript import FileProblem, ImportReport
+from trails.exchange.source_transcript import ImportReport
 from trails.history import import_records, log_history, log_leaves, record_registry, transaction
 from trails.history.lookup.session_quads import prompt_quads, session_quads
 from trails.history.reader import Reader
@@ -100,27 +101,23 @@ def import_rdf(
     parents are neither in it nor in the store; nothing is written then.
     """
     read = ImportedFiles(begin_import(repository, format, by), {"": import_records.source_file(data, name)})
-    file = checked(repository, _parse(data, _form(format)), restore=restore)
+    file, records = check_sessions(repository, _parse(data, _form(format)), restore=restore)
     report = ImportReport()
-    ordered = sorted(file.records, key=lambda record: (len(file.reader.lineage(record.id)), record.id))
+    ordered = sorted(records, key=lambda record: (len(file.reader.lineage(record.id)), record.id))
     report.records = {
         "trails:Session": len(ordered),
-        "trails:Turn": sum(len(file.repository.store.quads(_turns_of(record))) for record in ordered),
+        "trails:Turn": sum(len(file.store.quads(_turns_of(record))) for record in ordered),
     }
     for record in ordered:
         try:
-            Arrival(repository, file.repository, record, report, read=read, restore=restore).run()
+            Arrival(repository, file, record, report, read, restore).run()
         except TrailsError as error:
-            _problem(report, f"session {record.id!r} was not imported: {error}")
+            report.refuse("", f"session {record.id!r} was not imported: {error}")
     return report
 
 
 def _turns_of(record: SessionRecord) -> Pattern:
     return (None, vocab.TYPE, vocab.TURN, NamedNode(record.iri))
-
-
-def _problem(report: ImportReport, reason: str) -> None:
-    report.problems.append(FileProblem(file="", line=0, reason=reason, text=""))
 
 
 def _parse(data: bytes, form: ox.RdfFormat) -> list[Quad]:
@@ -130,48 +127,39 @@ def _parse(data: bytes, form: ox.RdfFormat) -> list[Quad]:
     except (SyntaxError, ValueError) as error:
         raise InvalidInput(f"the file is not valid {form.name}: {error}; nothing was imported") from error
     except MemoryError as error:
-        raise InvalidInput(
-            f"the file holds a line that cannot be read, longer than the engine's parsers take: {error}; "
-            "nothing was imported"
-        ) from error
+        what = f"the file holds a line that cannot be read, longer than the engine's parsers take: {error}"
+        raise InvalidInput(f"{what}; nothing was imported") from error
     for quad in quads:
-        value = quad.object
-        if isinstance(value, Literal) and not validation.fits(value.value):
-            raise InvalidInput(
-                f"a text of the file is longer than the {validation.MAX_TEXT:,} bytes that can be written and read again "
-                f"({quad.subject} {quad.predicate}); nothing was imported"
-            )
-        if isinstance(value, Literal) and value.datatype == vocab.JSON and validation.is_nested_too_deep(value.value):
-            raise InvalidInput(
-                f"a value of the file is nested deeper than {validation.MAX_JSON_DEPTH} ({quad.subject} {quad.predicate}); "
-                "nothing was imported"
-            )
-        terms = (quad.subject, quad.object, quad.graph_name)
-        if any(isinstance(term, ox.BlankNode | ox.Triple) for term in terms):
-            raise InvalidInput(
-                f"blank nodes and quoted triples are in no export of Trails: {quad}; nothing was imported"
-            )
-        subject = str(getattr(quad.subject, "value", ""))
-        redaction = iris.is_turn_deletion(subject) or iris.is_redaction(subject)
-        if (
-            quad.object in _DELETIONS and not (redaction and quad.object == vocab.DELETION)
-        ) or quad.predicate == vocab.PENDING_SWEEP:
-            raise InvalidInput(f"deletions of sessions are in no export of Trails: {quad}; nothing was imported")
+        if (fault := _fault_of(quad)) is not None:
+            raise InvalidInput(f"{fault}; nothing was imported")
     return quads
 
 
-class File:
-    """The sessions of a file, in a store of their own where they can be read and verified like any others."""
+def _fault_of(quad: Quad) -> str | None:
+    """Return why a quad can be part of no export; None if it can."""
+    value = quad.object
+    if isinstance(value, Literal) and not validation.fits(value.value):
+        longest = f"the {validation.MAX_TEXT:,} bytes that can be written and read again"
+        return f"a text of the file is longer than {longest} ({quad.subject} {quad.predicate})"
+    if isinstance(value, Literal) and value.datatype == vocab.JSON and validation.is_nested_too_deep(value.value):
+        deepest = validation.MAX_JSON_DEPTH
+        return f"a value of the file is nested deeper than {deepest} ({quad.subject} {quad.predicate})"
+    if any(isinstance(term, ox.BlankNode | ox.Triple) for term in (quad.subject, value, quad.graph_name)):
+        return f"blank nodes and quoted triples are in no export of Trails: {quad}"
+    subject = str(getattr(quad.subject, "value", ""))
+    is_redaction = value == vocab.DELETION and (iris.is_turn_deletion(subject) or iris.is_redaction(subject))
+    if (value in _DELETIONS and not is_redaction) or quad.predicate == vocab.PENDING_SWEEP:
+        return f"deletions of sessions are in no export of Trails: {quad}"
+    return None
 
-    def __init__(self, repository: Repository, records: Sequence[SessionRecord]) -> None:
-        self.repository = repository
-        self.reader = repository.reader
-        self.records = records
-        """The sessions that the file itself holds: ancestors may be there that the target store gave."""
 
+def check_sessions(
+    target: Repository, quads: Sequence[Quad], *, restore: bool
+) -> tuple[Repository, list[SessionRecord]]:
+    """Return a store that holds the sessions of some quads, and their records; raise `InvalidInput` for what is not whole.
 
-def checked(target: Repository, quads: Sequence[Quad], *, restore: bool) -> File:
-    """Return the sessions that quads hold, checked, in a store of their own; raise `InvalidInput` for what is not whole."""
+    Ancestors that only the target has are in that store, too.
+    """
     sessions = {
         str(quad.subject.value)  # type: ignore[union-attr] # no blank nodes and triples here
         for quad in quads
@@ -200,7 +188,7 @@ def checked(target: Repository, quads: Sequence[Quad], *, restore: bool) -> File
     if not report.ok:
         raise _refused([finding.message for finding in report.findings])
     scratch.commit(Change(add=[quad for quad in quads if quad.predicate == vocab.SPAWNED_BY]))
-    return File(file, list(file.reader.records(ids).values()))
+    return file, list(file.reader.records(ids).values())
 
 
 def _refused(faults: Sequence[str]) -> InvalidInput:
@@ -270,35 +258,32 @@ def _join_leftovers(target: Repository, scratch: EmbeddedStore, records: dict[st
             scratch.commit(Change(add=target.store.quads((None, None, None, NamedNode(record.iri)))))
 
 
+@dataclass(slots=True)
 class Arrival:
     """The import of one session, after its parents."""
 
-    def __init__(
-        self,
-        target: Repository,
-        file: Repository,
-        record: SessionRecord,
-        report: ImportReport,
-        *,
-        read: ImportedFiles,
-        restore: bool,
-        parent: str | None = None,
-    ) -> None:
-        """`parent` is the session that it is to be a fork of in the target, where that is another one than in the file."""
-        self._read = read
-        self._parent = parent or record.parent_session_id
-        self._target = target
-        self._file = file
-        self._record = record
-        self._report = report
-        self._restore = restore
-        self._node = NamedNode(record.iri)
+    target: Repository
+    file: Repository
+    record: SessionRecord
+    report: ImportReport
+    read: ImportedFiles
+    restore: bool
+    fork_of: str | None = None
+    """The session that it is to be a fork of in the target, where that is another one than in the file."""
+
+    @property
+    def _parent(self) -> str | None:
+        return self.fork_of or self.record.parent_session_id
+
+    @property
+    def _node(self) -> NamedNode:
+        return NamedNode(self.record.iri)
 
     def run(self) -> None:
-        deleted = self._target.reader.is_deleted(self._record.id)
-        if deleted and not self._restore:
-            self._report.deleted.append(self._record.id)
-        elif self._record.id in self._target:
+        deleted = self.target.reader.is_deleted(self.record.id)
+        if deleted and not self.restore:
+            self.report.deleted.append(self.record.id)
+        elif self.record.id in self.target:
             self._continue()
         elif self._parent_fits() and (not deleted or self._is_as_it_was()):
             self._create(deleted=deleted)
@@ -308,17 +293,15 @@ class Arrival:
 
     def _parent_fits(self) -> bool:
         """Tell whether the store has the turns that the session inherits; if not, say so."""
-        parent, at = self._parent, self._record.starts_at
+        parent, at = self._parent, self.record.starts_at
         if parent is None:
             return True
-        if parent not in self._target:
-            _problem(
-                self._report,
-                f"session {self._record.id!r} was not imported: its parent {parent!r} is not in the store "
-                "(a deleted one comes back with restore)",
+        if parent not in self.target:
+            self._say(
+                f"was not imported: its parent {parent!r} is not in the store (a deleted one comes back with restore)"
             )
             return False
-        mine, theirs = self._digests(self._file, self._record.id), self._digests(self._target, parent)
+        mine, theirs = self._digests(self.file, self.record.id), self._digests(self.target, parent)
         if mine[:at] == theirs[:at]:
             return True
         self._differs(f"its parent {parent!r} has other turns here below index {at}")
@@ -326,11 +309,11 @@ class Arrival:
 
     def _is_as_it_was(self) -> bool:
         """Tell whether a session that was deleted here comes back as what the log knows; if not, say so."""
-        known = log_history.logs_by_session(self._target.store.log.lines()).get(self._record.id)
+        known = log_history.logs_by_session(self.target.store.log.lines()).get(self.record.id)
         if known is None:
             return True
-        digests, start = self._digests(self._file, self._record.id), self._record.starts_at
-        if known.first not in (None, log_leaves.row_of(self._file.store, self._record.id).made_with):
+        digests, start = self._digests(self.file, self.record.id), self.record.starts_at
+        if known.first not in (None, log_leaves.row_of(self.file.store, self.record.id).made_with):
             self._differs("it was deleted here, and had another principal, agent, time or origin, or its file is older")
         elif known.returning().would_come_back_with_others(dict(enumerate(digests[start:], start)), start):
             self._differs("it was deleted here, and had other turns")
@@ -339,28 +322,35 @@ class Arrival:
         return False
 
     def _differs(self, what: str) -> None:
-        self._report.changed.append(self._record.id)
-        _problem(self._report, f"session {self._record.id!r} was not imported: {what}, and nothing of it was written")
+        self.report.changed.append(self.record.id)
+        self._say(f"was not imported: {what}, and nothing of it was written")
+
+    def _say(self, what: str) -> None:
+        self._refuse([f"session {self.record.id!r} {what}"])
+
+    def _refuse(self, reasons: Iterable[str]) -> None:
+        for reason in reasons:
+            self.report.refuse("", reason)
 
     def _create(self, *, deleted: bool) -> None:
         """Write a session that is not there, its tombstone lifted in the same commit."""
-        store, scratch = self._target.store, self._file.store
-        every: Sequence[Quad] = self._below_parent(session_quads(scratch, self._record))
+        store, scratch = self.target.store, self.file.store
+        every: Sequence[Quad] = self._below_parent(session_quads(scratch, self.record))
         for kind in record_registry.KINDS:
-            arriving = kind.arriving(store, self._record.id, every)
+            arriving = kind.arriving(store, self.record.id, every)
             every = arriving.quads
-            self._say(arriving.said)
+            self._refuse(arriving.said)
         tx = Transaction()
-        gone = transaction.names_in(_tombstone(self._target.store, self._node)) if deleted else set()
+        gone = transaction.names_in(_tombstone(self.target.store, self._node)) if deleted else set()
         self._claim(tx, deleted=deleted)
         add = self._without_clashes(tx, self._arriving(every))
         tx.add(add)
         tx.log(self._leaves(add, new=True))
         self._commit(tx)
-        transaction.sweep_names(self._target.store, gone)
-        made = self._report.sessions_created if self._record.parent_session_id is None else self._report.forks_created
-        made.append(self._record.id)
-        self._report.turns_added += len(scratch.quads(_turns_of(self._record)))
+        transaction.sweep_names(self.target.store, gone)
+        made = self.report.sessions_created if self.record.parent_session_id is None else self.report.forks_created
+        made.append(self.record.id)
+        self.report.turns_added += len(scratch.quads(_turns_of(self.record)))
 
     def _below_parent(self, quads: Sequence[Quad]) -> list[Quad]:
         """Return quads of the session that say of which one it is a fork here."""
@@ -375,96 +365,76 @@ class Arrival:
         if deleted:
             tx.require([Quad(self._node, vocab.TYPE, vocab.TOMBSTONE, vocab.CATALOG)])
             tx.forbid((self._node, vocab.TYPE, vocab.SESSION, vocab.CATALOG))
-            tx.remove(_tombstone(self._target.store, self._node))
+            tx.remove(_tombstone(self.target.store, self._node))
         else:
-            tx.forbid_id(self._record.id)
+            tx.forbid_id(self.record.id)
         if self._parent is not None:
             tx.session(self._parent)
 
     def _without_clashes(self, tx: Transaction, add: list[Quad]) -> list[Quad]:
         """Return what comes without a label and a slot that others have here; those that are free must stay so."""
-        if (label := self._record.label) is not None:
-            taken = self._target.reader.labelled(label)
+        if (label := self.record.label) is not None:
+            taken = self.target.reader.labelled(label)
             if taken is None:
                 tx.label(label)
             else:
                 add = [quad for quad in add if quad.predicate != vocab.LABEL or quad.graph_name != vocab.CATALOG]
-                self._say(
-                    [f"session {self._record.id!r} was imported without its label {label!r}, which {taken!r} has here"]
-                )
-        if (slot := self._record.slot) is not None:
-            holder = transaction.slot_holder(self._target.store, slot)
+                self._say(f"was imported without its label {label!r}, which {taken!r} has here")
+        if (slot := self.record.slot) is not None:
+            holder = transaction.slot_holder(self.target.store, slot)
             if holder is None:
                 tx.forbid(transaction.take_slot(slot))
             else:
                 add = [quad for quad in add if quad.predicate != vocab.SLOT]
-                what = f"without its slot of the session tree, which {holder!r} takes here"
-                self._say([f"session {self._record.id!r} was imported {what}"])
+                self._say(f"was imported without its slot of the session tree, which {holder!r} takes here")
         return add
 
     def _continue(self) -> None:
         """Add to a session that is there what the file has beyond it."""
-        mine = self._file.reader.turns(self._file.reader.lineage(self._record.id))
-        theirs = self._digests(self._target, self._record.id)
+        mine = self.file.reader.turns(self.file.reader.lineage(self.record.id))
+        theirs = self._digests(self.target, self.record.id)
         digests = [turn.digest for turn in mine]
-        if theirs[: len(mine)] == digests and len(theirs) > len(mine):
-            self._go_on()
-            return
-        if digests[: len(theirs)] != theirs or len(theirs) < self._record.starts_at:
+        is_behind = len(theirs) > len(mine) and theirs[: len(mine)] == digests
+        if not is_behind and (digests[: len(theirs)] != theirs or len(theirs) < self.record.starts_at):
             self._differs("it is in the store with other turns")
             return
         new = mine[len(theirs) :]
-        turns = self._quads_of({turn.iri for turn in new})
-        records, gone = self._grown(is_behind=False)
-        taken_out = redaction.records_belonging(self._file.store, turns) + redaction.redactions_of_session(
-            self._file.store, self._node
-        )
-        add = self._missingprompts() + self._arriving(turns + taken_out, records)
-        add += tools_named_in(add)
+        add, gone = self._grown(is_behind=is_behind)
+        if not is_behind:
+            scratch = self.file.store
+            turns = self._quads_of({turn.iri for turn in new})
+            turns += redaction.records_belonging(scratch, turns) + redaction.redactions_of_session(scratch, self._node)
+            add = self._missing_prompts() + self._arriving(turns, add)
+            add += tools_named_in(add)
         if not add and not gone:
-            self._report.unchanged.append(self._record.id)
+            self.report.unchanged.append(self.record.id)
             return
         tx = Transaction()
-        tx.session(self._record.id)
+        tx.session(self.record.id)
         if new:
             tx.forbid((None, vocab.INDEX, vocab.integer(len(theirs)), self._node))
         tx.add(add)
         tx.remove(gone)
-        tx.log(self._leaves(add, new=False))
+        if is_behind:
+            tx.log(log_leaves.row_states("change", [self.record.id]))
+            tx.log(lambda after: self._own_leaves(after, add))
+        else:
+            tx.log(self._leaves(add, new=False))
         self._commit(tx)
-        self._report.grown.append(self._record.id)
-        self._report.turns_added += len(new)
-
-    def _go_on(self) -> None:
-        """Add records to a session that has all of the file's turns, and more."""
-        add, gone = self._grown(is_behind=True)
-        if not add and not gone:
-            self._report.unchanged.append(self._record.id)
-            return
-        tx = Transaction()
-        tx.session(self._record.id)
-        tx.add(add)
-        tx.remove(gone)
-        tx.log(log_leaves.row_states("change", [self._record.id]))
-        tx.log(lambda after: self._own_leaves(after, add))
-        self._commit(tx)
-        self._report.grown.append(self._record.id)
+        self.report.grown.append(self.record.id)
+        self.report.turns_added += len(new)
 
     def _grown(self, *, is_behind: bool) -> tuple[list[Quad], list[Quad]]:
         """Return what comes and what goes of the records of a session that is there; `is_behind` as the file's turns are."""
         growths = []
         for kind in record_registry.KINDS:
-            growth = kind.growing(self._target.store, self._file.store, self._record.id, is_behind)
-            self._say(growth.said)
+            growth = kind.growing(self.target.store, self.file.store, self.record.id, is_behind)
+            self._refuse(growth.said)
             growths.append(growth)
         return [quad for each in growths for quad in each.add], [quad for each in growths for quad in each.remove]
 
-    def _say(self, said: Iterable[str]) -> None:
-        for what in said:
-            _problem(self._report, what)
-
-    def _missingprompts(self) -> list[Quad]:
-        store, scratch = self._target.store, self._file.store
+    def _missing_prompts(self) -> list[Quad]:
+        store, scratch = self.target.store, self.file.store
         return [
             quad
             for version in prompt_quads(scratch, self._node)
@@ -474,13 +444,13 @@ class Arrival:
 
     def _quads_of(self, turn_iris: set[str]) -> list[Quad]:
         by_turn: dict[str, list[Quad]] = defaultdict(list)
-        for quad in self._file.store.quads((None, None, None, self._node)):
+        for quad in self.file.store.quads((None, None, None, self._node)):
             by_turn[iris.turn_of(str(quad.subject.value))].append(quad)  # type: ignore[union-attr] # IRIs, as verified
         return [quad for iri in turn_iris for quad in by_turn[iri]]
 
     def _arriving(self, quads: Sequence[Quad], records: Sequence[Quad] = ()) -> list[Quad]:
         """Return quads of the file as they may come in: what was redacted here stays so, and who did it is kept."""
-        store = self._target.store
+        store = self.target.store
         kept: Sequence[Quad] = [*keep_redacted(store, quads), *records]
         for kind in record_registry.KINDS:
             kept = kind.kept_out(store, kept)
@@ -493,9 +463,9 @@ class Arrival:
 
     def _leaves(self, add: Sequence[Quad], *, new: bool) -> log_leaves.LeafMaker:
         """Return the maker of what goes to the store's log: the row as it then is, the head, and what is redacted."""
-        record = self._record
+        record = self.record
         kind: Kind = "change" if not new else "create" if record.parent_session_id is None else "fork"
-        turns = self._file.reader.turns(self._file.reader.lineage(record.id))
+        turns = self.file.reader.turns(self.file.reader.lineage(record.id))
         has_own = len(turns) > record.starts_at
         batch = [log_leaves.turns_leaf(record.id, len(turns), turns[-1].digest)] if has_own else []
         redacted = [
@@ -513,12 +483,12 @@ class Arrival:
 
     def _own_leaves(self, after: Preview, add: Sequence[Quad]) -> list[Leaf]:
         """Return the leaves of records that have their own."""
-        return [leaf for kind in record_registry.KINDS for leaf in kind.leaves_of(after, self._record.id, add)]
+        return [leaf for kind in record_registry.KINDS for leaf in kind.leaves_of(after, self.record.id, add)]
 
     def _commit(self, tx: Transaction) -> None:
-        tx.join(self._read.recorded(self._target.store, self._record.id, is_new=True))
+        tx.join(self.read.recorded(self.target.store, self.record.id, is_new=True))
         changed = "another writer changed it, its parent or its label meanwhile; import again"
-        tx.commit(self._target.store, otherwise=lambda _: InvalidInput(changed))
+        tx.commit(self.target.store, otherwise=lambda _: InvalidInput(changed))
 
 
 def _tombstone(store: QuadStore, node: NamedNode) -> list[Quad]:

@@ -187,7 +187,7 @@ class _Moving(Handle):
             return [self._redacted(step, _told(step)) for step in steps]
         quads = {quad for step in steps for quad in session_quads(self._source.store, step.record)}
         try:
-            scratch = rdf_files.checked(self._target, list(quads), restore=self._restore).repository
+            scratch = rdf_files.check_sessions(self._target, list(quads), restore=self._restore)[0]
         except InvalidInput as error:
             return [_refused(_told(step), error) if step in going else _told(step) for step in steps]
         came = import_records.source_file(b"".join(sorted(map(rdf_files.line, quads))), self._source.store.location)
@@ -210,7 +210,7 @@ class _Moving(Handle):
         parent = self._fork_point(step)[0] if step.is_tail else step.parent
         record = file.reader.record(step.there)
         try:
-            rdf_files.Arrival(self._target, file, record, report, read=read, restore=self._restore, parent=parent).run()
+            rdf_files.Arrival(self._target, file, record, report, read, self._restore, parent).run()
         except (InvalidInput, IntegrityError) as error:
             return _refused(_told(step), error)
         said = (*step.said, *(problem.reason for problem in report.problems))
