@@ -318,22 +318,6 @@ def test_no_sub_agent_spawns_at_any_depth(key: str | None, depth: int, may: bool
     assert (keys.subagent_depth(key), keys.may_spawn(key)) == (depth, may)
 
 
-@pytest.mark.parametrize(
-    ("key", "shape"),
-    [
-        ("  ", "missing"),
-        (None, "missing"),
-        ("agent:main:main", "agent"),
-        ("agent:main", "malformed_agent"),
-        ("AGENT::x", "malformed_agent"),
-        ("main", "legacy_or_alias"),
-        ("telegram:group:1", "legacy_or_alias"),
-    ],
-)
-def test_a_broken_agent_key_is_not_taken_for_an_alias(key: str | None, shape: str) -> None:
-    assert keys.key_shape(key) == shape
-
-
 def test_later_systems_read_the_word_agent_in_any_case() -> None:
     assert keys.parse_agent_key("AGENT:main:x") is None
     found = keys.parse_agent_key("AGENT:main:x", any_case=True)
@@ -360,7 +344,6 @@ def test_the_word_main_is_shown_for_the_main_session_and_understood_for_it() -> 
     settings = KeySettings.from_json({"session": {"mainKey": "work"}})
     assert keys.display_key("work", alias=settings.alias, main_key=settings.main_key) == "main"
     assert keys.display_key("agent:x:y:z", alias=settings.alias, main_key=settings.main_key) == "agent:x:y:z"
-    assert keys.internal_key("main", alias=settings.alias) == "work"
     assert KeySettings(scope="global").alias == "global"
 
 
@@ -556,7 +539,6 @@ def test_a_groups_thread_says_what_it_was_built_from(
 def test_taking_apart_never_fails_and_building_again_settles(text: str) -> None:
     once = build_key(parse_key(text))
     assert build_key(parse_key(once)) == once
-    assert keys.key_shape(text) in {"missing", "agent", "legacy_or_alias", "malformed_agent"}
 
 
 @given(

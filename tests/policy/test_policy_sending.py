@@ -23,7 +23,6 @@ from trails.runtime.policy import (
     is_messaging_send,
     is_messaging_tool,
     is_reply_skip,
-    parse_activation_command,
     ping_pong_order,
     ping_pong_turns,
     resolve_send_policy,
@@ -212,13 +211,6 @@ def test_a_rule_that_denies_is_undone_by_no_other_rule(
 )
 def test_an_agent_answers_in_a_group_as_its_activation_says(facts: JSON, expected: bool) -> None:
     assert should_respond(**facts) is expected
-
-
-def test_the_activation_command_names_a_mode_or_none() -> None:
-    assert [
-        parse_activation_command(body) for body in ("/activation", "/Activation: Mention", "/activation never")
-    ] == [(None,), ("mention",), (None,)]
-    assert parse_activation_command("/activation always please") is None
 
 
 # --- tools

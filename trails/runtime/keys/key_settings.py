@@ -223,15 +223,6 @@ def display_key(key: str, *, alias: str, main_key: str) -> str:
     return DEFAULT_MAIN_KEY if key in (alias, main_key) else key
 
 
-def internal_key(key: str, *, alias: str) -> str:
-    """Return the key that the word "main" stands for, and any other key unchanged.
-
-    >>> internal_key("main", alias="global")
-    'global'
-    """
-    return alias if key == DEFAULT_MAIN_KEY else key
-
-
 def is_main_key(key: str, config: Mapping[str, Any] | KeySettings | None = None) -> bool:
     """Tell whether a key, under any of its names, is some agent's main session or the global one.
 

@@ -77,7 +77,6 @@ DIRECT_WORDS: Final = ("dm", "direct")
 Kind = Literal[
     "main", "dm", "group", "channel", "subagent", "cron", "hook", "node", "acp", "global", "unknown", "other"
 ]
-Shape = Literal["missing", "agent", "legacy_or_alias", "malformed_agent"]
 _PREFIXED: Final = ("subagent", "cron", "hook", "node", "acp")
 _TOOL_KINDS: Final[tuple[Literal["cron", "hook", "node"], ...]] = ("cron", "hook", "node")
 _GROUP_KINDS: Final[tuple[Literal["group", "channel"], ...]] = ("group", "channel")
@@ -159,20 +158,6 @@ def agent_id_from_key(key: str | None) -> str:
     return normalize_agent_id(parsed.agent_id if parsed else None)
 
 
-def key_shape(key: str | None) -> Shape:
-    """Return whether a text is missing, an agent's key, a legacy key or alias, or a broken agent's key.
-
-    >>> key_shape(""), key_shape("agent:main:main"), key_shape("main"), key_shape("agent::main")
-    ('missing', 'agent', 'legacy_or_alias', 'malformed_agent')
-    """
-    raw = trim(key)
-    if not raw:
-        return "missing"
-    if parse_agent_key(raw):
-        return "agent"
-    return "malformed_agent" if raw.lower().startswith("agent:") else "legacy_or_alias"
-
-
 def is_subagent_key(key: str | None) -> bool:
     """Tell whether a key names a sub-agent's session, with or without the agent before it.
 
@@ -197,11 +182,6 @@ def _begins_with(key: str | None, word: str) -> bool:
         return True
     parsed = parse_agent_key(raw)
     return parsed is not None and parsed.rest.lower().startswith(word)
-
-
-def is_cron_key(key: str | None) -> bool:
-    """Tell whether a key names a scheduled job's session, with or without the agent before it."""
-    return _begins_with(key, "cron:")
 
 
 def subagent_depth(key: str | None) -> int:

@@ -231,31 +231,3 @@ def _check_xhigh(entry: Entry, wanted: Entry, models: ModelHost) -> None:
         names = f"{', '.join(others)} or {last}" if others else last
         raise RequestRefused(f'thinkingLevel "xhigh" is only supported for {names}')
     entry["thinkingLevel"] = "high"
-
-
-_WIRE: Final[Mapping[str, tuple[str, ...]]] = {
-    "sendPolicy": ("allow", "deny"),
-    "groupActivation": ("mention", "always"),
-    "responseUsage": ("off", "tokens", "full", "on"),
-}
-
-
-def check_wire_patch(patch: Mapping[str, Any]) -> None:
-    """Refuse a patch that the systems' own wire format does not let through, before `apply_patch` reads it more kindly.
-
-    It knows no other fields, takes texts and null alone, and words of `sendPolicy`, `groupActivation` and `responseUsage`
-    exactly as stored.
-
-    >>> check_wire_patch({"sendPolicy": "deny"})
-    >>> check_wire_patch({"sendPolicy": " DENY "})
-    Traceback (most recent call last):
-    trails.errors.RequestRefused: invalid sendPolicy (use "allow"|"deny")
-    """
-    for name, value in _named(patch).items():
-        if value is None:
-            continue
-        allowed = _WIRE.get(name)
-        if allowed and value not in allowed:
-            raise RequestRefused(f"invalid {name} (use {_quoted(allowed)})")
-        if not isinstance(value, str) or not value:
-            raise RequestRefused(f"invalid {name}: must be a string that is not empty")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Literal, NamedTuple, Self, TypeVar, get_args
 
@@ -172,7 +171,6 @@ def _plain_type(key: str) -> ChatType | None:
 Activation = Literal["mention", "always"]
 CORE_MESSAGING_TOOLS: Final = frozenset({"sessions_send", "message"})
 _SENDING: Final = frozenset({"send", "thread-reply"})
-_COMMAND: Final = re.compile(r"/activation(?:\s*:\s*|\s+)?([a-zA-Z]+)?\s*", re.ASCII)
 
 
 def normalize_activation(value: Any) -> Activation | None:
@@ -182,22 +180,6 @@ def normalize_activation(value: Any) -> Activation | None:
     ('always', None)
     """
     return _known_word(value, get_args(Activation))
-
-
-class ActivationCommand(NamedTuple):
-    """A message `/activation ...`, and the mode that it names, if it names one."""
-
-    mode: Activation | None
-
-
-def parse_activation_command(body: str) -> ActivationCommand | None:
-    """Return what a message `/activation mention` or `/activation always` asks for, or None if it is another message.
-
-    >>> parse_activation_command("/activation always"), parse_activation_command("hello") is None
-    (ActivationCommand(mode='always'), True)
-    """
-    found = _COMMAND.fullmatch(trim(body).lower())
-    return None if found is None else ActivationCommand(normalize_activation(found[1]))
 
 
 def should_respond(
