@@ -152,19 +152,6 @@ def test_a_shared_case_of_references_holds(case: Any) -> None:
 # --- building
 
 
-@pytest.mark.parametrize(
-    ("scope", "expected"),
-    [
-        ("main", "agent:main:main"),
-        ("per-peer", "agent:main:dm:U7"),
-        ("per-channel-peer", "agent:main:telegram:dm:U7"),
-        ("per-account-channel-peer", "agent:main:telegram:biz:dm:U7"),
-    ],
-)
-def test_a_dm_scope_decides_who_shares_a_session(scope: str, expected: str) -> None:
-    assert build_peer_key(channel="Telegram", account_id="Biz", peer_id=" U7 ", dm_scope=scope) == expected
-
-
 def test_ids_that_differ_in_case_alone_are_two_people_unless_folding_is_asked_for() -> None:
     given: Config = {"channel": "signal", "peer_kind": "group"}
     assert build_peer_key(**given, peer_id="AbC=") != build_peer_key(**given, peer_id="abc=")
@@ -192,16 +179,6 @@ def test_a_direct_chat_can_be_written_with_either_word() -> None:
         "agent:main:slack:direct:U1:thread:5",
         "agent:main:slack:dm:U1:thread:5",
     )
-
-
-def test_threads_topics_and_jobs_have_their_own_forms() -> None:
-    base = "agent:main:telegram:group:-1001"
-    assert keys.thread_keys(base, " 42 ", marker="topic") == (f"{base}:topic:42", None)
-    assert keys.thread_keys(base, "42", use_suffix=False, parent_session_key="p") == (base, "p")
-    assert keys.thread_keys(base, "AbC").session_key.endswith(":AbC")
-    assert keys.subagent_key("Beta", "u-1") == "agent:beta:subagent:u-1"
-    assert (keys.cron_key("daily"), keys.cron_key("daily", "ops")) == ("cron:daily", "agent:ops:cron:daily")
-    assert (keys.hook_key("github"), keys.hook_key("github", "ops")) == ("hook:github", "agent:ops:hook:github")
 
 
 @pytest.mark.parametrize(

@@ -85,9 +85,7 @@ def test_the_answer_goes_back_to_where_the_message_came_from(store: Repository) 
     assert outbound.turn_iris == (store.load("main").turns[1].iri,)
 
 
-def test_the_answer_is_the_last_turn_that_is_neither_a_message_nor_a_tools(store: Repository) -> None:
-    session_of(store)
-    ledger = Ledger(store)
+def test_the_answer_is_the_last_turn_that_is_neither_a_message_nor_a_tools(ledger: Ledger) -> None:
     ledger.receive("main", "m1")
 
     def handler(running: Running) -> None:
@@ -194,9 +192,7 @@ def test_redacting_a_turn_takes_out_what_repeats_it_in_the_ledger(store: Reposit
     assert store.verify().ok
 
 
-def test_redacting_a_message_takes_out_the_errors_of_earlier_tries(store: Repository) -> None:
-    session_of(store)
-    ledger = Ledger(store)
+def test_redacting_a_message_takes_out_the_errors_of_earlier_tries(ledger: Ledger, store: Repository) -> None:
     ledger.receive("main", "my password is hunter2")
 
     def handler(running: Running) -> None:
@@ -239,9 +235,7 @@ def test_deleting_a_session_takes_its_ledger_and_leaves_the_tombstone(store: Rep
         ledger.receive("main", "more")
 
 
-def test_a_session_that_is_deleted_during_an_exchange_ends_it(store: Repository) -> None:
-    session_of(store)
-    ledger = Ledger(store)
+def test_a_session_that_is_deleted_during_an_exchange_ends_it(ledger: Ledger, store: Repository) -> None:
     ledger.receive("main", "m1")
 
     def handler(running: Running) -> str:

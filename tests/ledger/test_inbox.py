@@ -39,9 +39,9 @@ def test_a_message_waits_until_it_is_processed_also_over_a_restart(tmp_path: Pat
         assert [turn.author for turn in store.load("main").turns] == ["eve", "clerk"]
 
 
-def test_a_message_with_a_known_id_adds_nothing_before_and_after_it_was_processed(store: Repository) -> None:
-    session_of(store)
-    ledger = Ledger(store)
+def test_a_message_with_a_known_id_adds_nothing_before_and_after_it_was_processed(
+    ledger: Ledger, store: Repository
+) -> None:
     first = ledger.receive("main", "m1", source="mail", event_id="1")
     assert ledger.receive("main", "m1", source="mail", event_id="1") == first
     ledger.process("main", echo)
@@ -118,9 +118,7 @@ def test_a_fork_with_a_known_message_is_the_one_that_was_made_with_it(store: Rep
 
 
 @pytest.mark.parametrize("processed", [False, True])
-def test_another_content_under_a_known_id_is_refused(store: Repository, processed: bool) -> None:
-    session_of(store)
-    ledger = Ledger(store)
+def test_another_content_under_a_known_id_is_refused(ledger: Ledger, processed: bool) -> None:
     ledger.receive("main", "m1", source="mail", event_id="1")
     if processed:
         ledger.process("main", echo)
@@ -129,9 +127,7 @@ def test_another_content_under_a_known_id_is_refused(store: Repository, processe
             ledger.receive("main", other, source="mail", event_id="1")
 
 
-def test_after_a_redaction_an_id_is_still_known(store: Repository) -> None:
-    session_of(store)
-    ledger = Ledger(store)
+def test_after_a_redaction_an_id_is_still_known(ledger: Ledger, store: Repository) -> None:
     ledger.receive("main", "a secret", source="mail", event_id="1")
     ledger.process("main", lambda running: None)
     store.redact("main", 0)
@@ -183,9 +179,7 @@ def test_the_turn_of_a_message_has_its_sources_time(store: Repository) -> None:
 # --- modes
 
 
-def test_followups_are_an_exchange_each_in_their_order(store: Repository) -> None:
-    session_of(store)
-    ledger = Ledger(store)
+def test_followups_are_an_exchange_each_in_their_order(ledger: Ledger) -> None:
     for text in ("m1", "m2"):
         ledger.receive("main", text)
     assert [each.events for each in ledger.process("main", echo)] == [(1,), (2,)]
@@ -262,9 +256,7 @@ def test_what_is_collected_while_an_exchange_is_at_work_becomes_one(store: Repos
     assert contents(store) == ["m1", "re: m1", "m2", "m3", "re: m3"]
 
 
-def test_a_message_is_steered_into_the_exchange_that_asks(store: Repository) -> None:
-    session_of(store)
-    ledger = Ledger(store)
+def test_a_message_is_steered_into_the_exchange_that_asks(ledger: Ledger, store: Repository) -> None:
     ledger.receive("main", "m1")
 
     def handler(running: Running) -> str:
@@ -282,9 +274,7 @@ def test_a_message_is_steered_into_the_exchange_that_asks(store: Repository) -> 
     assert store.verify().ok
 
 
-def test_a_message_that_was_not_steered_in_becomes_a_followup(store: Repository) -> None:
-    session_of(store)
-    ledger = Ledger(store)
+def test_a_message_that_was_not_steered_in_becomes_a_followup(ledger: Ledger, store: Repository) -> None:
     ledger.receive("main", "m1")
 
     def handler(running: Running) -> str:
@@ -296,17 +286,13 @@ def test_a_message_that_was_not_steered_in_becomes_a_followup(store: Repository)
     assert contents(store) == ["m1", "re: m1", "also this", "re: also this"]
 
 
-def test_with_nothing_at_work_a_steer_is_a_followup(store: Repository) -> None:
-    session_of(store)
-    ledger = Ledger(store)
+def test_with_nothing_at_work_a_steer_is_a_followup(ledger: Ledger, store: Repository) -> None:
     ledger.receive("main", "m1", mode="steer")
     ledger.process("main", echo)
     assert contents(store) == ["m1", "re: m1"]
 
 
-def test_a_steered_message_of_a_failed_exchange_is_taken_up_again_with_it(store: Repository) -> None:
-    session_of(store)
-    ledger = Ledger(store)
+def test_a_steered_message_of_a_failed_exchange_is_taken_up_again_with_it(ledger: Ledger, store: Repository) -> None:
     ledger.receive("main", "m1")
 
     def handler(running: Running) -> None:
@@ -376,9 +362,7 @@ def test_every_message_comes_up_once_in_order_and_nothing_waits_longer_than_the_
 # --- out of it
 
 
-def test_a_message_that_is_dropped_is_gone_and_not_processed(store: Repository) -> None:
-    session_of(store)
-    ledger = Ledger(store)
+def test_a_message_that_is_dropped_is_gone_and_not_processed(ledger: Ledger, store: Repository) -> None:
     event = ledger.receive("main", "a secret")
     gone = ledger.drop("main", event.number, reason="by mistake")
     assert (gone.content, gone.waiting) == (None, False)
@@ -393,9 +377,9 @@ def test_a_message_that_is_dropped_is_gone_and_not_processed(store: Repository) 
     assert store.verify().ok
 
 
-def test_the_message_of_a_failed_exchange_can_be_dropped_with_what_its_error_repeats(store: Repository) -> None:
-    session_of(store)
-    ledger = Ledger(store)
+def test_the_message_of_a_failed_exchange_can_be_dropped_with_what_its_error_repeats(
+    ledger: Ledger, store: Repository
+) -> None:
     event = ledger.receive("main", "a secret")
 
     def handler(running: Running) -> None:
@@ -408,9 +392,7 @@ def test_the_message_of_a_failed_exchange_can_be_dropped_with_what_its_error_rep
     assert store.verify().ok
 
 
-def test_a_message_that_a_turn_says_or_that_is_in_the_works_cannot_be_dropped(store: Repository) -> None:
-    session_of(store)
-    ledger = Ledger(store)
+def test_a_message_that_a_turn_says_or_that_is_in_the_works_cannot_be_dropped(ledger: Ledger) -> None:
     event = ledger.receive("main", "m1")
 
     def handler(running: Running) -> None:
@@ -424,9 +406,9 @@ def test_a_message_that_a_turn_says_or_that_is_in_the_works_cannot_be_dropped(st
         ledger.drop("main", done.number)
 
 
-def test_a_message_that_is_redacted_while_it_is_to_be_taken_up_again_keeps_no_other_waiting(store: Repository) -> None:
-    session_of(store)
-    ledger = Ledger(store)
+def test_a_message_that_is_redacted_while_it_is_to_be_taken_up_again_keeps_no_other_waiting(
+    ledger: Ledger, store: Repository
+) -> None:
     ledger.receive("main", "the secret")
 
     def failing(running: Running) -> None:

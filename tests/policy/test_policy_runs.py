@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tests.support.session_cases import load
 from trails.errors import InvalidInput, RequestRefused
-from trails.runtime.keys import subagent_key
 from trails.runtime.policy import (
     NO_REPLY,
     PROMPT_PARTS,
@@ -21,7 +20,6 @@ from trails.runtime.policy import (
     RunRecord,
     RunStats,
     SpawnRequest,
-    SpawnSettings,
     SubagentBrief,
     announce_context,
     announce_route,
@@ -32,15 +30,12 @@ from trails.runtime.policy import (
     duration_words,
     end_run,
     finish_cleanup,
-    is_due,
     message_context,
     new_run,
-    outcome_words,
     read_runs,
     reply_context,
     resume_action,
     run_record,
-    spawn_target,
     stats_line,
     subagent_prompt,
     time_out_run,
@@ -54,68 +49,12 @@ JSON = dict[str, Any]
 CHILD, MAIN = "agent:main:subagent:test", "agent:main:main"
 
 
-def case(name: str) -> Any:
-    return next(one for one in REGISTRY["cases"] if one["name"] == name)
-
-
 def a_run(**more: Any) -> RunRecord:
     run = new_run(run_id="r", child_session_key=CHILD, requester_session_key=MAIN, task="look", now=1000)
     return run.model_copy(update=more)
 
 
 # --- the shared cases
-
-
-def test_the_shared_case_of_registering_and_resuming_holds(shared: Path) -> None:
-    told, given = case("persist + resume")["expected"], case("persist + resume")["input"]["register"]
-    run = new_run(
-        run_id=given["runId"],
-        child_session_key=given["childSessionKey"],
-        requester_session_key=given["requesterSessionKey"],
-        requester_origin=given["requesterOrigin"],
-        requester_display_key=given["requesterDisplayKey"],
-        task=given["task"],
-        cleanup=given["cleanup"],
-        now=1000,
-    )
-    file = write_runs({run.run_id: run})
-    assert told["file_has"] in file["runs"]
-    restored = read_runs(file).runs["run-1"]
-    assert restored == run
-    assert restored.requester_origin == told["requesterOrigin"]
-    assert resume_action(restored) == "wait"
-    ended = end_run(restored, {"status": "ok"}, now=2000)
-    assert (resume_action(ended), ended.child_session_key) == ("announce", given["childSessionKey"])
-
-
-def test_the_shared_case_of_version_1_holds(shared: Path) -> None:
-    told, given = case("v1 legacy mapping")["expected"], case("v1 legacy mapping")["input"]
-    read = read_runs({"version": given["version"], "runs": {"run-legacy": given["record"]}})
-    record = read.runs["run-legacy"]
-    assert record.cleanup_handled is told["cleanupHandled"]
-    assert record.cleanup_completed_at == told["cleanupCompletedAt"]
-    assert record.requester_origin == told["requesterOrigin"]
-    written = write_runs(read.runs)
-    assert written["version"] == told["file_version_after"]
-    assert not {"announceHandled", "requesterChannel", "announceCompletedAt"} & set(written["runs"]["run-legacy"])
-
-
-def test_the_shared_cases_of_spawning_hold(shared: Path) -> None:
-    told = case("spawn from subagent")
-    with pytest.raises(RequestRefused) as refused:
-        spawn_target(told["input"]["requester"])
-    assert (refused.value.code.lower(), str(refused.value)) == (told["expected"]["status"], told["expected"]["error"])
-    for name in ("cross-agent star", "cross-agent refused"):
-        given, expected = case(name)["input"], case(name)["expected"]
-        agents = {"list": [{"id": given["requester"], "subagents": {"allowAgents": given["allowAgents"]}}]}
-        settings = SpawnSettings.from_json({"agents": agents})
-        if expected["status"] == "accepted":
-            target = spawn_target(given["requester"], given["agentId"], settings=settings)
-            assert subagent_key(target, "1") == f"{expected['childKeyPrefix']}1"
-        else:
-            with pytest.raises(RequestRefused) as refused:
-                spawn_target(given["requester"], given["agentId"], settings=settings)
-            assert (refused.value.code, str(refused.value)) == ("FORBIDDEN", expected["error"])
 
 
 def test_a_record_has_every_field_of_the_shared_list(shared: Path) -> None:
@@ -179,12 +118,6 @@ def test_in_version_1_a_completed_run_counts_as_handled() -> None:
 )
 def test_a_run_is_archived_after_an_hour_or_as_configured(minutes: float | None, expected: int | None) -> None:
     assert archive_at(0, minutes) == expected
-
-
-def test_a_run_is_due_from_its_moment_on() -> None:
-    run = a_run(archive_at_ms=5000)
-    assert [is_due(run, now) for now in (4999, 5000, 5001)] == [False, True, True]
-    assert not is_due(a_run(archive_at_ms=None), 10**15)
 
 
 # --- ends, claims, restarts
@@ -330,13 +263,6 @@ def test_an_announcement_says_what_ended_how_with_what_and_what_to_do() -> None:
     assert NO_REPLY in text
     empty = announce_text(task="look", outcome=RunOutcome(status="timeout"), findings=" \n")
     assert empty.startswith('A background task "look" just timed out.\n\nFindings:\n(no output)\n')
-
-
-def test_outcomes_are_told_in_words() -> None:
-    assert [outcome_words(RunOutcome(status="error")), outcome_words(RunOutcome(status="unknown"))] == [
-        "failed: unknown error",
-        "finished with unknown status",
-    ]
 
 
 def test_figures_are_short() -> None:

@@ -24,7 +24,6 @@ from trails.runtime.policy import (
     check_deletable,
     check_label,
     combined_entries,
-    delivery_context,
     is_visible,
     list_sessions,
     merge_entry,
@@ -37,7 +36,6 @@ from trails.runtime.policy import (
     to_json,
     to_snake,
     total_tokens,
-    touch_entry,
 )
 
 PATCH, LABELS, RPC = load("openclaw_sessions_patch"), load("openclaw_labels"), load("openclaw_sessions_rpc")
@@ -113,11 +111,6 @@ def test_names_may_be_pythons_and_unknown_fields_stay_and_cannot_be_patched() ->
     assert refusal({"myField": 1}).startswith("myField cannot be patched; what can is ")
     assert refusal({"sessionId": "x"}).startswith("sessionId cannot be patched")
     assert refusal({"thinkingLevel": "low", "thinking_level": "low"}) == "thinkingLevel is in the patch twice"
-
-
-def test_time_never_goes_back() -> None:
-    assert apply_patch({MAIN: {"updatedAt": 9}}, MAIN, {}, now=5, new_id="n") == {"updatedAt": 9}
-    assert touch_entry(None, now=5, new_id="n") == {"sessionId": "n", "updatedAt": 5}
 
 
 @pytest.mark.parametrize(
@@ -327,16 +320,6 @@ def test_a_merge_keeps_the_session_and_the_latest_time() -> None:
         "a": 2,
     }
     assert merge_entry(None, {}, now=5, new_id="n") == {"sessionId": "n", "updatedAt": 5}
-
-
-def test_where_an_answer_goes_is_trimmed() -> None:
-    assert delivery_context({"channel": " WhatsApp", "to": " +1 ", "threadId": 7, "x": 1}) == {
-        "channel": "whatsapp",
-        "to": "+1",
-        "threadId": 7,
-    }
-    assert delivery_context({"channel": " "}) is None
-    assert delivery_context(None) is None
 
 
 # --- lists

@@ -374,12 +374,6 @@ def test_a_time_longer_than_the_calendar_in_an_older_store_stops_nothing(
     assert runs.get("id-4").outcome == "ok"
 
 
-def test_a_run_of_a_million_million_seconds_is_refused_and_nothing_is_stored(store: Repository, runs: Runs) -> None:
-    with pytest.raises(RequestRefused, match="at most 315,360,000"):
-        runs.spawn(MAIN, "Look", run_timeout_seconds=10**12)
-    assert (runs.list(), store.info()["sessions"]) == ([], 0)
-
-
 def test_whoever_follows_the_store_is_told_of_each_step_of_a_run(memory: Repository, desk: Desk) -> None:
     seen: list[tuple[str, int]] = []
     runs = Runs(memory, agent=desk.agent, announce=desk.announce, clock=desk.clock, new_id=counter())

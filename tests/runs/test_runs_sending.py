@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -175,25 +173,6 @@ def test_a_target_that_cannot_be_told_is_an_error_and_nothing_is_written(
 def test_a_requester_that_is_not_there_is_refused(store: Repository, clock: Clock) -> None:
     with pytest.raises(SessionNotFound):
         open_runs(store, Desk(clock)).send("nobody", "x", session_key=MAIN)
-
-
-def test_the_shared_cases_of_agents_that_talk_hold(shared: Path, clock: Clock) -> None:
-    cases = json.loads((shared / "cases" / "openclaw_a2a.json").read_text("utf-8"))
-    for case in cases["policy"]:
-        with trails.open(":memory:") as store:
-            runs = Runs(store, config=case["cfg"], clock=clock)
-            source, target = (f"agent:{case[name]}:main" for name in ("requester", "target"))
-            if "." in source + target:
-                continue  # no agent of a key has such an id: the policy's own tests have these
-            answer = runs.send(source, "x", session_key=target, timeout_seconds=0)
-            assert answer.status == ("accepted" if case["expected"] else "forbidden"), case
-    for case in cases["ping_pong_turns"]:
-        desk = Desk(clock)
-        with trails.open(":memory:") as store:
-            runs = open_runs(store, desk, turns=case["maxPingPongTurns"])
-            runs.send(MAIN, "x", session_key=GROUP)
-            runs.work()
-        assert len(desk.steps) == 1 + case["expected"] + 1, case
 
 
 @pytest.mark.parametrize(
