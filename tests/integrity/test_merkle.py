@@ -18,11 +18,8 @@ from trails.integrity.merkle import (
     EMPTY_ROOT,
     Frontier,
     HashTree,
-    consistency_proof,
-    inclusion_proof,
     leaf_hash,
     node_hash,
-    root_at,
     root_of,
     verify_consistency,
     verify_inclusion,
@@ -204,20 +201,13 @@ def test_the_root_at_every_past_size_is_the_defined_one(data: list[bytes], draw:
     assert tree_of(data).root(size) == mth(data[:size])
 
 
-@given(some_leaves, st.data())
-def test_a_frontier_gives_the_defined_root_also_when_it_was_stopped_and_resumed(
-    data: list[bytes], draw: st.DataObject
-) -> None:
-    stop = draw.draw(st.integers(0, len(data)))
-    first = Frontier()
-    for item in data[:stop]:
-        first.append(leaf_hash(item))
-    resumed = Frontier(first.size, first.nodes)
-    for item in data[stop:]:
-        resumed.append(leaf_hash(item))
-    assert first.root() == mth(data[:stop])
-    assert resumed.root() == mth(data)
-    assert (first.size, resumed.size) == (stop, len(data))
+@given(some_leaves)
+def test_a_frontier_gives_the_defined_root(data: list[bytes]) -> None:
+    frontier = Frontier()
+    for size, item in enumerate(data):
+        assert (frontier.size, frontier.root()) == (size, mth(data[:size]))
+        frontier.append(leaf_hash(item))
+    assert frontier.root() == mth(data)
 
 
 # --- proofs ---
@@ -369,7 +359,7 @@ def test_a_tree_never_shrinks(old: int, new: int) -> None:
     with pytest.raises(IntegrityError, match="cannot have grown"):
         verify_consistency(old, new, root, root, [])
     with pytest.raises(InvalidInput, match="cannot have grown"):
-        consistency_proof(tree_of(LEAVES).node, old, new)
+        tree_of(LEAVES).consistency(old, new)
 
 
 @pytest.mark.parametrize("size", [9, -1])
@@ -378,14 +368,6 @@ def test_a_tree_size_that_was_never_reached_has_no_root_and_no_proofs(size: int)
     for ask in (lambda: tree.root(size), lambda: tree.inclusion(0, size), lambda: tree.consistency(1, size)):
         with pytest.raises(InvalidInput, match="the tree has 8 leaves"):
             ask()
-    with pytest.raises(InvalidInput):
-        root_at(tree.node, size)
-
-
-@pytest.mark.parametrize(("level", "position"), [(0, 7), (1, 3), (3, 0), (-1, 0), (0, -1)])
-def test_a_subtree_that_is_not_complete_cannot_be_read(level: int, position: int) -> None:
-    with pytest.raises(InvalidInput, match="no complete subtree"):
-        tree_of(LEAVES[:7]).node(level, position)
 
 
 @pytest.mark.parametrize("stub", [b"", b"x" * 31, b"x" * 33])
@@ -395,8 +377,6 @@ def test_what_is_not_a_hash_is_refused_wherever_a_hash_belongs(stub: bytes) -> N
     for add in (HashTree().append, Frontier().append):
         with pytest.raises(InvalidInput, match="a leaf hash has"):
             add(stub)
-    with pytest.raises(InvalidInput, match="a frontier hash has"):
-        Frontier(1, [stub])
     with pytest.raises(IntegrityError, match="the leaf hash has"):
         verify_inclusion(stub, 5, 8, proof, root)
     with pytest.raises(IntegrityError, match="the root has"):
@@ -407,23 +387,3 @@ def test_what_is_not_a_hash_is_refused_wherever_a_hash_belongs(stub: bytes) -> N
         verify_consistency(6, 8, stub, root, tree.consistency(6))
     with pytest.raises(IntegrityError, match="the new root has"):
         verify_consistency(6, 8, tree.root(6), stub, tree.consistency(6))
-
-
-@pytest.mark.parametrize(("size", "hashes"), [(3, 1), (4, 2), (0, 1), (-1, 1)])
-def test_a_frontier_that_cannot_belong_to_its_size_is_refused(size: int, hashes: int) -> None:
-    with pytest.raises(InvalidInput, match="cannot have a frontier of"):
-        Frontier(size, [leaf_hash(b"")] * hashes)
-
-
-def test_proofs_over_stored_hashes_read_only_a_few_of_them() -> None:
-    tree, reads = tree_of([number.to_bytes(2) for number in range(1000)]), 0
-
-    def counted(level: int, position: int) -> bytes:
-        nonlocal reads
-        reads += 1
-        return tree.node(level, position)
-
-    assert inclusion_proof(counted, 3, 999) == tree.inclusion(3, 999)
-    assert consistency_proof(counted, 500, 999) == tree.consistency(500, 999)
-    assert root_at(counted, 999) == tree.root(999)
-    assert reads <= 3 * 2 * 10  # three answers of at most twice the tree's height each

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from hashlib import sha256
-from typing import Final, TypeAlias
+from typing import Final
 
 from trails.errors import IntegrityError, InvalidInput
 
@@ -24,9 +24,6 @@ HASH_SIZE: Final = 32
 
 EMPTY_ROOT: Final = sha256(b"").digest()
 """The root of a tree without leaves (RFC 6962, section 2.1)."""
-
-NodeReader: TypeAlias = Callable[[int, int], bytes]
-"""Gives the hash of the complete subtree at `(level, position)`: from memory, from a file, wherever it is kept."""
 
 
 def leaf_hash(data: bytes) -> bytes:
@@ -72,37 +69,23 @@ class Frontier:
     """A growing tree of which only the right edge is kept: enough to append and to give the root, not for proofs.
 
     The edge is one hash for each complete subtree, from the largest (leftmost) to the smallest: as many as `size` has
-    one bits. `Frontier(size, nodes)` goes on where another left off.
+    one bits.
     """
 
-    def __init__(self, size: int = 0, nodes: Iterable[bytes] = ()) -> None:
-        """Start empty, or from the `size` and `nodes` of another frontier (InvalidInput where they don't fit)."""
-        self._nodes = list(nodes)
-        self._size = size
-        if size < 0 or len(self._nodes) != size.bit_count():
-            raise InvalidInput(f"a tree of {size} leaves cannot have a frontier of {len(self._nodes)} hashes")
-        for node in self._nodes:
-            _check_hash(node, "a frontier hash", InvalidInput)
-
-    @property
-    def size(self) -> int:
-        """The number of leaves."""
-        return self._size
-
-    @property
-    def nodes(self) -> tuple[bytes, ...]:
-        """The hashes of the complete subtrees, from the largest to the smallest."""
-        return tuple(self._nodes)
+    def __init__(self) -> None:
+        """Start without leaves."""
+        self.size = 0
+        self._nodes: list[bytes] = []
 
     def append(self, leaf: bytes) -> None:
         """Add a leaf by its hash (`leaf_hash` of its data), in amortised constant time."""
         _check_hash(leaf, "a leaf hash", InvalidInput)
-        below, node = self._size, leaf
+        below, node = self.size, leaf
         while below & 1:
             node = node_hash(self._nodes.pop(), node)
             below >>= 1
         self._nodes.append(node)
-        self._size += 1
+        self.size += 1
 
     def root(self) -> bytes:
         """Return the root over all leaves, in at most log2(size) hashes."""
@@ -118,19 +101,14 @@ class HashTree:
     def __init__(self, leaf_hashes: Iterable[bytes] = ()) -> None:
         """Start with some leaf hashes, in order."""
         self._levels: list[bytearray] = [bytearray()]
-        self._size = 0
+        self.size = 0
         for leaf in leaf_hashes:
             self.append(leaf)
-
-    @property
-    def size(self) -> int:
-        """The number of leaves."""
-        return self._size
 
     def append(self, leaf: bytes) -> None:
         """Add a leaf by its hash (`leaf_hash` of its data), in amortised constant time."""
         _check_hash(leaf, "a leaf hash", InvalidInput)
-        levels, position, level, node = self._levels, self._size, 0, leaf
+        levels, position, level, node = self._levels, self.size, 0, leaf
         levels[0] += node
         while position & 1:
             node = node_hash(bytes(levels[level][-2 * HASH_SIZE : -HASH_SIZE]), node)
@@ -138,86 +116,64 @@ class HashTree:
             if level == len(levels):
                 levels.append(bytearray())
             levels[level] += node
-        self._size += 1
-
-    def node(self, level: int, position: int) -> bytes:
-        """Return the hash of a complete subtree; InvalidInput where this tree has none there (yet)."""
-        if level < 0 or position < 0 or (position + 1) << level > self._size:
-            where = f"level {level}, position {position}"
-            raise InvalidInput(f"a tree of {self._size} leaves has no complete subtree at {where}")
-        start = position * HASH_SIZE
-        return bytes(self._levels[level][start : start + HASH_SIZE])
+        self.size += 1
 
     def root(self, size: int | None = None) -> bytes:
         """Return the root over the first `size` leaves (0 to all; default all)."""
-        return root_at(self.node, self._past(size))
+        return self._hash(0, self._past(size))
 
     def inclusion(self, index: int, size: int | None = None) -> list[bytes]:
-        """Return the proof that leaf `index` is in the tree of the first `size` leaves (default all)."""
-        return inclusion_proof(self.node, index, self._past(size))
+        """Return the proof that leaf `index` is in the tree of the first `size` leaves (default all).
+
+        The hashes lead from the leaf to the root, the leaf's sibling first. Raises InvalidInput when there is no such leaf.
+        Source: RFC 9162, section 2.1.3.1 (PATH).
+        """
+        whole = self._past(size)
+        if not 0 <= index < whole:
+            raise InvalidInput(f"there is no leaf {index} in a tree of {whole} leaves, so nothing to prove")
+        proof, _ = self._siblings(index + 1, whole, lambda start, end: end - start == 1)
+        return proof[::-1]
 
     def consistency(self, old_size: int, new_size: int | None = None) -> list[bytes]:
-        """Return the proof that the tree of `new_size` leaves (default all) begins with that of `old_size` leaves."""
-        return consistency_proof(self.node, old_size, self._past(new_size))
+        """Return the proof that the tree of `new_size` leaves (default all) begins with that of `old_size` leaves.
+
+        Empty when the sizes are equal or `old_size` is 0, where nothing needs a proof.
+        Source: RFC 9162, section 2.1.4.1 (PROOF and SUBPROOF).
+        """
+        whole = self._past(new_size)
+        if not 0 <= old_size <= whole:
+            raise InvalidInput(f"a tree of {whole} leaves cannot have grown from one of {old_size}")
+        if old_size in (0, whole):
+            return []
+        proof, start = self._siblings(old_size, whole, lambda start, end: end == old_size)
+        if start:  # else this subtree is the whole old tree, whose root the verifier has
+            proof.append(self._hash(start, old_size))
+        return proof[::-1]
+
+    def _siblings(self, bound: int, end: int, is_there: Callable[[int, int], bool]) -> tuple[list[bytes], int]:
+        """Return the hashes beside the way down to the subtree that ends at `bound`, and where that begins."""
+        proof, start = [], 0
+        while not is_there(start, end):
+            middle = start + (1 << ((end - start - 1).bit_length() - 1))  # the largest power of two below the size
+            is_left = bound <= middle
+            proof.append(self._hash(middle, end) if is_left else self._hash(start, middle))
+            start, end = (start, middle) if is_left else (middle, end)
+        return proof, start
+
+    def _hash(self, start: int, end: int) -> bytes:
+        """Return the hash over the leaves from `start` to `end`, of a subtree that begins at a multiple of its size."""
+        parts = []
+        while start < end:
+            level = (end - start).bit_length() - 1
+            place = (start >> level) * HASH_SIZE
+            parts.append(bytes(self._levels[level][place : place + HASH_SIZE]))
+            start += 1 << level
+        return _join(parts)
 
     def _past(self, size: int | None) -> int:
-        if size is None:
-            return self._size
-        if not 0 <= size <= self._size:
-            raise InvalidInput(f"the tree has {self._size} leaves; there is no tree of {size}")
-        return size
-
-
-def root_at(node: NodeReader, size: int) -> bytes:
-    """Return the root over the first `size` leaves (0 or more), reading at most log2(size) stored hashes."""
-    if size < 0:
-        raise InvalidInput(f"a tree cannot have {size} leaves")
-    return _range_hash(node, 0, size)
-
-
-def inclusion_proof(node: NodeReader, index: int, size: int) -> list[bytes]:
-    """Return the hashes that lead from a leaf to the root, the leaf's sibling first.
-
-    Args: `node` reads stored subtree hashes, `index` is the leaf's (0 to size - 1), `size` the tree's.
-    Raises InvalidInput when there is no such leaf. Source: RFC 9162, section 2.1.3.1 (PATH).
-    """
-    if not 0 <= index < size:
-        raise InvalidInput(f"there is no leaf {index} in a tree of {size} leaves, so nothing to prove")
-    proof, start, end = [], 0, size
-    while end - start > 1:
-        middle = start + _split(end - start)
-        if index < middle:
-            proof.append(_range_hash(node, middle, end))
-            end = middle
-        else:
-            proof.append(_range_hash(node, start, middle))
-            start = middle
-    return proof[::-1]
-
-
-def consistency_proof(node: NodeReader, old_size: int, new_size: int) -> list[bytes]:
-    """Return the hashes that tie the root of a tree to the root of its first `old_size` leaves.
-
-    Empty when the sizes are equal or `old_size` is 0, where nothing needs a proof.
-    Args: `node` reads stored subtree hashes; 0 <= `old_size` <= `new_size`, else InvalidInput.
-    Source: RFC 9162, section 2.1.4.1 (PROOF and SUBPROOF).
-    """
-    if not 0 <= old_size <= new_size:
-        raise InvalidInput(f"a tree of {new_size} leaves cannot have grown from one of {old_size}")
-    if old_size in (0, new_size):
-        return []
-    proof, start, end = [], 0, new_size
-    while end != old_size:
-        middle = start + _split(end - start)
-        if old_size <= middle:
-            proof.append(_range_hash(node, middle, end))
-            end = middle
-        else:
-            proof.append(_range_hash(node, start, middle))
-            start = middle
-    if start:  # else this subtree is the whole old tree, whose root the verifier has
-        proof.append(_range_hash(node, start, end))
-    return proof[::-1]
+        if size is not None and not 0 <= size <= self.size:
+            raise InvalidInput(f"the tree has {self.size} leaves; there is no tree of {size}")
+        return self.size if size is None else size
 
 
 def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes) -> None:
@@ -282,21 +238,6 @@ def _verify_growth(old_size: int, new_size: int, old_root: bytes, new_root: byte
             new = node_hash(new, sibling)
     _check_root(old, old_root, f"{what}: the proof leads to another old root")
     _check_root(new, new_root, f"{what}: the proof leads to another new root")
-
-
-def _split(size: int) -> int:
-    """Return the largest power of two below `size` (2 or more)."""
-    return 1 << ((size - 1).bit_length() - 1)
-
-
-def _range_hash(node: NodeReader, start: int, end: int) -> bytes:
-    """Return the hash over the leaves from `start` to `end` (exclusive), where `start` is a split point of the tree."""
-    parts = []
-    while start < end:
-        level = (end - start).bit_length() - 1
-        parts.append(node(level, start >> level))
-        start += 1 << level
-    return _join(parts)
 
 
 def _join(subtrees: Sequence[bytes]) -> bytes:
