@@ -105,13 +105,15 @@ def _packed(
         given["kept.checkpoint.tsr"] = timestamp
     signed = None if signer is None else repository.proofs.checkpoint(signer, [report_extension(report.digest)])
     proven, missing = _proofs(repository, report, signed or checkpoint)
+    provenance = io.BytesIO()
+    export_prov(repository, provenance, format="json", session=report.subject)
     files = {
         "README.txt": _README.encode(),
         "report.json": (json.dumps(report.to_dict(), ensure_ascii=False, indent=2) + "\n").encode(),
         "report.md": documents.report_markdown(report).encode(),
         "report.html": documents.report_html(report).encode(),
         _RECORDS: _records(repository, report),
-        "provenance.json": _provenance(repository, report),
+        "provenance.json": provenance.getvalue(),
         VERIFIER_NAME: standalone_verifier(),
         **given,
         **({} if signed is None else {"report.checkpoint": signed.encode()}),
@@ -139,12 +141,6 @@ def _records(repository: Repository, report: Report) -> bytes:
     }
     data = ox.serialize(quads, format=ox.RdfFormat.N_QUADS) or b""
     return b"".join(sorted(line + b"\n" for line in data.split(b"\n") if line))
-
-
-def _provenance(repository: Repository, report: Report) -> bytes:
-    out = io.BytesIO()
-    export_prov(repository, out, format="json", session=report.subject)
-    return out.getvalue()
 
 
 def _proofs(repository: Repository, report: Report, checkpoint: str | None) -> tuple[dict[str, bytes], list[str]]:

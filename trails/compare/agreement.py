@@ -114,11 +114,10 @@ def agreement(name: str, left: tuple[str, Iterable[Score]], right: tuple[str, It
 
 
 def _newest(scores: Iterable[Score]) -> dict[tuple[object, ...], ScoreValue]:
-    return {_thing(score): score.value for score in sorted(scores, key=lambda score: (score.time, score.id))}
-
-
-def _thing(score: Score) -> tuple[object, ...]:
-    return (score.session_id, score.turn_digest) if score.start is None else (score.turn_digest, score.start)
+    return {
+        (each.session_id, each.turn_digest) if each.start is None else (each.turn_digest, each.start): each.value
+        for each in sorted(scores, key=lambda score: (score.time, score.id))
+    }
 
 
 def _figures(name: str, pairs: Sequence[Pair]) -> dict[str, Any]:

@@ -84,13 +84,14 @@ class ArmTest(tables.Tabular):
         name, short = _NAMES[self.method]
         number = tables.significant
         df = "" if self.df is None else f"({number(self.df, 3)})"
+        p = "< 0.0001" if self.p < 0.0001 else number(self.p, 3)
         held = ""
         if self.difference_ci is not None:
             held = f" (95% interval {number(self.difference_ci[0], 3)} to {number(self.difference_ci[1], 3)})"
         what = "medians" if self.method == "mann-whitney" else "means"
         return [
             f"{self.column} of {_said(self.left)} against {_said(self.right)}, by {', '.join(self.grouped_by)}",
-            f"{name}: {short}{df} = {number(self.statistic, 3)}, p = {_p(self.p)}, two-sided, {self.how}",
+            f"{name}: {short}{df} = {number(self.statistic, 3)}, p = {p}, two-sided, {self.how}",
             f"difference of {what} {number(self.difference, 3)}{held}; {self.effect_name} {number(self.effect, 3)}",
         ]
 
@@ -111,10 +112,6 @@ def _said(side: Arm) -> str:
     return f"{side.name!r} (n = {side.n}{missing})"
 
 
-def _p(value: float) -> str:
-    return "< 0.0001" if value < 0.0001 else tables.significant(value, 3)
-
-
 def compare_arms(
     column: str,
     grouped_by: Sequence[str],
@@ -127,7 +124,8 @@ def compare_arms(
     Raises `InvalidInput` for another method, an arm without numbers or with too few, and arms that do not vary;
     `TrailsError` where scipy is not installed (the extra `stats`).
     """
-    _check_method(method)
+    if method not in METHODS:
+        raise InvalidInput(f"there is no test {method!r}; there are: {', '.join(METHODS)}")
     first, second = _checked(column, left), _checked(column, right)
     sides = _arm(left[0], first), _arm(right[0], second)
     scipy_stats = tables.optional("scipy.stats", "stats", "a test between arms")
@@ -181,11 +179,6 @@ def compare_paired_arms(
 def _pair_side(name: str, values: Mapping[str, Sequence[float]], both: Sequence[str]) -> Arm:
     means = [fmean(values[each]) for each in both]
     return Arm(name, len(means), 0, fmean(means), stdev(means), float(median(means)))
-
-
-def _check_method(method: str) -> None:
-    if method not in METHODS:
-        raise InvalidInput(f"there is no test {method!r}; there are: {', '.join(METHODS)}")
 
 
 def _checked(column: str, side: tuple[str, Aggregate | None]) -> Aggregate:

@@ -84,11 +84,8 @@ def _scorer(each: Scored) -> str:
 
 def score_cells(scores: Mapping[Scored, ScoreValue], names: Mapping[Scored, str]) -> dict[str, float | str | None]:
     """Return a branch's cells in the columns of scores: a truth value as 1 or 0, which has a mean; None where none is."""
-    return {column: _score_cell(scores.get(each)) for each, column in names.items()}
-
-
-def _score_cell(value: ScoreValue | None) -> float | str | None:
-    return int(value) if isinstance(value, bool) else value
+    found = {column: scores.get(each) for each, column in names.items()}
+    return {column: int(value) if isinstance(value, bool) else value for column, value in found.items()}
 
 
 Names = str | Sequence[str] | None

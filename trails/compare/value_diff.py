@@ -85,7 +85,7 @@ def _edits(left: Any, right: Any, path: str, depth: int) -> Iterator[Edit]:
     if depth < MAX_DEPTH and isinstance(left, Mapping) and isinstance(right, Mapping):
         yield from _object_edits(left, right, path, depth + 1)
     elif depth < MAX_DEPTH and isinstance(left, list) and isinstance(right, list):
-        yield from _list_edits(left, right, path, depth + 1)
+        yield from _item_edits(list(enumerate(left)), list(enumerate(right)), path, depth + 1)
     elif (old := canonical(left)) != (new := canonical(right)):
         yield Edit("changed", path, old, new)
 
@@ -100,10 +100,6 @@ def _object_edits(left: Mapping[str, Any], right: Mapping[str, Any], path: str, 
     for key, value in right.items():
         if key not in left:
             yield Edit("added", path + _path_step(key), None, canonical(value))
-
-
-def _list_edits(left: Sequence[Any], right: Sequence[Any], path: str, depth: int) -> Iterator[Edit]:
-    yield from _item_edits(list(enumerate(left)), list(enumerate(right)), path, depth)
 
 
 _Items = Sequence[tuple[int, Any]]

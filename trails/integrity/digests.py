@@ -131,16 +131,18 @@ def facts_json(facts: Facts, salt: str) -> str:
     if facts.is_empty():
         return ""
     made_by = facts.model_call
-    plain = _common(
-        None if made_by is None else [made_by.model, made_by.usage_json, made_by.stop_reason],
-        [
+    parts = {
+        "model": None if made_by is None else [made_by.model, made_by.usage_json, made_by.stop_reason],
+        "calls": [
             [call.id, call.name, call.withheld or salted_digest("arguments", salt, call.arguments or "")]
             for call in facts.tool_calls
         ],
-        [_result(result) for result in facts.tool_results],
-        facts.source_ids,
-        facts.meta_withheld or ("" if facts.meta_json is None else salted_digest("meta", salt, facts.meta_json)),
-    )
+        "results": [_result(result) for result in facts.tool_results],
+        "source": facts.source_ids,
+        "meta": facts.meta_withheld
+        or (salted_digest("meta", salt, facts.meta_json) if facts.meta_json is not None else ""),
+    }
+    plain: dict[str, Any] = {name: value for name, value in parts.items() if value}
     if made_by is not None and made_by.call is not None and (told := _called(made_by.call)):
         plain["called"] = told
     if facts.compaction:
@@ -153,22 +155,6 @@ def facts_json(facts: Facts, salt: str) -> str:
 
 
 _canonical: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
-
-
-def _common(*parts: Any) -> dict[str, Any]:
-    """Return what the digest covers of what most turns have; the arguments are those of `recorded_digest`."""
-    names = ("model", "calls", "results", "source", "meta")
-    return {name: value for name, value in zip(names, parts, strict=True) if value}
-
-
-def recorded_digest(model: Any, calls: Any, results: Any, sources: Sequence[str], meta: str) -> str:
-    """Return `facts_digest` of what most turns have, as it is read.
-
-    `model` is name, usage and reason to stop of the model call; each of the `calls` id, name and the salted digest of the
-    arguments, of the `results` call id and whether it failed; `sources` are in order, `meta` is the salted digest of the
-    metadata, "" where there are none.
-    """
-    return facts_json_digest(_canonical(_common(model, calls, results, sources, meta)))
 
 
 def _made_from(source: Derivation) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def picture(statements: Iterable[Statement]) -> Picture:
     said: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
     for each in statements:
         if each.kind in ELEMENTS:
-            kinds[str(each.id)] = _stronger(kinds.get(str(each.id)), each.kind)
+            kinds[str(each.id)] = "agent" if kinds.get(str(each.id)) == "agent" else each.kind
             types.setdefault(str(each.id), _type(each))
         elif each.kind in KINDS and each.arguments[0] is not None and each.arguments[1] is not None:
             ends = (each.arguments[0], each.arguments[1])
@@ -114,11 +114,6 @@ def picture(statements: Iterable[Statement]) -> Picture:
 def natural(iri: str) -> list[tuple[int, str]]:
     """Return what sorts names as people do: turn 2 before turn 10."""
     return [(int(part), "") if part.isdecimal() and part.isascii() else (-1, part) for part in _NUMBERS.split(iri)]
-
-
-def _stronger(known: str | None, kind: str) -> str:
-    """Return what a node is drawn as that is an agent, and an entity or an activity too."""
-    return "agent" if "agent" in (known, kind) else kind
 
 
 def _guess(kind: str, place: int) -> str:
@@ -185,13 +180,10 @@ def _rows(shown: Picture) -> list[list[int]]:
     for _ in range(_SWEEPS):
         place = {node: spot / len(layer) for layer in order for spot, node in enumerate(layer)}
         for layer in order:
-            weight = {node: _middle([place[each] for each in near[node]] or [place[node]]) for node in layer}
+            places = {node: [place[each] for each in near[node]] or [place[node]] for node in layer}
+            weight = {node: round(sum(found) / len(found), 6) for node, found in places.items()}
             layer.sort(key=lambda node: (weight[node], node))
     return [layer[start : start + _ROW] for layer in order for start in range(0, len(layer), _ROW)]
-
-
-def _middle(places: Sequence[float]) -> float:
-    return round(sum(places) / len(places), 6)
 
 
 def _ranks(shown: Picture) -> list[int]:

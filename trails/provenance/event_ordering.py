@@ -293,7 +293,8 @@ def _empty(specific: Specializations, unified: Unified) -> Iterator[Finding]:
     empty = {
         unified.find(str(each.id)): each
         for each in unified.statements
-        if each.kind == "entity" and any(_is_empty(name, value) for name, value in each.attributes)
+        if each.kind == "entity"
+        and any(name == TYPE and value[:2] == (EMPTY, QUALIFIED_NAME) for name, value in each.attributes)
     }
     if not empty:
         return
@@ -304,10 +305,6 @@ def _empty(specific: Specializations, unified: Unified) -> Iterator[Finding]:
             said = f"{terms[0]} is an empty collection and has the member {terms[1]}"
             clash = [empty[said_empty], *unified.sources(record)]
             yield finding_of(56, said, [*_named(terms[0]), *_named(terms[1])], clash)
-
-
-def _is_empty(name: str, value: object) -> bool:
-    return name == TYPE and isinstance(value, tuple) and value[:2] == (EMPTY, QUALIFIED_NAME)
 
 
 STRICT: Final = 42
