@@ -175,6 +175,22 @@ class Reading:
         """Note what was found, each with how often."""
         self.notes += [f"{count} {what}" for what, count in counts.items() if count]
 
+    def add_session(
+        self,
+        source: str,
+        source_id: str,
+        paths: Iterable[Iterable[SourceTurn]],
+        meta: Mapping[str, Any],
+        line: int = 0,
+        **more: Any,
+    ) -> None:
+        """Add a session, with what of its metadata can be kept; its agent is the source unless given."""
+        kept = self.meta(line, without_empty(meta))
+        fields = {"agent": source, **more}
+        self.sessions.append(
+            SourceSession(source=source, id=source_id, paths=tuple(map(tuple, paths)), meta=kept, **fields)
+        )
+
     def count(self, kind: object) -> None:
         """Count a record of a type."""
         self.records[str(kind)[:100]] += 1

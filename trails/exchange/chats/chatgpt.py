@@ -24,10 +24,11 @@ from typing import Any, Final
 
 from trails import files
 from trails.errors import InvalidInput
-from trails.exchange import containers, format_detection, record_checks
+from trails.exchange import containers
+from trails.exchange.format_detection import outline_of_first
 from trails.exchange.json_files import as_list, as_object, as_text
-from trails.exchange.record_checks import Reading
-from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, distinct_paths
+from trails.exchange.record_checks import Reading, each_file, epoch_time, short_hash, valid_name, without_empty
+from trails.exchange.source_transcript import Piece, SourceTurn, distinct_paths
 
 SOURCE: Final = "chatgpt"
 ROLES: Final = frozenset({"user", "assistant", "system", "tool", "error"})
@@ -49,7 +50,7 @@ def sniff(head: bytes) -> bool:
     begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if begin.startswith(containers.ZIP_SIGNATURE):
         return True
-    first = format_detection.outline_of_first(head)
+    first = outline_of_first(head)
     return "mapping" in first and first["mapping"] is None and bool(_NODE.search(begin))
 
 
@@ -71,7 +72,7 @@ def _read_file(name: str, data: bytes, reading: Reading) -> None:
         reading.refuse(0, "holds no conversation", name)
 
 
-parse: Final = record_checks.each_file(_read_file)
+parse: Final = each_file(_read_file)
 """Return what exports (name and bytes of each file or zip) say.
 
 A conversation that cannot be read is a problem at its line; the others are read. Nothing that a file holds raises, except
@@ -132,20 +133,12 @@ class _Conversation:
         paths = self._paths(mapping)
         self._note()
         data = self.data
-        created = record_checks.epoch_time(data.get("create_time"))
+        created = epoch_time(data.get("create_time"))
         left = {key: value for key, value in data.items() if key not in _SESSION_OWN}
         if created is None:
             left["create_time"] = data.get("create_time")
-        self.reading.sessions.append(
-            SourceSession(
-                source=SOURCE,
-                id=session_id,
-                paths=paths,
-                title=as_text(data.get("title")),
-                created=created,
-                agent=SOURCE,
-                meta=self.reading.meta(self.line, record_checks.without_empty(left)),
-            )
+        self.reading.add_session(
+            SOURCE, session_id, paths, left, self.line, title=as_text(data.get("title")), created=created
         )
 
     def _id(self, mapping: _Json) -> str:
@@ -153,7 +146,7 @@ class _Conversation:
             if (found := as_text(self.data.get(key))) is not None:
                 return found
         root = next((key for key, node in mapping.items() if isinstance(node, dict) and not node.get("parent")), None)
-        made = record_checks.short_hash([self.data.get("create_time"), root or next(iter(mapping), None)])
+        made = short_hash([self.data.get("create_time"), root or next(iter(mapping), None)])
         self.reading.notes.append(
             f"the conversation in line {self.line} has no id; it is named {made!r} after its time and its first node"
         )
@@ -280,11 +273,11 @@ def _message_turn(node_id: str, role: str, content: _Json, message: _Json) -> So
     if message.get("id") != node_id:
         left["id"] = message.get("id")
     if isinstance(message.get("author"), dict):
-        left["author"] = record_checks.without_empty({k: v for k, v in message["author"].items() if k != "role"})
+        left["author"] = without_empty({k: v for k, v in message["author"].items() if k != "role"})
     made, kind = _content(content)
     if kind is not None:
         left["contentType"] = kind
-    time = record_checks.epoch_time(message.get("create_time"))
+    time = epoch_time(message.get("create_time"))
     if time is None:
         left["create_time"] = message.get("create_time")
     metadata = as_object(message.get("metadata")) if role == "assistant" else {}
@@ -293,9 +286,9 @@ def _message_turn(node_id: str, role: str, content: _Json, message: _Json) -> So
         role="error" if is_notice else role,  # the program wrote it in the model's place
         pieces=(Piece(node_id, made),),
         time=time,
-        model=record_checks.valid_name(metadata.get("model_slug")),
-        stop_reason=record_checks.valid_name(as_object(metadata.get("finish_details")).get("type")),
-        meta=record_checks.without_empty(left),
+        model=valid_name(metadata.get("model_slug")),
+        stop_reason=valid_name(as_object(metadata.get("finish_details")).get("type")),
+        meta=without_empty(left),
     )
 
 

@@ -24,10 +24,19 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import IO, Any, Final
 
-from trails.exchange import format_detection, json_files, record_checks
-from trails.exchange.json_files import as_list, as_object, as_text
-from trails.exchange.record_checks import Reading
-from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript, distinct_paths
+from trails.exchange.format_detection import Outline, guess_origin, outline_of_first, outline_of_listed
+from trails.exchange.json_files import Element, as_list, as_object, as_text, iter_elements, read_object
+from trails.exchange.record_checks import (
+    Reading,
+    as_content,
+    combine_files,
+    combine_parts,
+    leftover,
+    parse_time,
+    valid_name,
+    without_empty,
+)
+from trails.exchange.source_transcript import Piece, Problem, SourceTurn, Transcript, distinct_paths
 from trails.model import message_shapes, validation
 from trails.model.content_parts import calls_in, results_in
 
@@ -61,10 +70,10 @@ def sniff(head: bytes) -> bool:
     >>> sniff(b'[{"role": "user", "content": "a"}]'), sniff(b'{"messages": [{"info": {"role": "user"}, "parts": []}]}')
     (True, False)
     """
-    first = format_detection.outline_of_first(head.replace(b"[[", b"[", 1) if head.lstrip().startswith(b"[[") else head)
+    first = outline_of_first(head.replace(b"[[", b"[", 1) if head.lstrip().startswith(b"[[") else head)
     held = [name for name in _HOLDERS if name in first and first[name] is None]
     if held or (_INPUT in first and b'"messages"' in head):
-        listed = format_detection.outline_of_listed(head, {*held, "messages"})
+        listed = outline_of_listed(head, {*held, "messages"})
         return bool(_SIGNS.search(head)) if not listed else _says(listed) or not listed.keys() - {"id", "name"}
     name = first.get("role", first.get("from", first.get("type")))
     is_known = (
@@ -76,7 +85,7 @@ def sniff(head: bytes) -> bool:
     return is_known and _says(first)
 
 
-def _says(message: format_detection.Outline) -> bool:
+def _says(message: Outline) -> bool:
     """Tell whether an outline, which may be cut off, is that of a message."""
     keys = message.keys()
     if message.get("role", message.get("from")) is not None:
@@ -92,7 +101,7 @@ def _says(message: format_detection.Outline) -> bool:
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     """Return what files of records (name and bytes of each) say; nothing that they hold raises."""
-    return record_checks.combine_parts(stream([(name, BytesIO(data)) for name, data in files]))
+    return combine_parts(stream([(name, BytesIO(data)) for name, data in files]))
 
 
 def stream(files: Sequence[tuple[str, IO[bytes]]]) -> Iterator[Transcript]:
@@ -104,7 +113,7 @@ def stream(files: Sequence[tuple[str, IO[bytes]]]) -> Iterator[Transcript]:
         refused = sum(problem.line > 0 for reading in _read(file) for problem in reading.problems)
         file.seek(0)
         for reading in _read(file):
-            yield replace(record_checks.combine_files([(name, reading)]), refused_lines=refused)
+            yield replace(combine_files([(name, reading)]), refused_lines=refused)
 
 
 def turns_of(messages: Sequence[Any], line: int, reading: Reading, own_roles: Set[str]) -> list[SourceTurn]:
@@ -133,23 +142,23 @@ def _read(file: IO[bytes]) -> Iterator[Reading]:
         reading.refuse(0, "holds no records", "")
     elif not sessions and not reading.sessions:
         file.seek(0)
-        if (what := format_detection.guess_origin(file.read(_HEAD))) is not None:
+        if (what := guess_origin(file.read(_HEAD))) is not None:
             reading.refuse(0, f"seems to be {what}, of which `{SOURCE}` reads nothing", "")
     yield reading
 
 
-def _records_in(file: IO[bytes]) -> Iterator[json_files.Element | Problem]:
+def _records_in(file: IO[bytes]) -> Iterator[Element | Problem]:
     """Yield the records of a file; its bare lists become records, with the number of the list among those as `array`."""
     bare, line, array, lists = list[Any](), 0, -1, 0
 
-    def ended() -> Iterator[json_files.Element]:
+    def ended() -> Iterator[Element]:
         nonlocal bare, lists
         if bare:
             lists += 1
-            yield json_files.Element(line, {"messages": bare}, lists)
+            yield Element(line, {"messages": bare}, lists)
             bare = []
 
-    for each in json_files.iter_elements(file, lists=True):
+    for each in iter_elements(file, lists=True):
         if isinstance(each, Problem):
             yield each
         elif isinstance(each.value, dict) and not _holds_messages(each.value) and message_shapes.is_message(each.value):
@@ -166,7 +175,7 @@ def _records_in(file: IO[bytes]) -> Iterator[json_files.Element | Problem]:
                 yield each._replace(array=0)
             else:
                 lists += 1
-                yield json_files.Element(each.line, {"messages": each.value}, lists)
+                yield Element(each.line, {"messages": each.value}, lists)
     yield from ended()
 
 
@@ -217,14 +226,8 @@ class _Record:
                 self.odd["record(s) say the same as one before, and are sessions of their own"] += 1
             identity = f"{identity}-{taken[identity]}"
         system, told = self._system()
-        self.reading.sessions.append(
-            SourceSession(
-                source=SOURCE,
-                id=identity,
-                paths=distinct_paths(paths),
-                system=system,
-                meta=self.reading.meta(self.line, self._meta(told)),
-            )
+        self.reading.add_session(
+            SOURCE, identity, distinct_paths(paths), self._meta(told), self.line, system=system, agent=None
         )
 
     def _identity(self, messages: Sequence[Any]) -> str:
@@ -266,12 +269,12 @@ class _Record:
 
     def _meta(self, system: str | None) -> dict[str, Any]:
         """Return what a record says beside its messages; `tools` is a list, though some write it as a text."""
-        left = record_checks.leftover(self.data, {*_HOLDERS, system or ""})
+        left = leftover(self.data, {*_HOLDERS, system or ""})
         if isinstance(held := left.get(_INPUT), dict):
             left[_INPUT] = {key: value for key, value in held.items() if key != "messages"}
         if isinstance(tools := left.get("tools"), str) and isinstance(found := _value(tools), list):
             left["tools"] = found
-        return record_checks.without_empty(left)
+        return without_empty(left)
 
     # --- messages
 
@@ -306,8 +309,8 @@ class _Record:
         is_message = item["type"] == "message" and isinstance(content, str | list)
         if not is_message:
             return SourceTurn(role, (Piece(name, (item,)),))
-        meta = record_checks.leftover(item, ("role", "content"))
-        return SourceTurn(role, (Piece(name, record_checks.as_content(content)),), meta=meta)
+        meta = leftover(item, ("role", "content"))
+        return SourceTurn(role, (Piece(name, as_content(content)),), meta=meta)
 
     def _turn(self, message: _Json, name: str) -> SourceTurn:
         said = message["role"]
@@ -331,24 +334,22 @@ class _Record:
         content, answered = self._answered(message, role, content)
         spoken = message if role == "assistant" else {}
         told: dict[str, Any] = {
-            "model": record_checks.valid_name(spoken.get("model")),
+            "model": valid_name(spoken.get("model")),
             "usage": as_object(spoken.get("usage")) or None,
-            "stop_reason": record_checks.valid_name(spoken.get("stop_reason")),
+            "stop_reason": valid_name(spoken.get("stop_reason")),
         }
         own = {*_MESSAGE_OWN, *(key for key, value in told.items() if value is not None)}
-        meta = record_checks.leftover(message, own)
+        meta = leftover(message, own)
         if message.get("content") == "" and (calls or refusal):  # where others have null, which is the same turn
             meta["content"] = ""
-        if beside := record_checks.without_empty({str(call["id"]): _beside(call) for call in calls}):
+        if beside := without_empty({str(call["id"]): _beside(call) for call in calls}):
             meta["tool_calls"] = beside
         if role != said and validation.standard_role(said) is None:
             meta["role"] = said
         return SourceTurn(
             role=role,
-            pieces=(Piece(name, record_checks.as_content(content)),),
-            time=next(
-                (time for key in _TIMES if (time := record_checks.parse_time(message.get(key))) is not None), None
-            ),
+            pieces=(Piece(name, as_content(content)),),
+            time=next((time for key in _TIMES if (time := parse_time(message.get(key))) is not None), None),
             tool_calls=tuple(calls),
             tool_call_id=answered,
             is_error=answered is not None and message.get("is_error") is True,
@@ -374,7 +375,7 @@ class _Record:
         for call in as_list(message.get("tool_calls")):
             if not isinstance(call, dict):
                 self.reading.refuse(self.line, "has a tool call that cannot be read", call)
-            elif (identity := record_checks.valid_name(call.get("id"))) is None or identity not in told:
+            elif (identity := valid_name(call.get("id"))) is None or identity not in told:
                 named = call if identity else {**call, "id": self._new_id()}
                 if isinstance(custom := named.get(_CUSTOM), dict):
                     named = {**named, "name": custom.get("name"), "arguments": custom.get("input")}
@@ -387,9 +388,7 @@ class _Record:
         """Return the calls that a JSON text names, one or a list, and what is left of the text: all, where it names none."""
         found: Any = _value(content) if isinstance(content, str) else content
         listed: list[Any] = found if isinstance(found, list) else [found]
-        if not listed or not all(
-            isinstance(each, dict) and record_checks.valid_name(each.get("name")) for each in listed
-        ):
+        if not listed or not all(isinstance(each, dict) and valid_name(each.get("name")) for each in listed):
             self.odd["call(s) are told as a text that names no tool; the text is kept"] += 1
             return [], content
         return [{"id": self._new_id(), "name": each["name"], "arguments": each.get("arguments")} for each in listed], ""
@@ -422,7 +421,7 @@ class _Record:
         if role != "tool" or results_in(parts):
             return content, None
         self.has_answered = True
-        named = record_checks.valid_name(message.get("tool_call_id"))
+        named = valid_name(message.get("tool_call_id"))
         if named is None:
             same = [call for call, tool in self.waiting.items() if tool is not None and tool == message.get("name")]
             named = next(iter(same or self.waiting), None)
@@ -465,7 +464,7 @@ def _is_text(block: _Json) -> bool:
 
 def _name_of(call: _Json) -> str | None:
     function = call.get("function")
-    return record_checks.valid_name((function if isinstance(function, dict) else call).get("name"))
+    return valid_name((function if isinstance(function, dict) else call).get("name"))
 
 
 def _as_parts(content: object) -> list[Any]:
@@ -474,5 +473,5 @@ def _as_parts(content: object) -> list[Any]:
 
 def _value(text: str) -> Any:
     """Return what a JSON text stands for; None for what is none."""
-    found = json_files.read_object(b'{"value":' + text.encode("utf-8", errors="surrogatepass") + b"}")
+    found = read_object(b'{"value":' + text.encode("utf-8", errors="surrogatepass") + b"}")
     return found.get("value") if isinstance(found, dict) and found.keys() == {"value"} else None

@@ -19,11 +19,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from trails.exchange import format_detection, json_files, record_checks
-from trails.exchange.json_files import as_list, as_object, as_text
-from trails.exchange.record_checks import Reading, base_name
+from trails.exchange.format_detection import outline_of_first
+from trails.exchange.json_files import as_list, as_object, as_text, read_object
+from trails.exchange.record_checks import (
+    Reading,
+    as_content,
+    base_name,
+    combine_files,
+    first_name,
+    leftover,
+    parse_time,
+    valid_name,
+    without_empty,
+)
 from trails.exchange.source_scores import score_id
-from trails.exchange.source_transcript import Piece, Problem, SourceScore, SourceSession, SourceTurn, Transcript
+from trails.exchange.source_transcript import Piece, Problem, SourceScore, SourceTurn, Transcript
 from trails.usage import cost_of, token_count, with_source
 
 SOURCE: Final = "atif"
@@ -51,7 +61,7 @@ def sniff(head: bytes) -> bool:
     >>> sniff(b'{"schema_version": "ATIF-v1.7", "session_id": "s"'), sniff(b'{"schema_version": "1.0"}')
     (True, False)
     """
-    return (format_detection.outline_of_first(head).get("schema_version") or "").startswith(_VERSION)
+    return (outline_of_first(head).get("schema_version") or "").startswith(_VERSION)
 
 
 def companions(path: Path) -> list[Path]:
@@ -59,7 +69,7 @@ def companions(path: Path) -> list[Path]:
     found = {path: None}
     waiting = [path]
     while waiting:
-        read = json_files.read_object(waiting.pop().read_bytes())
+        read = read_object(waiting.pop().read_bytes())
         for name in _paths_in(read) if isinstance(read, dict) else ():
             beside = path.parent / name
             if beside not in found and beside.is_file():
@@ -130,7 +140,7 @@ class _Trajectories:
 
     def add(self, name: str, data: bytes) -> None:
         said: list[str] = []
-        read = json_files.read_object(data, notes=said)
+        read = read_object(data, notes=said)
         self._reading.notes += [f"{base_name(name)} {each}" for each in said]
         if isinstance(read, Problem):
             self._reading.problems.append(replace(read, reason=f"{base_name(name)} {read.reason}"))
@@ -160,9 +170,10 @@ class _Trajectories:
         self._odd["trajectories have the id and the opening of another one; each is a state of the same session"] += (
             repeated
         )
-        self._reading.sessions += [self._session(each) for each in self._all]
+        for each in self._all:
+            self._session(each)
         self._reading.note_counts(self._odd)
-        found = record_checks.combine_files([("", self._reading)])
+        found = combine_files([("", self._reading)])
         return replace(
             found,
             sessions=tuple(replace(s, files=(each.file,)) for s, each in zip(found.sessions, self._all, strict=True)),
@@ -248,10 +259,7 @@ class _Trajectories:
                 continue
             self._reading.count(f"step/{step['source']}")
             name = f"{each.id}/{place + 1}"
-            turns = [
-                self._spoken(name, step, record_checks.valid_name(agent.get("model_name"))),
-                *self._results(name, step),
-            ]
+            turns = [self._spoken(name, step, valid_name(agent.get("model_name"))), *self._results(name, step)]
             where = f"{base_name(each.file)}: step {place + 1}"
             kept = [turn for turn in turns if self._reading.keeps(turn, 0, where, step)]
             yield kept, step.get("is_copied_context") is True
@@ -259,7 +267,7 @@ class _Trajectories:
     def _spoken(self, name: str, step: _Json, model: str | None) -> SourceTurn:
         calls, extras = _calls(step.get("tool_calls"))
         metrics = as_object(step.get("metrics"))
-        usage: dict[str, Any] = record_checks.without_empty({key: metrics.get(key) for key in _USAGE})
+        usage: dict[str, Any] = without_empty({key: metrics.get(key) for key in _USAGE})
         if "cost_usd" in usage:
             usage["cost"] = usage.pop("cost_usd")
         usage |= _beside(metrics, step, usage)
@@ -269,15 +277,15 @@ class _Trajectories:
             said = [{"type": "text", "text": content}] if as_text(content) else as_list(content)
             content = [{"type": "reasoning", "text": thought}, *said]
         is_model = step.get("source") == "agent" and step.get("llm_call_count") != 0
-        left = record_checks.leftover(step, _STEP_OWN) | {"tool_calls": extras, "metrics": more}
+        left = leftover(step, _STEP_OWN) | {"tool_calls": extras, "metrics": more}
         return SourceTurn(
             role=_ROLES[step["source"]],
-            pieces=(Piece(name, record_checks.as_content(content)),),
-            time=record_checks.parse_time(step.get("timestamp")),
-            model=(record_checks.valid_name(step.get("model_name")) or model) if is_model else None,
+            pieces=(Piece(name, as_content(content)),),
+            time=parse_time(step.get("timestamp")),
+            model=(valid_name(step.get("model_name")) or model) if is_model else None,
             usage=with_source(usage, "atif") if usage else None,
             tool_calls=calls,
-            meta=record_checks.without_empty(left),
+            meta=without_empty(left),
         )
 
     def _results(self, name: str, step: _Json) -> list[SourceTurn]:
@@ -292,32 +300,27 @@ class _Trajectories:
             self._reading.count("result")
             held = as_object(result)
             named = calls[place] if in_order else held.get("source_call_id")
-            left = record_checks.leftover(held, _RESULT_OWN) | {"subagents": held.get("subagent_trajectory_ref")}
+            left = leftover(held, _RESULT_OWN) | {"subagents": held.get("subagent_trajectory_ref")}
             made.append(
                 SourceTurn(
                     role="tool",
-                    pieces=(
-                        Piece(
-                            f"{name}/{place + 1}",
-                            record_checks.as_content(held.get("content", None if held else result)),
-                        ),
-                    ),
-                    time=record_checks.parse_time(step.get("timestamp")),
-                    tool_call_id=record_checks.valid_name(named),
-                    meta=record_checks.without_empty(left),
+                    pieces=(Piece(f"{name}/{place + 1}", as_content(held.get("content", None if held else result))),),
+                    time=parse_time(step.get("timestamp")),
+                    tool_call_id=valid_name(named),
+                    meta=without_empty(left),
                 )
             )
         return made
 
     # --- sessions
 
-    def _session(self, each: _Trajectory) -> SourceSession:
+    def _session(self, each: _Trajectory) -> None:
         root = each.root
         agent = as_object(root.get("agent"))
-        meta = record_checks.leftover(root, _ROOT_OWN)
+        meta = leftover(root, _ROOT_OWN)
         if "scores" in _exported(root):
             trails = {key: value for key, value in _exported(root).items() if key != "scores"}
-            meta["extra"] = record_checks.without_empty({**as_object(root["extra"]), "trails": trails})
+            meta["extra"] = without_empty({**as_object(root["extra"]), "trails": trails})
         meta |= {
             "model": agent.get("model_name"),
             "agent": {key: value for key, value in agent.items() if key not in ("name", "model_name")},
@@ -325,13 +328,13 @@ class _Trajectories:
         }
         if each.copied_from is not None and each.spawned_by is not None:
             meta["spawned_by"] = each.spawned_by.id
-        return SourceSession(
-            source=SOURCE,
-            id=each.id,
-            paths=(each.path,),
+        self._reading.add_session(
+            SOURCE,
+            each.id,
+            (each.path,),
+            meta,
             created=next((turn.time for turn in each.path if turn.time is not None), None),
-            agent=record_checks.valid_name(agent.get("name")),
-            meta=self._reading.meta(0, record_checks.without_empty(meta)),
+            agent=valid_name(agent.get("name")),
             spawned_by=each.spawned_by.id if each.spawned_by else None,
             copied_from=each.copied_from.id if each.copied_from else None,
             scores=tuple(self._scores(each)),
@@ -345,7 +348,7 @@ class _Trajectories:
             if (step := held.get("step_id")) is not None:
                 result = held.get("result")
                 of = f"{each.id}/{step}" if result is None else f"{each.id}/{step}/{result}"
-            name, by, version = (record_checks.valid_name(held.get(key)) for key in ("name", "by", "version"))
+            name, by, version = (valid_name(held.get(key)) for key in ("name", "by", "version"))
             if name is None or (of is not None and of not in own):
                 self._odd["score(s) have no name, or are of steps that are copies or not here; not kept"] += 1
                 continue
@@ -356,7 +359,7 @@ class _Trajectories:
                 by=by or f"agent:{SOURCE}",
                 reason=as_text(held.get("reason")),
                 version=version,
-                time=record_checks.parse_time(held.get("time")),
+                time=parse_time(held.get("time")),
                 of=of,
             )
 
@@ -368,7 +371,7 @@ def _exported(root: _Json) -> _Json:
 
 def _id_of(root: _Json) -> str:
     """Return a trajectory's id: what it is called, which others may be as well, and a hash of all up to its own first answer."""
-    named = record_checks.first_name(root.get("trajectory_id"), root.get("session_id"))
+    named = first_name(root.get("trajectory_id"), root.get("session_id"))
     opening = []
     for step in map(as_object, root["steps"]):
         opening.append([step.get("source"), step.get("message"), step.get("tool_calls")])
@@ -408,5 +411,5 @@ def _calls(calls: object) -> tuple[tuple[_Json, ...], dict[str, Any]]:
         {"id": call.get("tool_call_id"), "name": call.get("function_name"), "arguments": call.get("arguments")}
         for call in held
     )
-    beside = ((str(call.get("tool_call_id")), record_checks.leftover(call, _CALL_OWN)) for call in held)
+    beside = ((str(call.get("tool_call_id")), leftover(call, _CALL_OWN)) for call in held)
     return made, {call_id: more for call_id, more in beside if more}

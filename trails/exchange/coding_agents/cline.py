@@ -24,10 +24,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from trails.exchange import format_detection, json_files, record_checks
-from trails.exchange.json_files import as_list, as_object, as_text
-from trails.exchange.record_checks import Reading
-from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript
+from trails.exchange.format_detection import outline_of_first
+from trails.exchange.json_files import as_list, as_object, as_text, read_list, read_object
+from trails.exchange.record_checks import (
+    Reading,
+    as_content,
+    combine_files,
+    epoch_time,
+    leftover,
+    unrepeated_records,
+    valid_name,
+    without_empty,
+)
+from trails.exchange.source_transcript import Piece, Problem, SourceTurn, Transcript
 from trails.model.values import Call
 from trails.usage import with_source
 
@@ -60,7 +69,7 @@ def sniff(head: bytes) -> bool:
     >>> sniff(b'[{"role": "user", "content": [{"type": "text", "text": "<task>\\\\nGo</task>"}]}]')
     True
     """
-    first, begin = format_detection.outline_of_first(head), head.lstrip()[:1]
+    first, begin = outline_of_first(head), head.lstrip()[:1]
     if begin == b"[" and first.get("role") == "user":
         return bool(_TASK.search(head[:8192]))
     if begin == b"[":
@@ -84,14 +93,12 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     made: list[tuple[str, Reading]] = []
     tasks: dict[str, _Task] = {}
     for name, data in files:
-        if data.lstrip().removeprefix(b"\xef\xbb\xbf")[:1] == b"[" or format_detection.outline_of_first(
-            data
-        ).keys() >= {"model_usage"}:
+        if data.lstrip().removeprefix(b"\xef\xbb\xbf")[:1] == b"[" or outline_of_first(data).keys() >= {"model_usage"}:
             tasks.setdefault(re.sub(r"[^/\\]*$", "", name), _Task()).add(name, data)
         else:
             made.append((name, _session(name, data)))
     made += [(task.name, task.read()) for task in tasks.values()]
-    return record_checks.combine_files(made)
+    return combine_files(made)
 
 
 # --- the files of the SDK
@@ -99,7 +106,7 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
 
 def _session(name: str, data: bytes) -> Reading:
     reading = Reading()
-    held = json_files.read_object(data, notes=reading.notes)
+    held = read_object(data, notes=reading.notes)
     if isinstance(held, Problem):
         reading.problems.append(held)
         return reading
@@ -121,18 +128,9 @@ def _session(name: str, data: bytes) -> Reading:
     for n, message in enumerate(messages):
         _keep(reading, path, f"{own}/{n}", message, _Beside())
     prompt = as_text(held.get("system_prompt"))
-    reading.sessions.append(
-        SourceSession(
-            source=SOURCE,
-            id=own,
-            paths=(tuple(path),),
-            agent=SOURCE,
-            system=prompt,
-            meta=reading.meta(0, record_checks.leftover(held, _OWN if prompt else _OWN - {"system_prompt"})),
-            spawned_by=spawned_by if spawned_by != own else None,
-            open_in=name,
-        )
-    )
+    meta = leftover(held, _OWN if prompt else _OWN - {"system_prompt"})
+    spawned_by = spawned_by if spawned_by != own else None
+    reading.add_session(SOURCE, own, (path,), meta, system=prompt, spawned_by=spawned_by, open_in=name)
     return reading
 
 
@@ -152,15 +150,15 @@ class _Task:
 
     def add(self, name: str, data: bytes) -> None:
         """Add a file, told by what it holds."""
-        first = format_detection.outline_of_first(data)
+        first = outline_of_first(data)
         if "model_usage" in first:
-            found = json_files.read_object(data, notes=self.reading.notes)
+            found = read_object(data, notes=self.reading.notes)
             if isinstance(found, Problem):
                 self.reading.problems.append(found)
             else:
                 self.metadata = found
             return
-        listed = json_files.read_list(data, notes=self.reading.notes)
+        listed = read_list(data, notes=self.reading.notes)
         if isinstance(listed, Problem):
             self.reading.refuse(0, f"{Path(name).name}: {listed.reason}", listed.text)
         elif "ts" in first and first.get("type") in ("say", "ask"):
@@ -185,23 +183,15 @@ class _Task:
         for n, message in enumerate(self.history):
             _keep(self.reading, turns, f"{task}/{n}", message, beside[n])
         shown = [] if turns else beside[-1].shown
-        self.reading.sessions.append(
-            SourceSession(
-                source=SOURCE,
-                id=task,
-                paths=(tuple(turns),),
-                created=_moment(int(task)) if task.isdecimal() and len(task) == 13 else None,
-                agent=SOURCE,
-                meta=self.reading.meta(0, record_checks.without_empty({**self.metadata, "shown": shown})),
-                open_in=self.name,
-            )
-        )
+        created = _moment(int(task)) if task.isdecimal() and len(task) == 13 else None
+        meta = {**self.metadata, "shown": shown}
+        self.reading.add_session(SOURCE, task, (turns,), meta, created=created, open_in=self.name)
         return self.reading
 
     def _beside(self, history: Sequence[Any]) -> list[_Beside]:
         """Return for each message when it was, what its request used, and what a person was shown before it."""
         beside = [_Beside() for _ in range(len(history) + 1)]
-        more = {id(each) for each in record_checks.unrepeated_records(self.shown, history)}
+        more = {id(each) for each in unrepeated_records(self.shown, history)}
         requests = [id(each) for each in self.shown if as_object(each).get("say") == "api_req_started"]
         answers = [n for n, each in enumerate(history) if as_object(each).get("role") == "assistant"]
         in_order = dict(zip(requests, answers, strict=False)) if len(requests) == len(answers) else {}
@@ -236,7 +226,7 @@ def _request(entry: _Json) -> dict[str, Any]:
     """Return what the entry of a request says that it used; nothing for any other entry."""
     if entry.get("say") != "api_req_started" or not isinstance(entry.get("text"), str):
         return {}
-    held = as_object(json_files.read_object(entry["text"].encode("utf-8", errors="replace")))
+    held = as_object(read_object(entry["text"].encode("utf-8", errors="replace")))
     return {new: held[old] for old, new in _COUNTS.items() if type(held.get(old)) in (int, float)}
 
 
@@ -268,7 +258,7 @@ def _turns(own: str, message: _Json, beside: _Beside) -> Iterator[SourceTurn]:
     answers = [each for each in parts if each.get("type") == "tool_result"]
     others = [each for each in parts if each.get("type") != "tool_result"]
     time = _moment(message.get("ts")) or beside.time
-    held = record_checks.without_empty({"message": left, "shown": beside.shown})
+    held = without_empty({"message": left, "shown": beside.shown})
     if answers and role == "user":
         meta = {} if others else {META: held}
         yield SourceTurn("tool", (Piece(f"{own}/results", tuple(answers)),), time=time, meta=meta)
@@ -276,10 +266,10 @@ def _turns(own: str, message: _Json, beside: _Beside) -> Iterator[SourceTurn]:
             return
         content = others
     info = as_object(message.get("modelInfo"))
-    provider = record_checks.valid_name(info.get("provider") or info.get("providerId"))
+    provider = valid_name(info.get("provider") or info.get("providerId"))
     yield SourceTurn(
         role,
-        (Piece(own, record_checks.as_content(content)),),
+        (Piece(own, as_content(content)),),
         time=time,
         model=_model_of(info) or beside.model if is_model else None,
         usage=usage if is_model else None,
@@ -289,10 +279,10 @@ def _turns(own: str, message: _Json, beside: _Beside) -> Iterator[SourceTurn]:
 
 
 def _model_of(info: object) -> str | None:
-    return record_checks.valid_name(as_object(info).get("id") or as_object(info).get("modelId"))
+    return valid_name(as_object(info).get("id") or as_object(info).get("modelId"))
 
 
 def _moment(milliseconds: object) -> datetime | None:
     if type(milliseconds) not in (int, float) or not 0 < milliseconds < 1e14:  # type: ignore[operator] # a number
         return None
-    return record_checks.epoch_time(milliseconds / 1000)  # type: ignore[operator] # a number
+    return epoch_time(milliseconds / 1000)  # type: ignore[operator] # a number

@@ -26,10 +26,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from trails.exchange import format_detection, json_files, record_checks
-from trails.exchange.json_files import as_list, as_object, as_text, objects_in
-from trails.exchange.record_checks import Reading
-from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript, group_files
+from trails.exchange.format_detection import outline_of_first
+from trails.exchange.json_files import as_list, as_object, as_text, objects_in, shared_line_notes
+from trails.exchange.record_checks import (
+    Reading,
+    as_content,
+    combine_files,
+    leftover,
+    parse_time,
+    valid_name,
+    without_empty,
+)
+from trails.exchange.source_transcript import Piece, SourceTurn, Transcript, group_files
 from trails.usage import with_source
 
 SOURCE: Final = "gemini-cli"
@@ -55,7 +63,7 @@ def sniff(head: bytes) -> bool:
     (True, False)
     """
     begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    return begin.startswith(b"{") and format_detection.outline_of_first(head).keys() >= {"sessionId", "projectHash"}
+    return begin.startswith(b"{") and outline_of_first(head).keys() >= {"sessionId", "projectHash"}
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
@@ -64,7 +72,7 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     Of several states of one chat the one saved last comes first (`lastUpdated`, else the time of its last message): what
     earlier ones hold beyond it, and it took back, is then what the merge keeps as forks, and nothing else.
     """
-    found = record_checks.combine_files([(name, _Chat(name).read(data)) for name, data in files])
+    found = combine_files([(name, _Chat(name).read(data)) for name, data in files])
     order: dict[str, int] = {}
     for session in found.sessions:
         order.setdefault(session.id, len(order))
@@ -90,36 +98,24 @@ class _Chat:
 
     def read(self, data: bytes) -> Reading:
         values = self.reading.values(data)
-        self.reading.notes += json_files.shared_line_notes(values)
+        self.reading.notes += shared_line_notes(values)
         for line, value in values:
             self._record(line, value)
-        session_id = self.head.get("sessionId")
-        if not isinstance(session_id, str) or not session_id:
+        if (own := as_text(self.head.get("sessionId"))) is None:
             self.reading.refuse(0, "is no chat of Gemini CLI: it says no sessionId", self.name)
             return self.reading
         paths = self._paths()
-        self.reading.sessions.append(
-            SourceSession(
-                source=SOURCE,
-                id=session_id,
-                paths=paths,
-                open_turns=self._open_turns(paths[0]),
-                open_in=self.name,
-                open_surely=True,
-                title=as_text(self.head.get("summary")),
-                created=record_checks.parse_time(self.head.get("startTime")),
-                agent=SOURCE,
-                meta=self.reading.meta(1, record_checks.leftover(self.head, _SESSION_OWN)),
-                # a sub-agent's chat stands in a folder that is named after its session
-                spawned_by=re.split(r"[/\\]", self.name)[-2:][0] if self.head.get("kind") == "subagent" else None,
-                saved=self._saved(),
-            )
-        )
+        # a sub-agent's chat stands in a folder that is named after its session
+        spawner = re.split(r"[/\\]", self.name)[-2:][0] if self.head.get("kind") == "subagent" else None
+        more = {"open_turns": self._open_turns(paths[0]), "open_in": self.name, "open_surely": True}
+        more |= {"title": as_text(self.head.get("summary")), "created": parse_time(self.head.get("startTime"))}
+        meta = leftover(self.head, _SESSION_OWN)
+        self.reading.add_session(SOURCE, own, paths, meta, 1, spawned_by=spawner, saved=self._saved(), **more)
         return self.reading
 
     def _saved(self) -> datetime:
-        times = (record_checks.parse_time(message.get("timestamp")) for _, message in self.messages.values())
-        told = record_checks.parse_time(self.head.get("lastUpdated"))
+        times = (parse_time(message.get("timestamp")) for _, message in self.messages.values())
+        told = parse_time(self.head.get("lastUpdated"))
         return told or max((time for time in times if time), default=_NEVER)
 
     # --- lines
@@ -241,10 +237,10 @@ class _Chat:
         return SourceTurn(
             role=_ROLES.get(kind, str(kind)),
             pieces=tuple(pieces),
-            time=record_checks.parse_time(message.get("timestamp")),
-            model=record_checks.valid_name(message.get("model")) if kind == "gemini" else None,
+            time=parse_time(message.get("timestamp")),
+            model=valid_name(message.get("model")) if kind == "gemini" else None,
             usage=with_source(tokens, "gemini-cli") if isinstance(tokens, dict) and tokens else None,
-            meta=record_checks.without_empty(left),
+            meta=without_empty(left),
         )
 
     def _results(self, line: int, message: _Json, answered: frozenset[str]) -> SourceTurn:
@@ -258,7 +254,7 @@ class _Chat:
             for call_id, each in usable.items()
             if each.get("result") is not None and call_id not in answered
         ]
-        times = [time for each in usable.values() if (time := record_checks.parse_time(each.get("timestamp")))]
+        times = [time for each in usable.values() if (time := parse_time(each.get("timestamp")))]
         return SourceTurn(role="tool", pieces=tuple(pieces), time=max(times, default=None))
 
 
@@ -266,7 +262,7 @@ def _usable(calls: Sequence[_Json]) -> dict[str, _Json]:
     """Return the calls that have a name and an id of their own in the message, by this id."""
     found: dict[str, _Json] = {}
     for call in calls:
-        if (own := as_text(call.get("id"))) is not None and record_checks.valid_name(call.get("name")) is not None:
+        if (own := as_text(call.get("id"))) is not None and valid_name(call.get("name")) is not None:
             found.setdefault(own, call)
     return found
 
@@ -284,7 +280,7 @@ def _content(content: object, kind: str, left: dict[str, Any]) -> str | tuple[An
     if isinstance(content, str | dict) or (
         isinstance(content, list) and all(isinstance(part, str | dict) for part in content)
     ):
-        return record_checks.as_content(content)
+        return as_content(content)
     left["content"] = content
     return ""
 
@@ -311,7 +307,7 @@ def _output(call: _Json) -> Any:
 
 def _beside(call: _Json) -> dict[str, Any]:
     """Return what a call says beside its arguments and its result."""
-    said = record_checks.without_empty({key: value for key, value in call.items() if key not in _CALL_OWN})
+    said = without_empty({key: value for key, value in call.items() if key not in _CALL_OWN})
     if call.get("status") != "success":
         said["status"] = call.get("status")
     return {"id": call.get("id")} | said if said else {}

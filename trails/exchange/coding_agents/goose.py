@@ -19,11 +19,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from trails.exchange import format_detection, json_files, record_checks
 from trails.exchange.containers import Database, Tables
-from trails.exchange.json_files import as_list, as_object, as_text
-from trails.exchange.record_checks import Reading
-from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript
+from trails.exchange.format_detection import outline_of_first
+from trails.exchange.json_files import as_list, as_object, as_text, read_object
+from trails.exchange.record_checks import Reading, combine_files, each_file, epoch_time, leftover, utc_time
+from trails.exchange.source_transcript import Piece, SourceTurn, Transcript
 from trails.model.values import Compaction
 
 SOURCE: Final = "goose"
@@ -49,7 +49,7 @@ def sniff(head: bytes) -> bool:
     >>> sniff(b'{"id": "1", "working_dir": "/w", "name": "n", "conversation": ['), sniff(b'{"messages": [')
     (True, False)
     """
-    first = format_detection.outline_of_first(head)
+    first = outline_of_first(head)
     return first.keys() >= _EXPORT or (first.keys() >= _LINES and not first.keys() & {"conversation", "messages"})
 
 
@@ -71,11 +71,11 @@ def rows(database: Database, name: str) -> Iterator[Transcript]:
             )
             messages = [_of_row(row, reading) for row in found]
             _session(info, messages, name, reading)
-            yield record_checks.combine_files([(name, reading)])
+            yield combine_files([(name, reading)])
     except sqlite3.Error as error:
         reading = Reading()
         reading.refuse(0, f"the database is damaged: {error}; what could be read of it came in", name)
-        yield record_checks.combine_files([(name, reading)])
+        yield combine_files([(name, reading)])
 
 
 def _of_row(row: _Json, reading: Reading) -> _Json:
@@ -103,7 +103,7 @@ def _read_file(name: str, data: bytes, reading: Reading) -> None:
     _session(head, messages, name, reading)
 
 
-parse: Final = record_checks.each_file(_read_file)
+parse: Final = each_file(_read_file)
 
 
 def _session(info: _Json, messages: Sequence[Any], name: str, reading: Reading) -> None:
@@ -116,25 +116,15 @@ def _session(info: _Json, messages: Sequence[Any], name: str, reading: Reading) 
     if not turns:
         reading.notes.append(f"session {own} has no message: nothing to keep")
         return
-    meta = {key: _plain(value) for key, value in info.items() if key not in _SESSION_OWN}
-    reading.sessions.append(
-        SourceSession(
-            source=SOURCE,
-            id=own,
-            paths=(tuple(turns),),
-            title=as_text(info.get("name") or info.get("description")),
-            created=record_checks.utc_time(info.get("created_at")) or turns[0].time,
-            agent=SOURCE,
-            meta=reading.meta(0, record_checks.leftover(meta, ())),
-            spawned_by=as_text(info.get("parent_session_id")),
-            files=(name,) if name else (),
-        )
-    )
+    meta = {key[:100]: _plain(value) for key, value in info.items() if key not in _SESSION_OWN}
+    title, spawner = as_text(info.get("name") or info.get("description")), as_text(info.get("parent_session_id"))
+    created = utc_time(info.get("created_at")) or turns[0].time
+    reading.add_session(SOURCE, own, (turns,), meta, title=title, created=created, spawned_by=spawner)
 
 
 def _time(created: object) -> datetime | None:
     is_long = isinstance(created, int | float) and created >= _MILLISECONDS
-    return record_checks.epoch_time(created / 1000 if is_long else created)  # type: ignore[operator] # a number
+    return epoch_time(created / 1000 if is_long else created)  # type: ignore[operator] # a number
 
 
 def _plain(value: object) -> object:
@@ -142,7 +132,7 @@ def _plain(value: object) -> object:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, str) and value[:1] in ("{", "["):
-        found = json_files.read_object(b'{"it":' + value.encode("utf-8", "replace") + b"}")
+        found = read_object(b'{"it":' + value.encode("utf-8", "replace") + b"}")
         return found.get("it", value) if isinstance(found, dict) else value
     return value
 
@@ -158,7 +148,7 @@ def _turns(message: object, taken: Counter[str], reading: Reading) -> Iterator[S
     answers = [part for part in parts if part.get("type") == "toolResponse" and isinstance(part.get("id"), str)]
     rest = [_part(part) for part in parts if part not in answers]
     name = _name(held, taken)
-    left = record_checks.leftover(held, _MESSAGE_OWN)
+    left = leftover(held, _MESSAGE_OWN)
     if not isinstance(content, list) or len(parts) < len(content):
         left["content"] = content
     time = _time(held.get("created"))

@@ -23,11 +23,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from trails.exchange import format_detection, json_files, record_checks
 from trails.exchange.chats import message_lists
-from trails.exchange.json_files import as_list, as_object
-from trails.exchange.record_checks import Reading
-from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn
+from trails.exchange.format_detection import outline_of_first
+from trails.exchange.json_files import as_list, as_object, read_values
+from trails.exchange.record_checks import (
+    Reading,
+    as_content,
+    base_name,
+    each_file,
+    epoch_time,
+    first_name,
+    leftover,
+    named_by_opening,
+    turn_fault,
+    valid_name,
+    without_empty,
+)
+from trails.exchange.source_transcript import Piece, SourceTurn
 from trails.usage import with_source
 
 SOURCE: Final = "swe-agent"
@@ -53,7 +65,7 @@ def sniff(head: bytes) -> bool:
     (True, False)
     """
     begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if not begin.startswith(b"{") or not format_detection.outline_of_first(head).keys() & {"history", "trajectory"}:
+    if not begin.startswith(b"{") or not outline_of_first(head).keys() & {"history", "trajectory"}:
         return False
     return bool(_LISTS.search(begin) and _SIGNS.search(begin))
 
@@ -66,7 +78,7 @@ def sniff_mini(head: bytes) -> bool:
     >>> sniff_mini(b'{"info": {"id": "ses_1"}, "messages": [{')
     False
     """
-    first = format_detection.outline_of_first(head)
+    first = outline_of_first(head)
     if (first.get("trajectory_format") or "").startswith(MINI) and "messages" in first:
         return True
     return first.get("info", "") is None and bool(_MINI_INFO.search(head) and _MINI_SIGNS.search(head))
@@ -84,17 +96,17 @@ def _trajectory(name: str, data: bytes, reading: Reading, program: str) -> tuple
 
 def _read_file(name: str, data: bytes, reading: Reading) -> None:
     if (found := _trajectory(name, data, reading, "SWE-agent")) is not None:
-        _Run(*found, reading).read(record_checks.base_name(name))
-    reading.notes = [f"{record_checks.base_name(name)}: {note}" for note in reading.notes]
+        _Run(*found, reading).read(base_name(name))
+    reading.notes = [f"{base_name(name)}: {note}" for note in reading.notes]
 
 
 def _read_mini(name: str, data: bytes, reading: Reading) -> None:
     if (found := _trajectory(name, data, reading, MINI)) is not None:
-        _mini_run(re.sub(r"\.(?:traj\.)?json$", "", record_checks.base_name(name)), *found, reading)
+        _mini_run(re.sub(r"\.(?:traj\.)?json$", "", base_name(name)), *found, reading)
 
 
-parse: Final = record_checks.each_file(_read_file)
-parse_mini: Final = record_checks.each_file(_read_mini)
+parse: Final = each_file(_read_file)
+parse_mini: Final = each_file(_read_mini)
 
 
 class _Run:
@@ -107,10 +119,10 @@ class _Run:
         self._info = as_object(data.get("info"))
         config = data.get("replay_config")
         if isinstance(config, str):
-            read, _ = json_files.read_values(config.encode("utf-8", errors="surrogatepass"))
+            read, _ = read_values(config.encode("utf-8", errors="surrogatepass"))
             config = read[0][1] if read else None
         self._config = as_object(config)
-        self._model = record_checks.valid_name(as_object(as_object(self._config.get("agent")).get("model")).get("name"))
+        self._model = valid_name(as_object(as_object(self._config.get("agent")).get("model")).get("name"))
 
     def read(self, name: str) -> None:
         history, steps = self._data.get("history"), self._data.get("trajectory")
@@ -124,28 +136,20 @@ class _Run:
                 self._line, "is no trajectory of SWE-agent: it has no history and no trajectory", self._data
             )
             return
-        problem = record_checks.valid_name(as_object(self._config.get("problem_statement")).get("id"))
-        session_id, path = record_checks.named_by_opening(problem, self._data.get("environment"), turns)
-        self._reading.sessions.append(
-            SourceSession(
-                source=SOURCE,
-                id=session_id,
-                paths=(self._with_submission(path),),
-                title=name.removesuffix(".traj") or None,
-                agent=SOURCE,
-                meta=self._reading.meta(self._line, self._meta()),
-            )
+        problem = valid_name(as_object(self._config.get("problem_statement")).get("id"))
+        session_id, path = named_by_opening(problem, self._data.get("environment"), turns)
+        title = name.removesuffix(".traj") or None
+        self._reading.add_session(
+            SOURCE, session_id, (self._with_submission(path),), self._meta(), self._line, title=title
         )
 
     def _with_submission(self, turns: tuple[SourceTurn, ...]) -> tuple[SourceTurn, ...]:
         """Return the turns, the last one with what the run submitted, if it did."""
-        submitted = record_checks.without_empty({"submission": self._info.get("submission")})
+        submitted = without_empty({"submission": self._info.get("submission")})
         if not turns or not submitted:
             return turns
         last = replace(turns[-1], meta={**turns[-1].meta, **submitted})
-        return (
-            (*turns[:-1], last) if record_checks.turn_fault(last) is None else turns
-        )  # `_meta` says why it cannot be kept
+        return (*turns[:-1], last) if turn_fault(last) is None else turns  # `_meta` says why it cannot be kept
 
     def _meta(self) -> dict[str, Any]:
         """Return what is kept of the run; what repeats the turns, or holds them in another form, is left out and noted."""
@@ -154,7 +158,7 @@ class _Run:
         if left:
             self._reading.notes.append(f"{', '.join(left)}: not kept")
         meta = {"environment": self._data.get("environment"), "model": self._model}
-        return record_checks.without_empty(meta | {key: self._info.get(key) for key in _INFO_META})
+        return without_empty(meta | {key: self._info.get(key) for key in _INFO_META})
 
     # --- the history
 
@@ -182,9 +186,9 @@ class _Run:
         own = _MESSAGE_OWN | ({"thought"} if message.get("thought") == content else set())
         turn = SourceTurn(
             role=role,
-            pieces=(Piece(f"history/{number}", record_checks.as_content(content)),),
+            pieces=(Piece(f"history/{number}", as_content(content)),),
             model=self._model if role == "assistant" else None,
-            meta=record_checks.leftover(message, own),
+            meta=leftover(message, own),
         )
         turn = self._with_calls(number, turn, message.get("tool_calls"))
         turn = self._with_answers(number, turn, message.get("tool_call_ids"))
@@ -193,7 +197,7 @@ class _Run:
     def _with_calls(self, number: int, turn: SourceTurn, calls: object) -> SourceTurn:
         kept = []
         for call in calls if isinstance(calls, list) else [calls] if calls else []:
-            if isinstance(call, dict) and record_checks.turn_fault(replace(turn, tool_calls=(call,))) is None:
+            if isinstance(call, dict) and turn_fault(replace(turn, tool_calls=(call,))) is None:
                 kept.append(call)
             else:
                 self._refuse(number, "has a tool call that cannot be read", call)
@@ -202,11 +206,7 @@ class _Run:
     def _with_answers(self, number: int, turn: SourceTurn, answers: object) -> SourceTurn:
         if not answers:
             return turn
-        names = [
-            name
-            for each in (answers if isinstance(answers, list) else [answers])
-            if (name := record_checks.valid_name(each))
-        ]
+        names = [name for each in (answers if isinstance(answers, list) else [answers]) if (name := valid_name(each))]
         if not names:
             self._refuse(number, "answers calls that have no id", {"tool_call_ids": answers})
             return turn
@@ -227,9 +227,9 @@ class _Run:
                 )
             return turns
         for number, (index, step) in enumerate(zip(spoken, steps, strict=True)):
-            beside = record_checks.without_empty({key: as_object(step).get(key) for key in ("execution_time", "state")})
+            beside = without_empty({key: as_object(step).get(key) for key in ("execution_time", "state")})
             turn = replace(turns[index], meta={**turns[index].meta, **({"step": beside} if beside else {})})
-            if record_checks.turn_fault(turn) is None:
+            if turn_fault(turn) is None:
                 turns[index] = turn
             else:
                 self._reading.refuse(self._line, f"trajectory[{number}] has what cannot be kept", beside)
@@ -247,7 +247,7 @@ class _Run:
                 self._reading.refuse(self._line, f"trajectory[{number}] is no step", step)
                 continue
             answer = next((each for each in (step.get("response"), step.get("thought")) if isinstance(each, str)), "")
-            rest = {key: value for key, value in record_checks.leftover(step, _STEP_OWN).items() if value != answer}
+            rest = {key: value for key, value in leftover(step, _STEP_OWN).items() if value != answer}
             place, observation = f"trajectory/{number}", step.get("observation")
             turns = [SourceTurn("assistant", (Piece(place, answer),), model=self._model, meta=rest)]
             if isinstance(observation, str):
@@ -267,20 +267,13 @@ def _mini_run(name: str, line: int, data: Mapping[str, Any], reading: Reading) -
     if not turns:
         reading.refuse(line, "is no trajectory of mini-swe-agent: it has no message that can be read", data)
         return
-    info, instance = as_object(data.get("info")), record_checks.valid_name(data.get("instance_id"))
-    model = record_checks.valid_name(as_object(as_object(info.get("config")).get("model")).get("model_name"))
-    identity, path = record_checks.named_by_opening(instance, instance, turns)
-    meta = {"model": model, **record_checks.leftover(data, ("messages", "info")), "info": data.get("info")}
-    reading.sessions.append(
-        SourceSession(
-            source=MINI,
-            id=identity,
-            paths=(tuple(_with_extra(turn, model) for turn in path),),
-            title=instance or name or None,
-            agent=MINI,
-            meta=reading.meta(line, record_checks.without_empty({**meta, "info": None, **info} if info else meta)),
-        )
-    )
+    info, instance = as_object(data.get("info")), valid_name(data.get("instance_id"))
+    model = valid_name(as_object(as_object(info.get("config")).get("model")).get("model_name"))
+    identity, path = named_by_opening(instance, instance, turns)
+    meta = {"model": model, **leftover(data, ("messages", "info")), "info": data.get("info")}
+    meta = {**meta, "info": None, **info} if info else meta
+    title = instance or name or None
+    reading.add_session(MINI, identity, ([_with_extra(turn, model) for turn in path],), meta, line, title=title)
 
 
 def _with_extra(turn: SourceTurn, model: str | None) -> SourceTurn:
@@ -302,15 +295,13 @@ def _with_extra(turn: SourceTurn, model: str | None) -> SourceTurn:
     is_model = turn.role == "assistant"
     made = replace(
         turn,
-        time=turn.time or record_checks.epoch_time(held.get("timestamp", meta.get("timestamp"))),
-        model=turn.model or record_checks.first_name(answer.get("model"), model) if is_model else None,
+        time=turn.time or epoch_time(held.get("timestamp", meta.get("timestamp"))),
+        model=turn.model or first_name(answer.get("model"), model) if is_model else None,
         usage=with_source({**(turn.usage or {}), **usage}, "openai-chat") if is_model and usage else turn.usage,
-        stop_reason=turn.stop_reason or (record_checks.valid_name(choice.get("finish_reason")) if is_model else None),
-        meta=record_checks.without_empty(
-            {**meta, "extra": record_checks.without_empty(rest) if isinstance(extra, dict) else extra}
-        ),
+        stop_reason=turn.stop_reason or (valid_name(choice.get("finish_reason")) if is_model else None),
+        meta=without_empty({**meta, "extra": without_empty(rest) if isinstance(extra, dict) else extra}),
     )
-    return made if record_checks.turn_fault(made) is None else turn
+    return made if turn_fault(made) is None else turn
 
 
 def _response_beside(response: Mapping[str, Any], turn: SourceTurn) -> dict[str, Any]:

@@ -22,8 +22,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from trails.errors import InvalidInput
-from trails.exchange import format_detection, record_checks
+from trails.exchange.format_detection import outline_of_first
 from trails.exchange.json_files import as_list, as_object, as_text
+from trails.exchange.record_checks import utc_time, valid_name, without_empty
 from trails.exchange.source_scores import score_id
 from trails.exchange.source_transcript import SourceScore, SourceSession, Transcript
 from trails.exchange.traces.otlp import Spans
@@ -57,7 +58,7 @@ def sniff(head: bytes) -> bool:
     >>> sniff(b'{"trace": {"id": "t", "projectId": "p"'), sniff(b'{"id": "o", "trace_id": "t", "type": "SPAN", "start_time')
     (True, False)
     """
-    first = format_detection.outline_of_first(head)
+    first = outline_of_first(head)
     if "trace" in first and first["trace"] is None:
         return "observations" in first or b'"projectId"' in head or b'"observations"' in head
     if "observations" in first and first["observations"] is None and first.keys() & _OWN_OF_TRACES:
@@ -165,7 +166,7 @@ class _Traces:
         if not trace:
             row = next((row for _, _, row in self._rows.values() if row["trace_id"] == traces[0]), {})
             trace = {"name": row.get("trace_name"), "user_id": row.get("user_id"), "tags": row.get("tags")}
-        meta = record_checks.without_empty({key: trace.get(key) for key in _TRACE_META if key != "name"})
+        meta = without_empty({key: trace.get(key) for key in _TRACE_META if key != "name"})
         if isinstance(held := read_json(meta.get("metadata")), dict):
             meta["metadata"] = held
         try:
@@ -206,8 +207,8 @@ class _Traces:
             id=row["id"],
             parent=as_text(parent),
             name=str(row.get("name") or ""),
-            start=record_checks.utc_time(row.get("start_time")),
-            end=record_checks.utc_time(row.get("end_time")),
+            start=utc_time(row.get("start_time")),
+            end=utc_time(row.get("end_time")),
             attributes=made,
             failed=failed,
         )
@@ -350,15 +351,15 @@ def _score(row: _Json, named: Set[str]) -> SourceScore:
         value = as_text(text) or value
     elif kind == "BOOLEAN" and value in (0, 1):
         value = bool(value)
-    author = record_checks.valid_name(row.get("author_user_id"))
+    author = valid_name(row.get("author_user_id"))
     observation = f"{row['trace_id']}/{row.get('observation_id')}/out/0"
     return SourceScore(
         id=score_id(SOURCE, row["id"], value),
         name=row["name"],
         value=value,
-        by=author or f"agent:{(record_checks.valid_name(row.get('source')) or SOURCE).lower()}",
+        by=author or f"agent:{(valid_name(row.get('source')) or SOURCE).lower()}",
         reason=as_text(row.get("comment")),
-        time=record_checks.utc_time(row.get("timestamp")),
+        time=utc_time(row.get("timestamp")),
         of=observation if observation in named else None,
     )
 
@@ -370,5 +371,5 @@ def _plain(row: _Json) -> dict[str, Any]:
 
 
 def _order(row: _Json) -> tuple[bool, datetime]:
-    start = record_checks.utc_time(row.get("start_time"))
+    start = utc_time(row.get("start_time"))
     return start is None, start or datetime.max.replace(tzinfo=UTC)

@@ -15,8 +15,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from trails.exchange import format_detection, record_checks
+from trails.exchange.format_detection import outline_of_first, outline_of_listed
 from trails.exchange.json_files import as_list, as_object, as_text
+from trails.exchange.record_checks import epoch_time, first_name, utc_time, valid_name
 from trails.exchange.source_transcript import Transcript
 from trails.exchange.traces.otlp import Spans
 from trails.exchange.traces.span_values import OpenCalls, parse_embedded, step
@@ -38,8 +39,8 @@ def sniff(head: bytes) -> bool:
     >>> sniff(b'{"id": "r", "run_type": "llm", "inputs": {'), sniff(b'{"runs": [{"id": "r", "run_type": "chain", "inputs": {')
     (True, True)
     """
-    first = format_detection.outline_of_first(head)
-    run = format_detection.outline_of_listed(head, {"runs"}) if "runs" in first else first
+    first = outline_of_first(head)
+    run = outline_of_listed(head, {"runs"}) if "runs" in first else first
     return "run_type" in run and bool(run.keys() & {"inputs", "outputs", "trace_id", "dotted_order", "parent_run_id"})
 
 
@@ -136,13 +137,11 @@ def _of_a_model(run: _Json, meta: _Json) -> dict[str, Any]:
     if type(cost) in (int, float) and told:
         told = {**told, "cost": cost}
     made: dict[str, Any] = {f"gen_ai.usage.{key}": value for key, value in told.items()}
-    made["gen_ai.response.model"] = record_checks.first_name(
-        about.get("model_name"), about.get("model"), *map(meta.get, _MODELS)
-    )
+    made["gen_ai.response.model"] = first_name(about.get("model_name"), about.get("model"), *map(meta.get, _MODELS))
     parameters = as_object(run.get("extra")).get("invocation_params")
     made |= {"metadata": meta or None, "llm.invocation_parameters": parameters}
-    made["gen_ai.provider.name"] = record_checks.valid_name(meta.get("ls_provider"))
-    reason = record_checks.valid_name(about.get("finish_reason") or about.get("stop_reason"))
+    made["gen_ai.provider.name"] = valid_name(meta.get("ls_provider"))
+    reason = valid_name(about.get("finish_reason") or about.get("stop_reason"))
     return made | ({"gen_ai.response.finish_reasons": [reason]} if reason else {})
 
 
@@ -158,5 +157,5 @@ def _answer_in(outputs: object) -> _Json:
 def _time(value: object) -> datetime | None:
     """Return the time that a text or a number of milliseconds stands for; one without a zone is UTC."""
     if type(value) in (int, float):
-        return record_checks.epoch_time(value / 1000)  # type: ignore[operator] # a number
-    return record_checks.utc_time(value)
+        return epoch_time(value / 1000)  # type: ignore[operator] # a number
+    return utc_time(value)

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from trails.exchange import format_detection, record_checks
+from trails.exchange.format_detection import outline_of_first
 from trails.exchange.json_files import as_object, as_text
+from trails.exchange.record_checks import epoch_time, first_name, parse_time, without_empty
 from trails.exchange.source_transcript import SourceSession, Transcript
 from trails.exchange.traces.otlp import Spans
 from trails.exchange.traces.span_values import OpenCalls, parse_embedded, step
@@ -45,7 +46,7 @@ def sniff(head: bytes) -> bool:
     >>> sniff(b'{"info": {"trace_id": "tr-1", "trace_location": {}}, "data": {"spans": [')
     True
     """
-    first = format_detection.outline_of_first(head)
+    first = outline_of_first(head)
     return first.get("info", "") is None and (
         ("data" in first and (b'"spans"' in head or b'"mlflow.' in head))
         or (b'"trace_location"' in head or b'"mlflow.trace_schema.version"' in head)
@@ -82,7 +83,7 @@ def _told(session: SourceSession, infos: Mapping[str, _Json]) -> SourceSession:
     info = infos.get(next(iter(session.meta.get("traces", ())), session.id), {})
     tags = as_object(info.get("tags"))
     own = {key: value for key, value in tags.items() if not key.startswith("mlflow.")}
-    more = record_checks.without_empty({"tags": own, "user": _metadata(info).get("mlflow.trace.user")})
+    more = without_empty({"tags": own, "user": _metadata(info).get("mlflow.trace.user")})
     return replace(session, meta={**session.meta, **more}, title=as_text(tags.get("mlflow.traceName")))
 
 
@@ -122,9 +123,7 @@ def _span(line: int, span: object, trace: str, info: _Json) -> tuple[TraceSpan, 
         usage = attributes.get(_USAGE)
         made |= {f"gen_ai.usage.{key}": value for key, value in usage.items()} if isinstance(usage, dict) else {}
         made["gen_ai.response.model"] = _model(attributes)
-        made["metadata"] = record_checks.without_empty(
-            {key: value for key, value in attributes.items() if key not in _TOLD}
-        )
+        made["metadata"] = without_empty({key: value for key, value in attributes.items() if key not in _TOLD})
     made |= {key: value for key, value in attributes.items() if key.startswith("gen_ai.") and key not in made}
     if failed:
         made["error.type"] = status.get("message") if isinstance(status, dict) else span.get("status_message")
@@ -147,7 +146,7 @@ def _span(line: int, span: object, trace: str, info: _Json) -> tuple[TraceSpan, 
 
 def _model(attributes: _Json) -> str | None:
     given = as_object(attributes.get(_INPUTS))
-    return record_checks.first_name(*map(attributes.get, _MODELS), given.get("model"))
+    return first_name(*map(attributes.get, _MODELS), given.get("model"))
 
 
 def _time(span: _Json, side: str) -> Any:
@@ -155,5 +154,5 @@ def _time(span: _Json, side: str) -> Any:
     if isinstance(nanoseconds, str) and nanoseconds.isdecimal():
         nanoseconds = int(nanoseconds)
     if type(nanoseconds) is not int:
-        return record_checks.parse_time(nanoseconds)
-    return record_checks.epoch_time(nanoseconds / 10**9) if abs(nanoseconds) < 2**64 else None
+        return parse_time(nanoseconds)
+    return epoch_time(nanoseconds / 10**9) if abs(nanoseconds) < 2**64 else None
