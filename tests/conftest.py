@@ -50,7 +50,6 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     ):  # as a shell starts what runs behind it; programs would inherit that
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.environ.setdefault("TRAILS_TIMEOUT", "0")  # who finds a store open elsewhere is told at once, in programs too
     if size != "long" and _has_room(_IN_MEMORY):
         # Most of a test on disk is spent in waiting for the disk, and what a power cut does is played out elsewhere.
         os.environ.setdefault("TMPDIR", str(_IN_MEMORY))

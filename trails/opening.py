@@ -8,7 +8,7 @@ import re
 from contextlib import suppress
 from typing import Final
 
-from trails.errors import InvalidInput, StoreLocked, TrailsError
+from trails.errors import InvalidInput, TrailsError
 from trails.files import as_path
 from trails.history import import_records, transaction, turn_builder
 from trails.history.turn_builder import Screening
@@ -18,7 +18,6 @@ from trails.store.contract import Durability
 from trails.store.embedded import EmbeddedStore
 from trails.store.folders import absolute
 from trails.store.limits import NO_LIMITS, QueryLimits
-from trails.store.look import NeedsOwner
 from trails.store.postgres.address import is_address
 from trails.store.view import ViewStore
 from trails.suggestions import checked
@@ -27,12 +26,10 @@ _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://|(postgres|pgsql|jdbc)[a-z0-9+.-]
 """What is meant as a URL, and would be a folder whose name holds the password."""
 _LOGIN: Final = re.compile(r"[^/:@]+:[^/]*@")
 """What begins with a name and a password, as a URL without its scheme does."""
-TIMEOUT: Final = 5.0
-"""Seconds that opening a store to write waits for whoever has it open, where nothing else is said."""
+TIMEOUT: Final = 60.0
+"""Seconds that a commit waits for other processes that write, by default."""
 ENVIRONMENT: Final = "TRAILS_TIMEOUT"
 """The variable of the environment that says how long that is, where the program does not."""
-_TRIES: Final = 3
-"""How often a store is recovered for somebody who only reads: others may be at it too."""
 
 
 @checked
@@ -68,19 +65,18 @@ def open(  # noqa: A001 - trails.open, as io.open
     `SecretFound`, "redact" stores a mark in its place; by default nothing is looked for. See the guide's page `redaction`.
 
     With `read_only`, the store is read as it is now, also while another process has it open, which notices nothing of it:
-    what was acknowledged until now is seen, and what comes later after `refresh`. What writes raises `StoreReadOnly`. A store
-    that its last owner did not close in good order may have to be opened once without. A store in memory cannot be read so,
-    and neither can reads be recorded, which takes the owner. One in PostgreSQL needs no more than the right to read its
-    tables then; an erasure or a deletion that another process was cut short in is left for whoever opens it to write.
+    what was acknowledged until now is seen, and what comes later after `refresh`. What writes raises `StoreReadOnly`. A store in
+    memory cannot be read so, and reads cannot be recorded. One in PostgreSQL needs no more than the right to read its tables
+    then; an erasure or a deletion that another process was cut short in is left for whoever opens it to write.
 
-    One process at a time has a store in a folder open to write. `timeout` is for how many seconds another one is waited for
-    (0: not at all), by default what the environment's TRAILS_TIMEOUT says, else 5; Ctrl-C ends the wait.
+    Any number of processes may have a store open to write; each sees what the others have committed. A commit waits for its turn
+    for up to `timeout` seconds, by default what the environment's TRAILS_TIMEOUT says, else 60; Ctrl-C ends the wait.
 
     `query_timeout` (seconds), `query_max_rows` and `query_memory` (MiB) are what a query in SPARQL may take where the call says
     nothing else; see `Repository.query`.
 
-    Raises `InvalidInput` where there is no store (or a folder that is something else), `StoreLocked` when another
-    process holds it that long (never with `read_only`), `StoreFailed` when it cannot be read.
+    Raises `InvalidInput` if there is no store (or the folder is something else), `StoreFailed` if it cannot be read. A commit
+    raises `StoreLocked` if another process keeps it waiting for longer than `timeout`.
     """
     if durability not in ("disk", "process"):
         raise InvalidInput(f'durability is "disk" or "process", not {durability!r:.80}')
@@ -112,7 +108,7 @@ def store_at(
 
 
 def _patience(timeout: object) -> float:
-    """Return for how many seconds the owner of a store is waited for; raise `InvalidInput` for what is no such number."""
+    """Return for how many seconds a commit waits for its turn; raise `InvalidInput` for what is no such number."""
     name = "timeout" if timeout is not None else ENVIRONMENT
     given = os.environ.get(ENVIRONMENT) or TIMEOUT if timeout is None else timeout
     try:
@@ -157,44 +153,19 @@ def _view(
 
 
 def open_to_read(location: str | os.PathLike[str], *, actor: str | None = None) -> Repository:
-    """Return a store to be read, as `open` with `read_only` does; one that must be recovered is recovered first.
+    """Return a store to be read; a deletion that a killed process left half done is finished first.
 
-    That happens where nobody has it open and its last owner was killed, or its machine went down, or a deletion was cut short:
-    the lock is taken, the store is recovered and let go. Reads are not recorded. Raises what `open` does.
+    It is opened as `open` with `read_only` does. Reads are not recorded. Raises what `open` does.
     """
     if is_address(as_location(location)):
         return open(location, actor=actor, record_reads=False)
-    view = _recovered(as_location(location), activity_records.process_actor(actor))
+    view = open(location, actor=actor, read_only=True, record_reads=False)
     store = view.store
     if isinstance(store, ViewStore) and not store.has_living_owner and transaction.work_marks(store):
-        with suppress(TrailsError, OSError):  # where it cannot be written to, it is read as it is
-            open(location, record_reads=False, timeout=0).close()  # which ends what was begun
+        with suppress(TrailsError, OSError):  # if it cannot be written to, it is read as it is
+            open(location, record_reads=False).close()  # which finishes what was begun
             view.refresh()
     return view
-
-
-def _recovered(place: str, actor: str | None) -> Repository:
-    for left in reversed(range(_TRIES)):
-        try:
-            return _view(place, actor, create=False, record_reads=False)
-        except NeedsOwner as needed:
-            if not left:
-                raise
-            _recover(place, needed, is_last=left == 1)
-    raise AssertionError("the last try returns or raises")
-
-
-def _recover(place: str, needed: NeedsOwner, *, is_last: bool) -> None:
-    """Open a store to write, once; somebody else may just be at it, or it may stand where nothing can be written."""
-    try:
-        open(place, record_reads=False, timeout=0).close()
-    except StoreLocked:
-        if is_last:
-            raise
-    except TrailsError as error:
-        if os.access(place, os.W_OK):
-            raise
-        raise needed from error
 
 
 def as_location(location: str | os.PathLike[str]) -> str:

@@ -21,9 +21,8 @@ from trails.integrity import leaves
 from trails.integrity.leaves import SALTED, Leaf
 from trails.model import iris
 from trails.model.values import Happened
-from trails.store.commitlog import Leaves
 from trails.store.contract import QuadStore
-from trails.store.leaflog import NOTHING
+from trails.store.leaflog import NOTHING, Leaves
 
 _ROW_KINDS: Final = frozenset({"create", "fork", "change", "detach", "delete"})
 REPEATABLE_LEAVES: Final = "was logged again"

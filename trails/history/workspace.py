@@ -114,7 +114,7 @@ class Workspace(Handle):
         self.index = index_of(store)
         """Figures and texts, found quickly."""
         if isinstance(store, EmbeddedStore):
-            store.follow(self._keep_up, self.index.take_out)
+            store.follow(self._keep_up, self._take_out)
         self._merging = threading.RLock()
         self._rewriting = threading.RLock()
         self._rewriters = 0
@@ -133,6 +133,10 @@ class Workspace(Handle):
         if resting or self.packs.is_full:  # packing beside a writer slows it down
             self.packs.bring_up()
         self.index.keep_up(resting=resting)
+
+    def _take_out(self) -> None:
+        self.rewrites += 1
+        self.index.take_out()
 
     def start_anew(self) -> None:
         """Forget what was read, of a store as it was: something was taken out of it."""

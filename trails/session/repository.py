@@ -235,10 +235,10 @@ class Repository(Handle, public=True):
         (False, True, True)
         """
         store = self.store
-        if not isinstance(store, ViewStore) and not (isinstance(store, EmbeddedStore) and store.commits.is_shared):
+        if not isinstance(store, EmbeddedStore):
             return False
         try:
-            return store.refresh() if isinstance(store, ViewStore) else store.sync()
+            return store.sync()
         finally:
             self.workspace.rewrites += 1  # what was read before may be redacted by now
 

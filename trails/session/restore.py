@@ -12,7 +12,7 @@ from trails.files import as_path, in_words
 from trails.history import log_leaves
 from trails.model.values import Finding, VerifyReport
 from trails.session.repository import Repository
-from trails.store import dumping, maintenance, marker
+from trails.store import dumping, folders, maintenance, upgrade
 from trails.store.embedded import EmbeddedStore
 
 _SHOWN: Final = 3
@@ -36,11 +36,11 @@ def restore_store(backup: str | os.PathLike[str], destination: str | os.PathLike
 def _restore(backup: Path, destination: Path) -> VerifyReport:
     maintenance.refuse_inside(backup, destination)
     with maintenance.staged(destination) as part:
-        maintenance.copy_store(backup, part)
-        found = marker.read(part)["format"]
-        if found < marker.OLDEST:
-            what = f"the backup has format {found}; run `trails store upgrade` on the restored store"
+        if folders.is_old(backup):
+            upgrade.copy_old(backup, part)
+            what = "the backup has an earlier format; run `trails store upgrade` on the restored store"
             return VerifyReport(sessions=0, turns=0, findings=(Finding(code="old-format", message=what),))
+        maintenance.copy_store(backup, part)
         return _verified(part)
 
 
@@ -59,7 +59,7 @@ def load_dump(
 
 
 def _load(file: Path, destination: Path, progress: Progress | None) -> VerifyReport:
-    empty = (destination / marker.NAME).is_file()
+    empty = folders.is_store(destination)
     if empty:
         _require_empty(destination)
     with maintenance.staged(destination, over_empty_store=empty) as part:

@@ -1,7 +1,7 @@
 """Deciding what a batch of waiting commits does: each by its own preconditions, over the store and the ones before it.
 
-Nothing is written here. What is decided is a list of settled commits, which the store then logs in one write and one
-sync, and gives to the engine in the same order.
+Nothing is written here. What is decided is a list of settled commits, which the log appends in one transaction, and which the
+engine gets in the same order.
 """
 
 from __future__ import annotations
@@ -18,16 +18,13 @@ from trails.integrity import leaves
 from trails.integrity.leaves import Leaf
 from trails.model import validation
 from trails.rdf import vocab
-from trails.store import frames, properties
-from trails.store.commitlog import Leaves
+from trails.store import erasing, records
 from trails.store.contract import Change, Committed, PreconditionFailed
-from trails.store.frames import CommitRecord
-from trails.store.leaflog import LeafLog
+from trails.store.leaflog import Leaves, lines_after
 from trails.store.pattern import Found, Pattern
 from trails.store.preview import Preview
+from trails.store.records import CommitRecord
 
-BULK_FROM: Final = 4_000
-"""Quads from which on the engine's bulk loader is quicker than its transactions."""
 _TOLD: Final = 100
 """Quads that matched what was forbidden, and are told to whoever forbade them."""
 
@@ -51,7 +48,6 @@ class Settled:
     remove: Sequence[ox.Quad]
     leaves: Sequence[Leaf]
     lines: Sequence[str]
-    before: Leaves
     after: Leaves
     record: CommitRecord
 
@@ -67,40 +63,28 @@ class Batch:
 
     look: Callable[[Pattern], ox.Store]
     """Gives the engine, once it has of all commits before this batch what matches a pattern."""
-    log: LeafLog
+    reached: Leaves
+    """How far the log of leaves reached before this batch."""
     token: object
     """What stands for all that was there before this batch."""
     number: int
     """The number of the last record before this batch."""
     writers: Mapping[object, object]
     """By graph, who wrote to it last."""
-    logged: bool
-    """Whether there is a commit log, so that records are made."""
-    loading: bool = False
-    """Whether what is only added may wait for more, to be loaded together."""
     settled: list[Settled] = field(default_factory=list)
-    applied: bool = False
-    """Whether the engine has it, too."""
-    last: int = 0
-    """The number of its last record."""
     wrote: dict[object, object] = field(default_factory=dict)
     """By graph, who of this batch wrote to it last."""
     alone: bool = False
     """Whether there is one commit only: what it does need not be kept in mind."""
-    _changed: list[Found] = field(default_factory=list)
-    """What is added and removed."""
+    interrupt: BaseException | None = None
+    """An interrupt that came once the log had it: it is raised when all of it is carried out."""
     _add: dict[ox.Quad, None] = field(default_factory=dict)
     _remove: set[ox.Quad] = field(default_factory=set)
 
     @property
-    def is_bulk(self) -> bool:
-        """Whether the engine's bulk loader gets any of it."""
-        return any(each.record.flags & frames.LOADED for each in self.settled)
-
-    @property
-    def may_wait(self) -> bool:
-        """Whether the engine need not get any of it before there is more to be loaded together."""
-        return all(each.record.flags & frames.HELD for each in self.settled)
+    def last(self) -> int:
+        """The number of its last record."""
+        return self.number + len(self.settled)
 
     @property
     def size(self) -> int:
@@ -112,9 +96,10 @@ class Batch:
         """The quads that it adds."""
         return chain.from_iterable(each.add for each in self.settled)
 
-    def touches(self, pattern: Pattern) -> bool:
-        """Tell whether what matches a pattern may differ once the engine has this batch, too."""
-        return any(True for found in self._changed for _ in found.matching(pattern))
+    @property
+    def removes(self) -> bool:
+        """Whether any of its commits removes anything."""
+        return any(each.remove or each.record.drop for each in self.settled)
 
     def decide(self, waiting: Waiting) -> None:
         """Settle a commit, or note that it had happened, or why it may not."""
@@ -130,31 +115,29 @@ class Batch:
         waiting.done = True
 
     def take(self, record: CommitRecord, waiting: Waiting | None = None) -> None:
-        """Put in a commit that was decided, and logged, elsewhere; `waiting` is who waits for it here, if anybody."""
-        add, remove = (list(ox.parse(part, format=ox.RdfFormat.N_QUADS)) for part in (record.add, record.remove))
-        before = self.settled[-1].after if self.settled else self.log.reached
-        size = sum(len(line.encode()) + 1 for line in record.leaves)
+        """Put in a commit that is in the log already; `waiting` is who waits for it here, if anybody."""
+        add, remove = (_parsed(part) for part in (record.quads_added, record.remove))
+        before = self.settled[-1].after if self.settled else self.reached
         link = leaves.link_leaf(record.leaves[-1]) if record.leaves else before.link
-        after = Leaves(before.lines + len(record.leaves), before.size + size, link)
+        after = Leaves(before.lines + len(record.leaves), self.last + 1 if record.leaves else before.number, link)
         made = [leaves.parse_leaf(line)[0] for line in record.leaves]
         graphs = [each for each in record.drop if " " not in each]
         if len(graphs) < len(
             record.drop
-        ):  # of what an erased property was, the log does not tell: it is looked up here
-            left = [
-                quad
-                for each in record.drop
-                if " " in each
-                for quad in self._found(properties.pattern(each))
-                if properties.is_of(each, quad)
-            ]
+        ):  # of an erased property, the log does not tell the value: it is looked up here
+            left = [quad for each in record.drop if " " in each for quad in self._of_property(each)]
             remove = list(dict.fromkeys([*remove, *left]))
             record = CommitRecord.of(leaves=record.leaves, drop=graphs, remove=remove, add=add, flags=record.flags)
         dropped = self._drop([ox.NamedNode(graph) for graph in graphs])
-        self._note(object(), Found(add), Found(remove), Found(dropped))
+        self._note(object(), add, remove, dropped)
         self._keep_in_mind(add, [*dropped, *remove])
         waiting = Waiting(Change()) if waiting is None else waiting
-        self.settled.append(Settled(waiting, add, remove, made, record.leaves, before, after, record))
+        self.settled.append(Settled(waiting, add, remove, made, record.leaves, after, record))
+
+    def _of_property(self, dropped: str) -> list[ox.Quad]:
+        return [
+            each for each in self._found(erasing.property_pattern(dropped)) if erasing.is_of_property(dropped, each)
+        ]
 
     def _drop(self, graphs: Sequence[ox.NamedNode]) -> list[ox.Quad]:
         """Return all quads of graphs that go."""
@@ -172,30 +155,24 @@ class Batch:
         add, remove = change.add, change.remove
         if change.also_add or change.also_remove:
             add, remove = [*add, *change.also_add], [*remove, *change.also_remove]
-        added, made = Found(add), change.leaves
         dropped = self._drop(change.drop)
-        before = self.settled[-1].after if self.settled else self.log.reached
-        lines, reached = _lines(self.log, made, before)
-        flags = 0
-        if self.logged and not remove and not change.drop:
-            flags = frames.HELD if self.loading else frames.BULK if len(add) >= BULK_FROM else 0
+        before = self.settled[-1].after if self.settled else self.reached
+        lines, reached = _lines(change.leaves, before)
+        if lines:
+            reached = reached._replace(number=self.last + 1)
         graphs = [graph.value for graph in change.drop]
-        record = (
-            CommitRecord.of(leaves=lines, drop=graphs, remove=remove, add=add, flags=flags)
-            if self.logged
-            else CommitRecord(drop=tuple(graphs), flags=flags)
-        )
-        if not self.logged or len(record.add) > validation.MAX_TEXT:
+        record = CommitRecord.of(leaves=lines, drop=graphs, remove=remove, add=add)
+        if len(record.add) > validation.MAX_TEXT:
             refuse_too_long(add, record)
-        self._note(change.writer, added, Found(remove), Found(dropped))
+        self._note(change.writer, add, remove, dropped)
         if not self.alone:
             self._keep_in_mind(add, [*dropped, *remove])
-        return Settled(waiting, add, remove, made, lines, before, reached, record)
+        return Settled(waiting, add, remove, change.leaves, lines, reached, record)
 
-    def _note(self, writer: object, *changed: Found) -> None:
-        """Remember who wrote to which graphs last, and what."""
-        self._changed += changed
-        self.wrote.update((graph, writer) for found in changed for graph in found.graphs())
+    def _note(self, writer: object, *changed: Sequence[ox.Quad]) -> None:
+        """Remember who wrote to which graphs last."""
+        for quads in changed:
+            self.wrote.update((quad.graph_name, writer) for quad in quads)
 
     # --- what is there, with what the commits before do
 
@@ -244,34 +221,6 @@ class Batch:
         )
 
 
-_Step = tuple[Sequence[ox.Quad], Sequence[ox.Quad], CommitRecord]
-
-
-def steps(batches: Iterable[Batch]) -> Iterator[_Step]:
-    """Give what the engine is to add and remove, in order: what is to be loaded at once has a record for it.
-
-    Commits that only add are one step for the bulk loader, and one for all others. Few quads are quicker without it.
-    """
-    added: list[Settled] = []
-    for each in chain.from_iterable(batch.settled for batch in batches):
-        if each.remove or each.record.drop:
-            yield from _additions(added)
-            added = []
-            yield each.add, each.remove, CommitRecord(drop=each.record.drop)
-        else:
-            added.append(each)
-    yield from _additions(added)
-
-
-def _additions(added: Sequence[Settled]) -> Iterator[_Step]:
-    many = [each for each in added if each.record.flags & frames.LOADED]
-    if sum(len(each.add) for each in many) >= BULK_FROM:
-        yield (), (), CommitRecord(add=b"".join([each.record.add for each in many]), flags=frames.BULK)
-        added = [each for each in added if not each.record.flags & frames.LOADED]
-    if few := list(chain.from_iterable(each.add for each in added)):
-        yield few, (), CommitRecord()
-
-
 def _only(quad: ox.Quad) -> Pattern:
     """Return the pattern that one quad matches."""
     return quad.subject, quad.predicate, quad.object, quad.graph_name  # type: ignore[return-value] # no blank nodes, ever
@@ -292,13 +241,14 @@ def matching(engine: ox.Store, pattern: Pattern) -> Iterator[ox.Quad]:
     return takewhile(lambda quad: quad.object == wanted, found)  # those that match come first
 
 
-def _lines(log: LeafLog, made: Sequence[Leaf], before: Leaves) -> tuple[list[str], Leaves]:
-    """Return the lines that leaves have after a place, and how far these reach; raise `InvalidInput` for one that is no leaf.
+def _parsed(lines: bytes) -> list[ox.Quad]:
+    return list(ox.parse(lines, format=ox.RdfFormat.N_QUADS)) if lines else []
 
-    Whoever reads a log in which one stands cannot go on from there.
-    """
+
+def _lines(made: Sequence[Leaf], before: Leaves) -> tuple[list[str], Leaves]:
+    """Return the lines that leaves have after a place, and how far these reach; raise `InvalidInput` for what is no leaf."""
     try:
-        lines, reached = log.lines_for(made, before)
+        lines, reached = lines_after(made, before)
         for line in lines:
             leaves.parse_leaf(line)
     except (IntegrityError, ValueError) as error:  # of text that has no bytes, or a number without end
@@ -317,7 +267,7 @@ def refuse_too_long(quads: Iterable[ox.Quad], record: CommitRecord) -> None:
                 f"a text is too long to be read again ({quad.subject} {quad.predicate}): at most {validation.MAX_TEXT:,} bytes "
                 "of UTF-8 with escapes; nothing was written"
             )
-    if record.longest_line() > frames.LONGEST_LINE:
+    if record.longest_line() > records.LONGEST_LINE:
         raise InvalidInput(
-            f"a quad is too long to be read again: at most {frames.LONGEST_LINE:,} bytes as a line of text"
+            f"a quad is too long to be read again: at most {records.LONGEST_LINE:,} bytes as a line of text"
         )

@@ -1,11 +1,11 @@
 """What is wrong with this machine or with a store, and what to do about it.
 
-It can be asked while the store is open elsewhere: the engine is then left alone, and its LOCK file always is (closing
-it would free the lock of the process that holds it).
+It can be asked while the store is open elsewhere.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import resource
@@ -20,12 +20,12 @@ from typing import Any, Final
 
 import pyoxigraph as ox
 
-from trails.errors import StoreFailed, StoreLocked
+from trails.errors import StoreFailed, TrailsError
 from trails.files import as_path, in_words
 from trails.integrity import leaves
-from trails.store import capture, commitlog, maintenance, marker, staging
-from trails.store.lockfile import describe_holder, is_held, unlocked
-from trails.store.tables import Tables
+from trails.store import folders, maintenance, sqlite, staging
+from trails.store.index_folder import IndexFolder
+from trails.store.view import ViewStore
 
 _FILES: Final = 1024
 """Files that a process should be able to open: the engine keeps all of a store's files open."""
@@ -74,17 +74,13 @@ def doctor(folder: str | os.PathLike[str]) -> list[Check]:
 
 def _checks(folder: Path) -> list[Check]:
     checks = [_python(), _engine_version(), _file_limit(), _extras()]
-    if not (folder / marker.NAME).is_file():
+    if not folders.is_store(folder):
         remedy = "check the path (--store, TRAILS_STORE), or make a store with `trails init`"
         return [*checks, Check("store", False, f"there is no store at {folder}", remedy)]
-    try:
-        with unlocked(folder / maintenance.LOCK):
-            of_store = [*_files(folder), Check("lock", True, "nobody has the store open"), *_closed(folder)]
-    except StoreLocked:
-        holder = describe_holder(folder / maintenance.LOCK)
-        remedy = "close it there to use it here, or wait until that process ends"
-        of_store = [*_files(folder), Check("lock", False, f"the store is open in {holder}", remedy)]
-    return [*checks, *of_store]
+    if folders.is_old(folder):
+        what = "the store has the format of an earlier version of Trails"
+        return [*checks, Check("format", False, what, f"trails store upgrade --store {folder}")]
+    return [*checks, *_files(folder), *_log(folder)]
 
 
 # --- this machine
@@ -131,21 +127,20 @@ def _file_limit() -> Check:
 
 
 def _files(folder: Path) -> Iterator[Check]:
-    yield _format(folder)
+    yield Check("format", True, f"format {sqlite.FORMAT}, which this version reads and writes")
+    yield _disk(folder)
     yield _space(folder)
     yield _permissions(folder)
     yield _leftovers(folder)
     yield _readers(folder)
 
 
-def _format(folder: Path) -> Check:
-    try:
-        marker.check(folder)
-    except StoreFailed as error:
-        return Check(
-            "format", False, f"{error}", "trails store upgrade, or another version of Trails, or a backup: as it says"
-        )
-    return Check("format", True, f"format {marker.FORMAT}, which this version reads and writes")
+def _disk(folder: Path) -> Check:
+    kind = sqlite.file_system(folder / sqlite.NAME)
+    if kind in sqlite.REMOTE:
+        what = f"the store is on a network file system ({kind}), where several processes cannot share a SQLite file"
+        return Check("disk", False, what, "put it on a local disk, or in PostgreSQL (`trails guide postgres`)")
+    return Check("disk", True, f"the store is on a local disk{f' ({kind})' if kind else ''}")
 
 
 def _space(folder: Path) -> Check:
@@ -171,7 +166,7 @@ def _permissions(folder: Path) -> Check:
     remedies = []
     for path in (
         folder,
-        *(folder / name for name in (maintenance.QUADS, marker.NAME, maintenance.LOG, maintenance.LOCK)),
+        *(folder / name for name in (sqlite.NAME, maintenance.INDEX)),
     ):
         if path.exists():
             found = path.stat()
@@ -185,71 +180,50 @@ def _permissions(folder: Path) -> Check:
 
 
 def _leftovers(folder: Path) -> Check:
-    in_use = {folder / maintenance.PAST} if is_held(folder / maintenance.LOCK) else set()
-    names = [path.name for path in maintenance.left_over(folder) if path not in in_use]
+    names = [path.name for path in IndexFolder(folder).abandoned()]
     if names:
-        what = f"a vacuum, a backup or a query of what was (`--as-of`) was cut short and left {', '.join(names)}"
-        return Check("leftovers", False, what, "opening the store clears them away: `trails info`")
+        what = f"processes that were killed left {', '.join(names)} in {maintenance.INDEX}"
+        return Check("leftovers", False, what, "whoever opens the store next removes them; or remove them")
     beside = [str(path) for path in staging.abandoned(folder.parent)]
     if beside:
         what = f"a backup, restore, load or dump that was killed left {', '.join(beside)}"
-        return Check("leftovers", False, what, "the next such command in that folder clears it away; or remove it")
+        return Check("leftovers", False, what, "the next such command in that folder removes it; or remove it")
     return Check("leftovers", True, "nothing was cut short")
 
 
 def _readers(folder: Path) -> Check:
-    """Look for links to the store's files, or copies, that readers keep beside it: what is redacted stays in them."""
-    found = [str(each) for each in capture.readers_beside(folder)]
+    """Look for processes that have engine files of their own: what was redacted since stays in them."""
+    found = IndexFolder(folder).others(None)
     if found:
-        what = f"readers have what they saw of the store in {', '.join(found)}, text that was redacted since included"
-        return Check(
-            "readers", False, what, "close them there; `trails store vacuum` removes what killed ones have left"
-        )
-    return Check("readers", True, "no reader has a copy of the store's text on disk")
+        said = ", ".join(f"process {each['pid']} on host {each['host']}" for each in found)
+        return Check("processes", True, f"the store is open in {said}")
+    return Check("processes", True, "no other process has the store's engine open")
 
 
-# --- a store that nobody has open
-
-
-def _closed(folder: Path) -> Iterator[Check]:
-    yield _opens(folder)
-    yield _log(folder)
-
-
-def _opens(folder: Path) -> Check:
+def _log(folder: Path) -> Iterator[Check]:
     remedy = "restore a backup (`trails store restore`), or load a dump (`trails store load`)"
-    trouble = maintenance.missing_files(folder) or Tables(folder / maintenance.QUADS).damage()
-    if trouble is None:
-        try:
-            next(iter(ox.Store.read_only(str(folder / maintenance.QUADS))), None)
-        except (OSError, RuntimeError) as error:
-            trouble = f"{error}"
-    if trouble is not None:
-        return Check("opens", False, f"the engine cannot open the store: {trouble}", remedy)
-    told = "the engine can open the store, and its tables are as they were written"
-    return Check("opens", True, f"{told}; `trails verify` checks what is in it")
-
-
-def _log(folder: Path) -> Check:
-    file = folder / maintenance.LOG
-    lines = file.read_bytes().decode("utf-8", "replace").split("\n") if file.exists() else [""]
     try:
-        waiting = commitlog.unflushed(folder / maintenance.COMMITS, marker.store_id(folder))
-    except StoreFailed as error:
-        return Check(
-            "log", False, f"{error}", "restore a backup (`trails store restore`), or load a dump (`trails store load`)"
-        )
-    if waiting:
-        what = (
-            f"the store was not closed in good order (the process ended, or the power went); {waiting:,} commits are in "
-            "its commit log"
-        )
-        return Check(
-            "log", False, what, "the next one who opens it to write puts that right; who reads it is right already"
-        )
-    wrong = [f"line {number} of the log: {what}" for number, what in leaves.check_links(lines[:-1])]
-    if lines[-1]:
-        wrong.append("the log ends within a line")
+        with contextlib.closing(ViewStore(folder)) as view:
+            with view.read_connection() as connection:
+                damage = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            trouble = (None if damage == "ok" else damage) or view.commits.trouble(view)
+            if trouble is not None:
+                yield Check("log", False, trouble, remedy)
+                return
+            due = view.commits.home.head().due
+            lines = view.log.lines()
+            count = len(view)
+    except (TrailsError, StoreFailed) as error:
+        yield Check("opens", False, f"{error}", remedy)
+        return
+    yield Check("opens", True, f"the store can be opened, and has {count:,} quads; `trails verify` checks them")
+    wrong = [f"line {number} of the log: {what}" for number, what in leaves.check_links(lines)]
     if wrong:
-        return Check("log", False, wrong[0], "`trails verify` says what it means; a backup or a dump has the true one")
-    return Check("log", True, f"the log has {len(lines) - 1:,} lines and ends in good order")
+        yield Check("log", False, wrong[0], "`trails verify` says what it means; a backup or a dump has the true one")
+    elif due:
+        what = f"what commit {due:,} erased is still in the log: the process that did it was killed"
+        yield Check("log", False, what, "open the store once to write, which finishes that")
+    else:
+        yield Check(
+            "log", True, f"the log has {view.number:,} commits and {len(lines):,} lines, and is as it was written"
+        )

@@ -1,8 +1,8 @@
 """A copy of a store's engine as it was at one moment, made in no time: its tables are links to those of the store.
 
-The tables are never changed in place, so whatever is taken out of the copy or put into it is in files of its own. It stands
-in the store's own folder: nobody but the owner makes one, and the next owner finds what a killed one has left. What is
-deleted from the store stays in the tables that it links to: so it is let go when text is taken out of the store for good.
+The tables are never changed in place, so what is removed from the copy or added to it is in files of its own. It is in the
+private folder of this process's engine. What is deleted from the store stays in the tables that it links to: so it is let go
+when text is removed from the store for good.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from typing import Final
 import pyoxigraph as ox
 
 from trails.errors import QueryEnded, StoreFailed
-from trails.store import capture, engines, querypool
+from trails.store import engines, querypool
 from trails.store.gate import Gate
 from trails.store.pattern import Pattern
 from trails.store.querypool import Source
 from trails.store.reading import EngineReader
-from trails.store.tables import Tables
 
 _PATIENCE: Final = 0.2
 """Seconds that a query from outside is waited for before the files that it reads go."""
@@ -38,13 +37,12 @@ class LetGo(QueryEnded):
 class Frozen(EngineReader):
     """Quads in a copy of an engine's files, which goes with this object, at the latest."""
 
-    def __init__(self, engine: ox.Store, parent: Path, location: str, tables: Tables | None) -> None:
+    def __init__(self, engine: ox.Store, parent: Path, location: str) -> None:
         """Copy the files of an engine into a new folder within `parent`, while nobody writes or flushes.
 
-        Raises OSError or RuntimeError where the disk or the file system refuses. `tables` are those of the engine.
+        Raises OSError or RuntimeError if the disk or the file system refuses.
         """
         self._location = location
-        self._tables = tables  # a damaged one is damaged in the store, too
         self._pid = os.getpid()
         self._gate = Gate()
         self._lock = threading.RLock()
@@ -71,7 +69,6 @@ class Frozen(EngineReader):
         with self._lock:
             if self._source is None:
                 self._source = self._quads_of(0)
-                self._source.keep(capture.captured(self._folder, self._folder))
             return self._source
 
     def _settle(self, pattern: Pattern | None = None) -> None:
@@ -85,7 +82,6 @@ class Frozen(EngineReader):
             raise LetGo(f"the copy that {self._location} is read from was let go")
         return self._held[0]
 
-    @engines.let_go
     def change(self, work: Callable[[ox.Store], bool]) -> bool:
         """Open it and have it changed, before anybody reads it; return what that returns. It is let go where that is False.
 
@@ -96,7 +92,7 @@ class Frozen(EngineReader):
             try:
                 if self._is_gone:
                     raise LetGo(f"the copy that {self._location} is read from was let go")
-                self._held.append(engines.open_at(self._folder))
+                self._held.append(ox.Store(str(self._folder)))
                 is_done = work(self._held[0])
             finally:
                 if not is_done:
@@ -113,7 +109,6 @@ class Frozen(EngineReader):
                 self._source = None
                 querypool.end(self, LetGo(f"the copy that {self._location} is read from was let go"), _PATIENCE)
                 self._gate.alone(self._held.clear)
-                engines.see_out(self._folder)
                 self._drop()
 
     def abandon(self) -> None:

@@ -55,7 +55,7 @@ class Gate:
                 self._own.lock = lock
                 return lock
 
-    def alone(self, work: Callable[[], None]) -> None:
+    def alone(self, work: Callable[[], object]) -> None:
         """Do some work once everyone is out; new ones wait until it is done.
 
         It is no context manager: one that is made of a generator lives on with the traceback of an interrupt, closed gate
@@ -70,7 +70,7 @@ class Gate:
             self._turn = None
 
 
-def _holding(locks: Sequence[Any], work: Callable[[], None]) -> None:
+def _holding(locks: Sequence[Any], work: Callable[[], object]) -> None:
     """Do some work with locks held: each by a `with`, so that an interrupt at any point gives all of them back."""
     if not locks:
         work()

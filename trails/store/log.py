@@ -1,191 +1,449 @@
-"""Where a store's commits are on record: the truth, of which the engine in each process is an index.
+"""The log of a store: the truth, of which the engine in each process is an index.
 
-A log has one order for everybody who writes: each record has a number, one higher than that of the record before it. It
-has two homes: files that one process at a time has open (`OwnLog` here, over the records of `commitlog.py`), and
-PostgreSQL (`postgres/log.py`), to which many processes write, each with an index of its own.
+A commit takes the log's lock, reads what others have appended since, judges its preconditions over its own index and that tail,
+appends, and only then gives both to the index. So compare-and-swap is exact however many processes write. The log has two
+homes, SQLite (`sqlite.py`) and PostgreSQL (`postgres/`).
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import Protocol
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-import pyoxigraph as ox
+from trails.errors import IntegrityError, StoreFailed, StoreLocked
+from trails.store import erasing, records
+from trails.store.committing import Batch, Waiting, matching
+from trails.store.erasing import Gone
+from trails.store.locks import OWNER, NamedLocks
+from trails.store.maintenance import Behind, Vacuumed
+from trails.store.records import ERASES, START, Row, Unpacked
+from trails.store.sqlite import Head, SqliteHome
 
-from trails.errors import StoreFailed
-from trails.store.committing import Batch, Waiting
-from trails.store.maintenance import Vacuumed
+if TYPE_CHECKING:
+    from trails.store.embedded import EmbeddedStore
 
-
-class LogIndex(Protocol):
-    """The index that a log feeds, as the log sees it: an engine in this process, and how far it is."""
-
-    @property
-    def number(self) -> int:
-        """The number of the last record that it has."""
-        ...
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether it takes no more."""
-        ...
-
-    def refuse_failed(self) -> None:
-        """Raise `StoreFailed` where it takes no more, or is closed."""
-        ...
-
-    def give_up(self, error: StoreFailed) -> None:
-        """Take no more, because of what an error says of the log."""
-        ...
-
-    def writing(self) -> AbstractContextManager[object]:
-        """Let no other thread commit, or bring in records, meanwhile."""
-        ...
-
-    def new_batch(self) -> Batch:
-        """Return an empty batch, which judges commits over what the index has. Within `writing`."""
-        ...
-
-    def carry_out(self, batch: Batch) -> None:
-        """Take in what was decided, and tell whoever waits for it. Within `writing`."""
-        ...
-
-    def settled_engine(self) -> ox.Store:
-        """Return the engine once it has all that was carried out. Within `writing`."""
-        ...
-
-    def sync(self) -> bool:
-        """Bring in what was committed anywhere; return whether there was anything."""
-        ...
-
-    def flush(self) -> None:
-        """Bring everything that it has to disk, in the engine's own files."""
-        ...
-
-    def rebuild(self) -> Vacuumed:
-        """Make its files anew from what is in it, so that nothing deleted is in any of them."""
-        ...
+_report: Final = logging.getLogger("trails")
+CHUNK: Final = 500
+"""Records that are read at once, and the most that are caught up with while others wait for the lock."""
+_HELD: Final = 120.0
+"""Seconds for which another process that does the same is waited for."""
+_POLL: Final = 0.2
+"""Seconds between two looks of whoever follows the log."""
 
 
-class CommitLog(Protocol):
-    """The log of a store. Whoever calls it with an index does so for that one index alone."""
+_WaitingFor = Callable[[str], Waiting | None]
+_Tail = Callable[[int, int], list[Row]]
+
+
+class StoreDiverged(StoreFailed):
+    """The log has another history than this process has seen: a backup was restored, or a standby that lagged was promoted."""
+
+
+class Log:
+    """The log of a store as one index sees it."""
+
+    is_remote = False
+    """Whether the log is in a database elsewhere."""
+
+    def __init__(self, home: SqliteHome, folder: Path | None = None) -> None:
+        """`folder` is where locks of more than one commit are, None in memory. `stands_at` is to be called next."""
+        self.home = home
+        self.is_read_only = home.is_read_only
+        self._locks = NamedLocks(folder)
+        self._digest = START
+        self._erased = 0
+        self.erased_at = 0
+        """Up to which line of the log of leaves others removed what copies made before may hold."""
+        self.erased_with = 0
+        """The number of the last record by which others did since this was opened."""
+        self._erasing = 0
+        self._gone = Gone()
+        self._ended = threading.Event()
+        self._follower: threading.Thread | None = None
 
     @property
-    def location(self) -> str | None:
-        """Where it is, as it may be shown; None where that is the folder of its index."""
-        ...
+    def location(self) -> str:
+        """Where the log is, as it may be shown."""
+        return self.home.location
 
     @property
-    def is_shared(self) -> bool:
-        """Whether other processes append to it, too, so that its index is but one of many."""
-        ...
+    def digest(self) -> bytes:
+        """The digest of the last record that the index has."""
+        return self._digest
 
     @property
-    def is_read_only(self) -> bool:
-        """Whether it was opened to be read, so that nothing is appended to it here."""
-        ...
+    def erased(self) -> int:
+        """At which number the store was last vacuumed, as far as the index knows."""
+        return self._erased
 
-    @property
-    def erased_at(self) -> int:
-        """Up to which line others took out what copies that were made before may hold; 0 where nobody else can."""
-        ...
+    def stands_at(self, digest: bytes, erased: int) -> None:
+        """Note that the index is that of the log up to the record with a digest."""
+        self._digest, self._erased = digest, erased
 
-    @property
-    def erased_with(self) -> int:
-        """The number of the last record by which others did since the index was opened, known before it is carried out."""
-        ...
+    def hold_owner(self) -> bool:
+        """Hold the name of the process that keeps files beside the store; return False if another process does."""
+        return self._locks.hold(OWNER)
 
-    def append(self, waiting: Sequence[Waiting], index: LogIndex) -> Batch:
+    # --- appending
+
+    def append(self, waiting: Sequence[Waiting], index: EmbeddedStore) -> Batch:
         """Judge commits in their order, each over all that is in the log, and append those that may be.
 
-        This is where a commit is decided, and nowhere else. What is returned is for the index to carry out; first in it
-        stands what others have appended since. A commit that cannot be appended gets its error, and the others are none
-        the worse. Within `LogIndex.writing`.
+        This is where a commit is decided, and nowhere else. What is returned is for the index to carry out; first in it stands
+        what others have appended since. Within `EmbeddedStore.writing`.
         """
-        ...
+        home = self.home
+        while True:
+            head, tail = home.lock(index.number, CHUNK)
+            if head.number - index.number <= len(tail) and head.erased == self._erased:
+                break
+            home.let_go()  # far behind: nobody has to wait for that
+            self.catch_up(index)
+        try:
+            batch, digest = self._over(tail, head, index)
+            batch.alone = len(waiting) == 1 and not tail
+            known = len(tail)
+            for each in waiting:
+                batch.decide(each)
+            rows = self._rows_of(batch, known, digest, lambda _: secrets.token_hex(8))
+        except BaseException:
+            home.let_go()
+            raise
+        if self._is_written(batch, known, rows):
+            digest = rows[-1].digest
+        self._digest = digest
+        return batch
 
-    def read_on(self, index: LogIndex) -> bool:
+    def _is_written(self, batch: Batch, known: int, rows: Sequence[Row]) -> bool:
+        """Write what was decided and end the transaction; return whether there is anything. Who waits gets what goes wrong."""
+        if not rows:
+            self.home.let_go()
+            return False
+        new = batch.settled[known:]
+        try:
+            lines = sum(len(each.record.leaves) for each in batch.settled[:known])
+            self.home.append(rows, new, batch.reached.lines + lines)
+        except StoreFailed as error:
+            for each in new:
+                each.waiting.error, each.waiting.done = error, True
+            del batch.settled[known:]
+            return False
+        except (KeyboardInterrupt, SystemExit) as interrupt:
+            if self.home.digest(rows[-1].number) != rows[-1].digest:
+                raise
+            batch.interrupt = interrupt  # the log has it: it is carried out first
+        return True
+
+    def _rows_of(self, batch: Batch, known: int, digest: bytes, id_of: Callable[[Waiting], str]) -> list[Row]:
+        """Return the rows of what was decided, after so many records that others had appended."""
+        rows: list[Row] = []
+        for number, each in enumerate(batch.settled[known:], batch.number + known + 1):
+            record = each.record
+            if self._erasing and (record.remove or record.drop):
+                record = replace(record, flags=record.flags | ERASES)
+                self._gone.note(record)
+            rows.append(records.row_of(record, id_of(each.waiting), number, digest))
+            digest = rows[-1].digest
+        return rows
+
+    # --- reading
+
+    def _over(
+        self, tail: Sequence[Row], head: Head, index: EmbeddedStore, waiting_for: _WaitingFor | None = None
+    ) -> tuple[Batch, bytes]:
+        """Return a batch of what others have appended, and the digest that the log has after it.
+
+        `waiting_for` gives who waits for a commit here, by its id, if that was written and the answer was lost.
+        """
+        batch, digest, number = index.new_batch(), self._digest, index.number
+        if head.number < number:
+            raise self._has_diverged(index, None)
+        for at, row in enumerate(tail, number):
+            unpacked = self._unpacked(row, index)
+            if not unpacked.follows(at, digest):
+                if at == number > 0 and row.number == at + 1:
+                    raise self._has_diverged(index, row.digest)
+                raise self._is_broken(index, at + 1)
+            try:
+                waiting = None if waiting_for is None else waiting_for(row.commit_id)
+                batch.take(unpacked.record, waiting)
+            except (IntegrityError, ValueError, SyntaxError) as error:
+                raise self._is_unreadable(index, row, error) from error
+            if row.flags & ERASES and waiting is None:
+                self._erased_elsewhere(row.number, batch.settled[-1].after.lines)
+            digest = row.digest
+        if head.number == number + len(tail) and head.digest != digest:
+            raise self._is_broken(index, head.number) if tail or not number else self._has_diverged(index, head.digest)
+        return batch, digest
+
+    def _unpacked(self, row: Row, index: EmbeddedStore) -> Unpacked:
+        """Return what a row holds; raise `StoreFailed` if that is not what was written."""
+        try:
+            unpacked = row.unpack()
+        except ValueError as error:
+            raise self._was_altered(index, row) from error
+        if not unpacked.is_whole:
+            raise self._was_altered(index, row)
+        return unpacked
+
+    def read_on(self, index: EmbeddedStore) -> bool:
         """Let an index carry out all records that come after its own number; return whether there were any."""
-        ...
+        with index.writing():
+            index.refuse_failed()
+            return self.catch_up(index)
 
-    def follow(self, index: LogIndex) -> None:
-        """Let an index get what others append as they append it, on a thread of the log's own, until the log is closed."""
-        ...
+    def catch_up(self, index: EmbeddedStore, waiting_for: _WaitingFor | None = None) -> bool:
+        """Bring in the tail, step by step; return whether there was one. Within `EmbeddedStore.writing`."""
+        news = False
+        while True:
+            head, tail = self._since(index.number)
+            if head.erased > self._erased:
+                self._vacuumed(index, head.erased)
+            reached = tail[-1].number if tail else index.number
+            if not tail and head.number > index.number:
+                raise self._is_broken(index, index.number + 1)
+            further = head._replace(number=reached + 1)
+            batch, digest = self._over(tail, head if head.number <= reached else further, index, waiting_for)
+            if tail:
+                news = True
+                self._received(index, tail, batch)
+                self._digest = digest
+                index.carry_out(batch)
+            if reached >= head.number:
+                return news
 
-    def snapshot(self, index: LogIndex) -> int:
-        """Keep what the index has where an index can begin with it; return the number of its last record."""
-        ...
+    def _since(self, number: int) -> tuple[Head, list[Row]]:
+        """Return where the log ends, and some of what follows on a number."""
+        return self.home.since(number, CHUNK)
 
-    def alone(self, index: LogIndex, name: str) -> AbstractContextManager[None]:
+    def _received(self, index: EmbeddedStore, rows: Sequence[Row], batch: Batch) -> None:
+        """Keep records that others appended, before the index gets them."""
+
+    def _vacuumed(self, index: EmbeddedStore, erased: int) -> None:
+        """Have an index made anew whose files hold what a vacuum removed."""
+        self._erased = erased
+        index.forget_engine()
+
+    def _erased_elsewhere(self, number: int, lines: int) -> None:
+        """Let nothing be believed that was derived before: others removed text."""
+        self.erased_with, self.erased_at = number, lines
+
+    def records(self, after: int, until: int, digest: bytes | None = None) -> Iterator[Unpacked]:
+        """Return the records between two numbers, in order, read a step at a time.
+
+        Reading raises `StoreFailed` if one is not as it was written.
+
+        `digest` is that of the record before the first one, if it is known.
+        """
+        return self._records(self.home.tail, after, until, self.home.digest(after) if digest is None else digest)
+
+    def _records(self, tail: _Tail, after: int, until: int, previous: bytes | None) -> Iterator[Unpacked]:
+        while after < until:
+            rows = [row for row in tail(after, CHUNK) if row.number <= until]
+            for row in rows:
+                try:
+                    unpacked = row.unpack()
+                except ValueError as error:
+                    raise StoreFailed(self._altered(row.number)) from error
+                if previous is None or not unpacked.follows(after, previous):
+                    raise StoreFailed(self._broken(after + 1))
+                if not unpacked.is_whole:
+                    raise StoreFailed(self._altered(row.number))
+                yield unpacked
+                after, previous = row.number, row.digest
+            if not rows:
+                raise StoreFailed(self._broken(after + 1))
+
+    def trouble(self, index: EmbeddedStore) -> str | None:
+        """Read all records up to where an index is, and return which is not the one that was written; for `verify`."""
+        with index.writing():
+            number, last = index.number, self._digest
+        return self._trouble_in(self.home.tail, number, last)
+
+    def _trouble_in(self, tail: _Tail, number: int, last: bytes) -> str | None:
+        stated: dict[int, bytes] = {}
+        there: dict[int, bytes] = {}
+        end = START
+        try:
+            for unpacked in self._records(tail, 0, number, START):
+                end = unpacked.row.digest
+                stated |= unpacked.record.rewrites
+                if unpacked.row.rewritten is not None and not unpacked.row.leaves:  # earlier versions state nothing
+                    there[unpacked.row.number] = unpacked.body_digest
+        except StoreFailed as error:
+            return error.message
+        if end != last:
+            return f"record {number} of the log of {self.location} is not the one that was seen here"
+        wrong = sorted(each for each, digest in there.items() if stated.get(each) != digest)
+        return (
+            f"record {wrong[0]} of the log of {self.location} was rewritten, and no later record says so"
+            if wrong
+            else None
+        )
+
+    # --- a log that is not what it was
+
+    def _altered(self, number: int) -> str:
+        return (
+            f"record {number} of the log of {self.location} was altered: it does not hold what its digest says; nothing of it "
+            "was read. Restore a backup"
+        )
+
+    def _broken(self, number: int) -> str:
+        return (
+            f"the log of {self.location} is broken: record {number} is missing, or is not the one that was written there; "
+            "nothing from there on was read. Restore a backup"
+        )
+
+    def _was_altered(self, index: EmbeddedStore, row: Row) -> StoreFailed:
+        return self._doubt(index, StoreFailed(self._altered(row.number)))
+
+    def _is_unreadable(self, index: EmbeddedStore, row: Row, error: Exception) -> StoreFailed:
+        failed = StoreFailed(
+            f"record {row.number} of the log of {self.location} is as it was written, and says what no version of Trails writes "
+            f"({error!s:.200}); nothing from there on was read. Find out who writes there, and restore a backup from before that "
+            "record"
+        )
+        return self._doubt(index, failed)
+
+    def _is_broken(self, index: EmbeddedStore, number: int) -> StoreFailed:
+        return self._doubt(index, StoreFailed(self._broken(number)))
+
+    def _has_diverged(self, index: EmbeddedStore, there: bytes | None) -> StoreFailed:
+        has = "has no such record" if there is None else f"has {there.hex()[:16]} there"
+        error = StoreDiverged(
+            f"the log of {self.location} has another history than this process saw: record {index.number} had the digest "
+            f"{self._digest.hex()[:16]} here, and the log {has} (a backup was restored, or a standby that lagged was promoted); "
+            "nothing is merged and what is pending was not written; open the store again"
+        )
+        return self._doubt(index, error)
+
+    def _doubt(self, index: EmbeddedStore, error: StoreFailed) -> StoreFailed:
+        """Have an index take no more work."""
+        index.give_up(error)
+        _report.warning("%s", error.message)
+        return error
+
+    # --- following
+
+    def follow(self, index: EmbeddedStore) -> None:
+        """Let an index get what others append, as they append it, until the log is closed."""
+        if self._follower is None:
+            listen = partial(self._listen, index)
+            self._follower = threading.Thread(target=listen, name="trails-follow", daemon=True)
+            self._follower.start()
+
+    def _listen(self, index: EmbeddedStore) -> None:
+        while not self._ended.wait(_POLL):
+            with suppress(StoreFailed, StoreLocked):  # whoever uses the store is told
+                if not index.has_failed:
+                    index.sync()
+
+    # --- one process at a time
+
+    @contextmanager
+    def alone(self, index: EmbeddedStore, name: str) -> Iterator[None]:
         """Have nobody else, in any process, be within for the same name, and have here all that whoever was has written.
 
         It keeps two that do the same from doing it twice; what commits within may still be refused, as anywhere.
         """
-        ...
+        end, pause = time.monotonic() + _HELD, 0.01
+        while not self._hold(index, name):
+            if time.monotonic() > end:
+                raise StoreLocked(
+                    f"another process does the same ({name}) in {self.location}, for more than {_HELD:.0f} seconds; nothing was "
+                    "written here: let that end, and try again"
+                )
+            time.sleep(pause)
+            pause = min(0.2, pause * 2)
+        try:
+            index.sync()
+            yield
+        finally:
+            self._release(index, name)
 
-    def erasing(self, index: LogIndex) -> AbstractContextManager[None]:
-        """Take out of the log, before this ends, what commits within take out of the store for good."""
-        ...
+    def _hold(self, index: EmbeddedStore, name: str) -> bool:
+        return self._locks.hold(name)
 
-    def vacuum(self, index: LogIndex) -> Vacuumed:
-        """Take all that is gone out of the log, and out of the files of its index (`LogIndex.rebuild`)."""
-        ...
+    def _release(self, index: EmbeddedStore, name: str) -> None:
+        self._locks.release(name)
 
-    def end(self, index: LogIndex) -> None:
+    # --- erasing
+
+    @contextmanager
+    def erasing(self, index: EmbeddedStore) -> Iterator[None]:
+        """Remove from the log, before this ends, what commits within remove from the store for good."""
+        if not self._erasing:
+            with index.writing():
+                self.finish_erasures(index)  # of one that was cut short: this one would be taken for its end
+        self._erasing += 1
+        try:
+            yield
+        finally:
+            self._erasing -= 1
+            if self._gone and not self._erasing:
+                gone, self._gone = self._gone, Gone()
+                try:
+                    self._rewrite(index, gone)
+                except StoreFailed as error:
+                    raise StoreFailed(
+                        f"what was erased is gone from the store, and not yet from its log ({error.message}); whoever opens the "
+                        "store next and may rewrite records ends that"
+                    ) from error
+
+    def finish_erasures(self, index: EmbeddedStore) -> None:
+        """Remove from the log what a process that was killed removed from the store and not yet from the log."""
+        if not self.is_read_only and self.home.head().due:
+            self._rewrite(index, None)
+
+    def vacuum(self, index: EmbeddedStore) -> Vacuumed:
+        """Remove everything that is gone from the log, and from the files of the index."""
+        before = index.size_on_disk()
+        with index.writing():
+            self._rewrite(index, None, is_vacuum=True)
+            count = index.rebuild()
+        self.home.vacuum()
+        return Vacuumed(count, before, index.size_on_disk(), self._behind(index))
+
+    def _behind(self, index: EmbeddedStore) -> tuple[Behind, ...]:
+        return index.others()
+
+    def _rewrite(self, index: EmbeddedStore, gone: Gone | None, *, is_vacuum: bool = False) -> None:
+        """Rewrite the records that hold what is gone; with None, everything that the store no longer has."""
+        with index.writing():
+            self.catch_up(index)
+            number = index.number
+            engine = index.settled_engine()
+            reached = number if is_vacuum else 0
+            changed = partial(erasing.without, gone=gone, left=partial(matching, engine), reached=reached)
+            self.home.rewrite(number, changed, is_vacuum=is_vacuum)
+            if is_vacuum:
+                self._erased = max(self._erased, number)
+            self.catch_up(index)
+        self.home.checkpoint()
+
+    # --- the end
+
+    def end(self, index: EmbeddedStore) -> None:
         """Begin nothing any more: the index is about to be closed."""
-        ...
+        self._ended.set()
+        if self._follower is not None and self._follower is not threading.current_thread():
+            self._follower.join(5.0)
 
     def close(self) -> None:
         """Let go of everything; the index is closed. Closing twice is allowed."""
-        ...
+        self._locks.close()
+        self.home.close()
 
-
-class OwnLog:
-    """The log of a store to which one process at a time writes, in files or in memory: the records of its own index.
-
-    Nobody appends beside it: the lock of the folder sees to that. So what is decided over the index is decided over the log,
-    and the index writes it down, and syncs it, as the first thing of carrying it out.
-    """
-
-    location: str | None = None
-    is_shared = False
-    is_read_only = False
-    erased_at = 0
-    erased_with = 0
-
-    def append(self, waiting: Sequence[Waiting], index: LogIndex) -> Batch:
-        batch = index.new_batch()
-        batch.alone = len(waiting) == 1
-        for each in waiting:
-            batch.decide(each)
-        return batch
-
-    def read_on(self, index: LogIndex) -> bool:
-        return False
-
-    def follow(self, index: LogIndex) -> None:
-        """There is nothing that does not come through the index."""
-
-    def snapshot(self, index: LogIndex) -> int:
-        index.flush()
-        return index.number
-
-    def alone(self, index: LogIndex, name: str) -> AbstractContextManager[None]:
-        """There is no other process."""
-        return contextlib.nullcontext()
-
-    @contextlib.contextmanager
-    def erasing(self, index: LogIndex) -> Iterator[None]:
-        """Let it be done. In the files it stays until `vacuum`."""
-        yield
-
-    def vacuum(self, index: LogIndex) -> Vacuumed:
-        return index.rebuild()
-
-    def end(self, index: LogIndex) -> None:
-        """There is nothing that goes on beside the index."""
-
-    def close(self) -> None:
-        """The files are the index's, which has closed them."""
+    def abandon(self) -> None:
+        """Let go, in a forked child, of what belongs to the parent."""
+        self._locks.close()
+        self.home.abandon()

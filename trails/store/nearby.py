@@ -28,15 +28,6 @@ class Holdable(Protocol):
 
 
 @runtime_checkable
-class Stepwise(Protocol):
-    """A store that removes a graph in small steps, which let other writers in between."""
-
-    def drop_graph(self, graph: ox.NamedNode) -> int:
-        """Remove a graph that nothing refers to; return the number of quads removed."""
-        ...
-
-
-@runtime_checkable
 class Containing(Protocol):
     """A store that tells whether quads are there without returning them."""
 
@@ -98,11 +89,6 @@ def came(store: QuadStore, graph: ox.NamedNode, after: int, until: int) -> list[
 
 
 def drop_graph(store: QuadStore, graph: ox.NamedNode) -> int:
-    """Remove a graph that nothing refers to, in steps where the store can, else at once; return how many quads it had."""
-    return store.drop_graph(graph) if isinstance(store, Stepwise) else drop_at_once(store, graph)
-
-
-def drop_at_once(store: QuadStore, graph: ox.NamedNode) -> int:
     """Remove a graph in one commit, which says of it no more than its name; return how many quads it had."""
     removed = len(store.quads((None, None, None, graph)))
     if removed:

@@ -15,13 +15,11 @@ from typing import IO, Final, NoReturn, TypeVar
 import pyoxigraph as ox
 
 from trails.errors import IntegrityError, QueryEnded, StoreFailed, StoreReadOnly
-from trails.integrity import leaves
 from trails.store import querypool
-from trails.store.commitlog import Leaves
 from trails.store.contract import Change, Committed, QuadStore, Result
 from trails.store.frozen import Frozen, LetGo
 from trails.store.gate import Gate
-from trails.store.leaflog import NOTHING, LeafLog
+from trails.store.leaflog import KeptLines, LeafLog
 from trails.store.mentioned import graphs_of
 from trails.store.nearby import at_one_moment
 from trails.store.pattern import Pattern
@@ -79,10 +77,8 @@ class PastStore(EngineReader):
         self._number = 0
         """How often it was told anew what there was."""
         self._frozen: Frozen | None = None
-        self._log = LeafLog(None)
-        size = sum(len(line.encode()) + 1 for line in lines)
-        end = leaves.link_leaf(lines[-1]) if lines else NOTHING.link
-        self._log.append(lines, NOTHING, Leaves(len(lines), size, end))
+        kept = KeptLines(lines, now.log.record_of(len(lines)))
+        self._log = LeafLog(kept, kept.number)
         self._seen = now.log.reached
         """How far the log was read for what was taken out."""
         self._memory: ox.Store | None = None

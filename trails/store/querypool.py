@@ -9,6 +9,7 @@ import atexit
 import os
 import pickle
 import select
+import shutil
 import signal
 import struct
 import threading
@@ -25,7 +26,6 @@ from trails import workers
 from trails.errors import QueryEnded, QueryTimeout, QueryTooLarge, TrailsError
 from trails.rdf import query_guard
 from trails.store import queryworker, tsv
-from trails.store.capture import Keeper
 from trails.store.contract import Result, Solutions, Triples
 from trails.store.limits import QueryLimits
 from trails.store.queryworker import FRAME, Request
@@ -68,11 +68,10 @@ class Source:
         self.dump = dump
         self.held = held
 
-    def keep(self, keeper: Keeper | None) -> None:
-        """Have a copy of the engine's files read, where there is one, and given up with this."""
-        if keeper is not None:
-            self.folder = str(keeper.folder)
-            weakref.finalize(self, keeper.drop)
+    def keep(self, folder: Path) -> None:
+        """Have a copy of the engine's files read, which is removed with this."""
+        self.folder = str(folder)
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
 
 class _Process:

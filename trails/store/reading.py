@@ -1,4 +1,4 @@
-"""Reading quads from an engine in this process: what the store that owns it and a view beside the owner have in common."""
+"""Reading quads from an engine in this process: what all stores that have one do."""
 
 from __future__ import annotations
 
@@ -6,29 +6,21 @@ import contextlib
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import IO, TypedDict
+from typing import IO, TypeVar
 
 import pyoxigraph as ox
 
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.handles import Handle
 from trails.rdf import query_guard, vocab
-from trails.store import endless, engines, tsv
+from trails.store import tsv
 from trails.store.committing import matching
 from trails.store.contract import Result, Solutions, Triples
 from trails.store.gate import Gate
 from trails.store.pattern import Pattern
 from trails.store.querypool import Source
-from trails.store.tables import Tables
 
-
-class _How(TypedDict, total=False):
-    """How the engine is asked, beside the query."""
-
-    use_default_graph_as_union: bool
-    default_graph: ox.NamedNode | ox.BlankNode | ox.DefaultGraph | None
-    named_graphs: list[ox.NamedNode | ox.BlankNode] | None
+_Answer = TypeVar("_Answer")
 
 
 class EngineReader(Handle):
@@ -36,9 +28,6 @@ class EngineReader(Handle):
 
     _gate: Gate
     """Whoever reads is inside; whoever changes the engine for another, or loads into it in bulk, is alone."""
-
-    _tables: Tables | None = None
-    """What is known of the engine's tables; None for one in memory."""
 
     @property
     def location(self) -> str:
@@ -71,88 +60,72 @@ class EngineReader(Handle):
     def _settle(self, pattern: Pattern | None = None) -> None:
         """Wait until the engine has what must be seen, or what of that matches a pattern. Called before the gate is entered."""
 
-    @engines.let_go
     def __len__(self) -> int:
         self._settle()
         with self._gate:
             return len(self._engine())
 
-    @engines.let_go
     def query(
         self, text: str, *, union: bool = False, graph: ox.NamedNode | ox.BlankNode | ox.DefaultGraph | None = None
     ) -> Result:
         """Return all results of a SPARQL query, materialised: a live iterator on another thread aborts the process."""
         named: list[ox.NamedNode | ox.BlankNode] | None = None if graph is None else []
         # no named graphs: a default graph alone confines nothing
-        how = _How(use_default_graph_as_union=union, default_graph=graph, named_graphs=named)
-        with self._asking() as asked:
-            self._settle()  # before the gate: a bulk load waits until everybody is out
-            with self._gate:
-                asked(partial(self._go_through, text, how))
-                result = self._engine().query(text, prefixes=vocab.PREFIXES, **how)
-                if isinstance(result, ox.QuerySolutions):
-                    return Solutions(tuple(variable.value for variable in result.variables), query_guard.rows(result))
-                return bool(result) if isinstance(result, ox.QueryBoolean) else Triples(query_guard.rows(result))
+        return self._answer(
+            lambda engine: _result(
+                engine.query(
+                    text,
+                    prefixes=vocab.PREFIXES,
+                    use_default_graph_as_union=union,
+                    default_graph=graph,
+                    named_graphs=named,
+                )
+            )
+        )
 
-    @engines.let_go
     def table(self, text: str) -> list[list[str]]:
-        with self._asking() as asked:
-            self._settle()
-            with self._gate:
-                asked(partial(self._go_through, text))
-                result = self._engine().query(text, prefixes=vocab.PREFIXES)
-                assert isinstance(result, ox.QuerySolutions)  # noqa: S101 - only the project's own SELECTs come here
-                data = query_guard.written(result)
-        return tsv.table(data)
+        return tsv.table(self._answer(lambda engine: query_guard.written(_select(engine, text))))
 
     def rows(self, text: str) -> Iterator[list[str]]:
         spool = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed when the last row was read
-        with self._asking() as asked:
-            self._settle()
-            with self._gate:
-                asked(partial(self._go_through, text))
-                result = self._engine().query(text, prefixes=vocab.PREFIXES)
-                assert isinstance(result, ox.QuerySolutions)  # noqa: S101 - only the project's own SELECTs come here
-                result.serialize(spool, format=ox.QueryResultsFormat.TSV)
+        self._answer(lambda engine: _select(engine, text).serialize(spool, format=ox.QueryResultsFormat.TSV))
         spool.seek(0)
         return tsv.rows(spool)
 
-    def _go_through(self, text: str, how: _How | None = None) -> None:
-        """Ask a query for nothing but to see whether it ends."""
-        with self._gate:
-            result = self._engine().query(text, prefixes=vocab.PREFIXES, **(how or _How()))
-            for _ in () if isinstance(result, ox.QueryBoolean) else result:
-                pass
+    def _answer(self, ask: Callable[[ox.Store], _Answer]) -> _Answer:
+        """Return what a query gives; it is asked again if the engine's files were damaged, and are made anew."""
+        for is_last in (False, True):
+            self._settle()
+            try:
+                with self._gate:
+                    return ask(self._engine())
+            except SyntaxError as error:
+                raise InvalidInput(f"the query is not valid SPARQL: {error}") from error
+            except (OSError, RuntimeError, ValueError, MemoryError) as error:
+                if is_last or not self._is_repaired(error):
+                    raise TrailsError(f"the query failed in the store {self.location}: {error}") from error
+        raise AssertionError("the last try returns or raises")
 
-    @contextlib.contextmanager
-    def _asking(self) -> Iterator[Callable[[Callable[[], object]], None]]:
-        try:
-            with endless.watched(self.location, self._tables) as asked:
-                yield asked
-        except SyntaxError as error:
-            raise InvalidInput(f"the query is not valid SPARQL: {error}") from error
-        except (OSError, RuntimeError, ValueError, MemoryError) as error:
-            raise TrailsError(f"the query failed in the store {self.location}: {error}") from error
-
-    @engines.let_go
     def quads(self, pattern: Pattern) -> list[ox.Quad]:
         self._settle(pattern)
-        with self._gate:
-            return self._matching(pattern)
+        try:
+            with self._gate:
+                return list(matching(self._engine(), pattern))
+        except (OSError, RuntimeError, MemoryError) as error:
+            if self._is_repaired(error):
+                self._settle()
+                return list(matching(self._engine(), pattern))
+            raise self._unreadable(error) from error
 
-    @engines.let_go
     def holds(self, quads: Sequence[ox.Quad]) -> list[bool]:
         """Tell of each of some quads whether it is there: in a third of the time of `quads`, which reads their terms again."""
         self._settle()
         with self._gate, self._reading():
             return list(map(self._engine().__contains__, quads))
 
-    def _matching(self, pattern: Pattern) -> list[ox.Quad]:
-        """Return what the engine has; asked for inside a gate. It is asked very often, so that every call counts."""
-        try:
-            return list(matching(self._engine(), pattern))
-        except (OSError, RuntimeError, MemoryError) as error:
-            raise self._unreadable(error) from error
+    def _is_repaired(self, error: Exception) -> bool:
+        """Have what an error says is damaged made anew; return whether that can be."""
+        return False
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
@@ -164,9 +137,20 @@ class EngineReader(Handle):
     def _unreadable(self, error: Exception) -> StoreFailed:
         return StoreFailed(f"the store {self.location} cannot be read: {error}; restore a backup")
 
-    @engines.let_go
     def dump(self, out: IO[bytes]) -> None:
         """Write all quads, as they are at one moment, as N-Quads in no order."""
         self._settle()
         with self._gate, self._reading():
             self._engine().dump(out, ox.RdfFormat.N_QUADS)
+
+
+def _select(engine: ox.Store, text: str) -> ox.QuerySolutions:
+    result = engine.query(text, prefixes=vocab.PREFIXES)
+    assert isinstance(result, ox.QuerySolutions)  # noqa: S101 - only the project's own SELECTs come here
+    return result
+
+
+def _result(result: ox.QuerySolutions | ox.QueryBoolean | ox.QueryTriples) -> Result:
+    if isinstance(result, ox.QuerySolutions):
+        return Solutions(tuple(variable.value for variable in result.variables), query_guard.rows(result))
+    return bool(result) if isinstance(result, ox.QueryBoolean) else Triples(query_guard.rows(result))

@@ -22,7 +22,7 @@ from trails.model.values import (
     Turn,
 )
 from trails.plumbing.packs.block import MOST, Block, Damaged, encode, head
-from trails.store.commitlog import Leaves
+from trails.store.leaflog import Leaves
 
 PLACE = Leaves(7, 700, "ab" * 32)
 TIME = datetime(2026, 5, 1, 12, 0, 0, 123456, tzinfo=UTC)

@@ -14,9 +14,8 @@ files are opened only where nobody else has them, for the texts of the first lin
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -37,11 +36,9 @@ from trails.cli.options import (
     read_text,
     refuse,
     session_argument,
-    store_folder,
-    store_location,
 )
 from trails.cli.terminal import count, one_line, shorten, to_json
-from trails.errors import IntegrityError, InvalidInput, SessionNotFound, StoreLocked, TrailsError
+from trails.errors import IntegrityError, TrailsError
 
 if TYPE_CHECKING:
     from trails import Repository
@@ -351,6 +348,8 @@ def _origin(each: Blame) -> str:
 
 
 _TAIL_TEXT: Final = 100
+_POLL: Final = 0.2
+"""Seconds between two looks at the log."""
 
 
 @command("tail")
@@ -375,52 +374,20 @@ def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
 
 
 def _tail(session: str | None, *, follow: bool, last: int, as_json: bool) -> None:
-    from trails.store.logtail import LogFollower, whole_lines
-
-    with ExitStack() as stack:
-        shared = _of_many(stack)
-        log = _log_of(store_folder()) if shared is None else _brought_in(shared)
-        lines, position = whole_lines(log)
-        try:
-            with open_store(reading=True) if shared is None else nullcontext(shared) as store:
-                wanted = None if session is None else store.resolve(session)
-                shown = [(each, _texts(store, lines, at, each)) for at, each in _last(lines, wanted, last)]
-        except StoreLocked:  # the log alone has to do
-            wanted = None if session is None else _named(session, lines)
-            shown = [(each, ()) for _, each in _last(lines, wanted, last)]
-        for each, texts in shown:
-            _print(each, texts, as_json=as_json)
-        for line in LogFollower(log, position, lines).lines() if follow else ():
-            notice = _notice(line)
-            if notice is not None and wanted in (None, notice.session_id):
-                _print(notice, (), as_json=as_json)
-
-
-def _of_many(stack: ExitStack) -> Repository | None:
-    """Return the store where it is one in PostgreSQL, open until the end; None for a folder."""
-    from trails.store.postgres.address import is_address
-
-    return stack.enter_context(open_store(reading=True)) if is_address(store_location() or "") else None
-
-
-def _brought_in(shared: Repository) -> Path:
-    """Return the log of a store in PostgreSQL as this process has it, which from now on gets what others commit."""
-    from trails.store import maintenance
-    from trails.store.embedded import EmbeddedStore
-
-    store = shared.store
-    assert isinstance(store, EmbeddedStore)  # noqa: S101 - of that address
-    assert store.beside is not None  # noqa: S101 - it has a folder
-    store.follow_others()
-    return store.beside / maintenance.LOG
-
-
-def _log_of(folder: Path) -> Path:
-    from trails.store import maintenance, marker
-
-    if str(folder) == ":memory:" or not (folder / marker.NAME).is_file():
-        raise InvalidInput(f"there is no Trails store at {folder}; --store PATH or TRAILS_STORE names the store")
-    return folder / maintenance.LOG
+    with open_store(reading=True) as store:
+        lines, reached = store.store.log.lines(), store.store.log.reached
+        wanted = None if session is None else store.resolve(session)
+        for at, each in _last(lines, wanted, last):
+            _print(each, _texts(store, lines, at, each), as_json=as_json)
+        while follow:
+            store.refresh()
+            lines, reached = store.store.log.since(reached)
+            for line in lines:
+                notice = _notice(line)
+                if notice is not None and wanted in (None, notice.session_id):
+                    _print(notice, (), as_json=as_json)
+            if not lines:
+                time.sleep(_POLL)
 
 
 def _notice(line: str) -> Notice | None:
@@ -464,18 +431,6 @@ def _texts(store: Repository, lines: Sequence[str], at: int, notice: Notice) -> 
     except TrailsError:  # deleted since, or not whole: what the log says is shown all the same
         return ()
     return tuple(f"{turn.role}: {'[redacted]' if turn.redacted else shorten(turn.text, _TAIL_TEXT)}" for turn in turns)
-
-
-def _named(session: str, lines: Sequence[str]) -> str:
-    """Return the id of a session that the log knows; labels are in the store, which another process has open."""
-    from trails.model import iris
-
-    wanted = iris.session_id(session) if iris.is_session(session) else session
-    if not _last(lines, wanted, 1):
-        raise SessionNotFound(
-            f"the log knows no session {wanted!r}; another process has the store open, so name it by its id, not its label"
-        )
-    return wanted
 
 
 def _print(notice: Notice, texts: Sequence[str], *, as_json: bool) -> None:

@@ -122,8 +122,8 @@ def upgrade_store(backup_folder: Path | None, as_json: bool) -> None:
 
     A backup is made first. A store that is there already is left as it is. Cut short, it goes on when it is run again.
     """
-    from trails.history.migrations import upgrade
     from trails.store.postgres.address import is_address
+    from trails.store.upgrade import upgrade
 
     if is_address(place := store_location() or ""):
         from trails.store.postgres.upkeep import upgrade as upgrade_tables
@@ -150,7 +150,7 @@ def check_machine(as_json: bool) -> None:
     from trails.history import migrations
     from trails.plumbing import pack_upkeep as packs
     from trails.plumbing.index import checks as index_checks
-    from trails.store import marker
+    from trails.store import folders
     from trails.store.doctor import doctor
     from trails.store.postgres.address import is_address
 
@@ -161,7 +161,7 @@ def check_machine(as_json: bool) -> None:
         return
     place = store_folder()
     checks = doctor(place)
-    if (place / marker.NAME).is_file():
+    if folders.is_store(place):
         checks = [*checks, index_checks.look(place), packs.look(place)]
         if any(check.ok and check.name == "opens" for check in checks):  # nobody has it open, and the engine can
             checks.append(migrations.find_miscounted(place))

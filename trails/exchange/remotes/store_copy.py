@@ -36,10 +36,9 @@ from trails.model.values import Value, VerifyReport
 from trails.opening import as_location, open_to_read, store_at
 from trails.plumbing.verifying import audit
 from trails.rdf import vocab
-from trails.store import dumping, maintenance, marker
+from trails.store import dumping, folders, maintenance
 from trails.store.contract import Change, PreconditionFailed
 from trails.store.embedded import EmbeddedStore
-from trails.store.folders import absolute
 from trails.store.postgres.address import is_address, shown
 from trails.store.postgres.log import PostgresLog
 from trails.store.reading import EngineReader
@@ -136,7 +135,7 @@ def _beside(location: str) -> Path:
     """Return the place of a copy; for one that is no path, a name among temporary files: lines are sorted beside it."""
     if is_address(location):
         return Path(tempfile.gettempdir()) / "trails-copy"
-    return absolute(as_location(location))
+    return folders.absolute(as_location(location))
 
 
 # --- what is read
@@ -372,7 +371,7 @@ def _begun(location: str, place: Path) -> EmbeddedStore:
     """Return the store that a copy goes to; a new folder appears with the mark of a copy that is not finished."""
     if is_address(location):
         return store_at(location, create=True)
-    if not (place / marker.NAME).is_file():
+    if not folders.is_store(place):
         with maintenance.staged(place) as part, contextlib.closing(store_at(part, create=True)) as new:
             new.commit(Change(add=[transaction.STORE_COPY]))
     return store_at(place)

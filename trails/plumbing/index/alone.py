@@ -1,37 +1,29 @@
 """The index of a store that nobody opened: read without the engine, in milliseconds, where it is sure to be all.
 
-It is that where the store's log ends just where the index says that it did, and the log is whole: its owner closed the
-store in good order, or wrote to it since this system was started, so that all it wrote can be seen. A line is in the log
-before its commit is acknowledged. In any doubt there is none, and the store is opened.
+It is that if the store's log ends just where the index says that it did. In any doubt there is none, and the store is opened.
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from trails.errors import TrailsError
-from trails.history.lookup import pages
-from trails.integrity import leaves
 from trails.model import iris
+from trails.plumbing import pages
 from trails.plumbing.index import figures, moments, texts
 from trails.plumbing.index.figures import SORTS, Sort
 from trails.plumbing.index.said import Said
 from trails.plumbing.index.sidefile import SideFile, sealed_place
 from trails.plumbing.index.untrue import as_damaged
-from trails.store import marker, position
-from trails.store.commitlog import Leaves
+from trails.store.leaflog import LeafLog, Leaves
+from trails.store.sqlite import NAME, SqliteHome
 
 _INDEX: Final = "index"
-_ENGINE: Final = ("quads", "CURRENT")
-_LOG: Final = "log"
-_POSITION: Final = "position"
-_TAIL: Final = 4096
 _Answer = TypeVar("_Answer")
 
 
@@ -47,33 +39,17 @@ def texts_of(store: Path) -> SideFile | None:
 
 def _whole(store: Path, name: str, schema: str) -> SideFile | None:
     with suppress(OSError, ValueError, sqlite3.Error, TrailsError):
-        if not _is_whole(store):
-            return None
-        path = store / _INDEX / name
-        at = sealed_place(path)
-        if not _ends_at(store / _LOG, at):
-            return None
-        found = SideFile(path, schema, borrowed=True, at=at)
-        if found.place == at and _ends_at(store / _LOG, at) and _is_whole(store):
-            return found
+        at = sealed_place(path := store / _INDEX / name)
+        if _reached(store) == at:
+            found = SideFile(path, schema, borrowed=True, at=at)
+            if found.place == at == _reached(store):
+                return found
     return None
 
 
-def _is_whole(store: Path) -> bool:
-    marker.check(store)
-    told = position.read(store / _POSITION, marker.store_id(store))
-    return told is not None and (told.is_closed or told.is_of_this_boot) and store.joinpath(*_ENGINE).is_file()
-
-
-def _ends_at(log: Path, place: Leaves) -> bool:
-    """Tell whether a log ends at a place: it has that many bytes, and its last line that link."""
-    with log.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        if size != place.size or size == 0:
-            return False
-        file.seek(max(0, size - _TAIL))
-        last = file.read()[:-1].rpartition(b"\n")[2].decode("utf-8", "replace")
-        return leaves.link_leaf(last) == place.link
+def _reached(store: Path) -> Leaves:
+    with closing(SqliteHome(store / NAME, is_read_only=True)) as home:
+        return LeafLog(home, home.head().number).reached
 
 
 def asked(file: SideFile, ask: Callable[[SideFile], _Answer | None]) -> _Answer | None:
@@ -94,14 +70,14 @@ def page(
     None where more than the figures is needed: a session that has a key may have its label elsewhere.
     """
     order = SORTS.index(sort)
-    place = None if after is None else pages.order_clause(after, order)
+    place = None if after is None else pages.of_order(after, order)
     rows, end = figures.page(file, figures.asked_for(**asked), sort, place, limit)
     if any(row["key"] is not None for row in rows):
         return None
     for row in rows:
         if row["prompt"] is None:
             row["prompt"] = figures.inherited_prompt(file, row["parent"], row["starts_at"])
-    return rows, None if end is None else pages.make_cursor(*pages.sort_page(end, order))
+    return rows, None if end is None else pages.cursor_of(*pages.in_order(end, order))
 
 
 class Wanted(NamedTuple):
@@ -114,7 +90,7 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A turn that was found, as `trails.history.lookup.search.Hit` has it; the time in microseconds since 1970."""
+    """A turn that was found, as `trails.plumbing.search.Hit` has it; the time in microseconds since 1970."""
 
     session_id: str
     index: int

@@ -32,10 +32,9 @@ from trails.plumbing.index.sidefile import SideFile
 from trails.plumbing.index.untrue import Untrue, as_damaged
 from trails.rdf import vocab
 from trails.store import maintenance
-from trails.store.commitlog import Leaves
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
-from trails.store.leaflog import NOTHING
+from trails.store.leaflog import NOTHING, Leaves
 from trails.store.nearby import at_one_moment
 from trails.store.view import ViewStore
 

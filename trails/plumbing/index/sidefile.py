@@ -37,8 +37,7 @@ from time import sleep
 from typing import Any, Final, NamedTuple
 
 from trails.files import open_plain, read_plain, sum_of
-from trails.store.commitlog import Leaves
-from trails.store.leaflog import NOTHING
+from trails.store.leaflog import NOTHING, Leaves
 from trails.store.syncing import sync_data, sync_folder
 
 FORMATS: Final = {"figures.db": 10, "texts.db": 8}

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from trails.model.validation import DECODING_ERRORS
 from trails.model.values import NO_FACTS, Facts, Turn
 from trails.plumbing.packs import facts
-from trails.store.commitlog import Leaves
+from trails.store.leaflog import Leaves
 
 MOST: Final = 250
 """Turns of a block: what several of them have in common is named by a byte of each."""

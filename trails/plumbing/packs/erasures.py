@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trails.plumbing.index import changes
-from trails.store.commitlog import Leaves
-from trails.store.leaflog import NOTHING, LeafLog
+from trails.store.leaflog import NOTHING, LeafLog, Leaves
 
 ERASING: Final = ("redact ", "detach ", "delete ")
 """How the lines begin after which a session's turns are not what they were."""

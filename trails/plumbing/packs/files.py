@@ -13,7 +13,7 @@ from trails.files import open_only, open_plain
 from trails.model.values import Turn
 from trails.plumbing.packs import block
 from trails.plumbing.packs.block import MOST, Block, Damaged
-from trails.store.commitlog import Leaves
+from trails.store.leaflog import Leaves
 from trails.store.syncing import write_all
 
 SUFFIX = ".pack"

@@ -34,9 +34,9 @@ from trails.plumbing.packs.block import Block
 from trails.plumbing.packs.erasures import ERASING, Erasures
 from trails.rdf import vocab
 from trails.store import maintenance, nearby
-from trails.store.commitlog import Leaves
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
+from trails.store.leaflog import Leaves
 from trails.store.syncing import sync_folder
 from trails.store.view import ViewStore
 

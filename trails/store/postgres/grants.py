@@ -16,12 +16,10 @@ class Right(NamedTuple):
     column: str = ""
 
 
-READING: Final = tuple(Right("SELECT", table) for table in ("trails_stores", "trails_records", "trails_snapshots"))
+READING: Final = tuple(Right("SELECT", table) for table in ("trails_stores", "trails_records"))
 APPENDING: Final = (
     Right("INSERT", "trails_records"),
     *(Right("UPDATE", "trails_stores", column) for column in ("head", "digest", "due")),
-    Right("INSERT", "trails_snapshots"),
-    Right("DELETE", "trails_snapshots"),
 )
 REGISTERING: Final = tuple(Right(each, "trails_readers") for each in ("SELECT", "INSERT", "UPDATE", "DELETE"))
 ERASING: Final = (

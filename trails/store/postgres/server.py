@@ -9,19 +9,19 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from uuid import uuid4
 
 from trails.errors import InvalidInput, StoreFailed
-from trails.store.frames import ERASES
 from trails.store.postgres import statements
 from trails.store.postgres.address import Address
 from trails.store.postgres.grants import Right
 from trails.store.postgres.readers import FORGOTTEN, Reader
-from trails.store.postgres.records import START, Row
+from trails.store.records import ERASES, REWRITES, START, CommitRecord, Row, row_of
+from trails.store.sqlite import Head
 
 if TYPE_CHECKING:
     import psycopg
@@ -39,8 +39,6 @@ PATIENCE: Final = 15.0
 """Seconds for which a commit tries to reach a server that went away."""
 _STEP: Final = 500
 """Records that are looked through at once."""
-PART: Final = 1 << 20
-"""Bytes of one part of a snapshot."""
 _IN_USE: Final = "in use"
 """The name that every process which has a store open holds in it, with the others."""
 _Done = TypeVar("_Done")
@@ -48,17 +46,6 @@ _Done = TypeVar("_Done")
 
 class Unreachable(StoreFailed):
     """The server is away, or went away while it was asked: what it did last is not known."""
-
-
-class Head(NamedTuple):
-    """Where the log ends: the number and digest of its last record."""
-
-    number: int
-    digest: bytes
-    erased: int
-    """At which number the store was last vacuumed."""
-    due: int
-    """The last record that took out what the log is not rid of yet; 0 where there is none."""
 
 
 class Settings(NamedTuple):
@@ -189,6 +176,11 @@ class Server:
                 tail = connection.execute(statements.TAIL, (self.id, after, most))
             return self._of_row(head.fetchone()), _rows(tail.fetchall())
 
+    def rows(self, numbers: Sequence[int]) -> list[Row]:
+        """Return the records with some numbers."""
+        with self._asked() as connection:
+            return _rows(connection.execute(statements.ROWS, (self.id, list(numbers))).fetchall())
+
     def digest(self, number: int) -> bytes | None:
         """Return the digest of the record with a number, None where there is none."""
         if not number:
@@ -196,27 +188,6 @@ class Server:
         with self._asked() as connection:
             found = connection.execute(statements.DIGEST, (self.id, number)).fetchone()
         return None if found is None else bytes(found[0])
-
-    def leaves(self, until: int) -> Iterator[bytes]:
-        """Return the leaves of all records up to a number."""
-        with self._asked() as connection:
-            found = connection.execute(statements.LEAVES, (self.id, until)).fetchall()
-        return (bytes(leaves) for (leaves,) in found)
-
-    def snapshot(self) -> tuple[int, list[bytes]]:
-        """Return the number and the parts of the newest snapshot of what is in the log; 0 and nothing where there is none."""
-        with self._asked() as connection, connection.transaction():
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            number = _first(connection.execute(statements.NEWEST, (self.id, self.id)))
-            parts = connection.execute(statements.PARTS, (self.id, number)).fetchall()
-        return number, [bytes(data) for (data,) in parts]
-
-    def snapshot_ahead(self) -> tuple[int, int]:
-        """Return the number of a snapshot that is ahead of the log's end, 0 where there is none, and where that is."""
-        with self._asked() as connection, connection.transaction():
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            head = self._of_row(connection.execute(statements.HEAD, (self.id,)).fetchone())
-            return _first(connection.execute(statements.AHEAD, (self.id, head.number))), head.number
 
     # --- writing
 
@@ -299,74 +270,40 @@ class Server:
         except self._driver.ProgrammingError:
             pass  # a server without such locks
 
-    def keep_snapshot(self, number: int, parts: Iterable[bytes]) -> None:
-        """Keep a snapshot of the store as it was after a record, in place of those before it.
-
-        Where text was taken out since, none is kept: whoever took it out has taken out the snapshots that were there, and
-        did not see this one, which is looked at under the lock for that.
-        """
-        with self._asked() as connection, connection.transaction() as transaction:
-            first = self._put_snapshot(connection, number, parts)
-            head = self._of_row(connection.execute(statements.LOCK, (self.id,)).fetchone())
-            erased = connection.execute(statements.ERASED_SINCE, (self.id, number, ERASES)).fetchone()
-            if first is None or head.erased > number or erased:
-                raise self._driver.Rollback(transaction)
-            connection.execute(statements.DROP_SNAPSHOTS, (self.id, number, number, first, self.id))
-
-    def _put_snapshot(self, connection: Any, number: int, parts: Iterable[bytes]) -> int | None:
-        """Put in a snapshot beside those that are there, and return its first part; None where another process does just that.
-
-        One of the same record has the parts before it. What is there is dropped under the lock of the store's row, and only
-        so: who has that waits for nobody else.
-        """
-        first = _first(connection.execute(statements.NEXT_PART, (self.id, number)))
-        for part, data in enumerate(parts, first):
-            if not connection.execute(statements.ADD_PART, (self.id, number, part, data)).rowcount:
-                return None
-        return first
-
-    def drop_snapshots_ahead(self) -> None:
-        """Drop the snapshots that are ahead of the log's end."""
-        with self._asked() as connection, connection.transaction():
-            connection.execute(statements.LOCK, (self.id,))
-            connection.execute(statements.DROP_AHEAD, (self.id, self.id))
-
-    def newest_snapshot(self) -> int:
-        """Return the number of the record up to which the newest snapshot tells; 0 where there is none."""
-        with self._asked() as connection:
-            return _first(connection.execute(statements.NEWEST, (self.id, self.id)))
-
     def try_rewriting(self) -> None:
         """Raise `StoreFailed` where this user of the database may not rewrite records. Nothing is changed: no record is 0."""
         with self._asked() as connection:
             connection.execute(statements.TRY_REWRITING, (self.id,))
 
-    def rewrite(
-        self, until: int, changed: Callable[[Row], Row | None], parts: Iterable[bytes] | None, *, vacuumed: bool
-    ) -> int:
-        """Put in what `changed` returns for records up to a number, None for those that stay; return how many were changed.
+    def rewrite(self, until: int, changed: Callable[[Row], Row | None], *, vacuumed: bool) -> int:
+        """Replace records up to a number by what `changed` returns (None: it stays), and log which; return how many.
 
-        In the same transaction a snapshot as of that number (none where `parts` is None) takes the place of all before it.
+        It is one transaction, after which nothing is due.
         """
-        after = count = 0
+        after, digests = 0, dict[int, bytes]()
         with self._asked() as connection, connection.transaction():
-            while rows := _rows(connection.execute(statements.TAIL, (self.id, after, _STEP)).fetchall()):
+            while after < until and (
+                rows := _rows(connection.execute(statements.TAIL, (self.id, after, _STEP)).fetchall())
+            ):
                 for row in rows:
-                    new = changed(row) if row.number <= until else None
-                    if new is not None:
-                        connection.execute(statements.REWRITE, (new.body, new.rewritten, self.id, new.number))
-                        count += 1
+                    new = changed(row) if row.number <= until and not row.flags & REWRITES else None
+                    if new is not None and new.rewritten is not None:
+                        values = (new.body, new.body_digest, new.rewritten, self.id, new.number)
+                        connection.execute(statements.REWRITE, values)
+                        digests[new.number] = new.rewritten
                 after = rows[-1].number
-                if after >= until:
-                    break
-            first = None if parts is None else self._put_snapshot(connection, until, parts)
-            connection.execute(statements.LOCK, (self.id,))
-            kept = (until + 1, 0, 0) if first is None else (until, until, first)
-            connection.execute(statements.DROP_SNAPSHOTS, (self.id, *kept, self.id))
+            head = self._of_row(connection.execute(statements.LOCK, (self.id,)).fetchone())
+            if digests:
+                record = CommitRecord.of_rewriting(digests)
+                made = row_of(record, uuid4().hex, head.number + 1, head.digest)
+                connection.execute(statements.ADD, (self.id, *made.values()))
+                connection.execute(statements.MOVE, (made.number, made.digest, 0, self.id))
+            if connection.execute(statements.HAS_SNAPSHOTS).fetchone() == (True,):
+                connection.execute(statements.DROP_SNAPSHOTS, (self.id,))
             connection.execute(statements.RID, (self.id, until))
             if vacuumed:
                 connection.execute(statements.ERASED, (until, self.id))
-        return count
+        return len(digests)
 
     # --- who reads
 
@@ -438,8 +375,7 @@ class Server:
         except (errors.UndefinedTable, errors.InvalidCatalogName) as error:
             self.close()
             raise _NoTable(
-                f"the database of {self.address.shown} lacks a table ({self.address.without_secrets(error)}); restore it from a "
-                "backup; where only trails_snapshots is gone, `trails init` makes it again"
+                f"the database of {self.address.shown} lacks a table ({self.address.without_secrets(error)}); restore a backup"
             ) from None
         except errors.UndefinedFunction as error:
             self.close()
@@ -528,12 +464,6 @@ def driver() -> ModuleType:
 
 def _due(rows: Sequence[Row]) -> int:
     return max((row.number for row in rows if row.flags & ERASES), default=0)
-
-
-def _first(found: psycopg.Cursor[tuple[Any, ...]]) -> int:
-    """Return the one number that was asked for, 0 where there is none."""
-    row = found.fetchone()
-    return 0 if row is None or row[0] is None else int(row[0])
 
 
 def _head(found: Sequence[Any]) -> Head:

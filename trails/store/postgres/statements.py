@@ -18,9 +18,6 @@ SCHEMA: Final = (
          leaves bytea NOT NULL, body bytea NOT NULL, body_digest bytea NOT NULL, digest bytea NOT NULL, rewritten bytea,
          logged timestamptz NOT NULL DEFAULT now(),
          PRIMARY KEY (store, number), UNIQUE (store, commit_id))""",
-    """CREATE TABLE IF NOT EXISTS trails_snapshots (
-         store text NOT NULL, number bigint NOT NULL, part integer NOT NULL, data bytea NOT NULL,
-         PRIMARY KEY (store, number, part))""",
 )
 MAKE_READERS: Final = """CREATE TABLE IF NOT EXISTS trails_readers (
     store text NOT NULL, index_name text NOT NULL, process text NOT NULL, number bigint NOT NULL, erased bigint NOT NULL,
@@ -78,28 +75,19 @@ ALONE: Final = ("SET LOCAL lock_timeout = 1000", "SELECT pg_advisory_xact_lock(C
 """What waits a moment for all who say so: a process that was just killed is there until the server has seen that."""
 REMOVE: Final = (
     "DELETE FROM trails_records WHERE store = %s",
-    "DELETE FROM trails_snapshots WHERE store = %s",
     "DELETE FROM trails_stores WHERE id = %s",
 )
 """What takes a store out of the database, under the lock of its row."""
 FORGET_ALL: Final = "DELETE FROM trails_readers WHERE store = %s"
 TELL: Final = "SELECT pg_notify('trails', %s)"
 DIGEST: Final = "SELECT digest FROM trails_records WHERE store = %s AND number = %s"
-LEAVES: Final = "SELECT leaves FROM trails_records WHERE store = %s AND number <= %s ORDER BY number"
-NEWEST: Final = """SELECT max(number) FROM trails_snapshots
-    WHERE store = %s AND number <= (SELECT head FROM trails_stores WHERE id = %s)"""
-AHEAD: Final = "SELECT max(number) FROM trails_snapshots WHERE store = %s AND number > %s"
-"""Snapshots are kept of what is in the log: one that is ahead of its end is of another log, as after a restore of some tables."""
-DROP_AHEAD: Final = """DELETE FROM trails_snapshots
-    WHERE store = %s AND number > (SELECT head FROM trails_stores WHERE id = %s)"""
-PARTS: Final = "SELECT data FROM trails_snapshots WHERE store = %s AND number = %s ORDER BY part"
-ADD_PART: Final = """INSERT INTO trails_snapshots (store, number, part, data) VALUES (%s, %s, %s, %s)
-    ON CONFLICT (store, number, part) DO NOTHING"""
-NEXT_PART: Final = "SELECT max(part) + 1 FROM trails_snapshots WHERE store = %s AND number = %s"
-DROP_SNAPSHOTS: Final = """DELETE FROM trails_snapshots WHERE store = %s
-    AND (number < %s OR number = %s AND part < %s OR number > (SELECT head FROM trails_stores WHERE id = %s))"""
-ERASED_SINCE: Final = "SELECT 1 FROM trails_records WHERE store = %s AND number > %s AND flags & %s <> 0 LIMIT 1"
-REWRITE: Final = "UPDATE trails_records SET body = %s, rewritten = %s WHERE store = %s AND number = %s"
+REWRITE: Final = (
+    "UPDATE trails_records SET body = %s, body_digest = %s, rewritten = %s WHERE store = %s AND number = %s"
+)
+ROWS: Final = f"SELECT {_COLUMNS} FROM trails_records WHERE store = %s AND number = ANY(%s) ORDER BY number"  # noqa: S608
+HAS_SNAPSHOTS: Final = "SELECT to_regclass('trails_snapshots') IS NOT NULL"
+DROP_SNAPSHOTS: Final = "DELETE FROM trails_snapshots WHERE store = %s"
+"""Earlier versions kept quads there, which may hold what is erased."""
 TRY_REWRITING: Final = "UPDATE trails_records SET body = body, rewritten = rewritten WHERE store = %s AND number = 0"
 RID: Final = "UPDATE trails_stores SET due = 0 WHERE id = %s AND due <= %s"
 ERASED: Final = "UPDATE trails_stores SET erased = GREATEST(erased, %s) WHERE id = %s"

@@ -1,33 +1,30 @@
-"""Opening the store behind `postgresql://...`: an index of its log, from the cache of this machine or a new one."""
+"""Opening the store behind `postgresql://...`, with this machine's copy of its log."""
 
 from __future__ import annotations
 
-import io
 import logging
-import zlib
-from collections.abc import Sequence
+import shutil
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from trails.errors import InvalidInput, StoreFailed, StoreLocked
+from trails.errors import StoreFailed
+from trails.store import sqlite
 from trails.store.embedded import EmbeddedStore
-from trails.store.postgres import address, cache
-from trails.store.postgres.log import PostgresLog, discard, diverged
-from trails.store.postgres.server import Head, Server
-from trails.store.postgres.snapshots import Unpacking, digest_of
+from trails.store.postgres import address
+from trails.store.postgres.log import PostgresLog, folder_of
+from trails.store.postgres.server import Server
+from trails.store.sqlite import SqliteHome
 
 _report: Final = logging.getLogger("trails")
-_Opened = tuple[EmbeddedStore, PostgresLog]
 
 
 def open_store(location: str, *, create: bool = False, is_read_only: bool = False) -> EmbeddedStore:
-    """Open the store that a URL names, with an index from the cache or a new one, and bring in what is in the log.
+    """Open the store that a URL names, and bring in what is in the log.
 
-    Where it `is_read_only`, nothing is written to the database but, where that may be, who has this index.
+    If it `is_read_only`, nothing is written to the database but, if that is allowed, who has this index.
 
-    Raises `InvalidInput` where there is no such store and `create` is False, `StoreFailed` where the server is away.
+    Raises `InvalidInput` if there is no such store and `create` is False, `StoreFailed` if the server is away.
     """
     server = Server(address.parse(location))
     try:
@@ -35,13 +32,14 @@ def open_store(location: str, *, create: bool = False, is_read_only: bool = Fals
             server.make()
         head = server.find()
         server.say_in_use()
-        opening = _Opening(server, head, is_read_only)
-        store, log = _of_cache(opening) or _of_snapshot(opening)
+        folder = folder_of(server.id)
+        home = _copy(server, folder)
+        log = PostgresLog(server, home, folder, is_read_only=is_read_only)
     except BaseException:
         server.close()
         raise
+    store = EmbeddedStore(folder, durability="process", commits=log)
     try:
-        store.log.source = partial(log.trouble, store)
         log.register(store)
         store.sync()
         if head.due and not is_read_only:  # a process ended between an erasure and the end of it
@@ -53,106 +51,32 @@ def open_store(location: str, *, create: bool = False, is_read_only: bool = Fals
     return store
 
 
-class _Opening(NamedTuple):
-    """A store that is just being opened."""
-
-    server: Server
-    head: Head
-    is_read_only: bool
-
-    def on(self, folder: Path) -> _Opened:
-        """Open the index in a folder."""
-        log = PostgresLog(self.server, folder, is_read_only=self.is_read_only)
-        return EmbeddedStore(folder, durability="process", commits=log), log
-
-
-def _of_cache(opening: _Opening) -> _Opened | None:
-    """Return the store on an index that an earlier process left, where it says what the log says."""
-    server, head = opening.server, opening.head
-    for folder in cache.found(server.id):
+def _copy(server: Server, folder: Path) -> SqliteHome:
+    """Return this machine's copy of a log; one that is damaged, or of another history, is deleted and begun anew."""
+    for _ in range(2):
         try:
-            store, log = opening.on(folder)
-        except StoreLocked:
-            continue  # another process has it
-        except InvalidInput:
-            if cache.place(folder) is not None:
-                raise
-            continue  # another process has just thrown it away
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            home = SqliteHome(folder / sqlite.NAME, create=True, is_synced=False)
+        except OSError as error:
+            raise StoreFailed(
+                f"no copy of the log can be made at {folder} ({error}); make room, or set XDG_CACHE_HOME"
+            ) from error
         except StoreFailed:
-            discard(server, folder)
+            shutil.rmtree(folder, ignore_errors=True)
             continue
-        place = cache.place(folder)
-        own = None if place is None else place.digest(store.number)
-        if place is not None and own is not None and place.erased >= head.erased:
-            there = server.digest(store.number)
-            if there == own:
-                log.stands_at(store, own, place.erased, place.erased_at)
-                return store, log
-            _report.warning(
-                "%s; its index was thrown away and is made anew", diverged(server, store.number, own, there)
-            )
-        log.throw_away(store)
-    return None
-
-
-def _of_snapshot(opening: _Opening) -> _Opened:
-    _pass_over_ahead(opening)
-    number, parts = opening.server.snapshot()
-    try:
-        return _made_of(opening, number, parts)
-    except (zlib.error, ValueError, SyntaxError):  # a snapshot only saves time: the records say all that it does
+        head = home.head()
+        there = server.digest(head.number)
+        if there == head.digest:
+            return home
+        home.close()
+        shutil.rmtree(folder, ignore_errors=True)
+        has = "has no such record" if there is None else f"has {there.hex()[:16]} there"
         _report.warning(
-            "the snapshot of %s as of record %d is of another log, was altered or is cut off; all records are read instead",
-            opening.server.address.shown,
-            number,
-        )
-        return _made_of(opening, 0, [])
-
-
-def _pass_over_ahead(opening: _Opening) -> None:
-    """Say that a snapshot is ahead of the log's end, and take it out where that may be: else the log would grow up to it."""
-    server = opening.server
-    ahead, end = server.snapshot_ahead()
-    if ahead:
-        _report.warning(
-            "the database has a snapshot of %s as of record %d, and the log ends with record %d: it is of another log (tables "
-            "were restored from different moments?); it is passed over, and what the log says holds",
+            "the log of %s has another history than this machine saw: record %d had the digest %s here, and the log %s (a "
+            "standby that lagged was promoted, or a backup restored); its copy here was deleted and is made anew",
             server.address.shown,
-            ahead,
-            end,
+            head.number,
+            head.digest.hex()[:16],
+            has,
         )
-        if not opening.is_read_only:
-            with suppress(StoreFailed):  # whoever may only read cannot
-                server.drop_snapshots_ahead()
-
-
-def _made_of(opening: _Opening, number: int, parts: Sequence[bytes]) -> _Opened:
-    server, head = opening.server, opening.head
-    digest = server.digest(number)
-    if digest is None:
-        raise StoreFailed(
-            f"the log of {server.address.shown} lacks record {number}, of which it has a snapshot; restore it"
-        )
-    text = Unpacking(parts)
-    reading = io.BufferedReader(text)
-    if parts and digest_of(reading) not in (digest, None):  # those of earlier versions say none
-        raise ValueError("a snapshot of another log")
-    folder = cache.make(server.id, number, server.leaves(number))
-    try:
-        store, log = opening.on(folder)
-        _fill(store, text, reading)
-        store.flush()
-        log.stands_at(store, digest, head.erased)
-    except BaseException:
-        cache.discard(folder)
-        raise
-    return store, log
-
-
-def _fill(store: EmbeddedStore, text: Unpacking, reading: io.BufferedReader[Unpacking]) -> None:
-    try:
-        store.fill(reading)
-    except Exception:
-        if text.damage is not None:  # the engine has an error of its own for what it cannot read
-            raise text.damage from None
-        raise
+    return SqliteHome(folder / sqlite.NAME, create=True, is_synced=False)

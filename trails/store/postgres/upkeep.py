@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Final
 
 from trails.errors import TrailsError
 from trails.store.doctor import Check
-from trails.store.postgres import address, cache, grants, readers, statements
-from trails.store.postgres.server import Head, Server, Settings
+from trails.store.postgres import address, grants, readers, statements
+from trails.store.postgres.log import folder_of
+from trails.store.postgres.server import Server, Settings
+from trails.store.sqlite import Head
 from trails.store.upgrade import Upgraded
 
 _APART: Final = timedelta(seconds=5)
@@ -96,17 +97,13 @@ def _readers(log: Server, head: Head) -> Check:
 
 
 def _cache(store_id: str) -> Check:
-    folder = cache.folder_of(store_id)
+    folder = folder_of(store_id)
     there = next(each for each in (folder, *folder.parents) if each.is_dir())
     if not os.access(there, os.W_OK):
         return Check("cache", False, f"{there} cannot be written to", "set XDG_CACHE_HOME to a folder that can")
     free = shutil.disk_usage(there).free
-    said = f"{folder}, {_of(folder)} indexes, {free >> 20:,} MiB free"
+    said = f"{folder}, {free >> 20:,} MiB free"
     return Check("cache", free >= _FREE, said, "" if free >= _FREE else "free some space, or set XDG_CACHE_HOME")
-
-
-def _of(folder: Path) -> int:
-    return sum(1 for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else 0
 
 
 def upgrade(location: str) -> Upgraded:
