@@ -1,58 +1,74 @@
-"""The conformance suite serves whoever writes a home of the log, and finds what is wrong with one."""
+"""The conformance suite finds what is wrong with a store whose log does not keep what it acknowledges."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import sqlite3
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.third_home import lose, open_third, open_wrong
-from trails.session.repository import Repository
-from trails.store import QuadStore
+from trails.store import EmbeddedStore
+from trails.store.log import Log
+from trails.store.records import Row, Unpacked
+from trails.store.sqlite import Head, SqliteHome
 from trails.testing import LogConformance
 
 
-class TestAThirdHome(LogConformance):
-    @pytest.fixture
-    def open_store(self, tmp_path: Path) -> Callable[[], QuadStore]:
-        return partial(open_third, tmp_path / "log.sqlite")
+class _Late(SqliteHome):
+    """Acknowledges a commit before it is written: with the next one."""
 
-    @pytest.mark.slow
-    def test_of_eight_processes_exactly_one_wins_each_round(self, open_store: Callable[[], QuadStore]) -> None:
-        """Slow: that of PostgreSQL's store, where processes share a log, is in `make test`."""
-        super().test_of_eight_processes_exactly_one_wins_each_round(open_store)
+    _held: tuple[Sequence[Row], Sequence[Any], int] | None = None
 
-    @pytest.fixture(params=["a row", "the end", "the end, unseen"])
-    def cut_log(self, request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], bool]:
-        return partial(lose, str(request.param), tmp_path / "log.sqlite")
+    def append(self, rows: Sequence[Row], changes: Sequence[Any], lines: int) -> None:
+        held, self._held = self._held, (rows, changes, lines)
+        if held is None:
+            self.let_go()
+        else:
+            super().append(*held)
 
 
-def test_sessions_of_a_third_home_are_written_by_two_and_read_by_both(tmp_path: Path) -> None:
-    with Repository(open_third(tmp_path / "log")) as one, Repository(open_third(tmp_path / "log")) as two:
-        session = one.create(id="chat")
-        session.append("user", "Hello")
-        session.persist()
-        assert two.refresh()
-        answer = two.load("chat")
-        answer.append("assistant", "Good day")
-        answer.persist()
-        assert one.refresh()
-        assert [turn.content for turn in one.load("chat").turns] == ["Hello", "Good day"]
-        assert one.verify().ok
+class _Careless(Log):
+    """Takes the records that it finds, whatever is missing before or after them."""
+
+    def begin(self) -> Head:
+        return self.home.head()
 
 
-def test_a_home_that_says_too_early_that_it_has_written_is_found_out(tmp_path: Path) -> None:
+def _open_late(path: Path) -> EmbeddedStore:
+    path.mkdir(exist_ok=True)
+    return EmbeddedStore(path, commits=Log(_Late(path / "trails.db", create=True), path))
+
+
+def _open_careless(path: Path) -> EmbeddedStore:
+    path.mkdir(exist_ok=True)
+    Unpacked.follows = lambda *_: True  # type: ignore[method-assign] # undone by the test
+    return EmbeddedStore(path, commits=_Careless(SqliteHome(path / "trails.db", create=True), path))
+
+
+def _lose(path: Path, number: str) -> bool:
+    with contextlib.closing(sqlite3.connect(path / "trails.db")) as file:
+        file.execute(f"DELETE FROM trails_records WHERE number {number}")  # noqa: S608 - of this file
+        file.commit()
+    return True
+
+
+def test_a_log_that_says_too_early_that_it_has_written_is_found_out(tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         LogConformance().test_what_a_killed_process_was_not_told_is_written_once_when_it_is_repeated(
-            partial(open_wrong, "late", tmp_path / "log")
+            partial(_open_late, tmp_path / "log")
         )
 
 
-@pytest.mark.parametrize("what", ["a row", "the end"])
-def test_a_home_that_does_not_notice_what_is_missing_is_found_out(tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize("number", ["= 5"])
+def test_a_log_that_does_not_notice_what_is_missing_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str
+) -> None:
+    monkeypatch.setattr(Unpacked, "follows", Unpacked.follows)
     with pytest.raises(AssertionError):
         LogConformance().test_a_log_that_lost_its_end_is_refused_or_is_what_it_was_before(
-            partial(open_wrong, "careless", tmp_path / "log"), partial(lose, what, tmp_path / "log")
+            partial(_open_careless, tmp_path / "log"), partial(_lose, tmp_path / "log", number)
         )

@@ -289,19 +289,6 @@ def test_a_deletion_that_was_never_logged_is_found(store: Repository) -> None:
     assert {(f.code, f.session_id, f.index) for f in store.verify().findings} == {("unlogged", "root", 0)}
 
 
-def test_what_the_store_holds_and_its_log_does_not_is_a_finding_and_never_logged_at_opening(tmp_path: Path) -> None:
-    with trails.open(tmp_path / "s", create=True) as store:
-        family(store)
-        store.redact("root", 1)
-    log = tmp_path / "s" / "log"
-    lines = log.read_text().splitlines(keepends=True)
-    assert sum(line.startswith("redact") for line in lines) == 2
-    log.write_text("".join(lines[: next(n for n, line in enumerate(lines) if line.startswith("redact"))]))
-    for _ in range(2):
-        with trails.open(tmp_path / "s") as store:
-            assert "unlogged" in {finding.code for finding in store.verify().findings}
-
-
 def test_a_redacted_session_can_be_deleted_and_what_says_who_redacted_stays(store: Repository) -> None:
     family(store)
     store.redact("root", 1)

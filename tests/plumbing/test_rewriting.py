@@ -6,16 +6,13 @@ What the log lets change, and deletions and redactions, are no findings: they ar
 from __future__ import annotations
 
 import io
-import shutil
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from tests.support.killed import left_by_a_kill
 from trails import Repository
 from trails.exchange.rdf_files import export_session, import_rdf
 from trails.history import log_leaves as logbook
@@ -443,50 +440,3 @@ def test_an_event_of_the_history_is_plain_json() -> None:
     assert event.to_dict() == {
         "session_id": "a", "what": "changed", "count": 2, "index": None, "by": None, "time": None
     }  # fmt: skip
-
-
-# --- what the log tells of and the store has no more
-
-
-def test_a_store_put_back_to_an_earlier_state_with_its_commit_log_is_found_by_the_log_that_was_left_alone(
-    tmp_path: Path,
-) -> None:
-    place, monday = tmp_path / "store", tmp_path / "monday"
-    with trails.open(place, create=True) as store:
-        plan = store.create(id="plan")
-        plan.append("user", "one")
-        plan.persist()
-    shutil.copytree(place, monday)
-    with trails.open(place) as store:
-        plan = store.load("plan")
-        plan.append("user", "two")
-        plan.persist()
-        store.create(id="late").persist()
-    told = (place / "log").read_text()
-    for name in ("quads", "commits"):
-        shutil.rmtree(place / name)
-        shutil.copytree(monday / name, place / name)
-    for _ in range(2):  # opening does not take away what shows it
-        with trails.open(place) as store:
-            found = {(each.code, each.session_id, each.index) for each in store.verify().findings}
-            assert found >= {("rolled-back", "plan", 1), ("rolled-back", "late", None)}
-            assert {code for code, _, _ in found} <= {"rolled-back", "index-differs"}  # the index was left alone, too
-            store.create().persist()  # the store goes on
-    assert (place / "log").read_text().startswith(told)
-
-
-def test_an_acknowledged_commit_of_which_the_record_was_damaged_after_a_kill_is_missed(tmp_path: Path) -> None:
-    place, killed = tmp_path / "store", tmp_path / "killed"
-    with trails.open(place, create=True) as store:
-        plan = store.create(id="plan")
-        for text in ("one", "two", "three"):
-            plan.append("user", text)
-            plan.persist()
-        left_by_a_kill(place, killed)
-    data = bytearray((killed / "commits" / "0").read_bytes())
-    data[len(bytes(data).rstrip(b"\0")) - 40] ^= 1
-    (killed / "commits" / "0").write_bytes(data)
-    with trails.open(killed) as store:
-        assert {(each.code, each.session_id, each.index) for each in store.verify().findings} == {
-            ("rolled-back", "plan", 2)
-        }

@@ -18,11 +18,11 @@ from tests.support.places import FORMATS
 from trails import Repository
 from trails.exchange.rdf_files import export_session, import_rdf
 from trails.history import log_leaves
-from trails.history.migrations import upgrade
 from trails.integrity.leaves import Leaf
 from trails.model import iris
 from trails.rdf import vocab
 from trails.store import Change
+from trails.store.upgrade import upgrade
 
 GUESSES = range(1000)
 HEX = re.compile("[0-9a-f]{32}")

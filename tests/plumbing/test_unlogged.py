@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyoxigraph as ox
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from tests.support.sessions import contents, say
+from tests.support.tampering import altered
 from trails import IntegrityError, Repository
 from trails.history.removal import deletion, detach
 from trails.history.removal.redaction import parts_of_redaction
@@ -163,10 +163,8 @@ def test_the_owner_of_the_disk_puts_nothing_in_that_stays_unseen(tmp_path: Path,
     with trails.open(tmp_path / "store", create=True) as store:
         say(say(store.create(id="plan", principal="alice"), "a", "b", "c").fork(at=2, id="fork"), "mine")
         quads = forge(store)
-    engine = ox.Store(str(tmp_path / "store" / "quads"))
-    engine.extend(quads)
-    engine.flush()
-    del engine
+    with altered(tmp_path / "store") as engine:
+        engine.extend(quads)
     for _ in range(2):
         with trails.open(tmp_path / "store") as store:
             assert found(store) == expected

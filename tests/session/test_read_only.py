@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,8 +12,6 @@ from trails import InvalidInput, Repository, StoreFailed, StoreReadOnly
 from trails.history.removal import deletion
 from trails.integrity.signed_notes import new_key
 from trails.session import proofs
-from trails.store import embedded
-from trails.store.commitlog import RecordFiles
 
 
 @pytest.fixture
@@ -159,40 +156,3 @@ def test_a_deletion_that_nobody_finishes_is_neither_accused_nor_passed_over(
     owner.delete("chat", children="cascade")
     with trails.open(place, read_only=True) as view, pytest.raises(StoreFailed, match="is not finished"):
         view.verify()
-
-
-def commits_of(owner: Repository) -> RecordFiles:
-    assert isinstance(owner.store, embedded.EmbeddedStore)
-    assert owner.store._files is not None
-    return owner.store._files
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-
-
-def append(owner: Repository, turns: int) -> None:
-    session = owner.load("chat")
-    for number in range(turns):
-        session.append("user", str(number))
-    session.persist()
-
-
-def test_the_owner_flushes_when_5_000_quads_have_come(owner: Repository) -> None:
-    commits = commits_of(owner)
-    append(owner, 390)  # of ten quads each
-    assert (commits.base.lines, commits.is_empty) == (0, False)
-    append(owner, 130)
-    wait_for(lambda: commits.base.lines > 0)
-
-
-def test_the_owner_flushes_when_it_has_rested(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "_REST", 0.01)
-    with trails.open(place, create=True) as owner:
-        session = owner.create(id="chat")
-        for number in range(120):
-            session.append("user", str(number))
-        session.persist()
-        wait_for(lambda: commits_of(owner).is_empty)

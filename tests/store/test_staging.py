@@ -59,9 +59,9 @@ def die(*args, **kwargs):
 setattr(owner, cut, die)
 """
 WORK = {
-    "a backup": ("maintenance", "finish_backup", "trails.open(top / 'in' / 'store').maintenance.backup(to)"),
-    "a restore": ("maintenance", "sync_tree", "restore.restore(top / 'backup', to)"),
-    "a load": ("maintenance", "sync_tree", "restore.load(top / 'dump.gz', to)"),
+    "a backup": ("maintenance", "sync_tree", "trails.open(top / 'in' / 'store').maintenance.backup(to)"),
+    "a restore": ("maintenance", "sync_tree", "restore.restore_store(top / 'backup', to)"),
+    "a load": ("maintenance", "sync_tree", "restore.load_dump(top / 'dump.gz', to)"),
     "a dump": ("dumping", "_write", "trails.open(top / 'in' / 'store').maintenance.dump(to)"),
 }
 

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import time
+import subprocess
 from pathlib import Path
 
 
 def left_by_a_kill(store: Path, copy: Path) -> Path:
-    """Copy the folder of an open store that nobody writes to; again where the engine tidied its files meanwhile."""
-    for _ in range(100):
-        before = {entry.name for entry in (store / "quads").iterdir()}
-        try:
-            shutil.copytree(store, copy)
-        except shutil.Error:
-            pass  # a file went while it was copied
-        else:
-            if {entry.name for entry in (store / "quads").iterdir()} == before:
-                return copy
-        shutil.rmtree(copy, ignore_errors=True)
-        time.sleep(0.1)
-    raise AssertionError(f"the engine of {store} does not come to rest")
+    """Copy the folder of an open store that nobody writes to; without the engine's files, which do not count."""
+    # In a process of its own: whoever closes the file in this one frees SQLite's locks on it.
+    subprocess.run(["cp", "-r", str(store), str(copy)], check=True)
+    for name in ("index", "locks"):
+        shutil.rmtree(copy / name, ignore_errors=True)
+    return copy

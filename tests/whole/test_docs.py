@@ -110,24 +110,6 @@ def test_a_page_has_no_block_that_is_not_tested(page: str) -> None:
         assert all(line.startswith("$ trails ") for line in block.splitlines())
 
 
-def test_a_store_that_was_put_back_to_an_earlier_state_is_found_by_its_log(tmp_path: Path) -> None:
-    place, earlier = tmp_path / "a.trails", tmp_path / "earlier"
-    with trails.open(place, create=True) as store:
-        session = store.create(id="plan")
-        session.append("user", "Plan a trip")
-        session.persist()
-    shutil.copytree(place / "quads", earlier)
-    with trails.open(place) as store:
-        session = store.load("plan")
-        session.append("assistant", "Where to?")
-        session.persist()
-        assert store.verify().ok
-    shutil.rmtree(place / "quads")
-    shutil.copytree(earlier, place / "quads")
-    with trails.open(place) as store:
-        assert {finding.session_id for finding in store.verify().findings} == {"plan"}
-
-
 def test_a_rewritten_session_passes_verify_and_has_another_head(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit that the documents name: salts and times are fixed here, so that only the text can make a difference."""
     monkeypatch.setattr("trails.integrity.digests.new_salt", lambda: "00" * 16)

@@ -17,10 +17,10 @@ from trails import InvalidInput, Repository, TrailsError
 from trails.exchange.file_import import import_path
 from trails.exchange.openclaw.openclaw_export import export_folder
 from trails.exchange.openclaw.openclaw_folder import import_folder
-from trails.history.migrations import upgrade
 from trails.provenance.serializations import read_prov_file
 from trails.session.restore import load_dump, restore_store
 from trails.store.doctor import doctor
+from trails.store.upgrade import upgrade
 
 Ask = Callable[[Repository, Any], object]
 

@@ -216,7 +216,7 @@ def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> tuple[Veri
     if not report.ok:
         # Half of what another thread or process was writing looks like damage: what stays is real.
         with at.rewriting():
-            if isinstance(store, EmbeddedStore):
+            if isinstance(store, EmbeddedStore) and store.commits.is_remote:
                 at.sweep()  # whoever was at it is dead
             return at_one_moment(store, lambda: _looked(store, reader, asked, None, beside))
     return report, told

@@ -54,7 +54,7 @@ _MOST: Final = 100_000
 _WRITERS: Final = 10_000
 """Graphs of which it is remembered who wrote to them last."""
 _LOADED: Final = 20_000
-"""Lines of a dump that one commit adds."""
+"""Quads of a dump that one commit adds."""
 _CAME: Final = 20_000
 """Quads, some 8 MB of them, that were added last and are remembered, for whoever brings what was read up to date."""
 _PATIENCE: Final = 0.5
@@ -127,9 +127,8 @@ class EmbeddedStore(EngineReader):
     def _begin(self) -> None:
         """Note where the log ends, and finish what a process that was killed began to erase."""
         try:
-            head = self._commits.home.head()
+            head = self._commits.begin()
             self._number = head.number
-            self._commits.stands_at(head.digest, head.erased)
             self._log = LeafLog(self._commits.home, self._number)
             own = weakref.ref(self)
             self._log.source = lambda: None if (store := own()) is None else store._commits.trouble(store)
@@ -244,7 +243,13 @@ class EmbeddedStore(EngineReader):
     def _settle(self, pattern: Pattern | None = None) -> None:
         """Bring in what others committed, and give the engine what may match a pattern. Never within the gate."""
         self._poll()
-        if self._store is None or self._is_stale or self._awaits(pattern):
+        if self._store is None or self._is_stale:
+            is_held = self._write_lock._is_owned()  # type: ignore[attr-defined]
+            if not is_held and self._commits.home.is_rewritten_after(self._number):
+                self.sync()  # the records up to here are not what they were, and those that follow say why
+            self._bring_up()
+            self._poll()  # records may have been rewritten meanwhile
+        if self._awaits(pattern):
             self._bring_up()
 
     def _poll(self) -> None:
@@ -507,10 +512,14 @@ class EmbeddedStore(EngineReader):
             self._withdraw(waiting)
             raise
         self._take_out()
-        if waiting.error is not None:
-            if isinstance(waiting.error, (OSError, RuntimeError, MemoryError)):
-                raise self._unreadable(waiting.error) from waiting.error
-            raise waiting.error
+        error, waiting.error = waiting.error, None
+        if error is not None:
+            try:
+                if isinstance(error, (OSError, RuntimeError, MemoryError)):
+                    raise self._unreadable(error) from error
+                raise error
+            finally:
+                del error  # which has this frame: together they would stay until they are collected
         self._save_soon()
         return outcome
 
@@ -748,8 +757,9 @@ class EmbeddedStore(EngineReader):
 
     def load(self, source: IO[bytes]) -> None:
         """Add all quads of an N-Quads file, not atomically: for a new store. The file's own errors are raised as they are."""
-        while lines := b"".join(islice(source, _LOADED)):
-            self.commit(Change(add=list(ox.parse(lines, format=ox.RdfFormat.N_QUADS))))
+        quads = ox.parse(source, format=ox.RdfFormat.N_QUADS)
+        while some := list(islice(quads, _LOADED)):
+            self.commit(Change(add=some))
 
     def close(self) -> None:
         if os.getpid() != self._pid or self._closed:

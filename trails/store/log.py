@@ -54,7 +54,7 @@ class Log:
     """Whether the log is in a database elsewhere."""
 
     def __init__(self, home: SqliteHome, folder: Path | None = None) -> None:
-        """`folder` is where locks of more than one commit are, None in memory. `stands_at` is to be called next."""
+        """`folder` is where locks of more than one commit are, None in memory. `begin` is to be called next."""
         self.home = home
         self.is_read_only = home.is_read_only
         self._locks = NamedLocks(folder)
@@ -84,9 +84,13 @@ class Log:
         """At which number the store was last vacuumed, as far as the index knows."""
         return self._erased
 
-    def stands_at(self, digest: bytes, erased: int) -> None:
-        """Note that the index is that of the log up to the record with a digest."""
-        self._digest, self._erased = digest, erased
+    def begin(self) -> Head:
+        """Return where the log ends: there the index stands. Raises `StoreFailed` if that is not its last record."""
+        head = self.home.head()
+        if self.home.digest(head.number) != head.digest or self.home.tail(head.number, 1):
+            raise StoreFailed(self._broken(head.number))
+        self._digest, self._erased = head.digest, head.erased
+        return head
 
     def hold_owner(self) -> bool:
         """Hold the name of the process that keeps files beside the store; return False if another process does."""
@@ -407,10 +411,16 @@ class Log:
     def vacuum(self, index: EmbeddedStore) -> Vacuumed:
         """Remove everything that is gone from the log, and from the files of the index."""
         before = index.size_on_disk()
-        with index.writing():
-            self._rewrite(index, None, is_vacuum=True)
-            count = index.rebuild()
-        self.home.vacuum()
+        try:
+            with index.writing():
+                self._rewrite(index, None, is_vacuum=True)
+                count = index.rebuild()
+            self.home.vacuum()
+        except (OSError, RuntimeError) as error:
+            raise StoreFailed(
+                f"{self.location} cannot be vacuumed to its end ({error}): what was deleted may still be in its files; make "
+                "room, and vacuum it again"
+            ) from error
         return Vacuumed(count, before, index.size_on_disk(), self._behind(index))
 
     def _behind(self, index: EmbeddedStore) -> tuple[Behind, ...]:

@@ -126,8 +126,18 @@ class SqliteHome:
         if self._path.is_symlink():
             raise StoreFailed(link_refused(self._path))
         if not self.is_read_only:
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE))
+            with contextlib.suppress(
+                FileExistsError
+            ):  # one that is there is not touched: closing it would free SQLite's locks
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE))
             return self._tuned(sqlite3.connect(self._path, timeout=_TRY, isolation_level=None, check_same_thread=False))
+        if os.access(self._path, os.W_OK) and os.access(self._path.parent, os.W_OK):
+            # As any other connection, which removes SQLite's files beside the log when it is the last one.
+            made = sqlite3.connect(
+                f"{self._path.as_uri()}?mode=rw", uri=True, timeout=_TRY, isolation_level=None, check_same_thread=False
+            )
+            made.execute("PRAGMA query_only = ON")
+            return made
         for mode in ("mode=ro", "mode=ro&immutable=1"):
             made = sqlite3.connect(
                 f"{self._path.as_uri()}?{mode}", uri=True, timeout=_TRY, isolation_level=None, check_same_thread=False
@@ -273,6 +283,8 @@ class SqliteHome:
 
     def since(self, after: int, most: int) -> tuple[Head, list[Row]]:
         """Return where the log ends, and up to `most` records that follow on a number, as of one moment."""
+        with self._in_words():
+            self._refuse_moved()
         with self._reader() as reader:
             reader.connection.execute("BEGIN") if self._path is not None else None
             try:
@@ -288,6 +300,15 @@ class SqliteHome:
         with self._reader() as reader:
             row = reader.connection.execute("SELECT digest FROM trails_records WHERE number = ?", (number,)).fetchone()
         return None if row is None else bytes(row[0])
+
+    def is_rewritten_after(self, number: int) -> bool:
+        """Tell whether a record after a number says that records were rewritten, or removes what is to leave the log."""
+        with self._reader() as reader:
+            row = reader.connection.execute(
+                "SELECT 1 FROM trails_records WHERE number > ? AND flags & ? LIMIT 1",
+                (number, ERASES | records.REWRITES),
+            ).fetchone()
+        return row is not None
 
     def lines(self, number: int) -> int:
         """Return how many lines the log of leaves has after a record."""

@@ -188,19 +188,24 @@ def _write(engine: ox.Store, new: Path, lines: Sequence[str], work: Path, folder
     ):
         engine.dump(cast(IO[bytes], ordered), ox.RdfFormat.N_QUADS)
         before = hashlib.sha256()
-        for batch in _batches(ordered.merged()):
-            before.update(batch)
+        for batch in _batches(_hashed(ordered.merged(), before)):
             store.commit(Change(add=list(ox.parse(batch, format=ox.RdfFormat.N_QUADS))))
         for start in range(0, len(lines), _BATCH):
             store.commit(Change(leaves=[leaves.parse_leaf(line)[0] for line in lines[start : start + _BATCH]]))
         with contextlib.closing(dumping.SortedLines(folder, work, len(store), None)) as written:
             store.dump(cast(IO[bytes], written))
             after = hashlib.sha256()
-            for line in written.merged():
-                after.update(line)
+            for _ in _hashed(written.merged(), after):
+                pass
         if after.digest() != before.digest() or store.log.lines() != list(lines):
             raise IntegrityError(f"what was written of {folder} is not what was read; nothing was changed")
         store.flush()
+
+
+def _hashed(lines: Iterator[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
+    for line in lines:
+        digest.update(line)
+        yield line
 
 
 def _batches(lines: Iterator[bytes]) -> Iterator[bytes]:

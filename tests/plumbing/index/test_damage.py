@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trails.store.applying import Applier
 
 import trails
 from tests.support.flipped import flip
@@ -26,7 +27,6 @@ from trails.errors import StoreFailed
 from trails.plumbing.index import checks, keeper, sidefile, texts
 from trails.plumbing.index.keeper import FIGURES, PARTS, TEXTS, Part
 from trails.store import maintenance
-from trails.store.applying import Applier
 
 MARKED = "Qxzvkw"
 """Three letters of it in a row stand nowhere else."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
+from trails.store.postgres.snapshots import Unpacking
 
 import trails
 from tests.support.clusters import Cluster, log_of
@@ -22,7 +23,6 @@ from trails.store import Change
 from trails.store.embedded import EmbeddedStore
 from trails.store.postgres.log import PostgresLog
 from trails.store.postgres.server import Server
-from trails.store.postgres.snapshots import Unpacking
 from trails.store.postgres.store import open_store
 
 _SAID = "the secret is 4711"

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from trails.store.postgres.snapshots import packed
 
 import trails
 from tests.support.clusters import Cluster, log_of
 from trails import StoreFailed
 from trails.store.postgres import connection, server
-from trails.store.postgres.snapshots import packed
 
 _SAID = ["Plan a trip", "Where to?", "Zermatt", "By train?"]
 

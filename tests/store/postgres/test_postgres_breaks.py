@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
+from trails.store.postgres.records import Row
 
 import trails
 from tests.support.clusters import Cluster, log_of
@@ -22,7 +23,6 @@ from trails.integrity.leaves import Leaf
 from trails.store import Change, Committed
 from trails.store.leaflog import LeafLog
 from trails.store.postgres.log import StoreDiverged
-from trails.store.postgres.records import Row
 from trails.store.postgres.server import Server, Unreachable
 from trails.store.postgres.store import open_store
 

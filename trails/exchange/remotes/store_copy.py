@@ -407,6 +407,7 @@ def _fill(source: _Source, arriving: _Arriving, beside: Path, progress: Progress
         arriving.commit(Change(leaves=made))
     if removed:  # what had been redacted or deleted at the source since must be in no file here
         target.vacuum()
+        arriving.number = target.number
 
 
 def _reconcile(source: _Source, there: Iterator[bytes], arriving: _Arriving, progress: Progress | None) -> int:

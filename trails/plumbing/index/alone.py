@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from trails.errors import TrailsError
 from trails.model import iris
-from trails.plumbing import pages
+from trails.history.lookup import pages
 from trails.plumbing.index import figures, moments, texts
 from trails.plumbing.index.figures import SORTS, Sort
 from trails.plumbing.index.said import Said

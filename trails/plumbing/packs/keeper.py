@@ -62,7 +62,7 @@ _NO_END: Final = 1 << 31
 
 def packs_of(store: QuadStore) -> Packs:
     """Return the packs of a store: those beside its files; none for one in memory."""
-    if isinstance(store, ViewStore):
+    if isinstance(store, ViewStore) and store.folder is not None:
         return Packs(store, _folder(store.folder), writes=False)
     if isinstance(store, EmbeddedStore) and store.beside is not None:
         return Packs(store, _folder(store.beside), writes=True, elsewhere=store)
