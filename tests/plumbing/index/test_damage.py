@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trails.store.applying import Applier
 
 import trails
 from tests.support.flipped import flip
@@ -829,23 +828,3 @@ def test_the_doctor_says_what_is_wrong_with_the_index(place: Path, run: Any) -> 
     assert said()[1].startswith("as it was sealed: figures.db up to line ")
     flip(index_of(place) / TEXTS.name, 5000)
     assert said() == (False, "texts.db of the index is not as it was sealed: damaged, or in use just now")
-
-
-def test_a_commit_that_the_engine_does_not_have_yet_is_waited_for(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, threads = Applier.put, list[threading.Thread]()
-
-    def put(self: Applier, batch: Any) -> None:
-        thread = threading.Thread(target=store.summaries)
-        threads.append(thread)
-        thread.start()
-        thread.join(0.1)  # it waits for this commit, so this ends first
-        plain(self, batch)
-
-    with trails.open(place, create=True) as store:
-        store.summaries()
-        with monkeypatch.context() as patched:
-            patched.setattr(Applier, "put", put)
-            store.create(id="a").persist()
-        for thread in threads:
-            thread.join()
-        assert [each.id for each in store.summaries()] == ["a"]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import random
-import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
-import psycopg
 import pytest
 
 import trails
@@ -52,42 +48,6 @@ while True:
     except trails.StoreFailed:
         time.sleep(0.1)
 """
-
-
-def _snapshots(url: str) -> list[tuple[int, int]]:
-    """The numbers of the snapshots that a database has of a store, and how many parts each has."""
-    with psycopg.connect(url.rpartition("&store=")[0]) as owner:
-        return owner.execute(
-            """SELECT number, count(*) FROM trails_snapshots
-               WHERE store = (SELECT id FROM trails_stores WHERE name = %s) GROUP BY number""",
-            (url.rpartition("=")[2],),
-        ).fetchall()
-
-
-@pytest.mark.slow
-def test_makers_of_snapshots_that_are_killed_at_any_moment_leave_none_by_halves(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: Size
-) -> None:
-    trails.open(url, create=True).close()
-    chance = random.Random(3)
-    for kill in range(40 if size == "long" else 8):
-        with subprocess.Popen(
-            [sys.executable, "-c", _KEEPING, url, f"s{kill}"], stdout=subprocess.PIPE, text=True
-        ) as process:
-            assert process.stdout is not None
-            for _ in range(chance.randrange(3, 30)):
-                last = int(process.stdout.readline())
-            time.sleep(chance.random() * 0.02)
-            process.kill()
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"other{kill}"))  # a new index, of the newest snapshot
-        with trails.open(url) as store:
-            said = [turn.text.split()[1] for turn in store.load(f"s{kill}").turns]
-            assert said[: last + 1] == [f"{number}" for number in range(last + 1)]
-            assert store.verify().ok
-        shutil.rmtree(tmp_path / f"other{kill}")
-        monkeypatch.undo()
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert len(_snapshots(url)) == 1
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -10,20 +9,17 @@ from typing import Any
 
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
-from trails.store.postgres.snapshots import Unpacking
 
 import trails
-from tests.support.clusters import Cluster, log_of
 from tests.support.machines import Size
 from trails import StoreFailed
 from trails.history.removal import deletion
-from trails.plumbing.index.keeper import Index
-from trails.plumbing.packs import files
 from trails.store import Change
 from trails.store.embedded import EmbeddedStore
 from trails.store.postgres.log import PostgresLog
 from trails.store.postgres.server import Server
 from trails.store.postgres.store import open_store
+from trails.store.records import Row
 
 _SAID = "the secret is 4711"
 ALL = (None, None, None, None)
@@ -36,16 +32,14 @@ def kept(url: str) -> bytes:
     conninfo, _, name = url.rpartition("&store=")
     with psycopg.connect(conninfo) as connection:
         bodies = connection.execute(
-            """SELECT body, leaves FROM trails_records WHERE store = (SELECT id FROM trails_stores WHERE name = %s)""",
+            """SELECT body FROM trails_records WHERE store = (SELECT id FROM trails_stores WHERE name = %s)""",
             (name,),
         ).fetchall()
-        parts = connection.execute(
-            """SELECT data FROM trails_snapshots WHERE store = (SELECT id FROM trails_stores WHERE name = %s)
-               ORDER BY number, part""",
-            (name,),
-        ).fetchall()
-    whole = [zlib.decompress(bytes(body)) + bytes(leaves) for body, leaves in bodies]
-    return b"\n".join([*whole, Unpacking(bytes(part) for (part,) in parts).read()])
+    found = [Row(0, "", 0, b"", bytes(body), b"", b"").unpack().record for (body,) in bodies]
+    return b"".join(
+        b"\n".join((*(each.encode() for each in (*record.leaves, *record.drop)), record.remove, record.add))
+        for record in found
+    )
 
 
 def talk(store: trails.Repository, *texts: str, name: str = "chat") -> trails.Session:
@@ -158,27 +152,6 @@ def test_an_erasure_that_was_cut_short_is_ended_by_whoever_opens_the_store_next(
         assert third.verify().ok
 
 
-@pytest.mark.parametrize("take_out", ["redact", "vacuum"])
-def test_a_snapshot_that_was_begun_before_a_text_was_taken_out_is_not_kept_after_it(url: str, take_out: str) -> None:
-    with trails.open(url, create=True) as store:
-        talk(store, "Hello", _SAID)
-        log = log_of(store.store)
-        keeping = log.server.another()
-        number, left = log._taken(store.store)  # type: ignore[arg-type]
-        parts = list(left)
-        del left
-        if take_out == "redact":
-            store.redact("chat", 1)
-        else:
-            store.delete("chat")
-            store.maintenance.vacuum()
-        keeping.keep_snapshot(number, parts)
-        assert _SAID.encode() not in kept(url)
-        keeping.close()
-    with trails.open(url) as again:
-        assert again.verify().ok
-
-
 @pytest.mark.parametrize("said", ["a prompt", "a name", "a tier"])
 def test_what_another_process_takes_out_of_a_main_session_is_not_given_to_a_branch_of_it(url: str, said: str) -> None:
     with trails.open(url, create=True) as here, trails.open(url) as other:
@@ -250,115 +223,6 @@ def test_a_name_that_is_taken_out_is_in_the_database_no_more_and_with_whoever_is
         assert new.verify().findings == ()
 
 
-def packed(tmp_path: Path) -> bytes:
-    """Return what stands in the packs of all indexes, by any name."""
-    return b"".join(file.read_bytes() for file in (tmp_path / "cache").rglob("packs/**/*") if file.is_file())
-
-
-@pytest.mark.parametrize("open_meanwhile", [True, False])
-def test_what_another_process_redacts_leaves_the_packs_of_this_one(
-    url: str, tmp_path: Path, open_meanwhile: bool
-) -> None:
-    with trails.open(url, create=True) as writer:
-        session = writer.create(id="chat")
-        for number in range(80):
-            session.append("user", _SAID if number == 1 else f"turn {number}")
-        session.persist()
-        reader = trails.open(url)
-        assert [turn.text for turn in reader.load("chat").turns][1] == _SAID
-        reader.workspace.packs.bring_up()
-        assert _SAID.encode() in packed(tmp_path)
-        if not open_meanwhile:
-            reader.close()
-        writer.redact("chat", 1)
-        if open_meanwhile:
-            assert reader.store.sync()  # type: ignore[attr-defined]
-        else:
-            reader = trails.open(url)
-        assert _SAID not in [turn.text for turn in reader.load("chat").turns]
-        assert list(reader.search("4711")) == []
-        assert _SAID.encode() not in packed(tmp_path)
-        assert reader.verify().ok
-        reader.close()
-
-
-@pytest.mark.parametrize("by", ["writing", "reading"])
-@pytest.mark.parametrize("amid_packing", [True, False])
-def test_what_waits_to_be_packed_here_is_not_packed_once_another_process_has_redacted_it(
-    url: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    by: str,
-    amid_packing: bool,
-) -> None:
-    with trails.open(url, create=True) as other:
-        here = trails.open(url)
-        say((other if by == "reading" else here).create(id="chat"))
-        for each in (here, other):
-            each.store.sync()  # type: ignore[attr-defined]
-        assert here.load("chat").turns[1].text == _SAID
-        if amid_packing:
-            extend = files.extend
-
-            def late(*arguments: Any) -> None:
-                redact(other)
-                here.store.sync()  # type: ignore[attr-defined]
-                extend(*arguments)
-
-            monkeypatch.setattr(files, "extend", late)
-        else:
-            redact(other)
-            here.store.sync()  # type: ignore[attr-defined]
-        here.workspace.packs.bring_up()
-        monkeypatch.undo()
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-        assert _SAID.encode() not in packed(tmp_path)
-        here.close()
-        with trails.open(url) as again:
-            assert [turn.text for turn in again.load("chat").turns if turn.index in (0, 1, 79)] == [
-                "turn 0",
-                "",
-                "turn 79",
-            ]
-            assert again.verify().findings == ()
-
-
-def test_what_is_said_after_others_have_redacted_is_packed(url: str, tmp_path: Path) -> None:
-    with trails.open(url, create=True) as other:
-        here = trails.open(url)
-        session = here.create(id="chat")
-        say(session)
-        other.store.sync()  # type: ignore[attr-defined]
-        redact(other)
-        here.store.sync()  # type: ignore[attr-defined]
-        session = here.load("chat")
-        session.append("user", "last words")
-        session.persist()
-        assert len(here.load("chat").turns) == 81
-        here.workspace.packs.bring_up()
-        assert b"last words" in packed(tmp_path)
-        here.close()
-
-
-@pytest.mark.slow
-def test_after_any_steps_of_two_indexes_neither_has_beside_it_what_either_took_out(
-    cluster: Cluster, tmp_path: Path, size: Size
-) -> None:
-    chance = Random(1)
-    for number in range(200 if size == "long" else 25):
-        url = cluster.url(f"steps{number}")
-        stores = [trails.open(url, create=True), trails.open(url)]
-        gone = _random_steps(url, stores, chance)
-        for store in stores:
-            store.store.sync()  # type: ignore[attr-defined]
-            assert store.verify().findings == ()
-            assert not [text for text in gone if list(store.search(text))]
-            beside = store.store.beside  # type: ignore[attr-defined]
-            store.close()
-            kept = b"".join(file.read_bytes() for file in (beside / "index").rglob("*") if file.is_file())
-            assert not [text for text in gone if text.encode() in kept]
-
-
 def _random_steps(url: str, stores: list[trails.Repository], chance: Random) -> list[str]:
     """Write, read, take out, and open again, by either; return what was said and is gone."""
     names: list[str] = []
@@ -395,40 +259,6 @@ def _random_steps(url: str, stores: list[trails.Repository], chance: Random) -> 
                 store.delete(name)
                 names.remove(name)
     return gone
-
-
-@pytest.mark.parametrize("brought_in_by", ["sync", "commit", "opening", "opening after a kill", "opening to read"])
-def test_what_others_take_out_is_not_in_the_files_that_answer_here_once_that_is_brought_in(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, brought_in_by: str
-) -> None:
-    with trails.open(url, create=True) as other:
-        talk(other, "qq4711", "Thanks")
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "here"))
-        here = trails.open(url)
-        assert len(list(here.search("qq4711"))) == 1
-        assert here.list()
-        if brought_in_by.startswith("opening"):
-            here.close()
-        assert b"qq4711" in derived(tmp_path / "here")
-        other.redact("chat", 0)
-        if brought_in_by == "sync":
-            here.store.sync()  # type: ignore[attr-defined]
-        elif brought_in_by == "commit":
-            talk(here, "hi", name="new")
-        else:
-            if brought_in_by == "opening after a kill":
-                monkeypatch.setattr(Index, "take_out", lambda _: None)
-                killed = trails.open(url)
-                monkeypatch.setattr(killed.workspace.index, "close", lambda: None)
-                killed.close()
-                monkeypatch.undo()
-                monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "here"))
-                assert b"qq4711" in derived(tmp_path / "here")
-            here = trails.open(url, read_only=brought_in_by == "opening to read")
-        assert b"qq4711" not in derived(tmp_path / "here")
-        assert len(list(here.search("Thanks"))) == 1
-        here.close()
-        assert not [*(tmp_path / "here").rglob("erased")]
 
 
 def derived(cache: Path) -> bytes:

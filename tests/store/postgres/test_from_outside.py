@@ -11,10 +11,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from trails.store.postgres.snapshots import packed
 
 import trails
-from tests.support.clusters import Cluster, log_of
+from tests.support.clusters import Cluster
 from trails import StoreFailed
 from trails.store.postgres import connection, server
 
@@ -104,73 +103,6 @@ def test_verify_holds_after_a_redaction_and_a_vacuum(told: str) -> None:
         assert store.verify().ok
         as_owner(told, "DELETE FROM trails_records WHERE store = (mine) AND number = 2")
         assert not store.verify().ok
-
-
-_SNAPSHOT = "UPDATE trails_snapshots SET data = "
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        _SNAPSHOT + "overlay(data placing 'xxxx' from 30) WHERE store = (mine)",
-        _SNAPSHOT + "substring(data from 1 for 40) WHERE store = (mine)",
-    ],
-)
-def test_a_snapshot_that_was_altered_is_passed_over_for_the_records(
-    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
-) -> None:
-    with trails.open(told) as store:
-        store.store.snapshot()  # type: ignore[attr-defined]
-    as_owner(told, statement)
-    elsewhere(monkeypatch, tmp_path / "other")
-    with trails.open(told) as store:
-        assert [turn.content for turn in store.load("plan")] == _SAID
-        assert store.verify().ok
-
-
-@pytest.mark.parametrize("is_read_only", [False, True])
-def test_a_snapshot_that_is_ahead_of_the_log_is_passed_over_and_said(
-    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, is_read_only: bool
-) -> None:
-    with trails.open(told) as store:
-        log_of(store.store).snapshot(store.store)  # type: ignore[arg-type]
-    as_owner(told, "UPDATE trails_snapshots SET number = 99 WHERE store = (mine)")
-    elsewhere(monkeypatch, tmp_path / "other")
-    with trails.open(told, read_only=is_read_only) as store:
-        assert [turn.content for turn in store.load("plan")] == _SAID
-        assert store.verify().ok
-        assert log_of(store.store).server.snapshot_ahead() == (99 if is_read_only else 0, 5)
-    assert "as of record 99, and the log ends with record 5" in caplog.text
-
-
-def test_a_snapshot_of_another_log_is_passed_over_and_said(
-    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """As the one that is ahead, once the log of the restored database has as many records again."""
-    with trails.open(told) as store:
-        log_of(store.store).snapshot(store.store)  # type: ignore[arg-type]
-        session = store.load("plan")
-        session.append("user", "Yes, by train")
-        session.persist()
-    as_owner(told, "UPDATE trails_snapshots SET number = 6 WHERE store = (mine)")
-    elsewhere(monkeypatch, tmp_path / "other")
-    with trails.open(told) as store:
-        assert [turn.content for turn in store.load("plan")] == [*_SAID, "Yes, by train"]
-        assert store.verify().ok
-    assert "as of record 6 is of another log" in caplog.text
-
-
-def test_a_snapshot_that_says_no_digest_is_taken_as_those_of_before_were(
-    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    with trails.open(told) as store:
-        log = log_of(store.store)
-        log.server.keep_snapshot(5, list(packed(store.store.quads((None, None, None, None)), 1_000)))
-    as_owner(told, "UPDATE trails_records SET body = 'x' WHERE store = (mine)")
-    elsewhere(monkeypatch, tmp_path / "other")
-    with trails.open(told) as store:
-        assert [turn.content for turn in store.load("plan")] == _SAID
-    assert not caplog.text
 
 
 def test_a_table_that_is_gone_is_named_with_what_to_do(told: str) -> None:

@@ -6,14 +6,13 @@ import shutil
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
-from trails.store.postgres.records import Row
 
 import trails
 from tests.support.clusters import Cluster, log_of
@@ -22,9 +21,10 @@ from trails import InvalidInput, StoreFailed
 from trails.integrity.leaves import Leaf
 from trails.store import Change, Committed
 from trails.store.leaflog import LeafLog
-from trails.store.postgres.log import StoreDiverged
+from trails.store.log import StoreDiverged
 from trails.store.postgres.server import Server, Unreachable
 from trails.store.postgres.store import open_store
+from trails.store.records import Row
 
 _GRAPH = NamedNode("urn:g")
 _ROUNDS = """
@@ -91,24 +91,6 @@ def test_a_connection_that_the_server_ended_is_made_anew_and_nothing_is_printed(
     store.close()
     assert [record.getMessage() for record in caplog.records] == []
     assert capfd.readouterr() == ("", "")
-
-
-def test_a_transaction_on_a_connection_that_the_server_ended_prints_nothing(
-    url: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    store = open_store(url, create=True)
-    there = log_of(store).server
-
-    def parts() -> Iterator[bytes]:
-        yield b"begun"
-        _end_connections(url)
-        yield b"and lost"
-
-    with pytest.raises(Unreachable):
-        there.keep_snapshot(1, parts())
-    assert there.newest_snapshot() == 0
-    store.close()
-    assert [record.getMessage() for record in caplog.records] == []
 
 
 @pytest.mark.parametrize("how", ["append", "append_at_once"])

@@ -12,7 +12,6 @@ import trails
 from tests.support.clusters import Cluster, log_of
 from trails import InvalidInput, StoreReadOnly
 from trails.history.removal import deletion
-from trails.store.postgres import log
 
 _TABLES = "trails_stores, trails_records, trails_snapshots"
 
@@ -79,16 +78,6 @@ def test_whatever_writes_is_refused_and_the_log_stays_as_it_was(url: str, reader
                 write()
     with trails.open(url) as store:
         assert store.store.number == 1
-
-
-def test_nobody_who_only_reads_keeps_a_snapshot(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with trails.open(url, create=True) as writer, trails.open(url, read_only=True) as store:
-        writer.create(id="plan").persist()
-        monkeypatch.setattr(log_of(store.store), "_patience", 1)
-        monkeypatch.setattr(log, "_SNAPSHOT_EVERY", 1)
-        assert store.refresh()
-        assert log_of(store.store)._snapshots is None
-        assert log_of(store.store).server.newest_snapshot() == 0
 
 
 def test_a_deletion_that_was_cut_short_is_left_to_whoever_writes(

@@ -19,8 +19,9 @@ import trails
 from tests.support.clusters import log_of
 from tests.support.commands import invoke
 from trails.store.embedded import EmbeddedStore
-from trails.store.postgres import cache, readers, upkeep
+from trails.store.postgres import readers, upkeep
 from trails.store.postgres.address import parse
+from trails.store.postgres.log import folder_of
 from trails.store.postgres.readers import Reader
 from trails.store.postgres.server import Server, Unreachable
 from trails.store.postgres.store import open_store
@@ -110,23 +111,6 @@ def test_who_has_synced_since_is_named_no_more(url: str, two: tuple[trails.Repos
     assert (check.ok, check.message) == (True, "2 indexes are registered, none with files from before a vacuum")
 
 
-def test_a_closed_index_on_this_machine_is_deleted_by_a_vacuum_and_one_elsewhere_is_named(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with trails.open(url, create=True) as store:
-        with trails.open(url) as here:
-            near = index_of(here)
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
-        with trails.open(url) as elsewhere:
-            far = index_of(elsewhere)
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-        store.create(id="chat").persist()
-        (late,) = store.maintenance.vacuum().behind
-        assert (late.index, late.is_closed) == (far.name, True)
-        assert (near.exists(), far.exists()) == (False, True)
-        assert near.name not in [reader.index for reader in registered(url)]
-
-
 def test_an_index_that_another_process_has_open_is_named_with_that_process_and_never_deleted(url: str) -> None:
     with trails.open(url, create=True) as store:
         command = [sys.executable, "-c", _OPENED, url]
@@ -137,7 +121,7 @@ def test_an_index_that_another_process_has_open_is_named_with_that_process_and_n
             store.create(id="chat").persist()
             (late,) = store.maintenance.vacuum().behind
             assert (late.process, late.index) == (f"{platform.node()}:{other.pid}", name)
-            assert (cache.folder_of(log_of(store.store).server.id) / name).exists()
+            assert (folder_of(log_of(store.store).server.id) / name).exists()
             print(file=other.stdin, flush=True)
             assert other.stdout.readline().strip() == "synced"
             assert readers.behind(registered(url), 1) == []
@@ -249,13 +233,3 @@ def test_an_index_is_registered_before_anything_is_brought_in(url: str, monkeypa
     monkeypatch.setattr(EmbeddedStore, "sync", watched)
     with trails.open(url, create=True) as store:
         assert [[reader.index for reader in found] for found in seen] == [[index_of(store).name]]
-
-
-def test_an_index_from_before_a_vacuum_is_deleted_on_opening_and_forgotten(url: str) -> None:
-    with trails.open(url, create=True) as store:
-        store.create(id="chat").persist()
-        old = index_of(store).name
-    sql(url, "UPDATE trails_stores SET erased = 1 WHERE name = %s", url.rpartition("=")[2])
-    with trails.open(url) as store:
-        assert [reader.index for reader in registered(url)] == [index_of(store).name]
-        assert index_of(store).name != old
