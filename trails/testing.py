@@ -324,7 +324,8 @@ class LogConformance(StoreConformance):
     """What a store must do besides whose log outlasts its processes; `open_store` can be sent to another process.
 
     `cut_log` does damage to the log of a store that nobody has open, which then has ten records, and returns whether that has
-    to be noticed by whoever opens and reads the store: True where what is lost was acknowledged, and something that stayed shows it.
+    to be noticed by whoever opens and reads the store: True if what is lost was acknowledged, and something that is left shows
+    it.
     """
 
     cannot: ClassVar[frozenset[str]] = frozenset()

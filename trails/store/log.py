@@ -12,11 +12,13 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
+
+import pyoxigraph as ox
 
 from trails.errors import IntegrityError, StoreFailed, StoreLocked
 from trails.store import erasing, records
@@ -26,9 +28,6 @@ from trails.store.locks import OWNER, NamedLocks
 from trails.store.maintenance import Behind, Vacuumed
 from trails.store.records import ERASES, START, Row, Unpacked
 from trails.store.sqlite import Head, SqliteHome
-
-if TYPE_CHECKING:
-    from trails.store.embedded import EmbeddedStore
 
 _report: Final = logging.getLogger("trails")
 CHUNK: Final = 500
@@ -45,6 +44,60 @@ _Tail = Callable[[int, int], list[Row]]
 
 class StoreDiverged(StoreFailed):
     """The log has another history than this process has seen: a backup was restored, or a standby that lagged was promoted."""
+
+
+class LogIndex(Protocol):
+    """The index that a log feeds (`EmbeddedStore`), as the log sees it."""
+
+    @property
+    def number(self) -> int:
+        """The number of the last record that it has."""
+        ...
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it takes no more."""
+        ...
+
+    def refuse_failed(self) -> None:
+        """Raise `StoreFailed` if it takes no more, or is closed."""
+
+    def give_up(self, error: StoreFailed) -> None:
+        """Take no more, because of what an error says of the log."""
+
+    def writing(self) -> AbstractContextManager[object]:
+        """Let no other thread commit, or bring in records, meanwhile."""
+        ...
+
+    def new_batch(self) -> Batch:
+        """Return an empty batch, which judges commits over what the index has. Within `writing`."""
+        ...
+
+    def carry_out(self, batch: Batch) -> None:
+        """Take in what the log has, and tell whoever waits for it. Within `writing`."""
+
+    def settled_engine(self) -> ox.Store:
+        """Return the engine once it has all that was carried out. Within `writing`."""
+        ...
+
+    def sync(self) -> bool:
+        """Bring in what was committed anywhere; return whether there was anything."""
+        ...
+
+    def forget_engine(self) -> None:
+        """Have the engine made anew before it is used next."""
+
+    def rebuild(self) -> int:
+        """Make its files anew from what is in it; return how many quads there are. Within `writing`."""
+        ...
+
+    def size_on_disk(self) -> int:
+        """Return the bytes of all its files."""
+        ...
+
+    def others(self) -> tuple[Behind, ...]:
+        """Return the engines of other living processes."""
+        ...
 
 
 class Log:
@@ -98,11 +151,11 @@ class Log:
 
     # --- appending
 
-    def append(self, waiting: Sequence[Waiting], index: EmbeddedStore) -> Batch:
+    def append(self, waiting: Sequence[Waiting], index: LogIndex) -> Batch:
         """Judge commits in their order, each over all that is in the log, and append those that may be.
 
         This is where a commit is decided, and nowhere else. What is returned is for the index to carry out; first in it stands
-        what others have appended since. Within `EmbeddedStore.writing`.
+        what others have appended since. Within `LogIndex.writing`.
         """
         home = self.home
         while True:
@@ -161,7 +214,7 @@ class Log:
     # --- reading
 
     def _over(
-        self, tail: Sequence[Row], head: Head, index: EmbeddedStore, waiting_for: _WaitingFor | None = None
+        self, tail: Sequence[Row], head: Head, index: LogIndex, waiting_for: _WaitingFor | None = None
     ) -> tuple[Batch, bytes]:
         """Return a batch of what others have appended, and the digest that the log has after it.
 
@@ -188,7 +241,7 @@ class Log:
             raise self._is_broken(index, head.number) if tail or not number else self._has_diverged(index, head.digest)
         return batch, digest
 
-    def _unpacked(self, row: Row, index: EmbeddedStore) -> Unpacked:
+    def _unpacked(self, row: Row, index: LogIndex) -> Unpacked:
         """Return what a row holds; raise `StoreFailed` if that is not what was written."""
         try:
             unpacked = row.unpack()
@@ -198,14 +251,14 @@ class Log:
             raise self._was_altered(index, row)
         return unpacked
 
-    def read_on(self, index: EmbeddedStore) -> bool:
+    def read_on(self, index: LogIndex) -> bool:
         """Let an index carry out all records that come after its own number; return whether there were any."""
         with index.writing():
             index.refuse_failed()
             return self.catch_up(index)
 
-    def catch_up(self, index: EmbeddedStore, waiting_for: _WaitingFor | None = None) -> bool:
-        """Bring in the tail, step by step; return whether there was one. Within `EmbeddedStore.writing`."""
+    def catch_up(self, index: LogIndex, waiting_for: _WaitingFor | None = None) -> bool:
+        """Bring in the tail, step by step; return whether there was one. Within `LogIndex.writing`."""
         news = False
         while True:
             head, tail = self._since(index.number)
@@ -228,10 +281,10 @@ class Log:
         """Return where the log ends, and some of what follows on a number."""
         return self.home.since(number, CHUNK)
 
-    def _received(self, index: EmbeddedStore, rows: Sequence[Row], batch: Batch) -> None:
+    def _received(self, index: LogIndex, rows: Sequence[Row], batch: Batch) -> None:
         """Keep records that others appended, before the index gets them."""
 
-    def _vacuumed(self, index: EmbeddedStore, erased: int) -> None:
+    def _vacuumed(self, index: LogIndex, erased: int) -> None:
         """Have an index made anew whose files hold what a vacuum removed."""
         self._erased = erased
         index.forget_engine()
@@ -266,7 +319,7 @@ class Log:
             if not rows:
                 raise StoreFailed(self._broken(after + 1))
 
-    def trouble(self, index: EmbeddedStore) -> str | None:
+    def trouble(self, index: LogIndex) -> str | None:
         """Read all records up to where an index is, and return which is not the one that was written; for `verify`."""
         with index.writing():
             number, last = index.number, self._digest
@@ -307,10 +360,10 @@ class Log:
             "nothing from there on was read. Restore a backup"
         )
 
-    def _was_altered(self, index: EmbeddedStore, row: Row) -> StoreFailed:
+    def _was_altered(self, index: LogIndex, row: Row) -> StoreFailed:
         return self._doubt(index, StoreFailed(self._altered(row.number)))
 
-    def _is_unreadable(self, index: EmbeddedStore, row: Row, error: Exception) -> StoreFailed:
+    def _is_unreadable(self, index: LogIndex, row: Row, error: Exception) -> StoreFailed:
         failed = StoreFailed(
             f"record {row.number} of the log of {self.location} is as it was written, and says what no version of Trails writes "
             f"({error!s:.200}); nothing from there on was read. Find out who writes there, and restore a backup from before that "
@@ -318,10 +371,10 @@ class Log:
         )
         return self._doubt(index, failed)
 
-    def _is_broken(self, index: EmbeddedStore, number: int) -> StoreFailed:
+    def _is_broken(self, index: LogIndex, number: int) -> StoreFailed:
         return self._doubt(index, StoreFailed(self._broken(number)))
 
-    def _has_diverged(self, index: EmbeddedStore, there: bytes | None) -> StoreFailed:
+    def _has_diverged(self, index: LogIndex, there: bytes | None) -> StoreFailed:
         has = "has no such record" if there is None else f"has {there.hex()[:16]} there"
         error = StoreDiverged(
             f"the log of {self.location} has another history than this process saw: record {index.number} had the digest "
@@ -330,7 +383,7 @@ class Log:
         )
         return self._doubt(index, error)
 
-    def _doubt(self, index: EmbeddedStore, error: StoreFailed) -> StoreFailed:
+    def _doubt(self, index: LogIndex, error: StoreFailed) -> StoreFailed:
         """Have an index take no more work."""
         index.give_up(error)
         _report.warning("%s", error.message)
@@ -338,14 +391,14 @@ class Log:
 
     # --- following
 
-    def follow(self, index: EmbeddedStore) -> None:
+    def follow(self, index: LogIndex) -> None:
         """Let an index get what others append, as they append it, until the log is closed."""
         if self._follower is None:
             listen = partial(self._listen, index)
             self._follower = threading.Thread(target=listen, name="trails-follow", daemon=True)
             self._follower.start()
 
-    def _listen(self, index: EmbeddedStore) -> None:
+    def _listen(self, index: LogIndex) -> None:
         while not self._ended.wait(_POLL):
             with suppress(StoreFailed, StoreLocked):  # whoever uses the store is told
                 if not index.has_failed:
@@ -354,7 +407,7 @@ class Log:
     # --- one process at a time
 
     @contextmanager
-    def alone(self, index: EmbeddedStore, name: str) -> Iterator[None]:
+    def alone(self, index: LogIndex, name: str) -> Iterator[None]:
         """Have nobody else, in any process, be within for the same name, and have here all that whoever was has written.
 
         It keeps two that do the same from doing it twice; what commits within may still be refused, as anywhere.
@@ -374,16 +427,16 @@ class Log:
         finally:
             self._release(index, name)
 
-    def _hold(self, index: EmbeddedStore, name: str) -> bool:
+    def _hold(self, index: LogIndex, name: str) -> bool:
         return self._locks.hold(name)
 
-    def _release(self, index: EmbeddedStore, name: str) -> None:
+    def _release(self, index: LogIndex, name: str) -> None:
         self._locks.release(name)
 
     # --- erasing
 
     @contextmanager
-    def erasing(self, index: EmbeddedStore) -> Iterator[None]:
+    def erasing(self, index: LogIndex) -> Iterator[None]:
         """Remove from the log, before this ends, what commits within remove from the store for good."""
         if not self._erasing:
             with index.writing():
@@ -403,12 +456,12 @@ class Log:
                         "store next and may rewrite records ends that"
                     ) from error
 
-    def finish_erasures(self, index: EmbeddedStore) -> None:
+    def finish_erasures(self, index: LogIndex) -> None:
         """Remove from the log what a process that was killed removed from the store and not yet from the log."""
         if not self.is_read_only and self.home.head().due:
             self._rewrite(index, None)
 
-    def vacuum(self, index: EmbeddedStore) -> Vacuumed:
+    def vacuum(self, index: LogIndex) -> Vacuumed:
         """Remove everything that is gone from the log, and from the files of the index."""
         before = index.size_on_disk()
         try:
@@ -423,10 +476,10 @@ class Log:
             ) from error
         return Vacuumed(count, before, index.size_on_disk(), self._behind(index))
 
-    def _behind(self, index: EmbeddedStore) -> tuple[Behind, ...]:
+    def _behind(self, index: LogIndex) -> tuple[Behind, ...]:
         return index.others()
 
-    def _rewrite(self, index: EmbeddedStore, gone: Gone | None, *, is_vacuum: bool = False) -> None:
+    def _rewrite(self, index: LogIndex, gone: Gone | None, *, is_vacuum: bool = False) -> None:
         """Rewrite the records that hold what is gone; with None, everything that the store no longer has."""
         with index.writing():
             self.catch_up(index)
@@ -442,7 +495,7 @@ class Log:
 
     # --- the end
 
-    def end(self, index: EmbeddedStore) -> None:
+    def end(self, index: LogIndex) -> None:
         """Begin nothing any more: the index is about to be closed."""
         self._ended.set()
         if self._follower is not None and self._follower is not threading.current_thread():

@@ -9,7 +9,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import threading
 import zlib
 from collections import deque
 from collections.abc import Callable

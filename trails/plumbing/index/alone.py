@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from trails.errors import TrailsError
-from trails.model import iris
 from trails.history.lookup import pages
+from trails.model import iris
 from trails.plumbing.index import figures, moments, texts
 from trails.plumbing.index.figures import SORTS, Sort
 from trails.plumbing.index.said import Said

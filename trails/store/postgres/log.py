@@ -16,22 +16,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trails.errors import StoreFailed
 from trails.store import erasing
 from trails.store.committing import Batch, Settled, Waiting, matching
 from trails.store.erasing import Gone
-from trails.store.log import CHUNK, Log
+from trails.store.log import CHUNK, Log, LogIndex
 from trails.store.maintenance import Behind
 from trails.store.postgres import readers, server
 from trails.store.postgres.readers import Reader
 from trails.store.postgres.server import Server, Unreachable
 from trails.store.records import Row
 from trails.store.sqlite import Head, SqliteHome
-
-if TYPE_CHECKING:
-    from trails.store.embedded import EmbeddedStore
 
 _ALONE: Final = 3
 """Commits in a row before which nobody else had written, from which on the next one takes no lock."""
@@ -66,7 +63,7 @@ class PostgresLog(Log):
 
     # --- appending
 
-    def append(self, waiting: Sequence[Waiting], index: EmbeddedStore) -> Batch:
+    def append(self, waiting: Sequence[Waiting], index: LogIndex) -> Batch:
         """Log what waits, in one transaction; what cannot be logged because the server is away gets that error."""
         attempt = _Attempt(waiting)
         try:
@@ -76,7 +73,7 @@ class PostgresLog(Log):
                 each.error, each.done = error, True
             return index.new_batch()
 
-    def _log_batch(self, attempt: _Attempt, index: EmbeddedStore) -> Batch:
+    def _log_batch(self, attempt: _Attempt, index: LogIndex) -> Batch:
         """Decide over the index and the tail, under the lock, and append; a commit that was written before is only found.
 
         While nobody else writes, that takes no lock: what was decided over the index is written if the log still ends there.
@@ -107,7 +104,7 @@ class PostgresLog(Log):
         self._digest = rows[-1].digest if rows else digest
         return batch
 
-    def _at_once(self, attempt: _Attempt, index: EmbeddedStore) -> Batch | None:
+    def _at_once(self, attempt: _Attempt, index: LogIndex) -> Batch | None:
         """Write without the lock; None, and nothing is written, if another has, or a commit must be judged over the log."""
         batch, waiting = index.new_batch(), attempt.begin()
         for each in waiting:
@@ -124,7 +121,7 @@ class PostgresLog(Log):
 
     # --- reading
 
-    def read_on(self, index: EmbeddedStore) -> bool:
+    def read_on(self, index: LogIndex) -> bool:
         """Bring in what is in the log; one trip to the server for each 500 records, and one if there are none."""
         with index.writing():
             index.refuse_failed()
@@ -139,14 +136,14 @@ class PostgresLog(Log):
     def _since(self, number: int) -> tuple[Head, list[Row]]:
         return self._server.since(number, CHUNK)
 
-    def _vacuumed(self, index: EmbeddedStore, erased: int) -> None:
+    def _vacuumed(self, index: LogIndex, erased: int) -> None:
         super()._vacuumed(index, erased)
         with suppress(StoreFailed):
             self.home.note_vacuum(erased)
             self.home.vacuum()
         self.register(index)
 
-    def _received(self, index: EmbeddedStore, rows: Sequence[Row], batch: Batch) -> None:
+    def _received(self, index: LogIndex, rows: Sequence[Row], batch: Batch) -> None:
         """Put records into the copy, before the index gets them, and what is left of those that they say were rewritten.
 
         A copy that is gone, or cannot be written, takes no more; what is in the log is still told to whoever committed it.
@@ -170,7 +167,7 @@ class PostgresLog(Log):
                 ),
             )
 
-    def trouble(self, index: EmbeddedStore) -> str | None:
+    def trouble(self, index: LogIndex) -> str | None:
         """Read all records of the database up to where an index is, and return which is not the one that was written."""
         with index.writing():
             number, last = index.number, self._digest
@@ -182,13 +179,13 @@ class PostgresLog(Log):
         finally:
             reading.close()
 
-    def _doubt(self, index: EmbeddedStore, error: StoreFailed) -> StoreFailed:
+    def _doubt(self, index: LogIndex, error: StoreFailed) -> StoreFailed:
         self._is_in_doubt = True
         return super()._doubt(index, error)
 
     # --- following
 
-    def _listen(self, index: EmbeddedStore) -> None:
+    def _listen(self, index: LogIndex) -> None:
         def bring_in() -> None:
             if not index.has_failed and not self._ended.is_set():
                 index.sync()
@@ -204,17 +201,17 @@ class PostgresLog(Log):
 
     # --- one process at a time
 
-    def _hold(self, index: EmbeddedStore, name: str) -> bool:
+    def _hold(self, index: LogIndex, name: str) -> bool:
         with index.writing():  # for a moment: other threads go on committing while this one waits
             return server.patiently(partial(self._server.hold, name))
 
-    def _release(self, index: EmbeddedStore, name: str) -> None:
+    def _release(self, index: LogIndex, name: str) -> None:
         with index.writing():
             self._server.let_go_of(name)
 
     # --- erasing
 
-    def finish_erasures(self, index: EmbeddedStore) -> None:
+    def finish_erasures(self, index: LogIndex) -> None:
         if self.is_read_only:
             return
         with index.writing():
@@ -223,7 +220,7 @@ class PostgresLog(Log):
             if head.due:
                 self._rewrite(index, None)
 
-    def _rewrite(self, index: EmbeddedStore, gone: Gone | None, *, is_vacuum: bool = False) -> None:
+    def _rewrite(self, index: LogIndex, gone: Gone | None, *, is_vacuum: bool = False) -> None:
         keeping = self._server.another()
         try:
             with index.writing():
@@ -251,7 +248,7 @@ class PostgresLog(Log):
         others = (each.number for each in found if not each.is_closed and each.index != self._name)
         return min(others, default=number)
 
-    def _behind(self, index: EmbeddedStore) -> tuple[Behind, ...]:
+    def _behind(self, index: LogIndex) -> tuple[Behind, ...]:
         with index.writing():
             self.register(index)
             with suppress(StoreFailed):  # whoever may rewrite records, and drop no readers
@@ -262,7 +259,7 @@ class PostgresLog(Log):
 
     # --- the end
 
-    def remove_store(self, index: EmbeddedStore) -> bool:
+    def remove_store(self, index: LogIndex) -> bool:
         """Take the store out of its database, and its copy here, unless somebody appended since; return whether it is out."""
         with index.writing():
             if not self._server.remove(index.number, self._digest):
@@ -271,7 +268,7 @@ class PostgresLog(Log):
             index.give_up(StoreFailed(f"{self.location} was taken out of its database"))
         return True
 
-    def end(self, index: EmbeddedStore) -> None:
+    def end(self, index: LogIndex) -> None:
         super().end(index)
         if not self._is_in_doubt and self._server.is_connected:
             with index.writing():
@@ -290,7 +287,7 @@ class PostgresLog(Log):
         """What the copy of the log on this machine is called, whichever process has it open."""
         return hashlib.sha256(f"{platform.node()} {self._folder}".encode()).hexdigest()[:12]
 
-    def register(self, index: EmbeddedStore, *, is_closed: bool = False) -> None:
+    def register(self, index: LogIndex, *, is_closed: bool = False) -> None:
         """Say in the database that this process has an index, and how far it is; a closed one stays as the machine's copy.
 
         Whoever may not, or has no such table, is silent from then on: reading and writing go on without.
