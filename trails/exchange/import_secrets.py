@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from trails.errors import InvalidInput
-from trails.exchange.source_transcript import FileProblem, ImportReport, Piece, SourceSession, SourceTurn
+from trails.exchange.source_transcript import ImportReport, Piece, SourceSession, SourceTurn
 from trails.model.values import Turn
 from trails.secrets import Detector, Found, ScannedPlace, detector, is_redaction_of, redact, redact_value
 
@@ -122,13 +122,9 @@ def same_but_redacted(stored: str, text: str) -> bool:
 
 def mask_report(report: ImportReport) -> None:
     """Take the secrets out of what a report says of records that could not be used, and out of its notes."""
-    report.notes = [redact(note, detector()) for note in report.notes]
+    finds = detector()
+    report.notes = [redact(note, finds) for note in report.notes]
     report.problems = [
-        FileProblem(
-            file=redact(problem.file, detector()),
-            line=problem.line,
-            reason=redact(problem.reason, detector()),
-            text=redact(problem.text, detector()),
-        )
+        problem.model_copy(update={name: redact(getattr(problem, name), finds) for name in ("file", "reason", "text")})
         for problem in report.problems
     ]

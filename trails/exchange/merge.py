@@ -18,8 +18,8 @@ from typing import Any
 from pyoxigraph import Literal, NamedNode
 
 from trails.display.progress import Progress
-from trails.errors import StoreFailed, TrailsError
-from trails.exchange import record_checks, source_scores
+from trails.errors import InvalidInput, StoreFailed, TrailsError
+from trails.exchange import record_checks
 from trails.exchange.import_secrets import SESSION_ID, SecretFilter
 from trails.exchange.matching import (
     Match,
@@ -30,15 +30,16 @@ from trails.exchange.matching import (
     without_usage,
 )
 from trails.exchange.source_transcript import FileProblem, ImportReport, SourceSession, SourceTurn, Transcript
-from trails.history import import_records, migrations
+from trails.history import annotation_kinds, import_records, migrations
 from trails.history.import_records import ImportSource
 from trails.history.transaction import Transaction
 from trails.model import iris, validation
 from trails.model.values import Turn
 from trails.rdf import vocab
 from trails.rdf.activity_records import SourceFile
+from trails.rdf.score_records import Score
 from trails.secrets import Found, shown_id
-from trails.session import Repository, Session
+from trails.session import Repository, Session, scoring
 from trails.store.contract import Matching
 
 Growing = Callable[[str, datetime | None], bool]
@@ -227,15 +228,49 @@ class _Merge:
         for path in others:
             self._place(path, main=False)
         if self._source.scores and (scored := self._stored() or self._loaded(self._id)) is not None:
-            source_scores.keep_scores(
-                self._repository,
-                scored,
-                self._source.scores,
-                withholding=self._withholding,
-                report=self._report,
-                file=self._file,
-            )
+            self._keep_scores(scored)
         self._link_spawns()
+
+    def _keep_scores(self, session: Session) -> None:
+        """Store the scores of a session that are not here, nor were removed here, in one commit; report what cannot be kept."""
+        workspace, filtered, turns = self._repository.workspace, self._withholding, session.turns
+        new: dict[str, tuple[scoring.ScoreTarget, Score]] = {}
+        for each in self._source.scores:
+            found = annotation_kinds.find_score(workspace.store, each.id)
+            if found is not None or annotation_kinds.is_removed_score(workspace.store, each.id):
+                continue
+            # of the turn that came from a record, if that is in the session, else of the session
+            scored = next((turn for turn in turns if each.of in turn.source_ids), None)
+            target = scoring.ScoreTarget(
+                session.worktree.chain,
+                scored.index if scored else None,
+                scored.index + 1 if scored else len(turns),
+                scored or (turns[-1] if len(turns) else None),
+            )
+            try:
+                new[each.id] = (
+                    target,
+                    scoring.make_score(
+                        workspace,
+                        target,
+                        each.name,
+                        filtered.value(each.value),
+                        by_iri=workspace.who(each.by),
+                        version=each.version,
+                        reason=filtered.value(each.reason),
+                        time=each.time,
+                        id=each.id,
+                    ),
+                )
+            except InvalidInput as error:
+                reason = f"session {session.id!r}: the score {each.name[:80]!r} cannot be kept: {error}"
+                self._report.refuse(self._file, reason)
+            else:
+                place = filtered.place(session.id)
+                self._report.secrets += [*place.value("score", each.value), *place.text("score", each.reason)]
+        if new:
+            scoring.keep_score(workspace, list(new.values()))
+            self._report.scores_added += len(new)
 
     def _stored(self) -> Session | None:
         """Return the session of its own id: the handle that wrote it knows what is stored without asking."""

@@ -117,6 +117,15 @@ def short_hash(value: object, length: int = 16) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:length]
 
 
+def score_id(source: str, *parts: object) -> str:
+    """Return the id of a score that some values of its source stand for: the same whenever they come again.
+
+    >>> score_id("inspect", "s", 1) == score_id("inspect", "s", 1) != score_id("inspect", "s", 2)
+    True
+    """
+    return f"{source}-{hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]}"
+
+
 def named_by_opening(
     named: str | None, also: object, turns: Sequence[SourceTurn]
 ) -> tuple[str, tuple[SourceTurn, ...]]:

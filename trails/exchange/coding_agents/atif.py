@@ -29,10 +29,10 @@ from trails.exchange.record_checks import (
     first_name,
     leftover,
     parse_time,
+    score_id,
     valid_name,
     without_empty,
 )
-from trails.exchange.source_scores import score_id
 from trails.exchange.source_transcript import Piece, Problem, SourceScore, SourceTurn, Transcript
 from trails.usage import cost_of, token_count, with_source
 

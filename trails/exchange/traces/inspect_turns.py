@@ -21,8 +21,7 @@ from itertools import takewhile
 from typing import Any, Final
 
 from trails.exchange.json_files import as_list, as_object, as_text, objects_in, without_keys
-from trails.exchange.record_checks import parse_time, valid_name, without_empty
-from trails.exchange.source_scores import score_id
+from trails.exchange.record_checks import parse_time, score_id, valid_name, without_empty
 from trails.exchange.source_transcript import Piece, SourceScore, SourceTurn
 from trails.model.values import Call
 from trails.usage import with_source

@@ -24,8 +24,7 @@ from typing import Any, Final
 from trails.errors import InvalidInput
 from trails.exchange.format_detection import outline_of_first
 from trails.exchange.json_files import as_list, as_object, as_text
-from trails.exchange.record_checks import utc_time, valid_name, without_empty
-from trails.exchange.source_scores import score_id
+from trails.exchange.record_checks import score_id, utc_time, valid_name, without_empty
 from trails.exchange.source_transcript import SourceScore, SourceSession, Transcript
 from trails.exchange.traces.otlp import Spans
 from trails.exchange.traces.span_messages import INPUT, OUTPUT
