@@ -87,9 +87,9 @@ from trails.runtime.runs import Runs as Runs
 from trails.runtime.runs import Sent as Sent
 from trails.runtime.runs import Spawned as Spawned
 from trails.runtime.runs import Step as Step
-from trails.runtime.tree import Limits as Limits
-from trails.runtime.tree import SessionResult as SessionResult
 from trails.runtime.tree import Tree as Tree
+from trails.runtime.tree_state import Limits as Limits
+from trails.runtime.tree_state import SessionResult as SessionResult
 from trails.session.recorded_calls import Difference as Difference
 from trails.session.recorded_calls import Player as Player
 from trails.session.recorded_calls import ToolAnswer as ToolAnswer

@@ -92,7 +92,7 @@ def _rest(tree: Tree, session_id: str) -> None:
 
 def _work(tree: Tree, clock: _Clock, rounds: int) -> dict[str, float]:
     main = tree.mains()[0]
-    nodes: list[trails.runtime.tree.Node] = []
+    nodes: list[trails.runtime.tree_node.Node] = []
 
     def spawn() -> float:
         return timed(lambda: nodes.append(main.spawn("branch", "Find a train to the sea", "Two friends and a dog.")))

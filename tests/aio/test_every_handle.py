@@ -9,9 +9,9 @@ import pytest
 
 from tests.support import async_types
 from trails import Ledger, Playing, Repository, Router, Runs, Session, Tree, aio
-from trails.runtime.ledger.exchanges import Running
+from trails.runtime.exchanges import Running
 from trails.runtime.routing.access_rules import View
-from trails.runtime.tree.tree_node import Node
+from trails.runtime.tree_node import Node
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
 from trails.session.tags_notes import Notes, Tags

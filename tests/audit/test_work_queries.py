@@ -15,7 +15,7 @@ from trails import Compaction, Repository
 from trails.history.records import subagent_runs
 from trails.rdf import query_files
 from trails.rdf.subagent_records import Run, RunContent
-from trails.runtime.policy.entry_patches import ModelHost, ModelRef
+from trails.runtime.policy.session_entry import ModelHost, ModelRef
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
 

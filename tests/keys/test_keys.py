@@ -531,7 +531,7 @@ def test_taking_apart_settles_for_keys_of_known_words(words: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["trails.runtime.config_values", "trails.runtime.tree.tree_index", "trails.runtime.tree.tree_transaction"]
+    ["trails.runtime.config_values", "trails.runtime.tree_state", "trails.runtime.runs.agent_tools"]
     + [f"{each.__name__}.{name}" for each in (keys, policy) for _, name, _ in pkgutil.iter_modules(each.__path__)],
 )
 def test_the_examples_of_the_docstrings_give_what_they_show(module: str) -> None:

@@ -19,7 +19,7 @@ from trails import InvalidInput, Ledger, Repository, SessionNotFound
 from trails.exchange.rdf_files import export_session, import_rdf
 from trails.model import iris
 from trails.rdf import vocab
-from trails.runtime.ledger.exchanges import Running
+from trails.runtime.exchanges import Running
 from trails.session import restore
 from trails.store.contract import Change
 

@@ -18,8 +18,8 @@ from tests.support.ledgers import echo, session_of
 from tests.support.sessions import contents
 from trails import Event, InvalidInput, Ledger, Repository
 from trails.rdf.ledger_records import EntryTexts
-from trails.runtime.ledger.exchanges import Running
-from trails.runtime.ledger.inbox import next_messages
+from trails.runtime.exchanges import Running
+from trails.runtime.inbox import next_messages
 
 pytestmark = pytest.mark.any_store
 

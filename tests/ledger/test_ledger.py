@@ -31,7 +31,7 @@ from trails import HeadConflict, InvalidInput, Ledger, Repository, SessionNotFou
 from trails.aio import AsyncLedger, AsyncRunning
 from trails.aio.threads import Workers
 from trails.integrity import digests
-from trails.runtime.ledger.exchanges import Running
+from trails.runtime.exchanges import Running
 from trails.store.contract import Committed
 
 # --- one message at a time (shared case)
@@ -644,7 +644,7 @@ def test_an_interrupted_exchange_can_be_left_as_failed(tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 import trails
-from trails.runtime.ledger.exchanges import Running
+from trails.runtime.exchanges import Running
 with trails.open(sys.argv[1], create=True) as store:
     store.create(id="main").persist()
     ledger = trails.Ledger(store)

@@ -42,7 +42,7 @@ from trails.runtime.policy import (
     usd_words,
     write_runs,
 )
-from trails.runtime.runs.agent_messages import whole_seconds
+from trails.runtime.runs.agent_tools import whole_seconds
 
 REGISTRY = load("openclaw_subagent_registry")
 JSON = dict[str, Any]

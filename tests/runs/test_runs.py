@@ -15,9 +15,9 @@ from tests.support.clocks import START, Clock
 from tests.support.runs import MAIN, counter
 from trails import InvalidInput, Repository, RequestRefused, Runs, SessionNotFound, Step
 from trails.rdf.ledger_records import Event
+from trails.runtime.exchanges import Running
 from trails.runtime.ledger import Ledger
-from trails.runtime.ledger.exchanges import Running
-from trails.runtime.policy.entry_patches import ModelHost, ModelRef
+from trails.runtime.policy.session_entry import ModelHost, ModelRef
 from trails.runtime.runs import Announcement
 from trails.runtime.runs.run_registry import Registry
 from trails.store.contract import Solutions

@@ -17,7 +17,7 @@ from tests.support.runs import MAIN, counter
 from trails import InvalidInput, Repository, Runs, Step
 from trails.aio import AsyncRuns
 from trails.aio.threads import Workers
-from trails.runtime.runs.lanes import LANES, Lane, Lanes, LaneThreads
+from trails.runtime.runs.host import LANES, Lane, Lanes, LaneThreads
 
 WAIT = 20.0
 """Seconds after which a test that hangs gives up."""

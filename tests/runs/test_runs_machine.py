@@ -20,9 +20,9 @@ from tests.support.machines import Size, walk
 from trails import Ledger, Runs, SessionRecord, Step
 from trails.runtime.policy.run_records import Cleanup
 from trails.runtime.runs import Announcement
-from trails.runtime.runs.lanes import LANES, Lane, Ticket
-from trails.runtime.runs.run_announcements import ANNOUNCE_SOURCE
+from trails.runtime.runs.host import LANES, Lane, Ticket
 from trails.runtime.runs.run_engine import TASK_SOURCE
+from trails.runtime.runs.run_upkeep import ANNOUNCE_SOURCE
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DEATHS = st.none() | st.tuples(st.integers(0, 9), st.booleans())

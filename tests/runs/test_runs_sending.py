@@ -10,9 +10,9 @@ import trails
 from tests.support.clocks import Clock
 from tests.support.runs import MAIN, counter
 from trails import InvalidInput, Ledger, Repository, Runs, SessionNotFound, Step
-from trails.runtime.ledger.exchanges import Running
-from trails.runtime.runs import Outgoing, subagent_spawns
-from trails.runtime.runs.agent_messages import ANNOUNCE_STEP
+from trails.runtime.exchanges import Running
+from trails.runtime.runs import Outgoing, agent_tools
+from trails.runtime.runs.agent_tools import ANNOUNCE_STEP
 
 pytestmark = pytest.mark.any_store
 
@@ -127,10 +127,10 @@ def test_parameters_that_cannot_be_read_are_refused_and_nothing_is_written(
 
 
 def test_the_schemas_name_the_parameters_that_are_read() -> None:
-    assert list(subagent_spawns.SPAWN_TOOL["parameters"]["properties"]) == [
+    assert list(agent_tools.SPAWN_TOOL["parameters"]["properties"]) == [
         *("task", "label", "agentId", "model", "thinking", "runTimeoutSeconds", "cleanup")
     ]
-    assert list(subagent_spawns.SEND_TOOL["parameters"]["properties"]) == [
+    assert list(agent_tools.SEND_TOOL["parameters"]["properties"]) == [
         *("sessionKey", "label", "agentId", "message", "timeoutSeconds")
     ]
 

@@ -32,8 +32,8 @@ from trails.model import iris
 from trails.rdf import vocab
 from trails.rdf.ledger_records import Transition
 from trails.runtime.tree import Artifact, Node
-from trails.runtime.tree.lifecycle import Lifecycle
-from trails.runtime.tree.tree_index import runtime_of
+from trails.runtime.tree_lifecycle import Lifecycle
+from trails.runtime.tree_state import runtime_of
 from trails.store.contract import Change, Committed, Solutions
 
 pytestmark = pytest.mark.any_store
@@ -1053,7 +1053,7 @@ def test_a_restart_of_many_tells_each_parent_once(folder: Path, clock: Clock) ->
 def test_a_restart_that_is_cut_short_goes_on_with_the_next(
     folder: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trails.runtime.tree.tree._BATCH", 2)
+    monkeypatch.setattr("trails.runtime.tree._BATCH", 2)
     store, tree = reopened(folder, clock)
     with store:
         main = tree.main("planner", "chat", id="main")
@@ -1254,7 +1254,7 @@ def test_a_handle_says_what_it_is(tree: Tree, main: Node) -> None:
 
 
 def test_the_tree_is_seen_from_outside(store: Repository, tree: Tree, main: Node, clock: Clock) -> None:
-    from trails.runtime.tree.overview import overview
+    from trails.runtime.tree import tree_overview
 
     made = branch(main, "b")
     below = branch(made, "below")
@@ -1263,7 +1263,7 @@ def test_the_tree_is_seen_from_outside(store: Repository, tree: Tree, main: Node
     made.append("assistant", "hm", model="m-1", usage={"input_tokens": 12, "output_tokens": 4})
     clock.pass_by(minutes=2)
     made.complete()
-    seen = {each.id: each for each in overview(store)}
+    seen = {each.id: each for each in tree_overview(store)}
     assert list(seen) == ["main", "b", "below", *(f"w{number}" for number in range(6))]
     assert (seen["below"].depth, seen["below"].orphan, seen["b"].orphan) == (2, True, False)
     assert (seen["b"].tokens, seen["main"].tokens) == (16, None)
@@ -1273,14 +1273,14 @@ def test_the_tree_is_seen_from_outside(store: Repository, tree: Tree, main: Node
     assert not seen["below"].is_stuck(clock(), timedelta(minutes=3))
     assert not seen["main"].is_stuck(clock(), timedelta(0))
     assert (seen["main"].near(Limits()), seen["main"].near(Limits(children=7))) == ((), ("children 6/7",))
-    assert [each.id for each in overview(store, "b")] == ["b", "below"]
+    assert [each.id for each in tree_overview(store, "b")] == ["b", "below"]
     below.fail("no")
 
 
 def test_an_empty_store_has_no_tree(store: Repository) -> None:
-    from trails.runtime.tree.overview import overview
+    from trails.runtime.tree import tree_overview
 
-    assert overview(store) == []
+    assert tree_overview(store) == []
     assert Tree(store).mains() == []
 
 

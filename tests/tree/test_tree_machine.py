@@ -24,7 +24,7 @@ from tests.support.machines import Size, walk
 from trails import IllegalTransition, InvalidInput, LimitReached, Limits, Tree
 from trails.model import iris
 from trails.rdf import vocab
-from trails.runtime.tree.tree_index import runtime_of
+from trails.runtime.tree_state import runtime_of
 
 LIMITS = Limits(depth=3, branch_depth=2, children=2, slots=4)
 GRACE = timedelta(seconds=30)

@@ -42,7 +42,7 @@ from trails.provenance import (
 from trails.rdf import vocab
 from trails.replay.rerun import rerun, rerun_many
 from trails.runtime.routing.access_rules import View
-from trails.runtime.tree.tree_node import Node
+from trails.runtime.tree_node import Node
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
 from trails.session.tags_notes import Notes, Tags

@@ -28,13 +28,13 @@ from trails.rdf.ledger_records import Exchange
 from trails.replay import rerun as reruns
 from trails.replay.playback import Playing, ReplayOptions, refuse_yields
 from trails.replay.rerun import Rerun
+from trails.runtime.exchanges import Running
 from trails.runtime.ledger import Ledger
-from trails.runtime.ledger.exchanges import Running
 from trails.runtime.routing import Router
 from trails.runtime.routing.access_rules import View
 from trails.runtime.runs import Runs
 from trails.runtime.tree import Tree
-from trails.runtime.tree.tree_node import Node
+from trails.runtime.tree_node import Node
 from trails.session import model_context
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
@@ -281,7 +281,7 @@ class AsyncStreaming:
 
 
 class AsyncRunning(Twin, of=Running, here="append", without="begin complete fail"):
-    """An exchange that is being worked on: what a handler gets. See `trails.runtime.ledger.exchanges.Running`."""
+    """An exchange that is being worked on: what a handler gets. See `trails.runtime.exchanges.Running`."""
 
     exchange: Exchange
     session: AsyncSession

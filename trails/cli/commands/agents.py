@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from trails import Event, Ledger, Repository, Run
-    from trails.runtime.routing.routing_values import PolicyCheck, SessionInfo
-    from trails.runtime.tree.overview import TreeRow
+    from trails.runtime.routing.key_directory import PolicyCheck, SessionInfo
+    from trails.runtime.tree import TreeRow
 
 _CELL = 60
 
@@ -147,7 +147,7 @@ def _events(store: Repository, run: Run) -> Iterator[dict[str, Any]]:
     from trails import Ledger
     from trails.model import iris
     from trails.rdf.ledger_records import Event
-    from trails.runtime.ledger.ledger_writer import Book
+    from trails.runtime.inbox import Book
     from trails.runtime.runs.run_engine import TASK_SOURCE
 
     ledger, book = Ledger(store), Book(store)
@@ -249,10 +249,10 @@ def spawn_tree(
     state changed: the turns of a branch are stored when it rests or ends. Limits are the defaults: 3 for the depth of
     branches, 4 for that of workers, 8 active children.
     """
-    from trails.runtime.tree.overview import overview
+    from trails.runtime.tree import tree_overview
 
     with open_store(reading=True) as store:
-        found = overview(store, None if session is None else store.resolve(session))
+        found = tree_overview(store, None if session is None else store.resolve(session))
     now = datetime.now(UTC)
     wanted = _wanted(found, now, ended=ended or top is not None, stuck=stuck, orphans=orphans)
     if top is not None:
@@ -279,7 +279,7 @@ def _wanted(
 
 
 def _plain(each: TreeRow, now: datetime) -> dict[str, object]:
-    from trails.runtime.tree.tree_index import Limits
+    from trails.runtime.tree_state import Limits
 
     ages = {
         "age_seconds": round((now - each.created).total_seconds()),
@@ -300,7 +300,7 @@ def _draw(found: Sequence[TreeRow], wanted: Sequence[TreeRow], now: datetime, *,
     from rich.text import Text
 
     from trails.cli import drawing
-    from trails.runtime.tree.overview import with_ancestors
+    from trails.runtime.tree import with_ancestors
 
     shown = with_ancestors(found, wanted) if whole else list(wanted)
     indents = _indents(shown) if whole else {}
@@ -341,7 +341,7 @@ def _indents(shown: Sequence[TreeRow]) -> dict[str, str]:
 
 
 def _notes(each: TreeRow) -> str:
-    from trails.runtime.tree.tree_index import Limits
+    from trails.runtime.tree_state import Limits
 
     found = [*each.near(Limits())]
     if each.due is not None and each.ends_by is not None:

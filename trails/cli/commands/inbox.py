@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from trails import Repository
     from trails.model.values import Turn
     from trails.rdf.ledger_records import Delivery, Event, Exchange
+    from trails.runtime.exchanges import HeadMove
     from trails.runtime.ledger import Ledger, Running
-    from trails.runtime.ledger.exchanges import HeadMove
 
 _CELL = 60
 

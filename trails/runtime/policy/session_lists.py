@@ -22,8 +22,7 @@ from trails.runtime.config_values import (
     trim,
     utf16_length,
 )
-from trails.runtime.keys.key_resolution import group_display_name
-from trails.runtime.keys.key_settings import KeySettings, canonical_key, store_key_of_agent
+from trails.runtime.keys.key_resolution import KeySettings, canonical_key, group_display_name, store_key_of_agent
 from trails.runtime.keys.session_key import classify_key, normalize_agent_id, parse_agent_key, parse_group_key
 from trails.runtime.policy.session_entry import check_label, total_tokens
 

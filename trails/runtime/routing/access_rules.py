@@ -22,8 +22,7 @@ from trails.rdf import query_files, query_guard, vocab
 from trails.rdf.ledger_records import Decision
 from trails.runtime import keys, policy
 from trails.runtime.routing.inbound import Arrivals, channel_of, reset_rule
-from trails.runtime.routing.key_directory import HeldKey, Routing
-from trails.runtime.routing.routing_values import Permission, PolicyCheck
+from trails.runtime.routing.key_directory import HeldKey, Permission, PolicyCheck, Routing
 from trails.session import Repository, presentation
 from trails.store import outside
 from trails.store.contract import Result, Solutions

@@ -17,10 +17,8 @@ from trails.rdf.codec import parse_time
 from trails.rdf.conversation_records import Conversation
 from trails.rdf.ledger_records import Decision, Event
 from trails.rdf.session_records import DEFAULT_PRINCIPAL
-from trails.runtime import keys, policy
-from trails.runtime.ledger import inbox
-from trails.runtime.routing.key_directory import HeldKey, Routing, new_id, until_written
-from trails.runtime.routing.routing_values import Inbound, ResetCause, Routed
+from trails.runtime import inbox, keys, policy
+from trails.runtime.routing.key_directory import HeldKey, Inbound, ResetCause, Routed, Routing, new_id, until_written
 from trails.session.session import Session
 
 

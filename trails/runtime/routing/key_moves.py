@@ -35,8 +35,7 @@ from trails.rdf.conversation_records import (
 )
 from trails.runtime import keys, policy
 from trails.runtime.keys import KeySettings, SessionKey
-from trails.runtime.routing.key_directory import HeldKey, Keyring, Routing
-from trails.runtime.routing.routing_values import MovedSession, Moving, Unplaced
+from trails.runtime.routing.key_directory import HeldKey, Keyring, MovedSession, Moving, Routing, Unplaced
 from trails.store.contract import PreconditionFailed
 from trails.store.pattern import Pattern
 

@@ -16,22 +16,25 @@ from trails.model import validation
 from trails.rdf.activity_records import Deed
 from trails.rdf.conversation_records import Alias, Move
 from trails.runtime import keys, policy
-from trails.runtime.policy import ModelHost
-from trails.runtime.policy.entry_patches import DEFAULT_HOST
+from trails.runtime.policy.session_entry import DEFAULT_HOST, ModelHost
 from trails.runtime.routing import key_moves
 from trails.runtime.routing.access_rules import Access, View
 from trails.runtime.routing.inbound import Arrivals
-from trails.runtime.routing.key_directory import HeldKey, Keyring, Routing, new_id, until_written
-from trails.runtime.routing.key_moves import Renaming
-from trails.runtime.routing.routing_values import (
+from trails.runtime.routing.key_directory import (
+    HeldKey,
     Inbound,
+    Keyring,
     Moving,
     Permission,
     PolicyCheck,
     Routed,
     RouterSettings,
+    Routing,
     SessionInfo,
+    new_id,
+    until_written,
 )
+from trails.runtime.routing.key_moves import Renaming
 from trails.runtime.timer import Clock, clock_time
 from trails.session import Repository, Session, opened
 from trails.store.contract import Result

@@ -1,9 +1,4 @@
-"""Shared state and steps of a registry of runs.
-
-What a sub-agent's run brought: its last answer, and what it took.
-
-What all parts of a registry of runs share: the store, the clock, the lanes, the host's callables; and work in sessions.
-"""
+"""What all parts of a registry of runs share, and the work in sessions."""
 
 from __future__ import annotations
 
@@ -26,15 +21,14 @@ from trails.rdf import vocab
 from trails.rdf.ledger_records import Event, Exchange
 from trails.rdf.subagent_records import Run, RunStatus
 from trails.runtime import keys
+from trails.runtime.exchanges import Running
+from trails.runtime.inbox import Book
 from trails.runtime.ledger import Ledger
-from trails.runtime.ledger.exchanges import Running
-from trails.runtime.ledger.ledger_writer import Book
-from trails.runtime.policy.entry_patches import DEFAULT_HOST, ModelHost, model_ref
 from trails.runtime.policy.run_records import RunStats
+from trails.runtime.policy.session_entry import DEFAULT_HOST, ModelHost, model_ref
 from trails.runtime.policy.subagents import SubagentBrief
 from trails.runtime.routing import Router
-from trails.runtime.runs.host import Answer, Host, Interrupted, Settings, Step, WorkContext
-from trails.runtime.runs.lanes import Lane, Lanes
+from trails.runtime.runs.host import Answer, Host, Interrupted, Lane, Lanes, Settings, Step, WorkContext
 from trails.runtime.runs.run_registry import Places, Registry
 from trails.runtime.timer import Clock, clock_time
 from trails.session import Repository

@@ -11,18 +11,27 @@ from trails.handles import Handle
 from trails.model import validation
 from trails.rdf.subagent_records import Cleanup, Run, RunStatus
 from trails.runtime.config_values import from_ms
-from trails.runtime.policy.entry_patches import ModelHost
 from trails.runtime.policy.run_records import SpawnRequest
+from trails.runtime.policy.session_entry import ModelHost
 from trails.runtime.policy.subagents import SubagentBrief, subagent_prompt
-from trails.runtime.runs import agent_messages, run_registry, subagent_spawns
-from trails.runtime.runs.agent_messages import DEFAULT_TIMEOUT, SendRequest, Sent
-from trails.runtime.runs.host import Agent, Announcement, Host, Interrupted, Outgoing, Settings, Waiter, uuid
-from trails.runtime.runs.lanes import Lane, Lanes, LaneThreads
-from trails.runtime.runs.run_announcements import Announcer
+from trails.runtime.runs import agent_tools, run_registry
+from trails.runtime.runs.agent_tools import DEFAULT_TIMEOUT, SendRequest, Sent, Spawned
+from trails.runtime.runs.host import (
+    Agent,
+    Announcement,
+    Host,
+    Interrupted,
+    Lane,
+    Lanes,
+    LaneThreads,
+    Outgoing,
+    Settings,
+    Waiter,
+    uuid,
+)
 from trails.runtime.runs.run_engine import Engine
 from trails.runtime.runs.run_registry import Imported
-from trails.runtime.runs.run_upkeep import Ticked, Upkeep
-from trails.runtime.runs.subagent_spawns import Spawned
+from trails.runtime.runs.run_upkeep import Announcer, Ticked, Upkeep
 from trails.runtime.timer import Clock, Ticking, Wait
 from trails.session import Repository, opened
 
@@ -169,7 +178,7 @@ class Runs(Handle, public=True):
         self, requester: str, parameters: Mapping[str, Any], *, origin: Mapping[str, Any] | None = None
     ) -> Spawned:
         """Start a sub-agent by the parameters of a `sessions_spawn` call."""
-        return subagent_spawns.spawn_subagent(self._engine, requester, SpawnRequest.from_json(parameters), origin)
+        return agent_tools.spawn_subagent(self._engine, requester, SpawnRequest.from_json(parameters), origin)
 
     # --- working
 
@@ -311,7 +320,7 @@ class Runs(Handle, public=True):
     ) -> Sent:
         """Send a message by the parameters of a `sessions_send` call."""
         request = SendRequest.from_json(parameters, sandboxed=sandboxed, channel=channel)
-        return agent_messages.send_message(self._engine, requester, request)
+        return agent_tools.send_message(self._engine, requester, request)
 
     # --- files
 

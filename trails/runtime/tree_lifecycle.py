@@ -21,17 +21,21 @@ from trails.rdf import vocab
 from trails.rdf.activity_records import Deed
 from trails.rdf.ledger_records import ENDED, Cancellation, Status, TreeState
 from trails.rdf.session_records import DEFAULT_AGENT, DEFAULT_PRINCIPAL, decode_records, prompt_quads, session_quads
+from trails.runtime import tree_state as rules
 from trails.runtime.config_values import time_after
 from trails.runtime.timer import Clock, clock_time
-from trails.runtime.tree import tree_index as rules
-from trails.runtime.tree.tree_index import Kind, Limits, Live, Runtime, runtime_of
-from trails.runtime.tree.tree_transaction import (
+from trails.runtime.tree_state import (
+    Kind,
+    Limits,
+    Live,
     Report,
+    Runtime,
     SessionResult,
     TreeTransaction,
     lock_ledgers,
     notified_sessions,
     read_result,
+    runtime_of,
     state_quad,
 )
 from trails.session import Repository

@@ -1,4 +1,4 @@
-"""The public handle on the session tree of a store.
+"""The public handle on the session tree of a store, and the view from outside.
 
 After a restart, mains and suspended branches come back. What an active branch or worker had in memory was lost with its
 process: it has failed, and its parent is told in the same commit. A restart that is cut short goes on with the next one.
@@ -7,7 +7,8 @@ process: it has failed, and its parent is told in the same commit. A restart tha
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -18,17 +19,18 @@ from trails.history.watch import Notice, Subscription
 from trails.model import iris, validation
 from trails.model.values import Turn, Value
 from trails.rdf.ledger_records import ENDED, Cancellation, Event
+from trails.runtime import tree_node
 from trails.runtime.config_values import time_after
 from trails.runtime.ledger import Ledger
 from trails.runtime.timer import Clock, Ticking, Wait
-from trails.runtime.tree import child_results
-from trails.runtime.tree.lifecycle import Lifecycle, SpawnOptions
-from trails.runtime.tree.tree_index import GRACE, Limits, check_span
-from trails.runtime.tree.tree_node import Node, nodes
-from trails.runtime.tree.tree_transaction import SessionResult, notified_sessions
+from trails.runtime.tree_lifecycle import Lifecycle, SpawnOptions
+from trails.runtime.tree_node import Node, nodes
+from trails.runtime.tree_state import GRACE, Artifact, Limits, SessionResult, check_span, notified_sessions
 from trails.session import Repository, opened
 from trails.session.maintenance import embedded_store
 from trails.store import dumping
+from trails.store.contract import Solutions
+from trails.usage import total
 
 _BATCH: Final = 100
 """Sessions that fail in one commit."""
@@ -276,7 +278,7 @@ class Tree(Handle, public=True):
         """Call a function with every request to end from now on (or those to one session), as `Repository.subscribe` does."""
 
         def told(notice: Notice) -> None:
-            for each in child_results.state_history(self.store.store, notice.session_id):
+            for each in tree_node.state_history(self.store.store, notice.session_id):
                 if isinstance(each, Cancellation) and each.number == notice.count:
                     callback(each)
 
@@ -344,18 +346,18 @@ class Tree(Handle, public=True):
         `content` is what the turn says, by default the result in words; its author is the child's agent. Raises
         `InvalidInput` where the parent is not active or has decided on the result before.
         """
-        return child_results.incorporate_result(self._lifecycle, result, content, role=role, now=self._lifecycle.now())
+        return tree_node.incorporate_result(self._lifecycle, result, content, role=role, now=self._lifecycle.now())
 
     def dismiss(self, result: SessionResult, reason: str | None = None) -> None:
         """Decide against a result: it leaves the parent's inbox and enters no chain; it stays with its own session."""
-        child_results.dismiss_result(self._lifecycle, self._ledger, result, reason)
+        tree_node.dismiss_result(self._lifecycle, self._ledger, result, reason)
 
     def send(self, sender: Node | str, recipient: Node | str, content: str | Sequence[Any]) -> Event:
         """Put a message into the inbox of a session's parent or child, and return it.
 
         Raises `InvalidInput` for any other pair: siblings route what they have to say through their parent.
         """
-        return child_results.send_tree_message(
+        return tree_node.send_tree_message(
             self._lifecycle, self._ledger, self._id(sender), self._id(recipient), content
         )
 
@@ -366,7 +368,131 @@ class Tree(Handle, public=True):
         `by` and `reason` are as for `Repository.redact`.
         """
         deed = self._lifecycle.repository.workspace.deed(by, reason)
-        return self._lifecycle.attempt(lambda: child_results.withhold_texts(self._lifecycle, self._id(session), deed))
+        return self._lifecycle.attempt(lambda: tree_node.withhold_texts(self._lifecycle, self._id(session), deed))
 
 
 __all__ = ["ENDED", "Tick", "Tree"]
+
+
+__all__ = ["Artifact", "Limits", "Node", "SessionResult", "Tree"]
+
+
+_CLOSE: Final = 1
+"""So few children fewer than the limit are near it."""
+
+
+class TreeRow(Value):
+    """A session of the tree as it is stored."""
+
+    id: str
+    parent_id: str | None
+    depth: int
+    kind: str
+    state: str
+    agent: str
+    tier: str | None
+    created: datetime
+    expires: datetime | None
+    ends_by: datetime | None
+    children: int
+    """How many active children it has."""
+    last: datetime
+    """When it was last heard of: a turn of its own that is stored, a message to it, a change of its state."""
+    tokens: int | None
+    """The tokens of its own turns that are stored, in and out; None where no call reported any."""
+    orphan: bool
+    """Whether it goes on although what spawned it has ended, or is not there."""
+
+    @property
+    def due(self) -> datetime | None:
+        """When it is ended, unless it ends before; None for never, and once it has ended."""
+        if self.state in ENDED:
+            return None
+        return min((each for each in (self.ends_by, self.expires) if each is not None), default=None)
+
+    def is_stuck(self, now: datetime, silence: timedelta) -> bool:
+        """Tell whether it is active, no main, and was not heard of for a span of time."""
+        return self.state == "active" and self.kind != "main" and now - self.last >= silence
+
+    def near(self, limits: Limits) -> tuple[str, ...]:
+        """Return which limits it has reached, or is one child away from, as `children 7/8`; none for one that has ended."""
+        if self.state in ENDED:
+            return ()
+        near = []
+        if self.children >= limits.children - _CLOSE:
+            near.append(f"children {self.children}/{limits.children}")
+        if self.kind == "branch" and self.depth >= limits.branch_depth:
+            near.append(f"depth {self.depth}/{limits.branch_depth}")
+        return tuple(near)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is seen as plain values, ready for JSON."""
+        plain = self.model_dump() | {"due": self.due}
+        return {name: each.isoformat() if isinstance(each, datetime) else each for name, each in plain.items()}
+
+
+def tree_overview(store: Repository, session: str | None = None) -> list[TreeRow]:
+    """Return the sessions of the tree (or one and those below it), every parent before its children; write nothing.
+
+    Mains come first, in the order in which they were made; a session that was spawned by one outside the tree comes
+    where its own tree begins.
+    """
+    rows = _rows(store, "session-tree", {} if session is None else {"session": session})
+    lasts: dict[str, list[datetime]] = defaultdict(list)
+    for name in ("last_times", "tree_last"):
+        for row in _rows(store, name, {}):
+            lasts[row["session"]].append(row["last"])
+    usage = _rows(store, "token-usage-by-session", {})
+    tokens = {row["session"]: total((row["input"], row["output"])) for row in usage}
+    orphans = {row["session"] for row in _rows(store, "tree-orphans", {})}
+    found = [
+        TreeRow(
+            id=iris.session_id(row["session"]),
+            parent_id=None if row["parent"] is None else iris.session_id(row["parent"]),
+            depth=int(row["depth"]),
+            kind=row["kind"],
+            state=row["state"],
+            agent=iris.author_name(row["agent"]),
+            tier=row["tier"],
+            created=row["created"],
+            expires=row["expires"],
+            ends_by=row["ends"],
+            children=int(row["children"]),
+            last=max([row["created"], *lasts[row["session"]]]),
+            tokens=tokens.get(row["session"]),
+            orphan=row["session"] in orphans,
+        )
+        for row in rows
+    ]
+    return _in_order(found)
+
+
+def _rows(store: Repository, name: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found = store.query(name, **parameters)
+    return found.to_dicts() if isinstance(found, Solutions) else []
+
+
+def _in_order(found: Sequence[TreeRow]) -> list[TreeRow]:
+    below: dict[str | None, list[TreeRow]] = defaultdict(list)
+    known = {each.id for each in found}
+    for each in found:
+        below[each.parent_id if each.parent_id in known else None].append(each)
+    ordered: list[TreeRow] = []
+    waiting = list(reversed(below[None]))
+    while waiting:
+        each = waiting.pop()
+        ordered.append(each)
+        waiting += reversed(below[each.id])
+    return ordered
+
+
+def with_ancestors(found: Sequence[TreeRow], wanted: Iterable[TreeRow]) -> list[TreeRow]:
+    """Return the sessions that are wanted and all above them, in the order of `found`."""
+    by_id = {each.id: each for each in found}
+    kept: set[str] = set()
+    for each in wanted:
+        at: TreeRow | None = each
+        while at is not None and at.id not in kept:
+            kept.add(at.id)
+            at = by_id.get(at.parent_id or "")
+    return [each for each in found if each.id in kept]

@@ -1,4 +1,4 @@
-"""The ledger of a store, as its users see it: messages in, one exchange at a time, answers out, deliveries noted."""
+"""The public handle on the ledger of a store: messages in, exchanges, answers out, deliveries."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from trails.model import iris, validation
 from trails.model.values import Turn
 from trails.rdf import vocab
 from trails.rdf.ledger_records import Delivery, EntryTexts, Event, Exchange, Mode, Outcome, State
-from trails.runtime.ledger import exchanges, inbox
-from trails.runtime.ledger.exchanges import Handler, HeadMove, Running, run_exchange
-from trails.runtime.ledger.ledger_writer import Book, enter_entries
+from trails.runtime import exchanges, inbox
+from trails.runtime.exchanges import Handler, HeadMove, Running, run_exchange
+from trails.runtime.inbox import Book, enter_entries
 from trails.runtime.timer import Clock, clock_time
 from trails.session import Repository, opened
 from trails.session.session import Session
@@ -423,3 +423,6 @@ class Ledger(Handle, public=True):
         if turn is None:
             return self._book.where(Delivery, self._id(session), vocab.OUTCOME)
         return self._book.where(Delivery, self._id(session), vocab.DERIVED_FROM, inbox.turn_node(turn))
+
+
+__all__ = ["HeadMove", "Ledger", "Running"]

@@ -17,7 +17,7 @@ from trails.model import iris, lineage
 from trails.model.values import Turn, Value
 from trails.rdf import vocab
 from trails.rdf.ledger_records import EntryTexts, Event, Exchange
-from trails.runtime.ledger.ledger_writer import Book, change_entries
+from trails.runtime.inbox import Book, change_entries
 from trails.runtime.timer import Clock
 from trails.session import Repository
 from trails.session.session import Session
