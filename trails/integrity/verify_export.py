@@ -253,6 +253,11 @@ def _first(properties: Properties, name: str) -> str | None:
     return values[0][0] if values else None
 
 
+def _property(field: str) -> str:
+    """Return the property that holds a field of a compaction."""
+    return _TRAILS + re.sub("_(.)", lambda found: found[1].upper(), field)
+
+
 def _first_number(properties: Properties, name: str) -> int | None:
     text = _first(properties, name)
     return None if text is None else _index(text)
@@ -333,30 +338,23 @@ class Turn:
         model = self.parts.get("model")
         if model is not None:
             facts["model"] = [_first(model, _TRAILS + name) for name in ("model", "usage", "stopReason")]
-            called = self._called(model)
-            if called:
-                facts["called"] = called
-        if self.calls:
-            facts["calls"] = [
-                [
-                    _first(call, _TRAILS + "callId") or "",
-                    _first(call, _TRAILS + "toolName") or "",
-                    self._covered("arguments", call, "arguments") or salted("arguments", self.salt, ""),
-                ]
-                for call in self.calls
+            facts["called"] = self._called(model)
+        facts["calls"] = [
+            [
+                _first(call, _TRAILS + "callId") or "",
+                _first(call, _TRAILS + "toolName") or "",
+                self._covered("arguments", call, "arguments") or salted("arguments", self.salt, ""),
             ]
-        if self.results:
-            facts["results"] = [self._result(each) for each in self.results]
+            for call in self.calls
+        ]
+        facts["results"] = [self._result(each) for each in self.results]
         if (_TRAILS + "SummaryTurn", "") in self.own.get(_TYPE, []):
             facts["compaction"] = self._compaction()
-        sources = sorted(text for text, _ in self.own.get(_TRAILS + "sourceId", []))
-        if sources:
-            facts["source"] = sources
+        facts["source"] = sorted(text for text, _ in self.own.get(_TRAILS + "sourceId", []))
         self._origins(facts)
+        facts = {name: value for name, value in facts.items() if value}
         meta = self._covered("meta", self.own, "meta")
-        if meta is not None:
-            facts["meta"] = meta
-        return facts
+        return facts if meta is None else {**facts, "meta": meta}
 
     def _called(self, model: Properties) -> dict[str, Any]:
         """Return what is told of the model call; a summary is covered by its index, a system prompt by its version."""
@@ -395,46 +393,33 @@ class Turn:
 
     def _compaction(self) -> dict[str, Any]:
         activity = self.parts.get("compaction", {})
-        always = {
-            "summarised_through": _first_number(self.own, _TRAILS + "summarisedThrough"),
-            "first_kept": _first_number(self.own, _TRAILS + "firstKept"),
-            "tokens_before": _first_number(self.own, _TRAILS + "tokensBefore"),
-            "tokens_after": _first_number(self.own, _TRAILS + "tokensAfter"),
-            "trigger": _first(self.own, _TRAILS + "trigger"),
-        }
+        own = self.own
+        numbers = ("summarised_through", "first_kept", "tokens_before", "tokens_after")
+        always: dict[str, Any] = {name: _first_number(own, _property(name)) for name in numbers}
         used = _first(activity, _PROV + "used") or _first(activity, _TRAILS + "previousSummary")
         later = {
-            "summarised_from": _first_number(self.own, _TRAILS + "summarisedFrom"),
-            "summarised_turns": _first_number(self.own, _TRAILS + "summarisedTurns"),
-            "max_summary_tokens": _first_number(activity, _TRAILS + "maxSummaryTokens"),
+            **{name: _first_number(own, _property(name)) for name in ("summarised_from", "summarised_turns")},
+            **{name: _first_number(activity, _property(name)) for name in ("max_summary_tokens", "duration_ms")},
             "max_summary_rule": _first(activity, _TRAILS + "maxSummaryRule"),
-            "duration_ms": _first_number(activity, _TRAILS + "durationMs"),
             "request": self._covered("request", activity, "request"),
             "previous_summary": None if used is None else used.rpartition("/")[2],
         }
+        always["trigger"] = _first(own, _TRAILS + "trigger")
         return {**always, **{name: value for name, value in later.items() if value is not None}}
 
     def _origins(self, facts: dict[str, Any]) -> None:
-        quoted = _first(self.own, _PROV + "wasQuotedFrom")
-        if quoted is not None:
-            place, _, short = quoted.partition("/")[2].partition("-")
-            digest = _first(self.own, _TRAILS + "quotedDigest") or ""
-            if short != digest[:16]:
-                raise ValueError(f"it was picked from {quoted}, which has not the digest that it names")
-            facts["quote"] = [_index(place), digest]
-        made_from = _first(self.own, _PROV + "wasDerivedFrom")
-        if made_from is not None:
-            self._made_from(facts, made_from, _first(self.own, _TRAILS + "resultDigest") or "")
-
-    @staticmethod
-    def _made_from(facts: dict[str, Any], made_from: str, digest: str) -> None:
-        if "/ledger/" in made_from:
-            facts["result"] = [_index(made_from.rpartition("/ledger/")[2]), digest]
-            return
-        place, _, short = made_from.partition("/")[2].partition("-")
-        if short != digest[:16]:
-            raise ValueError(f"it was made from {made_from}, which has not the digest that it names")
-        facts["taken"] = [_index(place), digest]
+        for fact, link, kept in (
+            ("quote", "wasQuotedFrom", "quotedDigest"),
+            ("taken", "wasDerivedFrom", "resultDigest"),
+        ):
+            source, digest = _first(self.own, _PROV + link), _first(self.own, _TRAILS + kept) or ""
+            if source is not None and fact == "taken" and "/ledger/" in source:
+                facts["result"] = [_index(source.rpartition("/ledger/")[2]), digest]
+            elif source is not None:
+                place, _, short = source.partition("/")[2].partition("-")
+                if short != digest[:16]:
+                    raise ValueError(f"it was made from {source}, which has not the digest that it names")
+                facts[fact] = [_index(place), digest]
 
 
 # --- what a turn is written as
@@ -673,11 +658,6 @@ class Session:
         self.head = GENESIS
         self.length = 0
 
-    @property
-    def asking(self) -> list[int]:
-        """The indices of its own turns that asked for tools."""
-        return [index for index, turn in self.turns.items() if turn.calls]
-
 
 class Redactions:
     """What the file says of redactions: the digests of turns, what these stand as since, and the IRIs of the rest."""
@@ -785,9 +765,12 @@ class Export:
             what = f"its ancestor {lineage[-1].parent} is not in the file, is its own ancestor, or is too far up"
             self._add("bad-lineage", session.id, None, what)
         before, wanted, ancestors = self._before(session, lineage), session.start, {each.iri for each in lineage}
-        answered = _calls_before(lineage) if any(turn.results for turn in session.turns.values()) else {}
+        answered: dict[str, str] = {}
+        names: dict[int, str] = {}
+        for turn in _inherited(lineage):
+            _take_calls(turn, answered)
+            names.update({turn.index: turn.name} if turn.is_summary else {})
         copies = {turn.iri for each in lineage for turn in each.turns.values() if turn.copying is not None}
-        names = _names_before(lineage)
         for index in sorted(session.turns):
             turn = session.turns[index]
             if index != wanted:
@@ -931,31 +914,27 @@ class Export:
         """Find versions of a system prompt that are missing between those that are there."""
         above = {version for each in self._lineage(session)[1:] for version in each.prompts}
         inherited = session.system_version if session.parent is not None else 0
-        if inherited and inherited not in above:
-            self._add("missing", session.id, None, f"version {inherited} of its system prompt is not in the file")
-        for wanted in range(inherited + 1, max(session.prompts, default=0)):
-            if wanted not in session.prompts:
-                self._add("missing", session.id, None, f"version {wanted} of its system prompt is not in the file")
+        wanted = range(inherited + 1, max(session.prompts, default=0))
+        missing = {inherited} - {0, *above} | set(wanted) - session.prompts
+        for version in sorted(missing):
+            self._add("missing", session.id, None, f"version {version} of its system prompt is not in the file")
 
-    def _check_tag(self, iri: str, row: Properties) -> None:
-        session = self._session_of(row, "tagOf")
-        length = _index(_typed(row, "tagLength", _INTEGER))
-        if self._digest_at(session, length - 1) != _typed(row, "namedDigest"):
-            raise ValueError(f"the first {length} turns of session {session.id!r} do not have the digest that it names")
+    def _check_end(self, row: Properties, link: str, length: str, more: int = 0) -> None:
+        """Check that the transcript up to which something is said has the digest that it names there."""
+        session, end = self._session_of(row, link), _index(_typed(row, length, _INTEGER)) + more
+        if self._digest_at(session, end - 1) != _typed(row, "namedDigest"):
+            raise ValueError(f"the first {end} turns of session {session.id!r} do not have the digest that it names")
+
+    def _check_tag(self, _: str, row: Properties) -> None:
+        self._check_end(row, "tagOf", "tagLength")
 
     def _check_note(self, iri: str, row: Properties) -> None:
-        session = self._session_of(row, "noteOn")
-        index = _index(_typed(row, "noteIndex", _INTEGER))
-        if self._digest_at(session, index) != _typed(row, "namedDigest"):
-            raise ValueError(f"turn {index} of session {session.id!r} does not have the digest that it names")
+        self._check_end(row, "noteOn", "noteIndex", 1)
         if self._text_digest(iri, row, "note") != _typed(row, "digest"):
             raise ValueError("its digest does not fit its text")
 
-    def _check_score(self, iri: str, row: Properties) -> None:
-        session = self._session_of(row, "scored")
-        end = _index(_typed(row, "scoredUpTo", _INTEGER))
-        if self._digest_at(session, end - 1) != _typed(row, "namedDigest"):
-            raise ValueError(f"the first {end} turns of session {session.id!r} do not have the digest that it names")
+    def _check_score(self, _: str, row: Properties) -> None:
+        self._check_end(row, "scored", "scoredUpTo")
         beside = (_TRAILS + "scored", _TRAILS + "digest")
         said = ((name, *term) for name, terms in row.items() if name not in beside for term in terms)
         if score_digest(said) != _typed(row, "digest"):
@@ -982,24 +961,11 @@ def _take_calls(turn: Turn, answered: dict[str, str]) -> None:
         answered[_first(call, _TRAILS + "callId") or ""] = f"{turn.iri}/call/{position}"
 
 
-def _names_before(lineage: list[Session]) -> dict[int, str]:
-    """Return by index the names of the summary turns that a session inherits."""
-    found: dict[int, str] = {}
+def _inherited(lineage: list[Session]) -> Iterator[Turn]:
+    """Yield the turns that a session inherits, from the oldest ancestor on."""
     ends = [min(each.start for each in lineage[:place]) for place in range(1, len(lineage))]
     for ancestor, end in reversed(list(zip(lineage[1:], ends))):  # noqa: B905 - `strict` came with 3.10
-        own = ancestor.turns.items()
-        found.update((index, turn.name) for index, turn in own if index < end and turn.is_summary)
-    return found
-
-
-def _calls_before(lineage: list[Session]) -> dict[str, str]:
-    """Return the newest call of each call id among the turns that a session inherits."""
-    answered: dict[str, str] = {}
-    ends = [min(each.start for each in lineage[:place]) for place in range(1, len(lineage))]
-    for ancestor, end in reversed(list(zip(lineage[1:], ends))):  # noqa: B905 - `strict` came with 3.10
-        for index in sorted(index for index in ancestor.asking if index < end):
-            _take_calls(ancestor.turns[index], answered)
-    return answered
+        yield from (ancestor.turns[index] for index in sorted(ancestor.turns) if index < end)
 
 
 def _named(turn: Turn, answered: dict[str, str], lineage: set[str]) -> Iterator[str]:
