@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 import trails
-from tests.support.engines import ENGINES, Answer, Engines, answered
+from tests.support.engines import Answer
 from tests.support.nine_sessions import day, fill
 from trails import Repository
-from trails.rdf import query_files
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
 
@@ -113,25 +111,4 @@ def keys(store: Repository) -> None:
     router.reset(kim.key)
 
 
-@pytest.fixture(scope="module")
-def stores() -> Iterator[dict[str, Engines]]:
-    with trails.open(":memory:") as nine, trails.open(":memory:") as other:
-        fill(nine)
-        keys(other)
-        yield {"nine": Engines(nine), "keys": Engines(other)}
-
-
-CASES = [*(("nine", answer) for answer in NINE), *(("keys", answer) for answer in KEYS)]
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("place", "answer"), CASES, ids=lambda case: case if isinstance(case, str) else str(case[:2]))
-def test_a_query_on_branches_answers_what_was_counted_by_hand(
-    stores: dict[str, Engines], engine: str, place: str, answer: Answer
-) -> None:
-    found, expected = answered(stores[place], engine, answer)
-    assert found == expected
-
-
-def test_every_query_on_branches_has_a_hand_counted_answer() -> None:
-    assert {name for _, (name, _, _, expected) in CASES if expected} == set(query_files.by_theme("branches"))
+STORES = {fill: NINE, keys: KEYS}

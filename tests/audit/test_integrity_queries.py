@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,12 +9,12 @@ import pyoxigraph as ox
 import pytest
 
 import trails
-from tests.support.engines import ENGINES, Answer, Engines, answered
+from tests.support.engines import Answer, EnginesOf
 from tests.support.nine_sessions import fill
 from trails import Repository
 from trails.history import turn_builder
 from trails.model import iris
-from trails.rdf import query_files, vocab
+from trails.rdf import vocab
 from trails.store.contract import Change
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
@@ -191,44 +189,14 @@ def _time(moment: datetime) -> ox.Literal:
     return ox.Literal(moment.isoformat().replace("+00:00", "Z"), datatype=vocab.DATE_TIME)
 
 
-@pytest.fixture(scope="module")
-def stores() -> Iterator[dict[str, Engines]]:
-    with contextlib.ExitStack() as opened:
-        made = {}
-        for name, build in (("nine", fill), ("damaged", damaged), ("timed", timed)):
-            store = opened.enter_context(trails.open(":memory:"))
-            build(store)
-            made[name] = Engines(store)
-        yield made
+STORES = {fill: NINE, damaged: DAMAGED, timed: TIMED}
 
 
-CASES = [
-    *(("nine", answer) for answer in NINE),
-    *(("damaged", answer) for answer in DAMAGED),
-    *(("timed", answer) for answer in TIMED),
-]
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("place", "answer"), CASES, ids=lambda case: case if isinstance(case, str) else str(case[:2]))
-def test_a_query_on_integrity_answers_what_was_counted_by_hand(
-    stores: dict[str, Engines], engine: str, place: str, answer: Answer
-) -> None:
-    found, expected = answered(stores[place], engine, answer)
-    if answer[0] == "orphans":  # the ids of notes and scores are drawn by lot
-        found = [(row[0], None if row[0] in ("note", "score") else row[1], *row[2:]) for row in found]
-    assert found == expected
-
-
-def test_a_store_that_nobody_changed_has_nothing_wrong(stores: dict[str, Engines]) -> None:
+def test_a_store_that_nobody_changed_has_nothing_wrong(engines_of: EnginesOf) -> None:
     for name in ("index-gaps", "orphans", "fork-heads", "altered-copies"):
-        assert stores["nine"].rows("pyoxigraph", name) == []
+        assert engines_of(fill).rows("pyoxigraph", name) == []
 
 
-def test_an_orphan_says_when_what_is_missing_was_deleted(stores: dict[str, Engines]) -> None:
-    rows = stores["damaged"].store.query("orphans").to_dicts()  # type: ignore[union-attr] # a SELECT
+def test_an_orphan_says_when_what_is_missing_was_deleted(engines_of: EnginesOf) -> None:
+    rows = engines_of(damaged).store.query("orphans").to_dicts()  # type: ignore[union-attr] # a SELECT
     assert [row["missing"] for row in rows if row["deleted"] is not None] == [iris.session("gone")]
-
-
-def test_every_query_on_integrity_has_a_hand_counted_answer() -> None:
-    assert {name for _, (name, _, _, expected) in CASES if expected} == set(query_files.by_theme("integrity"))

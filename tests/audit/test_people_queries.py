@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import trails
-from tests.support.engines import ENGINES, Answer, Engines, answered
+from tests.support.engines import Answer, Engines, EnginesOf
 from tests.support.nine_sessions import day, fill
 from trails import Compaction, Repository
-from trails.rdf import query_files
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
 
@@ -194,34 +192,11 @@ def office(store: Repository) -> None:
     store.score("side", "tone", "warm", by="agent:grader")
 
 
-@pytest.fixture(scope="module")
-def stores() -> Iterator[dict[str, Engines]]:
-    with trails.open(":memory:") as nine, trails.open(":memory:") as one, trails.open(":memory:") as other:
-        fill(nine)
-        office(one)
-        gate(other)
-        yield {"nine": Engines(nine), "office": Engines(one), "gate": Engines(other)}
+STORES = {fill: NINE, office: OFFICE, gate: GATE}
 
 
-STORES = {"nine": NINE, "office": OFFICE, "gate": GATE}
-CASES = [(place, answer) for place, answers in STORES.items() for answer in answers]
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("place", "answer"), CASES, ids=lambda case: case if isinstance(case, str) else str(case[:2]))
-def test_a_query_on_people_answers_what_was_counted_by_hand(
-    stores: dict[str, Engines], engine: str, place: str, answer: Answer
-) -> None:
-    found, expected = answered(stores[place], engine, answer)
-    assert found == expected
-
-
-def test_every_query_on_people_has_a_hand_counted_answer() -> None:
-    assert {name for _, (name, _, _, expected) in CASES if expected} == set(query_files.by_theme("people"))
-
-
-def test_what_a_fork_inherits_and_a_summary_covers_is_a_persons_data_too(stores: dict[str, Engines]) -> None:
-    rows: list[Any] = stores["office"].rows("pyoxigraph", "personal-data", principal="ann")
+def test_what_a_fork_inherits_and_a_summary_covers_is_a_persons_data_too(engines_of: EnginesOf) -> None:
+    rows: list[Any] = engines_of(office).rows("pyoxigraph", "personal-data", principal="ann")
     assert [row[:4] for row in rows if row[1] in ("inherits", "summarises")] == [
         ("Session", "inherits", "side", "side"),
         ("SummaryTurn", "summarises", "copy", "copy#4"),

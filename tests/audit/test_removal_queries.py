@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from tests.support.nine_sessions import day, fill, later
 from trails import Compaction, Repository
 from trails.exchange.file_import import import_path
 from trails.history import turn_builder
-from trails.rdf import query_files
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
 
@@ -175,24 +173,7 @@ def months_ago(count: int) -> datetime:
     return NOW.replace(year=year, month=month + 1, day=min(NOW.day, 28)) - timedelta(hours=1)
 
 
-@pytest.fixture(scope="module")
-def stores() -> Iterator[dict[str, Engines]]:
-    with trails.open(":memory:") as nine, trails.open(":memory:") as other:
-        fill(nine)
-        diary(other)
-        yield {"nine": Engines(nine), "diary": Engines(other)}
-
-
-CASES = [*(("nine", answer) for answer in NINE), *(("diary", answer) for answer in DIARY)]
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("place", "answer"), CASES, ids=lambda case: case if isinstance(case, str) else str(case[:2]))
-def test_a_query_on_removals_answers_what_was_counted_by_hand(
-    stores: dict[str, Engines], engine: str, place: str, answer: Answer
-) -> None:
-    found, expected = answered(stores[place], engine, answer)
-    assert found == expected
+STORES = {fill: NINE, diary: DIARY}
 
 
 HEAD = '{"type":"session","version":3,"id":"%s","timestamp":"2026-01-28T10:00:00.000Z","cwd":"/"}'
@@ -220,11 +201,6 @@ def test_imported_files_are_known_by_their_bytes(engine: str, tmp_path: Path) ->
         assert one[0] == one[1]
         nothing = answered(engines, engine, ("imported-files", {"sha256": "ab" * 32}, columns, []))
         assert nothing[0] == []
-
-
-def test_every_query_on_removals_has_a_hand_counted_answer() -> None:
-    elsewhere = {"imported-files"}  # above: a digest is of the bytes
-    assert {name for _, (name, _, _, expected) in CASES if expected} | elsewhere == set(query_files.by_theme("removal"))
 
 
 def asked(store: Repository, name: str) -> list[dict[str, Any]]:

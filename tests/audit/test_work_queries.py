@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 
 import trails
-from tests.support.engines import ENGINES, Answer, Engines, answered
+from tests.support.engines import Answer
 from tests.support.nine_sessions import day, fill
 from trails import Compaction, Repository
 from trails.history.records import subagent_runs
-from trails.rdf import query_files
 from trails.rdf.subagent_records import Run, RunContent
 from trails.runtime.policy.session_entry import ModelHost, ModelRef
 
@@ -216,27 +214,4 @@ def _desk_and_till(store: Repository) -> None:
     subagent_runs.register_run(run).commit(store.store)
 
 
-@pytest.fixture(scope="module")
-def stores() -> Iterator[dict[str, Engines]]:
-    with trails.open(":memory:") as nine, trails.open(":memory:") as one, trails.open(":memory:") as other:
-        fill(nine)
-        shop(one)
-        clock(other)
-        yield {"nine": Engines(nine), "shop": Engines(one), "clock": Engines(other)}
-
-
-STORES = {"nine": NINE, "shop": SHOP, "clock": CLOCK}
-CASES = [(place, answer) for place, answers in STORES.items() for answer in answers]
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("place", "answer"), CASES, ids=lambda case: case if isinstance(case, str) else str(case[:2]))
-def test_a_query_on_work_answers_what_was_counted_by_hand(
-    stores: dict[str, Engines], engine: str, place: str, answer: Answer
-) -> None:
-    found, expected = answered(stores[place], engine, answer)
-    assert found == expected
-
-
-def test_every_query_on_work_has_a_hand_counted_answer() -> None:
-    assert {name for _, (name, _, _, expected) in CASES if expected} == set(query_files.by_theme("work"))
+STORES = {fill: NINE, shop: SHOP, clock: CLOCK}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -37,6 +38,10 @@ class Engines:
         dataset = self.store.graph() if engine == "view" else self.dataset
         result = dataset.query(query_files.find(name).bind(**parameters))
         return [tuple(short(None if term is None else term.toPython()) for term in row) for row in result]  # type: ignore[union-attr] # rows
+
+
+EnginesOf = Callable[[Callable[[Repository], None]], Engines]
+"""Returns the engines over the store that a function fills."""
 
 
 def value(term: Any) -> Any:
