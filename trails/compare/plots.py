@@ -387,12 +387,8 @@ def put_together(
     if metric is None or metric.kind not in ("integer", "number"):
         return drawn, called, metric, bundles
     values = {**metric.values, **{first: _mean_of(metric.values, bundle) for first, bundle in bundles.items()}}
-    return (
-        drawn,
-        called,
-        metric._replace(kind="number", values={stem.id: values.get(stem.id) for stem in drawn}),
-        bundles,
-    )
+    shown = metric._replace(kind="number", values={stem.id: values.get(stem.id) for stem in drawn})
+    return drawn, called, shown, bundles
 
 
 def _mean_of(values: Mapping[str, Any], bundle: Bundle) -> float | None:

@@ -6,7 +6,6 @@ import json
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
 from operator import itemgetter
 from typing import Any, Final
@@ -105,10 +104,8 @@ def _leaving(chains: Mapping[str, _Chain], root_id: str, order: Sequence[str], a
             points[shared].append(session_id)
     if at not in points:
         there = ", ".join(f"{point} ({len(points[point])})" for point in sorted(points))
-        raise InvalidInput(
-            f"no branch leaves session {root_id!r} at {at}; "
-            + (f"branches leave it at {there}" if there else "it has no forks")
-        )
+        where = f"branches leave it at {there}" if there else "it has no forks"
+        raise InvalidInput(f"no branch leaves session {root_id!r} at {at}; {where}")
     return points[at]
 
 
@@ -143,17 +140,8 @@ def _check_whole(chain: _Chain, counts: Mapping[str, int]) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Calls:
-    """The model calls of one session's turns, in order of index."""
-
-    indices: list[int] = field(default_factory=list)
-    usages: list[Usage] = field(default_factory=list)
-    models: list[str | None] = field(default_factory=list)
-
-    def between(self, start: int, end: int | None) -> slice:
-        """Return the calls of the turns from `start` (inclusive) to `end` (exclusive, None is open)."""
-        return slice(bisect_left(self.indices, start), None if end is None else bisect_left(self.indices, end))
+_Call = tuple[int, Usage, str | None]
+"""The model call of a turn: the turn's index, what was used, and the model."""
 
 
 class _Read:
@@ -170,14 +158,18 @@ class _Read:
         """Return what a session's own turns in a run of indices report; forks of one point share the sum."""
         run = (session_id, start, end)
         if run not in self._sums:
-            calls = self._calls[session_id]
-            self._sums[run] = sum(calls.usages[calls.between(start, end)], _NOTHING)
+            self._sums[run] = sum((usage for _, usage, _ in self._between(*run)), _NOTHING)
         return self._sums[run]
 
     def models(self, session_id: str, start: int) -> tuple[str, ...]:
         """Return the models that generated a session's own turns, sorted."""
-        calls = self._calls[session_id]
-        return tuple(sorted({name for name in calls.models[calls.between(start, None)] if name is not None}))
+        return tuple(sorted({name for _, _, name in self._between(session_id, start, None) if name is not None}))
+
+    def _between(self, session_id: str, start: int, end: int | None) -> list[_Call]:
+        """Return the calls of a session's own turns from `start` (inclusive) to `end` (exclusive, None is open)."""
+        calls, index = self._calls[session_id], itemgetter(0)
+        last = None if end is None else bisect_left(calls, end, key=index)
+        return calls[bisect_left(calls, start, key=index) : last]
 
 
 def _branch(chain: _Chain, counts: Mapping[str, int], read: _Read) -> Branch:
@@ -197,19 +189,15 @@ def _branch(chain: _Chain, counts: Mapping[str, int], read: _Read) -> Branch:
 
 
 @decodes
-def _calls(reader: Reader, session_ids: Sequence[str]) -> dict[str, _Calls]:
-    rows: dict[str, list[tuple[int, Usage, str | None]]] = {session_id: [] for session_id in session_ids}
+def _calls(reader: Reader, session_ids: Sequence[str]) -> dict[str, list[_Call]]:
+    calls: dict[str, list[_Call]] = {session_id: [] for session_id in session_ids}
     for session, index, given, made, cost, model in reader.select_each("usage_by_turn", "sessions", session_ids):
         usage = Usage(_whole(given), _whole(made), _cost(cost))
         if usage != _NOTHING or model is not None:  # else it is the call of a tool, which the turn answers
-            rows[iris.session_id(session.value)].append(
-                (int(index.value), usage, None if model is None else model.value)
-            )
-    calls = {}
-    for session_id, found in rows.items():
+            call = (int(index.value), usage, None if model is None else model.value)
+            calls[iris.session_id(session.value)].append(call)
+    for found in calls.values():
         found.sort(key=itemgetter(0))
-        indices, usages, models = (list(column) for column in zip(*found, strict=True)) if found else ([], [], [])
-        calls[session_id] = _Calls(indices, usages, models)
     return calls
 
 
@@ -255,9 +243,7 @@ def _answers(reader: Reader, session_ids: Sequence[str], records: Mapping[str, S
     for row in reader.select_each("last_answers", "sessions", session_ids):
         session_id, value = iris.session_id(row["session"].value), row["value"]
         said = _said(value)
-        if (
-            said is not None and not said.strip()
-        ):  # it called a tool without a word: what the assistant said before counts
+        if said is not None and not said.strip():  # it called a tool without a word: what was said before counts
             said = _earlier(reader, session_id, records[session_id].starts_at, int(row["index"].value))
         found[session_id] = said
     return found
