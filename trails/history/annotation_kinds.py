@@ -377,6 +377,7 @@ def _misfit(reader: Reader, chain: Sequence[SessionRecord], sort: _Sort, each: A
 def _exported(*sorts: _Sort) -> Callable[[QuadStore, NamedNode], list[Quad]]:
     """Return what gives the annotations of a session, with what their authors are; no removals."""
 
+    @decodes
     def exported(store: QuadStore, node: NamedNode) -> list[Quad]:
         named = [_iri(q) for sort in sorts for q in store.quads((None, sort.link, node, vocab.CATALOG))]
         quads = [quad for subject in named for quad in read_annotations(store, subject)]
@@ -392,6 +393,7 @@ def _leaving(*sorts: _Sort) -> Callable[[QuadStore, Collection[str], set[str]], 
     What is of a turn goes with the last copy of that: while another session owns one, it names that.
     """
 
+    @decodes
     def leaving(store: QuadStore, doomed: Collection[str], _: set[str]) -> Leaving:
         remove: list[Quad] = []
         add: list[Quad] = []
