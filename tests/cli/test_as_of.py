@@ -9,8 +9,8 @@ import pytest
 
 import trails
 from tests.support.commands import Run
+from trails.history.as_of import log_moment
 from trails.integrity.signed_notes import new_key
-from trails.plumbing.asof import moments
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_comparison_says_where_it_was_made_and_is_made_again_there(run: Run, k
     assert run("compare", "plan", "--json", "--as-of", mark).stdout == first
     assert run("compare", "plan", "--json", "--at", str(kept)).stdout == first
     with trails.open(place) as store:
-        now = moments.mark_of(store.store.log)
+        now = log_moment.mark_of_log(store.store.log)
     assert json.loads(run("compare", "plan", "--json").stdout)["as_of"] == now
     assert json.loads(run("compare", "plan", "--json", "--at", "1").stdout)["at"] == 1
 

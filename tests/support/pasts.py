@@ -8,14 +8,14 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from trails import Repository, TrailsError
-from trails.plumbing.asof import moments
+from trails.history.as_of import log_moment
 from trails.plumbing.index.figures import SORTS
 from trails.rdf import vocab
 
 
 def mark_of(store: Repository) -> str:
     """Return the mark of where a store's log ends."""
-    mark = moments.mark_of(store.store.log)
+    mark = log_moment.mark_of_log(store.store.log)
     assert mark is not None
     return mark
 

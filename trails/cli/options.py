@@ -163,7 +163,7 @@ def remember_as_of(ctx: click.Context, parameter: click.Parameter, value: str | 
     """Have the store opened as it was: at the checkpoint in a file, at a mark of the log, or at a time."""
     if value is None:
         return
-    from trails.plumbing.asof.moments import MARK
+    from trails.history.as_of.log_moment import MARK
 
     ctx.meta[_AS_OF_TEXT] = value
     is_file = Path(value).is_file()

@@ -19,6 +19,7 @@ from trails.display.progress import Progress, moving
 from trails.errors import InvalidInput, StoreFailed
 from trails.handles import Handle
 from trails.history import annotation_kinds, log_leaves, transaction
+from trails.history.as_of import past_facts
 from trails.history.lookup import names
 from trails.history.reader import Reader
 from trails.history.transaction import Transaction
@@ -31,7 +32,6 @@ from trails.integrity.witnesses import check_timestamp, cosignatures
 from trails.model import validation
 from trails.model.values import Finding, VerifyReport
 from trails.plumbing import pack_upkeep
-from trails.plumbing.asof import proven
 from trails.plumbing.index import checks as index_checks
 from trails.plumbing.verifying import audit
 from trails.plumbing.verifying.derived import Derived, Told, parts_of
@@ -212,7 +212,7 @@ def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> tuple[Veri
         has_owner = isinstance(store, ViewStore) and store.has_living_owner
         return report.model_copy(update={"up_to": store.number}) if has_owner else report, told
     if isinstance(store, PastStore):
-        return proven.judged(store, report), told
+        return past_facts.judge_past(store, report), told
     if not report.ok:
         # Half of what another thread or process was writing looks like damage: what stays is real.
         with at.rewriting():

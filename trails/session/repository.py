@@ -67,9 +67,9 @@ if TYPE_CHECKING:
     from trails.compare.comparison import Comparison
     from trails.context import Context
     from trails.context.messages import Counter
+    from trails.history.as_of.past_view import AsOf
     from trails.history.watch import Callback, Changes, Feed, Subscription
     from trails.integrity.signed_notes import Checkpoint
-    from trails.plumbing.asof.making import AsOf
     from trails.rdflib_view import GraphView, StoreView
     from trails.session.recorded_calls import Player
     from trails.session.scoring import Scorer, Scoring
@@ -171,9 +171,9 @@ class Repository(Handle, public=True):
         store = self.store
         if not isinstance(store, PastStore):
             return None
-        from trails.plumbing.asof import making  # noqa: PLC0415 - only those who look back need it
+        from trails.history.as_of import past_view  # noqa: PLC0415 - only those who look back need it
 
-        return making.said_of(store)
+        return past_view.as_of_store(store)
 
     def at(self, moment: datetime | Checkpoint | str | bytes, *, verifiers: Iterable[str] = ()) -> Repository:
         """Return the store as it was at a moment, to be read as any other: list, load, replay, query, compare, verify.
@@ -186,10 +186,9 @@ class Repository(Handle, public=True):
         Turns and forks are those of then, held against the log. What is deleted or redacted now stays gone (`as_of.gone`).
         Of sessions in `as_of.changed`, label, notes, tags, scores and acts are those of then by the times recorded with
         them; metadata, state and what a ledger's records say are as they are now: their older states are kept nowhere.
-        It is held in memory, each session once it is asked for; what the store gets later is not seen, and what is deleted or
-        redacted later is not seen any more. A query over all graphs
-        of a store in a folder is answered from links to its files, within that folder: until what this returns is closed,
-        nothing that they hold is freed on disk. Writing raises `StoreReadOnly`. Close this store last: it is read through it.
+        It is held in memory, each session once it is asked for, and all of them for a query over all graphs. What the store
+        gets later is not seen, and what is deleted or redacted later is not seen any more. Writing raises `StoreReadOnly`.
+        Close this store last: it is read through it.
 
         Raises `InvalidInput` for a time in the future or before the store, for what is no moment, and on a store that is
         shown as it was already; `IntegrityError` for a checkpoint or a mark of another store, or of a log that was
@@ -204,12 +203,12 @@ class Repository(Handle, public=True):
         ...         [turn.content for turn in past.load("plan").turns], past.as_of.lines, len(store.load("plan"))
         (['Plan a trip'], 2, 2)
         """
-        from trails.plumbing.asof import making, moments  # noqa: PLC0415 - only those who look back need it
+        from trails.history.as_of import log_moment, past_view  # noqa: PLC0415 - only those who look back need it
 
         if self.as_of is not None:
             raise InvalidInput(f"this is {self.store.location} already; ask the store itself for another moment")
-        found = moments.find(self.store, self.reader, moment, verifiers)
-        store = making.make(self.store, self.reader, found)
+        found = log_moment.find_moment(self.store, self.reader, moment, verifiers)
+        store = past_view.past_store(self.store, self.reader, found)
         made = Repository(
             store, actor=self.workspace.actor, record_reads=self.workspace.record_reads, limits=self.limits
         )
@@ -824,16 +823,16 @@ class Repository(Handle, public=True):
         [(0.2, 1, 'At 0.2'), (0.9, 1, 'At 0.9')]
         """
         from trails.compare import session_figures  # noqa: PLC0415 - needed only here, and `import trails` stays quick
-        from trails.plumbing.asof import moments  # noqa: PLC0415
+        from trails.history.as_of import log_moment  # noqa: PLC0415
 
         fork_point = None if at is None else validation.index(at, "at")
-        roots, as_of = self._compared(root, fork_point), moments.mark_of(self.store.log)
+        roots, as_of = self._compared(root, fork_point), log_moment.mark_of_log(self.store.log)
         found = session_figures.compare_sessions(self.reader, roots, fork_point, as_of=as_of)
-        if as_of != moments.mark_of(self.store.log):  # another thread wrote meanwhile
+        if as_of != log_moment.mark_of_log(self.store.log):  # another thread wrote meanwhile
             found = at_one_moment(
                 self.store,
                 lambda: session_figures.compare_sessions(
-                    self.reader, roots, fork_point, as_of=moments.mark_of(self.store.log)
+                    self.reader, roots, fork_point, as_of=log_moment.mark_of_log(self.store.log)
                 ),
             )
         return found.arranged(

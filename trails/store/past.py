@@ -1,13 +1,9 @@
-"""A store as it was at an earlier place of its log: read only, each graph copied into memory when it is asked for.
-
-All graphs are read out of a copy of the store's files, where that can be had.
-"""
+"""A store as it was at an earlier place of its log: read only, each graph copied into memory when it is asked for."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, NoReturn, TypeVar
@@ -17,11 +13,9 @@ import pyoxigraph as ox
 from trails.errors import IntegrityError, QueryEnded, StoreFailed, StoreReadOnly
 from trails.store import querypool
 from trails.store.contract import Change, Committed, QuadStore, Result
-from trails.store.frozen import Frozen, LetGo
 from trails.store.gate import Gate
 from trails.store.leaflog import KeptLines, LeafLog
 from trails.store.mentioned import graphs_of
-from trails.store.nearby import at_one_moment
 from trails.store.pattern import Pattern
 from trails.store.querypool import Source
 from trails.store.reading import EngineReader
@@ -41,8 +35,6 @@ class Held:
     graphs: Collection[str]
     bring: Callable[[ox.NamedNode], Sequence[ox.Quad]]
     """Gives what one of these graphs held, by its IRI; asked once."""
-    freeze: Callable[[], Frozen | None] = lambda: None
-    """Gives all that was there at once, where that is quicker than to copy it; what it gives may be let go."""
     changed: frozenset[str] = frozenset()
     """The ids of the sessions of which the catalog may say something else than it did then."""
     redacted: frozenset[tuple[str, int | None]] = frozenset()
@@ -53,8 +45,6 @@ class Held:
     """The ids of the sessions whose ledgers' records went on since."""
     returned: frozenset[str] = frozenset()
     """The ids of the sessions that came back since, and of which what was there then, a tombstone or turns, is nowhere."""
-    state: tuple[int, object] | None = None
-    """The `number` and `token` of the store that went on, where it held the same; None where it does not any more."""
 
 
 class PastStore(EngineReader):
@@ -76,7 +66,6 @@ class PastStore(EngineReader):
         self._follower: Callable[[], None] = lambda: None
         self._number = 0
         """How often it was told anew what there was."""
-        self._frozen: Frozen | None = None
         kept = KeptLines(lines, now.log.record_of(len(lines)))
         self._log = LeafLog(kept, kept.number)
         self._seen = now.log.reached
@@ -88,7 +77,6 @@ class PastStore(EngineReader):
         memory = ox.Store()
         memory.extend(held.catalog)
         self._held, self._memory, self._waiting = held, memory, dict.fromkeys(held.graphs)
-        self._state = held.state
 
     @property
     def held(self) -> Held:
@@ -111,9 +99,6 @@ class PastStore(EngineReader):
             if is_less:
                 self._hold(self._tell())
                 self._number += 1
-                if self._frozen is not None:
-                    self._frozen.let_go()
-                self._frozen = None
             self._seen = reached
         if is_less:
             self._follower()  # nothing is held now that whoever is told may be waiting for
@@ -154,45 +139,6 @@ class PastStore(EngineReader):
             raise StoreFailed(f"the store {self._location} is closed; ask for it again")
         return self._memory
 
-    # --- what is asked of all graphs
-
-    def _of_all(self, ask: Callable[[QuadStore | Frozen], _Answer]) -> _Answer | None:
-        """Return what is answered of all graphs without a copy of each; None where they all are here now, to be asked."""
-        answer = self._of_now(ask)
-        return self._of_copy(ask) if answer is None else answer
-
-    def _of_now(self, ask: Callable[[QuadStore], _Answer]) -> _Answer | None:
-        """Return what the store as it is answers, if it is still as it was once it has; None where it is not to be asked."""
-        self._engine()
-        now = self._store
-        if self._state is None or not self._waiting or (now.number, now.token) != self._state:
-            return None
-        answer = ask(now)
-        # Who is writing just now is counted only when he is done.
-        is_same = at_one_moment(now, lambda: (now.number, now.token) == self._state)
-        if is_same:
-            return answer
-        self._state = None
-        return None
-
-    def _of_copy(self, ask: Callable[[Frozen], _Answer]) -> _Answer | None:
-        """Return what a copy of the store's files answers; None where there is none, and all graphs are here now."""
-        while (frozen := self._whole()) is not None:
-            with suppress(LetGo):
-                return ask(frozen)
-        self._have(None)
-        return None
-
-    def _whole(self) -> Frozen | None:
-        """Return a copy of the files that holds all of then; None where there is none, or all graphs are here."""
-        with self._lock:
-            self._engine()
-            if not self._waiting:
-                return None
-            if self._frozen is None or self._frozen.is_gone:
-                self._frozen = self._held.freeze()
-            return self._frozen
-
     # --- what is copied when it is asked for
 
     def _have(self, graphs: Collection[str] | None) -> None:
@@ -216,75 +162,39 @@ class PastStore(EngineReader):
         return self._asked(lambda: self._query(text, union, graph))
 
     def _query(self, text: str, union: bool, graph: ox.NamedNode | ox.BlankNode | ox.DefaultGraph | None) -> Result:
-        if isinstance(graph, ox.NamedNode):
-            self._have([graph.value])
-            return super().query(text, union=union, graph=graph)
-        wanted = None if union else graphs_of(text)
-        if wanted is None:
-            answer = self._of_all(lambda store: store.query(text, union=union, graph=graph))
-            if answer is not None:
-                return answer
-        self._have(wanted)
+        self._have_for(text, union, graph)
         return super().query(text, union=union, graph=graph)
 
-    def source(self, text: str, *, graph: ox.NamedNode | ox.BlankNode | None = None, union: bool = False) -> Source:
-        return self._asked(lambda: self._source(text, union, graph))
-
-    def _source(self, text: str, union: bool, graph: ox.NamedNode | ox.BlankNode | None) -> Source:
+    def _have_for(self, text: str, union: bool, graph: object = None) -> None:
+        """Copy the graphs that a query is over, before it is asked."""
         if isinstance(graph, ox.NamedNode):
             self._have([graph.value])
-        elif union or (wanted := graphs_of(text)) is None:
-            found = self._of_all(lambda store: store.source(text, union=union, graph=graph))  # type: ignore[union-attr] # those of stores
-            if found is not None:
-                return found
-            self._have(None)
         else:
-            self._have(wanted)
+            self._have(None if union else graphs_of(text))
+
+    def source(self, text: str, *, graph: ox.NamedNode | ox.BlankNode | None = None, union: bool = False) -> Source:
+        self._asked(lambda: self._have_for(text, union, graph))
         with self._lock:
             return self._quads_of((self._number, len(self._waiting)))
 
     def quads(self, pattern: Pattern) -> list[ox.Quad]:
-        return self._asked(lambda: self._quads(pattern))
-
-    def _quads(self, pattern: Pattern) -> list[ox.Quad]:
-        found = self._of_all(lambda store: store.quads(pattern)) if pattern[3] is None else None
-        return super().quads(pattern) if found is None else found
+        return self._asked(lambda: super(PastStore, self).quads(pattern))
 
     def table(self, text: str) -> list[list[str]]:
-        return self._asked(lambda: self._table(text))
-
-    def _table(self, text: str) -> list[list[str]]:
-        wanted = graphs_of(text)
-        if wanted is None and (answer := self._of_all(lambda store: store.table(text))) is not None:
-            return answer
-        self._have(wanted)
+        self._asked(lambda: self._have_for(text, union=False))
         return super().table(text)
 
     def rows(self, text: str) -> Iterator[list[str]]:
-        return self._asked(lambda: self._rows(text))
-
-    def _rows(self, text: str) -> Iterator[list[str]]:
-        wanted = graphs_of(text)
-        if wanted is None and (found := self._of_copy(lambda store: store.rows(text))) is not None:
-            return found
-        self._have(wanted)
+        self._asked(lambda: self._have_for(text, union=False))
         return super().rows(text)
 
     def __len__(self) -> int:
-        return self._asked(self._count)
-
-    def _count(self) -> int:
-        found = self._of_copy(len)
-        return super().__len__() if found is None else found
+        self._asked(lambda: self._have(None))
+        return super().__len__()
 
     def dump(self, out: IO[bytes]) -> None:
-        def dumped(store: Frozen) -> bool:
-            store.dump(out)
-            return True
-
-        self._asked(lambda: self._of_copy(lambda _: True))  # all is here now, or in a copy
-        if not self._of_copy(dumped):
-            super().dump(out)
+        self._asked(lambda: self._have(None))
+        super().dump(out)
 
     # --- what writes
 
@@ -302,7 +212,5 @@ class PastStore(EngineReader):
     def close(self) -> None:
         querypool.end(self, QueryEnded(f"the query in {self._location} was ended: the store was closed"))
         with self._lock:
-            self._memory = self._state = None
+            self._memory = None
             self._waiting.clear()
-            if self._frozen is not None:
-                self._frozen.let_go()

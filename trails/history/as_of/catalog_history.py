@@ -36,11 +36,6 @@ class Catalog:
             subjects[text_of(quad.subject)].append(quad)
         return cls(dict(subjects))
 
-    @property
-    def size(self) -> int:
-        """How many quads there are."""
-        return sum(map(len, self.subjects.values()))
-
     def owners(self, subject: str) -> set[str]:
         """Return the ids of the sessions that a subject belongs to."""
         home = subject.partition("/")[0]
@@ -60,7 +55,7 @@ class Catalog:
         return time_of(self.subjects[subject])
 
 
-def has(subjects: Mapping[str, Sequence[Quad]], subject: str, kind: NamedNode) -> bool:
+def has_type(subjects: Mapping[str, Sequence[Quad]], subject: str, kind: NamedNode) -> bool:
     """Tell whether a subject is of a type."""
     return any(quad.object == kind for quad in subjects.get(subject, ()))
 
@@ -70,7 +65,7 @@ def time_of(quads: Sequence[Quad]) -> datetime | None:
     return max(_times(quads), default=None)
 
 
-def began(quads: Sequence[Quad]) -> datetime | None:
+def earliest_time(quads: Sequence[Quad]) -> datetime | None:
     """Return the earliest time that is said of something."""
     return min(_times(quads), default=None)
 
@@ -80,7 +75,7 @@ def _times(quads: Sequence[Quad]) -> Iterator[datetime]:
     return map(parse_time, texts)
 
 
-def one(quads: Sequence[Quad], predicate: NamedNode) -> str | None:
+def one_text(quads: Sequence[Quad], predicate: NamedNode) -> str | None:
     """Return what is said of something by a property, as text."""
     return next((text_of(quad.object) for quad in quads if quad.predicate == predicate), None)
 

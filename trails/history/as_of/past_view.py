@@ -11,25 +11,23 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import IntegrityError
 from trails.history import log_leaves, record_registry
+from trails.history.as_of import log_moment
+from trails.history.as_of.catalog_history import LINKS, Catalog, has_type, one_text, text_of, time_of
+from trails.history.as_of.log_moment import Moment
+from trails.history.as_of.past_facts import PastFacts, facts_at
 from trails.history.reader import Reader
 from trails.history.removal import redaction
 from trails.integrity import digests
 from trails.model import iris
 from trails.model.values import Value
-from trails.plumbing.asof import moments
-from trails.plumbing.asof.moments import Moment
-from trails.plumbing.asof.said import LINKS, Catalog, has, one, text_of, time_of
-from trails.plumbing.asof.then import Then, then
-from trails.plumbing.asof.whole import whole
 from trails.rdf import vocab
-from trails.store.contract import Matching, QuadStore
+from trails.store.contract import QuadStore
 from trails.store.nearby import at_one_moment
 from trails.store.past import Held, PastStore
 
@@ -55,23 +53,23 @@ class AsOf(Value):
     ledger) was changed since: that part is told by the times that are recorded, and not proven."""
 
 
-def make(store: QuadStore, reader: Reader, moment: Moment) -> PastStore:
+def past_store(store: QuadStore, reader: Reader, moment: Moment) -> PastStore:
     """Return a store as it was at a place of its log; `said_of` tells what there is to say of it."""
     where = f"the store {store.location} as of line {len(moment.lines)} of its log"
-    return PastStore(where, moment.lines, store, lambda: _held(store, reader, moment, where))
+    return PastStore(where, moment.lines, store, lambda: _held(store, reader, moment))
 
 
-def said_of(past: PastStore) -> AsOf:
+def as_of_store(past: PastStore) -> AsOf:
     """Return of when a store is, and what of then is not in it any more."""
     said = past.held.said
     assert isinstance(said, AsOf)  # noqa: S101 - `make` made it
     return said
 
 
-def _held(store: QuadStore, reader: Reader, moment: Moment, where: str) -> Held:
+def _held(store: QuadStore, reader: Reader, moment: Moment) -> Held:
     now = at_one_moment(store, lambda: _read(store, reader, moment))
     told, catalog, there, graphs = now.told, now.catalog, now.there, now.graphs
-    past = _Past(store, told, catalog, there)
+    past = _PastGraphs(store, told, catalog, there)
     kept = [graph for graph in graphs if past.had(graph)]
     _without_strangers(past, catalog)
     quads = [quad for each in catalog.subjects.values() for quad in each]
@@ -85,19 +83,16 @@ def _held(store: QuadStore, reader: Reader, moment: Moment, where: str) -> Held:
         redacted=tuple(sorted(shown)),
         changed=tuple(sorted(there & (told.changes.keys() | told.went_on | told.returned))),
     )
-    is_same = told.is_now and kept == graphs and catalog.size == now.size and past.are_whole(store)
     return Held(
         as_of,
         quads,
         kept,
         past.graph,
-        partial(whole, past, quads, kept, where),
         changed=frozenset([*as_of.changed, *as_of.gone]),
         redacted=frozenset(redacted),
         went_on=frozenset(told.others),
         ledgers=frozenset(told.ledgers),
         returned=frozenset((told.returned - told.sessions.keys()) | now.otherwise),
-        state=now.state if is_same else None,
     )
 
 
@@ -105,12 +100,9 @@ def _held(store: QuadStore, reader: Reader, moment: Moment, where: str) -> Held:
 class _Now:
     """What a store holds at one moment, and what its log says of a place in it."""
 
-    state: tuple[int, object]
-    told: Then
+    told: PastFacts
     catalog: Catalog
     """What stands in the catalog, less what came later."""
-    size: int
-    """How much stands in it now."""
     graphs: list[str]
     there: set[str]
     """The ids of the sessions that were there then, and are there now."""
@@ -119,21 +111,19 @@ class _Now:
 
 
 def _read(store: QuadStore, reader: Reader, moment: Moment) -> _Now:
-    state = store.number, store.token
-    told = then(store.log.lines(), len(moment.lines))
+    told = facts_at(store.log.lines(), len(moment.lines))
     catalog = Catalog.of(store)
-    size = catalog.size
     graphs = [row[0].value for row in reader.select("graphs")]
-    stand = {each for each in told.sessions if has(catalog.subjects, iris.session(each), vocab.SESSION)}
+    stand = {each for each in told.sessions if has_type(catalog.subjects, iris.session(each), vocab.SESSION)}
     there = _as_they_were(catalog, told, stand)
     _leave_out(catalog, told, there, gone=told.sessions.keys() - stand)
     for session_id in sorted(told.detached & there):
         _attach(store, reader, catalog, there, session_id)
     _as_dated(store, catalog, told, moment, there)
-    return _Now(state, told, catalog, size, graphs, there, stand - there)
+    return _Now(told, catalog, graphs, there, stand - there)
 
 
-def _as_they_were(catalog: Catalog, told: Then, stand: set[str]) -> set[str]:
+def _as_they_were(catalog: Catalog, told: PastFacts, stand: set[str]) -> set[str]:
     """Return those of the sessions that were there then and are there now that did not come back as something else.
 
     Another fork is one that was none, and one of a session that is not there as it was.
@@ -144,13 +134,13 @@ def _as_they_were(catalog: Catalog, told: Then, stand: set[str]) -> set[str]:
     return there
 
 
-def _is_placed(catalog: Catalog, told: Then, there: set[str], session_id: str) -> bool:
+def _is_placed(catalog: Catalog, told: PastFacts, there: set[str], session_id: str) -> bool:
     """Tell whether a session is a fork only if it was one, and of a session that is there."""
-    parent = one(catalog.subjects[iris.session(session_id)], vocab.PARENT_SESSION)
+    parent = one_text(catalog.subjects[iris.session(session_id)], vocab.PARENT_SESSION)
     return parent is None or (told.sessions[session_id].is_fork and iris.session_id(parent) in there)
 
 
-def _redacted(store: QuadStore, told: Then) -> set[tuple[str, int | None]]:
+def _redacted(store: QuadStore, told: PastFacts) -> set[tuple[str, int | None]]:
     """Return what of then was redacted since, or whose redaction was recorded anew: of sessions that are gone by now too.
 
     A copy that was made of a redacted turn has no record of its own: the one with its digest counts for it.
@@ -169,7 +159,7 @@ def _redacted(store: QuadStore, told: Then) -> set[tuple[str, int | None]]:
 # --- the catalog
 
 
-def _leave_out(catalog: Catalog, told: Then, there: set[str], *, gone: set[str]) -> None:
+def _leave_out(catalog: Catalog, told: PastFacts, there: set[str], *, gone: set[str]) -> None:
     """Take out what belongs to sessions that were not there, and runs, turns and documents that came later."""
     every = {subject: catalog.owners(subject) for subject in catalog.subjects}
     for subject, owners in every.items():
@@ -188,19 +178,19 @@ def _leave_out(catalog: Catalog, told: Then, there: set[str], *, gone: set[str])
             ]
 
 
-def _outlasts(catalog: Catalog, subject: str, owners: set[str], told: Then) -> bool:
+def _outlasts(catalog: Catalog, subject: str, owners: set[str], told: PastFacts) -> bool:
     """Tell whether a subject tells of the deletion of a session that was deleted by then, or of a redaction in one."""
     home = iris.session(next(iter(owners), ""))
     if not owners or not owners <= told.known or not subject.startswith(home):
         return False
-    return _is_redaction(subject) or has(catalog.subjects, home, vocab.TOMBSTONE)
+    return _is_redaction(subject) or has_type(catalog.subjects, home, vocab.TOMBSTONE)
 
 
 def _is_redaction(subject: str) -> bool:
     return iris.is_turn_deletion(subject) or iris.is_redaction(subject)
 
 
-def _is_later(subject: str, told: Then) -> bool:
+def _is_later(subject: str, told: PastFacts) -> bool:
     document = iris.document_of_graph(subject)
     if subject in told.later or (document is not None and document in told.later):
         return True
@@ -213,7 +203,7 @@ def _is_later(subject: str, told: Then) -> bool:
     return not told.had(iris.session_id(home), int(place))
 
 
-def _as_dated(store: QuadStore, catalog: Catalog, told: Then, moment: Moment, there: set[str]) -> None:
+def _as_dated(store: QuadStore, catalog: Catalog, told: PastFacts, moment: Moment, there: set[str]) -> None:
     """Take out, of sessions that were changed since, what was said of them later, by the times that it bears."""
     of: dict[str, list[tuple[datetime, str]]] = defaultdict(list)
     sure: list[datetime | None] = []
@@ -229,7 +219,7 @@ def _as_dated(store: QuadStore, catalog: Catalog, told: Then, moment: Moment, th
         elif subject in map(iris.session, owners) or (owners and not changed and "/run/" not in subject):
             sure.append(time_of(quads))
     sure += [_turn_time(store, each, told.end(each)) for each in there]
-    known = moments.newest(sure)
+    known = log_moment.latest_time(sure)
     for session_id, dated in of.items():
         late = {time for time, _ in dated if time > known}
         late = set(sorted(late)[-told.changes[session_id] :])
@@ -244,15 +234,16 @@ def _as_dated(store: QuadStore, catalog: Catalog, told: Then, moment: Moment, th
 def _made_copies(catalog: Catalog, subject: str, session_id: str) -> bool:
     """Tell whether a subject is the act that detached a session which stays so: the copies that it made are there."""
     is_fork_again = session_id in catalog.starts
-    return not is_fork_again and one(catalog.subjects[subject], vocab.WAS_FORK_OF) is not None
+    return not is_fork_again and one_text(catalog.subjects[subject], vocab.WAS_FORK_OF) is not None
 
 
 def _label_back(catalog: Catalog, session_id: str, doomed: Sequence[Sequence[Quad]]) -> None:
     """Give a session the label that it had before the first of some alterations."""
     altered = [
-        (time_of(quads), one(quads, vocab.OLD_VALUE))
+        (time_of(quads), one_text(quads, vocab.OLD_VALUE))
         for quads in doomed
-        if one(quads, vocab.ALTERED_FIELD) == "label" and one(quads, vocab.DONE_TO) == iris.session(session_id)
+        if one_text(quads, vocab.ALTERED_FIELD) == "label"
+        and one_text(quads, vocab.DONE_TO) == iris.session(session_id)
     ]
     if not altered:
         return
@@ -268,9 +259,9 @@ def _attach(store: QuadStore, reader: Reader, catalog: Catalog, there: set[str],
     """Make a session the fork again that it was, where its parent is there and the digest of its fork point proves it."""
     iri = iris.session(session_id)
     row = log_leaves.row_of(store, session_id)
-    wanted = one(catalog.subjects[iri], vocab.FORK_DIGEST)
+    wanted = one_text(catalog.subjects[iri], vocab.FORK_DIGEST)
     for subject, quads in catalog.subjects.items():
-        parent, at = one(quads, vocab.WAS_FORK_OF), one(quads, vocab.WAS_FORKED_AT)
+        parent, at = one_text(quads, vocab.WAS_FORK_OF), one_text(quads, vocab.WAS_FORKED_AT)
         if not subject.startswith(f"{iri}/act/") or parent is None or at is None:
             continue
         if iris.session_id(parent) not in there:
@@ -295,7 +286,7 @@ def _attach(store: QuadStore, reader: Reader, catalog: Catalog, there: set[str],
                 return
 
 
-def _without_strangers(past: _Past, catalog: Catalog) -> None:
+def _without_strangers(past: _PastGraphs, catalog: Catalog) -> None:
     """Take out people, programs, tools and files of which nothing that is left speaks."""
     named = {text_of(quad.object) for quads in catalog.subjects.values() for quad in quads}
     for subject in list(catalog.subjects):
@@ -310,11 +301,11 @@ def _without_strangers(past: _Past, catalog: Catalog) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Past:
+class _PastGraphs:
     """What the graphs of a store held then."""
 
     store: QuadStore
-    told: Then
+    told: PastFacts
     catalog: Catalog
     there: set[str]
 
@@ -341,18 +332,6 @@ class _Past:
             return kept
         is_begun = any(quad.subject != graph for quad in kept)  # what names the graph alone came with its first record
         return kept if is_begun else []
-
-    def are_whole(self, within: Matching) -> bool:
-        """Tell whether each session that was there has the last turn that the log tells of; its graph is not read."""
-        return all(self._is_whole(within, each) for each in self.there)
-
-    def _is_whole(self, within: Matching, session_id: str) -> bool:
-        heads, graph = self.told.sessions[session_id].heads, iris.session(session_id)
-        if not heads or heads[-1][0] <= _start(self.catalog, session_id):
-            return True
-        count, head, _ = heads[-1]
-        found = within.quads((None, vocab.DIGEST, Literal(head), NamedNode(graph)))
-        return any(_index(text_of(quad.subject), graph) == count - 1 for quad in found)
 
     def speaks_of(self, node: NamedNode) -> bool:
         """Tell whether what a turn that was there says names something."""
@@ -394,7 +373,7 @@ class _Past:
 
 
 def _start(catalog: Catalog, session_id: str) -> int:
-    return int(one(catalog.subjects[iris.session(session_id)], vocab.FORKED_AT_INDEX) or 0)
+    return int(one_text(catalog.subjects[iris.session(session_id)], vocab.FORKED_AT_INDEX) or 0)
 
 
 def _index(subject: str, graph: str) -> int:

@@ -17,13 +17,13 @@ from pyoxigraph import NamedNode, Quad
 
 from trails.errors import IntegrityError, InvalidInput
 from trails.history import log_history
+from trails.history.as_of.catalog_history import Catalog, earliest_time, one_text, text_of, time_of
 from trails.history.reader import FAR_PAST, Reader
 from trails.integrity import leaves
 from trails.integrity.leaves import LEDGER_KINDS
 from trails.integrity.merkle import leaf_hash, root_of
 from trails.integrity.signed_notes import Checkpoint, claimed_checkpoint, open_checkpoint
 from trails.model import iris, validation
-from trails.plumbing.asof.said import Catalog, began, one, text_of, time_of
 from trails.rdf import vocab
 from trails.rdf.codec import parse_time
 from trails.store.contract import QuadStore
@@ -46,13 +46,13 @@ class Moment:
         return f"{len(self.lines)}-{leaves.link_leaf(self.lines[-1])}"
 
 
-def mark_of(log: LeafLog) -> str | None:
+def mark_of_log(log: LeafLog) -> str | None:
     """Return the mark of where a log ends; None for one without a line."""
     reached = log.reached
     return f"{reached.lines}-{reached.link}" if reached.lines else None
 
 
-def find(store: QuadStore, reader: Reader, at: object, verifiers: Iterable[str] = ()) -> Moment:
+def find_moment(store: QuadStore, reader: Reader, at: object, verifiers: Iterable[str] = ()) -> Moment:
     """Return the place that a time, a checkpoint (a note, or its text) or a mark stands for.
 
     Raises `InvalidInput` for what is none of these, for a time in the future and one before the store; `IntegrityError`
@@ -154,7 +154,7 @@ def _later(store: QuadStore, reader: Reader, lines: Sequence[str], time: datetim
 def _imported(catalog: Catalog, session_id: str) -> datetime | None:
     """Return when a session of another system came in first; None for any other. Its own times are older."""
     iri = iris.session(session_id)
-    if one(catalog.subjects.get(iri, ()), vocab.SOURCE_SESSION) is None:
+    if one_text(catalog.subjects.get(iri, ()), vocab.SOURCE_SESSION) is None:
         return None
     return time_of(catalog.subjects.get(iris.session_import(iri), ()))
 
@@ -206,7 +206,7 @@ def _entered_later(store: QuadStore, lines: Sequence[str], time: datetime, now: 
         for quad in store.quads((None, None, None, NamedNode(graph))):
             made[text_of(quad.subject)].append(quad)
         for entry, quads in made.items():
-            when = began(quads)
+            when = earliest_time(quads)
             if entry in told and when is not None and time < when <= now:
                 first = told[entry]
                 # The state of a session changes in one commit with its transition.
@@ -222,7 +222,7 @@ def _time_of(store: QuadStore, session_id: str, *, deleted: bool) -> datetime | 
     return parse_time(str(getattr(found[0].object, "value", ""))) if found else None
 
 
-def newest(times: Iterable[datetime | None]) -> datetime:
+def latest_time(times: Iterable[datetime | None]) -> datetime:
     """Return the latest of some times, those to come left out; the year 1 where there is none."""
     now = datetime.now(UTC)
     return max((each for each in times if each is not None and each <= now), default=FAR_PAST)

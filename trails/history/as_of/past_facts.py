@@ -1,4 +1,9 @@
-"""What a log says that there was at an earlier place of it, and what became of that since; pure."""
+"""Tell from the log what a store held earlier.
+
+What a log says that there was at an earlier place of it, and what became of that since; pure.
+
+What the log proves of a store as it was: all that never changes, and of what may change as much as is as it was.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from trails.history import log_history
+from trails.history import log_history, log_leaves
 from trails.integrity.leaves import LEDGER_KINDS
 from trails.model import iris
+from trails.model.values import Finding, VerifyReport
+from trails.store.past import PastStore
 
 _CHANGES: Final = frozenset({"change", "detach"})
 _OF_RUNS: Final = frozenset({"run", "task", "remove", "discard", "document"})
@@ -18,12 +25,10 @@ _RECORDS: Final = _OF_RUNS | _ENTRIES
 
 
 @dataclass(slots=True)
-class Then:
+class PastFacts:
     """What there was when a log had its first `size` lines."""
 
     size: int
-    is_now: bool
-    """Whether nothing was logged since."""
     sessions: dict[str, log_history.SessionLog]
     """The sessions that were there, by id."""
     known: frozenset[str]
@@ -87,16 +92,14 @@ class Then:
         return log.heads[-1][0] if log is not None and log.heads else None
 
 
-def then(lines: Sequence[str], size: int) -> Then:
+def facts_at(lines: Sequence[str], size: int) -> PastFacts:
     """Return what a log says that there was when it had its first `size` lines."""
     before = log_history.logs_by_session(lines[:size])
     there = {each: log for each, log in before.items() if not log.deleted}
     now = log_history.logs_by_session(lines)
     returned = {each for each in before if any(at >= size and what == "returned" for at, what in now[each].events)}
     otherwise = {each for each in returned & there.keys() if not _came_back_as(there[each], now[each])}
-    found = Then(
-        size, size == len(lines), there, frozenset(before), frozenset(now), frozenset(returned), frozenset(otherwise)
-    )
+    found = PastFacts(size, there, frozenset(before), frozenset(now), frozenset(returned), frozenset(otherwise))
     seen: set[str] = set()
     for number, line in enumerate(lines):
         kind, iri, count, *_ = line.split(" ")
@@ -115,3 +118,31 @@ def then(lines: Sequence[str], size: int) -> Then:
 def _came_back_as(was: log_history.SessionLog, now: log_history.SessionLog) -> bool:
     """Tell whether a session came back with all turns that it had; it always does with what it was made with at first."""
     return was.first in (None, was.made_with) and (not was.heads or was.heads[-1][:2] in now.known())
+
+
+_ROW: Final = "row-altered"
+
+
+def judge_past(store: PastStore, report: VerifyReport) -> VerifyReport:
+    """Return a report without the findings that only say that a session was changed since: its older row is nowhere.
+
+    The same goes for what is redacted by now. What it was made with is held against the log as for every other.
+    """
+    log, held = log_history.logs_by_session(store.log.lines()), store.held
+
+    def is_real(finding: Finding) -> bool:
+        session_id = finding.session_id
+        if (session_id, finding.index) in held.redacted and finding.code != "rolled-back":
+            return False
+        if session_id is None and finding.code in (_ROW, "rolled-back"):
+            return not any(name in finding.message for name in held.went_on)
+        if finding.code in (_ROW, "rolled-back") and finding.index is None and session_id in held.returned:
+            return False  # neither its row of then nor its tombstone is anywhere
+        if finding.code == "bad-row" and session_id in held.ledgers:
+            return False  # a message was taken up, or a turn told of it, later
+        if session_id not in held.changed or finding.code != _ROW:
+            return True
+        row = log_leaves.row_of(store, session_id)
+        return not row.is_tombstone and row.made_with != log[session_id].made_with
+
+    return report.model_copy(update={"findings": tuple(each for each in report.findings if is_real(each))})
