@@ -28,7 +28,6 @@ from trails.store import engines, folders, forked, maintenance, querypool, sqlit
 from trails.store.committing import Batch, Waiting
 from trails.store.contract import Change, Committed, Durability, read_only
 from trails.store.engines import BULK_FROM
-from trails.store.frozen import Frozen
 from trails.store.gate import Gate
 from trails.store.index_folder import IndexFolder, Mark, Private
 from trails.store.leaflog import LeafLog
@@ -97,7 +96,7 @@ class EmbeddedStore(EngineReader):
         self._closed = False
         self._removals = 0
         self._writers: dict[object, object] = {}
-        self._news, self._copies = News(_CAME), weakref.WeakSet[Frozen]()
+        self._news = News(_CAME)
         self._follower: Follower | None = None
         self._store: ox.Store | None = None
         self._private: Private | None = None
@@ -144,8 +143,6 @@ class EmbeddedStore(EngineReader):
     def abandon(self) -> None:
         """Let go, in a forked child, of what belongs to the parent: nothing is ended or closed there."""
         engines.keep_for_ever(self._store)
-        for each in list(self._copies):
-            each.abandon()
         if self._private is not None:
             self._private.let_go()
         self._commits.abandon()
@@ -728,26 +725,8 @@ class EmbeddedStore(EngineReader):
         except OSError as error:
             raise StoreFailed(f"{self.location} cannot be backed up to {destination}: {error}") from error
 
-    def frozen(self, location: str) -> Frozen | None:
-        """Return a copy of the engine as it is now, to be changed and read, which is let go when text is erased here.
-
-        None if the engine has no files.
-        """
-        self._settle()
-        with self._engine_lock:
-            if self._private is None or self._store is None:
-                return None
-            try:
-                made = Frozen(self._store, self._private.folder / "past", location)
-            except (OSError, RuntimeError):
-                return None
-            self._copies.add(made)
-            return made
-
     def _let_copies_go(self) -> None:
         self._end_queries("text was removed from the store for good, or its files were rebuilt; ask again", _PATIENCE)
-        for each in list(self._copies):
-            each.let_go()
 
     def _end_queries(self, why: str, patience: float = 0.0) -> None:
         """End the queries from outside that are not done after some seconds; what they read is let go."""

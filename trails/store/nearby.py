@@ -11,7 +11,6 @@ import pyoxigraph as ox
 
 from trails.errors import StoreFailed
 from trails.store.contract import Change, QuadStore
-from trails.store.frozen import Frozen
 
 _Found = TypeVar("_Found")
 _PAUSES: Final = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -42,15 +41,6 @@ class Remembering(Protocol):
 
     def came(self, graph: ox.NamedNode, after: int, until: int) -> list[ox.Quad] | None:
         """Return the quads that the commits after one, up to another, added to a graph; None where that is not known."""
-        ...
-
-
-@runtime_checkable
-class Freezing(Protocol):
-    """A store that gives a copy of all that it holds in no time."""
-
-    def frozen(self, location: str) -> Frozen | None:
-        """Return a copy of the store as it is now, which may be changed; None where it has no files that can be linked to."""
         ...
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import pyoxigraph as ox
@@ -11,7 +10,6 @@ from trails.errors import InvalidInput
 from trails.rdf import query_guard
 from trails.store import querypool
 from trails.store.contract import QuadStore, Result
-from trails.store.frozen import LetGo
 from trails.store.limits import QueryLimits
 from trails.store.querypool import Answer, NoProcess, Rows, Source
 
@@ -33,9 +31,7 @@ def answer(
     if not is_ours:
         query_guard.check_text(text)
     try:
-        while True:
-            with suppress(LetGo):  # what it was read from; there is another by now
-                return querypool.result(_asked(store, text, limits, union=union, graph=graph))
+        return querypool.result(_asked(store, text, limits, union=union, graph=graph))
     except NoProcess:
         if limits.is_set:
             raise
