@@ -251,3 +251,21 @@ def test_a_name_is_taken_out_of_the_name_of_a_file_and_all_still_verifies(store:
     assert [(each.session_id, each.kind) for each in found.places] == [("pi:s", "file name")]
     assert shown(store, "name") == [("redacted",)]
     assert store.verify().ok
+
+
+def test_progress_names_each_file_in_order_and_one_that_goes_away_meanwhile_is_refused(
+    memory: Repository, tmp_path: Path
+) -> None:
+    files = [written(tmp_path / name, "s.jsonl", text(name, 1)) for name in "abc" if not (tmp_path / name).mkdir()]
+    seen: list[tuple[int, int, str]] = []
+
+    def progress(*told: Any) -> None:
+        files[2].unlink(missing_ok=True)
+        seen.append(told)
+
+    report = import_path(memory, tmp_path, progress=progress, final=True)
+    names = [name for _, _, name in seen if name.endswith("s.jsonl")]
+    assert list(dict.fromkeys(names)) == [str(file) for file in files]
+    assert seen[-1] == (3, 3, "")
+    assert len(memory.list()) == 2
+    assert [problem.file for problem in report.problems] == [str(files[2])]

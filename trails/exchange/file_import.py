@@ -19,11 +19,11 @@ from trails.exchange import containers, format_detection, formats, rdf_files, te
 from trails.exchange.containers import FileSnapshot
 from trails.exchange.exporters import parquet_export, session_family, writers
 from trails.exchange.exporters.session_family import SessionExport
-from trails.exchange.formats import Format, Parsed
+from trails.exchange.formats import Format
 from trails.exchange.import_secrets import mask_report
 from trails.exchange.merge import ImportedFiles, begin_import, merge
 from trails.exchange.openclaw import openclaw_folder, pi_export
-from trails.exchange.source_transcript import ImportReport, SourceTurn, Transcript
+from trails.exchange.source_transcript import ImportReport, Transcript
 from trails.files import as_path, in_words
 from trails.history import import_records
 from trails.history.lookup import session_quads
@@ -149,7 +149,7 @@ class _Import:
         if self.redact_secrets and (exports := [files[0] for each, files in groups if each.ending]):
             raise InvalidInput(_EXACT.format(exports[0]))
         total = sum(len(files) for _, files in groups)
-        for (each, files), parsed in zip(groups, formats.parse_ahead(groups), strict=False):
+        for each, files in groups:
 
             def merging(
                 done: int, sessions: int, what: str, before: int = report.files, count: int = len(files)
@@ -162,7 +162,7 @@ class _Import:
                 for file in files:  # none counts as done until its sessions are in the store
                     if progress:
                         progress(report.files, total, str(file))
-                report.add(self.group(each, [(str(file), file) for file in files], parsed, merging))
+                report.add(self.group(each, [(str(file), file) for file in files], merging))
             except InvalidInput as error:
                 if path.is_file():
                     raise
@@ -173,19 +173,13 @@ class _Import:
         return report
 
     def group(
-        self,
-        form: Format,
-        sources: Sequence[tuple[str, Path | bytes]],
-        parsed: Parsed | None = None,
-        progress: Progress | None = None,
+        self, form: Format, sources: Sequence[tuple[str, Path | bytes]], progress: Progress | None = None
     ) -> ImportReport:
         """Import files of one format: each has a name, empty for none, and a path or its bytes."""
         (name, first), *others = sources
         began = begin_import(self.repository, form.name, self.by)
 
-        def merged(
-            parts: Iterable[Transcript], files: Mapping[str, SourceFile], clean: Sequence[SourceTurn] = ()
-        ) -> ImportReport:
+        def merged(parts: Iterable[Transcript], files: Mapping[str, SourceFile]) -> ImportReport:
             report = ImportReport()
             for part in parts:
                 report.add(
@@ -197,13 +191,10 @@ class _Import:
                         progress=progress,
                         redact_secrets=self.redact_secrets,
                         read=ImportedFiles(began, files),
-                        clean=clean,
                     )
                 )
             return report
 
-        if parsed is not None:
-            return merged([parsed.transcript], parsed.files, parsed.clean)
         with in_words(Path(name), "read"), BytesIO(first) if isinstance(first, bytes) else first.open("rb") as opened:
             if (report := _in_parts(form, name, first, opened, merged)) is not None:
                 return report
@@ -219,8 +210,8 @@ class _Import:
         if form.ending is not None:
             report.add(self._exact(form, name, read[0][1], began.by_iri))
         elif read:
-            found = formats.parse_files(form, read)
-            report.add(merged([found.transcript], found.files))
+            files = {file: import_records.source_file(data, Path(file).name or None) for file, data in read}
+            report.add(merged([text_coverage.parse_and_account(form.read, read, form.reasons)], files))
         return report
 
     def _exact(self, form: Format, name: str, data: bytes, by: str) -> ImportReport:

@@ -6,34 +6,24 @@ A package adds a format as an entry point of the group `trails.formats`, which n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
 from io import BytesIO
-from itertools import repeat
 from pathlib import Path
-from typing import IO, BinaryIO, Final, NamedTuple
+from typing import IO, BinaryIO, Final
 
-from trails import workers
 from trails.errors import InvalidInput
-from trails.exchange import containers, record_checks, text_coverage
+from trails.exchange import containers, record_checks
 from trails.exchange.chats import chatgpt, message_lists
 from trails.exchange.coding_agents import atif, claude_code, cline, codex, copilot, gemini, goose, opencode, swe_agent
 from trails.exchange.containers import Database, Tables
-from trails.exchange.import_secrets import SecretFilter
 from trails.exchange.openclaw import pi_session_file
-from trails.exchange.source_transcript import SourceTurn, Transcript, group_files
+from trails.exchange.source_transcript import Transcript, group_files
 from trails.exchange.traces import inspect_log, langfuse, langsmith, mlflow, otlp
-from trails.history import import_records
-from trails.rdf.activity_records import SourceFile
 
 HEAD_BYTES: Final = 1 << 16
 """Bytes of a file that tell its format."""
-PARALLEL_BYTES: Final = 4 << 20
-"""Bytes of all files from which on a process is started: that takes as long as some hundred kilobytes."""
-_WAITING_GROUPS: Final = 2
-"""How many groups of files wait to be written: each is in memory as a whole."""
 
 Files = Sequence[tuple[str, bytes]]
 """The name of each file, empty for none, and its bytes."""
@@ -165,69 +155,5 @@ def detect_file(file: Path) -> Format | None:
         return detect_format(opened.read(HEAD_BYTES), opened)
 
 
-# --- files that are parsed ahead, in a process beside the one that writes what the files before them say
-
 Group = tuple[Format, Sequence[Path]]
 """A format, and files that are read together."""
-
-
-class Parsed(NamedTuple):
-    """What a group of files says."""
-
-    transcript: Transcript
-    files: dict[str, SourceFile]
-    """By name."""
-    clean: Sequence[SourceTurn] = ()
-    """Turns of the transcript in which no secret was found."""
-
-
-def parse_ahead(groups: Sequence[Group]) -> Iterator[Parsed | None]:
-    """Yield what each group of files says, in order, then None without end.
-
-    None stands for a group that is to be read here, where whatever is wrong with it can be said.
-    """
-    if len(groups) > 1 and workers.count() and sum(_group_size(files) for _, files in groups) >= PARALLEL_BYTES:
-        with suppress(workers.WorkersFailed):
-            pieces = [(each.name, files) for each, files in groups]
-            answers = workers.each(f"{__name__}:begin", None, pieces, 1, ahead=_WAITING_GROUPS)
-            with closing(answers):  # type: ignore[type-var] # a generator
-                for _, answer in answers:
-                    yield answer
-    yield from repeat(None)
-
-
-def _group_size(files: Sequence[Path]) -> int:
-    found = 0
-    for file in files:
-        with suppress(OSError):
-            found += file.stat().st_size
-    return found
-
-
-def start_parser(_: None) -> Callable[[tuple[str, Sequence[Path]]], Parsed | None]:
-    """Return what reads and parses groups of files, in a process of its own."""
-    return _parse_group
-
-
-def _parse_group(group: tuple[str, Sequence[Path]]) -> Parsed | None:
-    try:
-        name, files = group
-        known = format_named(name)
-        may_be_database = known.rows is not None and len(files) == 1
-        if may_be_database or (
-            known.stream is not None and _group_size(files) >= PARALLEL_BYTES
-        ):  # it is to be read a part at a time
-            return None
-        found = parse_files(known, [(str(file), containers.decompress(file.read_bytes())) for file in files])
-    except Exception:  # noqa: BLE001 - it is read once more where it can be said
-        return None
-    looking = SecretFilter()
-    turns = {id(turn): turn for session in found.transcript.sessions for path in session.paths for turn in path}
-    clean = [turn for turn in turns.values() if not any(True for _ in looking.in_turn(turn, "", 0))]
-    return found._replace(clean=clean)
-
-
-def parse_files(known: Format, files: Files) -> Parsed:
-    """Return what files of a format say."""
-    transcript = text_coverage.parse_and_account(known.read, files, known.reasons)
-    return Parsed(transcript, {file: import_records.source_file(data, Path(file).name or None) for file, data in files})

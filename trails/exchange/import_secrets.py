@@ -20,8 +20,6 @@ class SecretFilter:
     """How an import treats secrets: each is found, and with `out` taken out."""
 
     out: bool = False
-    clean: frozenset[int] = frozenset()
-    """The `id`s of turns, which live as long as this, that were looked through and hold none."""
 
     @property
     def detector(self) -> Detector:
@@ -30,7 +28,7 @@ class SecretFilter:
 
     def turn(self, turn: SourceTurn) -> SourceTurn:
         """Return a turn as it is to be stored."""
-        return redact_turn(turn, self.detector) if self.out and id(turn) not in self.clean else turn
+        return redact_turn(turn, self.detector) if self.out else turn
 
     def otherwise(self, turn: SourceTurn) -> SourceTurn:
         """Return a turn as an import that treats secrets the other way would store it."""
@@ -69,8 +67,6 @@ class SecretFilter:
 
     def in_turn(self, turn: SourceTurn, session_id: str, index: int) -> Iterator[Found]:
         """Yield what is found in a turn that goes to an index of a session."""
-        if id(turn) in self.clean:
-            return
         place = self.place(session_id, index)
         yield from place.value("content", turn.content)
         for call in turn.tool_calls:

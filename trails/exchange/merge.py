@@ -55,7 +55,6 @@ def merge(
     progress: Progress | None = None,
     redact_secrets: bool = False,
     read: ImportedFiles | None = None,
-    clean: Iterable[SourceTurn] = (),
 ) -> ImportReport:
     """Bring all sessions of a transcript into a store and return what was done; parents go before those that build on them.
 
@@ -63,15 +62,13 @@ def merge(
     A session that cannot be kept (a turn that the store refuses) is reported as a problem; the others are imported. Raises
     `StoreFailed` where the store cannot go on: the sessions before that are there, whole.
     The report names every secret in what came in; `redact_secrets` puts a mark in the place of each. Each session's import
-    is recorded, with the files that were `read`. In those turns of the transcript that are `clean` no secret is looked for:
-    they were looked through.
+    is recorded, with the files that were `read`.
     """
     read = read or ImportedFiles(begin_import(repository, "unknown"), {})
     lines = transcript.refused_lines
     if lines is None:
         lines = sum(problem.line > 0 for problem in transcript.problems)
-    out = redact_secrets or repository.workspace.scan == "redact"
-    withholding = SecretFilter(out=out, clean=frozenset(map(id, clean)))
+    withholding = SecretFilter(out=redact_secrets or repository.workspace.scan == "redact")
     report = ImportReport(
         records=dict(transcript.records),
         notes=list(transcript.notes),
