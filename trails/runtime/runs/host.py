@@ -11,10 +11,9 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final, Literal, Self, get_args
 from uuid import uuid4
 
@@ -37,7 +36,6 @@ LANES: Final[tuple[Lane, ...]] = get_args(Lane)
 DEFAULT_LIMITS: Final[Mapping[Lane, int]] = {"main": 4, "subagent": 8, "nested": 1}
 
 Job = Callable[[], object]
-_TAKEN: Final = "threads or an event loop work on these lanes already"
 _report = logging.getLogger("trails.runtime.runs")
 
 
@@ -93,11 +91,6 @@ class Lanes:
         """Return how many pieces of work may go on in a lane at once."""
         return self._limits[lane]
 
-    @property
-    def width(self) -> int:
-        """How many pieces of work may go on at once in all lanes."""
-        return sum(self._limits.values())
-
     def active(self, lane: Lane) -> int:
         """Return how many pieces of work go on in a lane."""
         return self._active[lane]
@@ -120,14 +113,6 @@ class Lanes:
                     self._active[lane] += 1
                     return Ticket(self, lane, self._queues[lane].popleft())
         return None
-
-    def enter(self, lane: Lane) -> bool:
-        """Take a place in a lane for work that is at hand; False where the lane is full. `leave` gives it back."""
-        with self._lock:
-            if self._active[lane] >= self._limits[lane]:
-                return False
-            self._active[lane] += 1
-            return True
 
     def leave(self, lane: Lane) -> None:
         """Give a place in a lane back."""
@@ -152,47 +137,33 @@ class Lanes:
 
     def drain_wide(self, stopped: Callable[[], bool] = lambda: False) -> int:
         """Do the same with as many at once as the lanes let, on threads; return once nothing is left, or it is `stopped`."""
-        if self.listener is not None:
-            raise InvalidInput(_TAKEN)
-        woken, done = threading.Event(), 0
-        going: set[Future[None]] = set()
-        self.listener = lambda _: woken.set()
-        # Threads for all lanes together: work in one that waits for work in another does not keep it waiting.
-        with ThreadPoolExecutor(max_workers=self.width, thread_name_prefix="trails-lane") as pool:
-            try:
-                while True:
-                    woken.clear()
-                    while not stopped() and (ticket := self.take()) is not None:
-                        going.add(pool.submit(copy_context().run, ticket.run))
-                    if not going:
-                        return done
-                    for each in going:
-                        each.add_done_callback(lambda _: woken.set())
-                    woken.wait()
-                    for each in [one for one in going if one.done()]:
-                        going.discard(each)
-                        each.result()
-                        done += 1
-            finally:
-                self.listener = None
+        with LaneThreads(self, stopped) as threads:
+            threads.wait_until_idle()
+        if threads.error is not None:
+            raise threads.error
+        return threads.done
 
 
 class LaneThreads:
     """Threads that work on what comes into lanes, until `close`. Also a context manager.
 
     Each lane has threads of its own, as many as its limit at most, so that a full one keeps no other waiting. What a
-    piece of work raises is logged, and the last one is in `error`.
+    piece of work raises is logged, and the last one is in `error`. Nothing more begins once `stopped` says so.
     """
 
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, lanes: Lanes, stopped: Callable[[], bool] = lambda: False) -> None:
         """Begin to work on lanes, which no other threads work on."""
         if lanes.listener is not None:
-            raise InvalidInput(_TAKEN)
+            raise InvalidInput("threads or an event loop work on these lanes already")
         self._lanes = lanes
+        self._stopped = stopped
         self._pools = {
             lane: ThreadPoolExecutor(max_workers=lanes.limit(lane), thread_name_prefix=f"trails-{lane}")
             for lane in LANES
         }
+        self._idle = threading.Condition()
+        self.done = 0
+        """How many pieces of work were done."""
         self.error: BaseException | None = None
         """What the last piece of work that failed raised."""
         lanes.listener = self._wake
@@ -202,17 +173,31 @@ class LaneThreads:
 
     def _wake(self, lane: Lane) -> None:
         with contextlib.suppress(RuntimeError):  # closed meanwhile: what waits stays where it is
-            self._pools[lane].submit(self._work, lane)
+            self._pools[lane].submit(copy_context().run, self._work, lane)
 
     def _work(self, lane: Lane) -> None:
-        ticket = self._lanes.take([lane])
-        if ticket is None:
-            return
+        ticket = None if self._stopped() else self._lanes.take([lane])
+        error: BaseException | None = None
         try:
-            ticket.run()
-        except Exception as error:  # noqa: BLE001 - a thread has nobody to raise it to
-            self.error = error
+            if ticket is not None:
+                ticket.run()
+        except BaseException as failure:  # noqa: BLE001 - a thread has nobody to raise it to, whatever it is
+            error = failure
             _report.exception("work in the lane %s failed", lane)
+        with self._idle:
+            self.done += ticket is not None
+            self.error = error or self.error
+            self._idle.notify_all()
+
+    def wait_until_idle(self) -> None:
+        """Return once nothing goes on, and nothing waits that may begin."""
+
+        def is_idle() -> bool:
+            waits = any(self._lanes.waiting(lane) for lane in LANES) and not self._stopped()
+            return not waits and not any(self._lanes.active(lane) for lane in LANES)
+
+        with self._idle:
+            self._idle.wait_for(is_idle)
 
     def close(self) -> None:
         """Take up no more, and return once what goes on has ended; what waits stays where it is."""
@@ -223,9 +208,7 @@ class LaneThreads:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
 

@@ -68,8 +68,6 @@ class Announcer:
         self._engine = engine
         self._lock = threading.Lock()
         self._busy: set[str] = set()
-        self.kept: dict[str, str] = {}
-        """Why sessions of runs were kept although they were to be deleted, by run id."""
 
     def is_busy(self, run_id: str) -> bool:
         """Tell whether a run is being announced in this process."""
@@ -250,7 +248,6 @@ class Announcer:
         except SessionNotFound:
             return None
         except HasChildren as refused:
-            self.kept[run.run_id] = f"{refused}"
             return f"{refused}"
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from trails.errors import InvalidInput
 from trails.handles import Handle
@@ -34,9 +34,6 @@ from trails.runtime.runs.run_registry import Imported
 from trails.runtime.runs.run_upkeep import Announcer, Ticked, Upkeep
 from trails.runtime.timer import Clock, Ticking, Wait
 from trails.session import Repository, opened
-
-Phase = Literal["start", "end", "error"]
-"""What an event of a run's life tells."""
 
 
 class Runs(Handle, public=True):
