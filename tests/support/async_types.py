@@ -63,7 +63,10 @@ class _Source:
         self.places: dict[str, tuple[str, str]] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ImportFrom) and node.module and node.module != "__future__":
-                self.places |= {each.asname or each.name: (node.module, each.name) for each in node.names}
+                names = [(each.asname or each.name, each.name) for each in node.names]
+                if names[0][1] == "*":
+                    names = [(name, name) for name in _source(node.module).places]
+                self.places |= {local: (node.module, name) for local, name in names}
             elif isinstance(node, ast.Import):
                 self.places |= {each.asname or each.name: ("", each.name) for each in node.names}
         for statement in self.tree.body:

@@ -26,6 +26,7 @@ from trails.display.progress import Progress
 from trails.display.tables import PlainTable
 from trails.errors import RecordMiss
 from trails.handles import Handle
+from trails.history.as_of.past_view import AsOf
 from trails.history.lookup import names
 from trails.history.lookup.forest import Forest
 from trails.history.lookup.names import Name
@@ -55,7 +56,6 @@ from trails.model.values import ToolCall
 from trails.model.values import ToolResult
 from trails.model.values import Turn
 from trails.model.values import VerifyReport
-from trails.plumbing.asof.making import AsOf
 from trails.plumbing.index.figures import By
 from trails.plumbing.index.figures import Sort
 from trails.plumbing.packed import Turns
