@@ -1,12 +1,6 @@
 """Show the live store to rdflib as a read-only Dataset.
 
-Terms of RDF between two libraries: pyoxigraph's, which the store has, and rdflib's, which its views show.
-
-The store as one of rdflib's: what rdflib reads comes out of it as snapshots, and what rdflib would write is refused.
-
-What `store.graph` returns: rdflib's own classes over the live store, without what would write to it.
-
-The live store as rdflib sees it: a read-only `Dataset` over all graphs, or one graph, answered by the store's own engine.
+rdflib reads snapshots of the store; queries run on the store's own engine; whatever would write is refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Audits: one report of a session or a store, and the folder that an outside auditor is given."""
+"""Audits: a report of a session or a store, and its evidence."""
 
 from trails.audit.questions import audit
 from trails.audit.report import Found, Report, Verdict

@@ -1,10 +1,7 @@
 """Make, read and check evidence packs for auditors.
 
-The verifier of exports as one file that needs nothing but Python: what it imports of Trails is written into it.
-
-The files for an outside auditor: the records, what proves them, the report, and what checks all of it.
-
-Equal stores, times and keys give equal bytes.
+A pack has the records, their proofs, the report, and a verifier that needs nothing but Python. Equal stores, times and keys
+give equal bytes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Audit a session or a store.
-
-Which turns a signed checkpoint does not cover: they were written after it, and only a newer one vouches for them.
-
-An audit of a session or a whole store: validity, completeness and integrity, and what is worth a look.
-"""
+"""Audit a session or a store."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
 """The report of an audit, as JSON, Markdown and HTML.
 
-What an audit says: verdicts apart, each with what was found, and a digest over all of it. Pure.
-
-A report as Markdown and as one HTML page: no script, nothing from elsewhere, and nothing recorded is taken for markup.
-
-A log vouches for a report: a checkpoint that is signed with the report's digest in it.
+It has separate verdicts, each with its findings, and a digest over all of it. The HTML page has no script and loads nothing,
+and nothing recorded is taken for markup. A log vouches for a report by a signed checkpoint that holds the report's digest.
 """
 
 from __future__ import annotations

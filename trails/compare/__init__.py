@@ -1,9 +1,4 @@
-"""Compare sessions: diffs, figures, statistics and plots.
-
-Branches side by side: what is read of them, and the tables, plots and layouts made of it.
-
-What differs between two transcripts: alignment, word diffs, patches. Pure functions over turns.
-"""
+"""Compare sessions: diffs, figures, statistics and plots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far two scorers agree: by categories or by numbers, over the things that both scored. Pure."""
+"""Measure how well two scorers agree, by categories or numbers."""
 
 from __future__ import annotations
 

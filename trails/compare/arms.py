@@ -1,4 +1,7 @@
-"""A test of whether two arms differ in a column: Welch's t, Mann and Whitney's U, or Student's t of pairs, with effect sizes."""
+"""Test whether two arms differ in a column.
+
+The tests are Welch's t, Mann and Whitney's U, and Student's t of pairs, with effect sizes.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""A comparison of sessions as a table.
-
-Columns of scores in a comparison: one for each name, or for each name and scorer where several scored it. Pure.
-
-A comparison of branches: a row each, any column to group and sort by, and all the forms that researchers take it in.
-"""
+"""A comparison of branches as a table: a row for each."""
 
 from __future__ import annotations
 

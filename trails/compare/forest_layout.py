@@ -1,8 +1,8 @@
-"""Where the sessions of a forest of forks stand in a drawing: one lane each, and an axis of turns. Pure: nothing is drawn.
+"""Lay out a forest of forks: a lane each, an axis of turns.
 
-Positions along the axis are counts of turns: a session lies from its fork index to its length, and the edge to a fork
-leaves at the fork index. Where a fork was made inside a prefix that its parent inherits, the edge leaves the ancestor
-that owns the turn there, which is where the two transcripts part. Lanes are in such an order that no edge crosses one.
+Positions on the axis are counts of turns: a session lies from its fork index to its length, and the edge to a fork leaves at
+the fork index. If a fork was made inside a prefix that its parent inherits, the edge leaves the ancestor that owns the turn
+there, since that is where the two transcripts part. The order of the lanes keeps edges from crossing them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""Draw comparisons by matplotlib.
+"""Draw a forest of forks with matplotlib, as SVG or PNG.
 
-Drawing a forest of forks that is laid out and coloured, with matplotlib, into SVG or PNG; no display and no pyplot.
-
-One sheet is drawn on, whose coordinates are inches from the top left: what explains the colours, a lane a session with its
-name to the right, the axis of turns below.
-
-A plot of the fork forest: which colour each branch gets, and matplotlib's settings, which are never the host's.
+The coordinates of a sheet are inches from the top left. It has a legend of the colours, a lane for each session with its name
+to the right, and the axis of turns below. No display, no pyplot, and none of the host's settings are used.
 """
 
 from __future__ import annotations

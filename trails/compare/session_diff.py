@@ -1,15 +1,9 @@
-"""Diff two transcripts: align their turns.
+"""Diff two transcripts turn by turn, and patch one into the other.
 
-What a diff shows, whatever it is written as: an entry's blocks, its place, and which entries are far from any difference.
-
-A diff, and its entries: what two transcripts share, and how their tails stand against each other.
-
-Aligning two tails turn by turn, and the patch that makes one of the other.
-
-Two turns say the same when role, content and tool calls agree, whoever wrote them and whenever: two branches that said
-the same are equal, though their digests differ. The order of keys in structured content and arguments, and the ids of
-tool calls, which are drawn anew each time, make no difference; which tool's call a result answers does. The content of
-a redacted turn is not known, so it equals only a copy of itself.
+Two turns say the same if role, content and tool calls agree, whoever wrote them and whenever: two branches that said the same
+are equal, though their digests differ. The order of keys in structured content and arguments, and the ids of tool calls,
+make no difference; which tool's call a result answers does. The content of a redacted turn is unknown, so it equals only a
+copy of itself.
 """
 
 from __future__ import annotations

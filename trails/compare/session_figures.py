@@ -1,4 +1,4 @@
-"""Reading the branches of a session for a comparison: seven queries however many there are, and no transcript."""
+"""Read the figures of branches, by seven queries however many there are."""
 
 from __future__ import annotations
 

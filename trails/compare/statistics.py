@@ -1,8 +1,7 @@
 """Aggregates, confidence intervals and groups of rows.
 
-What is reckoned over one column of a group: count, mean, spread, and an interval for the mean. Pure, and seeded.
-
-Branches put together: by equal values in columns, by patterns of their names, by how they came out. Pure.
+An aggregate has count, mean, spread and a seeded interval for the mean. Rows are grouped by equal values in columns, by
+patterns of their names, or by outcome.
 """
 
 from __future__ import annotations

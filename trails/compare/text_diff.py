@@ -1,11 +1,8 @@
 """Diff sequences and words.
 
-Aligning two sequences: the longest common subsequence, in time and space that have a bound.
-
-The work is done on whole rows of the table at once, as bits of one large integer (Hyyrö, "Bit-parallel LCS-length
-computation revisited", 2004): exact, and a hundred times faster than cell by cell.
-
-What differs between two texts, word by word; line by line where they are too long for that.
+Two sequences are aligned by their longest common subsequence, in bounded time and space. The work is done on whole rows of
+the table at once, as bits of one large integer (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004): exact, and a
+hundred times faster than cell by cell. Texts are compared word by word, or line by line if they are too long for that.
 """
 
 from __future__ import annotations

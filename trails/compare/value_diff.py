@@ -1,11 +1,4 @@
-"""Diff JSON values, tool calls and turns.
-
-What differs between two JSON values, place by place.
-
-The frozen values that a diff is made of: what differs inside two turns, and what each side amounts to.
-
-What differs between two turns of one role: text by words, tool calls and other parts by their places.
-"""
+"""Diff JSON values, tool calls and turns."""
 
 from __future__ import annotations
 

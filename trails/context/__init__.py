@@ -1,4 +1,4 @@
-"""What a model is shown of a transcript: token windows, context assembly, tool pairing, message shapes. Pure functions."""
+"""What a model sees: windows, assembly, pairing and compaction."""
 
 from trails.context.assembly import Context, assemble
 from trails.context.compaction import CompactionPolicy, Summary, SummaryRequest, needs_compaction

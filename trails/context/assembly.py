@@ -1,13 +1,9 @@
 """Pair calls with results and assemble a context.
 
-Tool calls and their answers, put in the order that model APIs accept. Only what a model is shown changes.
-
-`repair` follows the rules of OpenClaw (clawdbot, src/agents/session-transcript-repair.ts, MIT), in own words: after each
-assistant's message with calls stands one answer for each call, in the order of the calls. An answer is looked for up to
-the next assistant's message; where there is none, one that says so is made up. A second answer to a call is dropped,
-and so is an answer to no call.
-
-What a model is shown: the system prompt, what a session was given to begin with, the latest summary, turns, a query.
+`repair_calls` follows the rules of OpenClaw (clawdbot, src/agents/session-transcript-repair.ts, MIT), in own words: after each
+assistant's message with calls comes one answer for each call, in the order of the calls. An answer is looked for up to the
+next assistant's message; if there is none, one that says so is made up. A second answer to a call is dropped, and so is an
+answer to no call. Only what a model is shown changes.
 
 Everything here is pure. Turns come in order and without summaries; `trails.session.model_context` finds them in a store.
 """

@@ -1,7 +1,7 @@
-"""Compaction, as far as it needs no store: what is summarised and what stays, how long a summary may be, and when.
+"""Decide when and what to compact, and how long a summary may be.
 
-Source: "Session Lifecycle Management", section Compaction. The rule that a cut never parts a tool call from its result
-is pi's too (cut at a user's or an assistant's message, never at a tool's result).
+Source: "Session Lifecycle Management", section Compaction. A cut never parts a tool call from its result; that is pi's rule
+too (cut at a user's or an assistant's message, never at a tool's result).
 """
 
 from __future__ import annotations

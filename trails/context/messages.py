@@ -1,13 +1,8 @@
 """Messages of a transcript and their tokens.
 
-How many tokens a text has, without a tokenizer: an estimate that errs on the long side for most text.
-
-What a context is made of: turns, or as much of a turn as a model is shown.
-
-What a model is shown of a turn, in one shape for all sources: messages of text, images, tool calls and their answers.
-
-A turn becomes one message, or several where it holds the answers to tool calls. Roles that model APIs do not have
-become the user's: summaries and what a person ran are told to the model, not said by it.
+A turn becomes one message, or several if it holds the answers to tool calls. Roles that model APIs do not have become the
+user's: summaries and what a person ran are told to the model, not said by it. Tokens are estimated without a tokenizer, on
+the long side for most text.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Messages in the shapes of the model APIs: OpenAI's chat messages and response items, Anthropic's messages.
+"""Shape messages for OpenAI and Anthropic.
 
-Given are messages as `pairing.repair` leaves them: every call is answered right after it, once.
+The shapes are OpenAI's chat messages and response items, and Anthropic's messages. The messages come from `repair_calls`:
+every call is answered once, right after it.
 """
 
 from __future__ import annotations

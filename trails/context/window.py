@@ -1,10 +1,6 @@
 """Fit the newest turns into a token window.
 
-Which of the newest turns fit a budget, and where a transcript may be cut: never between a call and its answer.
-
-Whether a model's API refused a request because it was too long for the model.
-
-How much of a transcript may be shown (`Window`), and the turns that fit as it grows (`TokenWindow`).
+A transcript is never cut between a tool call and its answer.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Compute the digests of turns and check their chain.
 
-The digest chain: each turn's digest commits to its own content and facts and to every turn before it.
+Each turn's digest commits to its own content and facts and to every turn before it.
 
 The encoding is our own and never the store's lexical forms, which the engine rewrites: a sequence of fields, each an
 8-byte big-endian length and its bytes, after a tag that names what is hashed. No session id and no IRI is hashed, so a
 copied turn (detach, flatten) keeps its digest.
-
-Checking a session's own turns against their digests: pure functions over rows as they are stored.
 """
 
 from __future__ import annotations

@@ -1,24 +1,16 @@
 """Signed notes: checkpoints of the log, signatures of heads.
 
-Signed notes, and the checkpoints of a transparency log.
-
-Formats: a note is text with Ed25519 signature lines (c2sp.org/signed-note); a checkpoint is a note whose text is a
-log's name, size and root (c2sp.org/tlog-checkpoint). Keys are strings, in the form of Go's `sumdb/note`:
+A note is text with Ed25519 signature lines (c2sp.org/signed-note); a checkpoint is a note whose text is a log's name, size and
+root (c2sp.org/tlog-checkpoint). Keys are strings, in the form of Go's `sumdb/note`:
 
     PRIVATE+KEY+<name>+<key id>+<base64 of 0x01 and the seed>      the signer, to be kept secret
     <name>+<key id>+<base64 of 0x01 and the public key>            the verifier, to be given to everyone
 
-Errors: a note that is read and does not hold raises IntegrityError; what the caller hands in to make or check it with
-(keys, texts to sign) raises InvalidInput. Ed25519 comes from the `cryptography` package, which is imported only when a
-signature is made or checked.
+A head signature says who vouches for a transcript up to which turn, and when. Its key bears the name of the principal,
+percent-encoded as in its IRI. It signs a tag and fields, framed as in digests, so that no note reads the same.
 
-Signatures of principals over the heads of sessions: who vouches for a transcript up to which turn, and when. Pure.
-
-The keys are those of logs and checkpoints (see `note`), and bear the name of the principal, percent-encoded as in its IRI
-where that is more than plain signs. What is signed is a tag and fields, framed as in the rules of digests: no note, and
-nothing else that such a key signs, reads the same.
-
-Errors: as in `note`, InvalidInput for keys that are none.
+Errors: a note that is read and does not hold raises IntegrityError; keys and texts that the caller hands in raise
+InvalidInput. The `cryptography` package is imported only when a signature is made or checked.
 """
 
 from __future__ import annotations

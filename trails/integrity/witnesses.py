@@ -1,22 +1,16 @@
 """Cosignatures of witnesses and RFC 3161 time stamps.
 
-Cosignatures of witnesses on a checkpoint: each says that it saw the checkpoint, and when.
+A witness says that it saw a checkpoint, and when (`cosignature/v1`, c2sp.org/tlog-cosignature). It adds a line to the note:
+base64 of its key's id, the time as eight bytes, big-endian, in seconds since 1970, and an Ed25519 signature over
+"cosignature/v1", "time N" and the note's text. Its keys are written as those of logs, with 0x04 in place of 0x01. The name is
+not signed, so a key counts once, whatever names it is given under.
 
-Format: `cosignature/v1` (c2sp.org/tlog-cosignature). A witness adds a line to the note: base64 of its key's id, the time as
-eight bytes, big-endian, in seconds since 1970, and an Ed25519 signature over "cosignature/v1", "time N" and the note's text.
-Its keys are written as those of logs, with 0x04 in the place of 0x01. The name is not signed, so a key counts once, whatever
-names it is given under.
+A time-stamp authority says when it saw a note (RFC 3161). Request and response are DER. What is stamped is SHA-256 over the
+note's bytes as they stand in its file, so `openssl ts -verify -data NOTE -in RESPONSE` checks the same. A line that a witness
+adds later makes another file: cosign first. The package `rfc3161-client` is imported only when a token is asked for or checked.
 
-Errors: as in `note`, IntegrityError for a note that does not hold, InvalidInput for keys and texts handed in.
-
-Time-stamp tokens over notes: an authority of timestamping says when it saw one (RFC 3161).
-
-The request and the response are DER, as any authority takes and gives them; what is stamped is SHA-256 over the note's bytes
-as they stand in its file, so that `openssl ts -verify -data NOTE -in RESPONSE` checks the same. A line that a witness adds
-afterwards makes another file: cosign first.
-
-Errors: a response that does not hold raises IntegrityError; certificates and requests that are none raise InvalidInput.
-The package `rfc3161-client` does the work, and is imported only when a token is asked for or checked.
+Errors: notes and responses that do not hold raise IntegrityError; keys, texts, certificates and requests that are none raise
+InvalidInput.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""W3C PROV: statements, their readers and writers, and whether they are valid.
+"""W3C PROV: export, import and validate provenance.
 
 >>> from trails.provenance import validate
 >>> text = b"document prefix ex <http://example.org/> specializationOf(ex:a, ex:a) endDocument"

@@ -1,19 +1,13 @@
-"""Validate statements by PROV-CONSTRAINTS.
+"""Validate statements by PROV-CONSTRAINTS (W3C, 2013).
 
-Whether the times that are stated follow the order that the statements imply: a verdict of its own.
+A document is valid if each of its bundles is, if the statements outside them are, and if no two bundles have one name
+(section 7.2). Each bundle is checked by itself. Statements are checked, not RDF: RDF cannot tell `-` from a value that is
+left open.
 
-PROV-CONSTRAINTS orders events and never looks at a clock: what was read hours after its deletion passes it. Here each
-order is held against the times of its two events. Where one has no time, the latest time before it stands in; where
-there is none, the order stays open. Two clocks may differ by `skew` seconds; equal times are in order, because a clock
-ticks.
-
-Validity by PROV-CONSTRAINTS (W3C, 2013): whether statements can be a history of anything at all.
-
-A document is valid where each of its bundles is, and the statements outside them are, and no two bundles have one name
-(section 7.2). Each is checked for itself. Statements are what is decided on, not RDF, which cannot tell `-` from a value
-that is left open.
-
-The public way to a verdict: a file, the bytes of one, or an open store.
+PROV-CONSTRAINTS orders events and never looks at a clock: a file that was read hours after its deletion passes. So the times
+get a verdict of their own. Each order is compared with the times of its two events. If one event has no time, the latest
+time before it counts; if there is none, the order stays open. Two clocks may differ by `skew` seconds. Equal times are in
+order, because a clock ticks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""PROV documents of others, brought into a store and read back: each in graphs of its own, its file as it came.
+"""Import PROV documents, read them back and delete them.
 
-What a document says stands as PROV-O in the graph of its IRI, `urn:trails:prov:SHA256`, and in a graph for each of its
-bundles. Where it names what only Trails names (a term of Trails, an IRI that begins with `urn:trails:`), the name stands there
-under the document's own IRI: whatever a document claims of sessions and turns, no query takes it for what was recorded.
+What a document says is stored as PROV-O in the graph of its IRI, `urn:trails:prov:SHA256`, and in a graph for each of its
+bundles; its file is kept as it came. A name that only Trails gives (a term of Trails, an IRI that begins with `urn:trails:`)
+is stored under the document's own IRI. So whatever a document claims of sessions, no query takes it for a record.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Provenance as a picture: which nodes and edges it has, where they stand, and the two drawings that need nothing else.
+"""Draw provenance as SVG and Mermaid.
 
-Shapes and colours are those that the W3C's PROV working group draws with: entities are yellow ellipses, activities blue
-rectangles, agents orange pentagons. What came first stands on top, and an arrow leads from what was influenced to what
-influenced it. The same statements give the same bytes.
+Shapes and colours are those of the W3C's PROV working group: entities are yellow ellipses, activities blue rectangles,
+agents orange pentagons. What came first stands on top, and an arrow leads from an effect to its cause. Equal statements give
+equal bytes.
 """
 
 from __future__ import annotations

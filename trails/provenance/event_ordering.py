@@ -1,15 +1,11 @@
-"""Check the order of events and impossible statements.
+"""Check the order of events, and find impossible statements.
 
-Circles in a graph of numbered nodes: which nodes lie on one, and the shortest through an edge.
+These are the ordering constraints (30 to 49) and the typing and impossibility constraints (50 to 56) of PROV-CONSTRAINTS.
 
-What cannot be, by looking it up: the typing and impossibility constraints of PROV-CONSTRAINTS (50 to 56).
-
-The ordering constraints of PROV-CONSTRAINTS (30 to 49): events, what precedes what, and circles that cannot be.
-
-All generations of an entity happen at once (39), and so do its invalidations (40), and the starts and ends of an
-activity (31, 32): each is one event. Each usage is one of its own. A rule orders events that there are: those that are
-stated, and those that follow from a statement (Inferences 7 to 14 and 21). An order may run in a circle, all of it at
-one moment, unless a step of it is strict: an entity is generated before what is derived from it (42).
+All generations of an entity happen at once (39), and so do its invalidations (40), and the starts and ends of an activity
+(31, 32): each is one event. Each usage is an event of its own. A rule orders events that exist: those that are stated, and
+those that follow from a statement (Inferences 7 to 14 and 21). An order may run in a circle, all of it at one moment, unless
+one of its steps is strict: an entity is generated before what is derived from it (42).
 """
 
 from __future__ import annotations

@@ -1,17 +1,9 @@
-"""Read the ontology; make its SHACL shapes and its page.
+"""Read the ontology, check data by its shapes, make its files.
 
-The published vocabulary: the terms of `trails.ttl` as values, the page about them, and the shapes made from them.
+`python -m trails.provenance.ontology` makes `shapes.ttl` and `README.md` from `trails.ttl` and `alignments.ttl`.
 
-The terms of the ontology as frozen values, read from its file.
-
-SHACL shapes: made from the ontology as Turtle, and what in some quads does not keep to them.
-
-The ontology is read as closed (https://www.w3.org/TR/shacl/): a domain says where a property may stand, a range what its values
-are, a functional property has no second value, and what everything of a class has one of must be there.
-
-The page about the ontology: its terms, a picture of its classes, its alignments and example queries, as Markdown.
-
-`python -m trails.provenance.ontology`: make again what is made from the ontology, beside it: its shapes and the page about it.
+The shapes read the ontology as closed (https://www.w3.org/TR/shacl/): a domain says where a property may stand, a range what
+its values are; a functional property has no second value; a restriction says what each thing of a class must have.
 """
 
 from __future__ import annotations

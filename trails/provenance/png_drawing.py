@@ -1,4 +1,4 @@
-"""A picture of provenance as PNG, by matplotlib, with settings that are never the host's."""
+"""Draw provenance as PNG, by matplotlib, with fixed settings."""
 
 from __future__ import annotations
 

@@ -1,15 +1,10 @@
 """Map PROV statements to RDF terms and back.
 
-Which RDF term says which PROV statement: PROV-O's own, and by the ontology every term of Trails below one of PROV-O's.
+The terms are PROV-O's (W3C, 2013), and every term of Trails that the ontology puts below one of them. A new class or property
+of Trails needs no change here: `rdfs:subClassOf` and `rdfs:subPropertyOf` in `ontology/trails.ttl` say what it means.
 
-A new class or property of Trails needs no change here: what `rdfs:subClassOf` and `rdfs:subPropertyOf` in
-`ontology/trails.ttl` say of it is what it is read and written as.
-
-RDF facts as PROV statements: what a file in RDF and what the rows of a store are both read by.
-
-What a store holds as PROV statements, read predicate by predicate: only what a PROV statement can come from is fetched.
-
-PROV-O (W3C, 2013) in RDF as statements: Turtle, TriG, N-Triples and N-Quads, with qualified terms; a graph is a bundle.
+Facts come from RDF files (Turtle, TriG, N-Triples, N-Quads; a graph is a bundle) or from a store, which is read predicate by
+predicate.
 """
 
 from __future__ import annotations

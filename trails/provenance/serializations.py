@@ -1,9 +1,4 @@
-"""Read and write PROV by the name of a format.
-
-Finding out what a PROV file is and reading it: one table of formats, by name and by the end of a file's name.
-
-Writing PROV: one table of formats, and a stream of bundles that goes through the writer of one of them.
-"""
+"""Read and write PROV by the name of a format."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
 """Export the provenance of sessions as W3C PROV.
 
-What a store holds as a stream of PROV statements with their attributes: a graph at a time, a subject at a time.
-
-The catalog's statements are the document's own, and each graph is a bundle under its own name: a session's turns are in the
-bundle of its session, inherited ones in that of the ancestor that owns them, up to where the fork began. Texts, salts and
-what holds JSON stay in the store.
-
-The public way out: what a store recorded, and what follows from it, as a PROV document in a format of one's choice.
+An export is a stream: a graph at a time, a subject at a time. The catalog's statements are the document's own, and each graph
+is a bundle under its own name: a session's turns are in the bundle of its session, inherited ones in that of the ancestor
+that owns them, up to the fork point. Texts, salts and JSON stay in the store.
 """
 
 from __future__ import annotations

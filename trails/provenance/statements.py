@@ -1,15 +1,7 @@
 """PROV statements, their names, values and bounds.
 
-PROV statements as frozen values: what PROV-DM can say, in the order and by the names of PROV-N.
-
 The places of each kind, and what may stand for a missing one, follow PROV-DM (W3C, 2013) section 5 and Definition 4 of
-PROV-CONSTRAINTS, "optional-placeholders".
-
-What a statement rests on: that it was recorded when it happened, imported from a file, or derived by a rule from facts.
-
-Names of PROV documents: prefixes in scope, and the whole IRIs that names with prefixes stand for.
-
-What a PROV document may be at most: it is read whole, so what is larger or stranger is refused, not read.
+PROV-CONSTRAINTS, "optional-placeholders". A document is read whole, so one that is too large or nested too deep is refused.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""Read PROV-N and PROV-XML.
+"""Read PROV-N and PROV-XML (W3C, 2013).
 
-PROV documents as statements: a reader a format, and none that fetches anything or grows without a bound.
+The reader of PROV-N is for the whole grammar and keeps every literal as it was written. The package `prov` reads PROV-N too,
+but rewrites numbers and times, and refuses extensions, blank nodes, years before 1 and two bundles of one name. Arguments
+that are left out, or written `-` where PROV-DM wants something, are read as missing: validation names them.
 
-PROV-N (W3C, 2013) as statements: a reader of our own for the whole grammar.
-
-What the grammar has no place for is refused with its line. Arguments that are left out at the end, or written `-` where
-PROV-DM wants something, are read as missing: that is for validation to name.
-
-PROV-XML (W3C, 2013) as statements, read as a stream of elements: no document type, no entities, nothing fetched.
+PROV-XML is read as a stream of elements: no document type, no entities, nothing fetched.
 """
 
 from __future__ import annotations

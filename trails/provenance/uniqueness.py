@@ -1,12 +1,9 @@
 """Check uniqueness constraints, by unifying what must be equal.
 
-What validation finds: the rule that is broken, what it is about, and the statements that clash.
-
-The key and uniqueness constraints of PROV-CONSTRAINTS (22 to 29) by union-find: which terms must be the same one.
-
-A term is a constant (an IRI, a time, or `-` where nothing stands) or unknown: a blank node, or a number for what a
-statement leaves open (Definition 4). Two statements under one key are one, so their terms are pairwise the same; two
-different constants never are. That goes on until nothing more follows.
+These are the key and uniqueness constraints of PROV-CONSTRAINTS (22 to 29), by union-find. A term is a constant (an IRI, a
+time, or `-` for nothing) or unknown: a blank node, or a number for what a statement leaves open (Definition 4). Two
+statements under one key are one, so their terms are equal in pairs; two different constants never are. This is repeated
+until nothing more follows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run of an agent that is held against a record: what agrees is the record's, from the first difference on it is a fork's."""
+"""Play a record back to an agent; a difference starts a fork."""
 
 from __future__ import annotations
 

@@ -1,15 +1,13 @@
 """Run agents and scorers that are programs.
 
-A program as the agent of a rerun: it asks on its standard output, and is answered on its standard input, a JSON object a line.
+The agent of a rerun asks on its standard output and is answered on its standard input, a JSON object a line. It asks
+`{"ask": "input"}`, `{"ask": "model"}`, `{"ask": "tool", "name": ..., "arguments": {...}, "id": ...}` (no `id`: the first such
+call that is not answered yet), `{"ask": "append", "role": ..., "content": ...}` and `{"ask": "context"}`.
 
-What it asks: `{"ask": "input"}`, `{"ask": "model"}`, `{"ask": "tool", "name": ..., "arguments": {...}, "id": ...}` (without `id`:
-the first such call that is not answered yet), `{"ask": "append", "role": ..., "content": ...}` and `{"ask": "context"}`.
-
-A program as a scorer: for each session it is given a line of JSON, and answers with one, {} for no score.
-
-Answers come in the order of what was asked, so a line too many would be taken for the next session's score. So the end of a
-question is held back until the program has come to read it: what it wrote before is no answer. Then, or where two lines come
-at once, the program has failed, and is started anew.
+A scorer is given a line of JSON for each session, and answers with one, {} for no score. Answers come in the order of the
+questions, so an extra line would be taken for the next session's score. Therefore the end of a question is held back until
+the program has come to read it: what it wrote before is no answer. If there is such a line, or two lines come at once, the
+program has failed and is started anew.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Run a session again, once or many times.
 
-Rerunning: an agent is run again over a recorded session, and what comes of it is stored as a fork.
-
-Many reruns of one record, by a pool of threads: each its own fork, one failing alone, going on where they were cut short.
+What comes of a rerun is stored as a fork. Many reruns of one record run in a pool of threads: each has its own fork, one may
+fail alone, and a series that was cut short can be continued.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keys, tokens and passwords in text: found by what they look like, shown by no more than a hint, taken out for good."""
+"""Find and remove keys, tokens and passwords in text."""
 
 from trails.secrets.detection import (
     Detector,

@@ -1,15 +1,8 @@
 """Find, mark and redact secrets in text and values.
 
-Finding secrets in text, and taking them out: pure.
-
-Secrets within values: the texts of JSON, and what its keys say of them.
-
-More formats than the built-in ones, where the extra `secrets` is installed: the detectors of detect-secrets.
-
-Only those are asked that tell a key by its form; what they say by entropy or by names alone is wrong too often in
-transcripts. They run in this process and never ask a service whether a key works.
-
-A secret that was found: where it stands, what it is, and never itself.
+With the extra `secrets`, the detectors of detect-secrets find more formats. Only those that tell a key by its form are asked:
+those that go by entropy or names are wrong too often in transcripts. They run in this process and never ask a service
+whether a key works. A finding says where a secret stands and what it is, and never the secret itself.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Secrets known by their prefix, and random strings.
-
-What a drawn text looks like, and what only looks like one: placeholders, words and names.
-
-Keys that a service marks with a prefix of its own: one table, a line for each form.
-"""
+"""Secrets known by their prefix, and random strings."""
 
 from __future__ import annotations
 

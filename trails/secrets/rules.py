@@ -1,8 +1,8 @@
-"""The common formats of secrets: what each looks like, and what only looks like it.
+"""Rules that find secrets by shape and name.
 
-A format with a prefix of its own is told by that (`prefixes.py`); what has none is told by what stands before it: the name
-that it is assigned to, the option of a command, a header. Most of the text that is scanned holds nothing: it is searched for
-the few letters that a rule's matches hold, and no more.
+A secret with a prefix of its own is found by that (`prefixes.py`); another one by what stands before it: the name that it is
+assigned to, the option of a command, a header. Most text holds no secret: it is searched for the few letters that a rule's
+matches hold, and no more.
 """
 
 from __future__ import annotations
