@@ -199,7 +199,7 @@ def from_ms(milliseconds: int) -> datetime:
 
 
 def time_after(moment: datetime, span: timedelta | float) -> datetime:
-    """Return the moment a span (or a number of seconds, from 0) after an aware one; `NEVER` where the calendar ends before.
+    """Return the moment a span (or a number of seconds, from 0) after an aware one; `NEVER` if the calendar ends before.
 
     A span may be longer than any calendar: a model or a configuration chose it, or an older version stored it.
 

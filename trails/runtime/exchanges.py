@@ -241,7 +241,7 @@ class HeadMove(Value):
 
 
 def head_turn(repository: Repository, session_id: str) -> Turn | None:
-    """Return the last turn that is stored of a session's transcript, inherited ones included; None where there is none."""
+    """Return the last turn that is stored of a session's transcript, inherited ones included; None if there is none."""
     reader = repository.reader
     for run in reversed(lineage.segments(reader.lineage(session_id))):
         rows = reader.select("last_index", session=run.record.id, start=run.start, end=run.end or 2**53)

@@ -49,7 +49,7 @@ class LedgerRuntime:
             return self._locks.setdefault(session_id, threading.RLock())
 
     def enter(self, session_id: str) -> bool:
-        """Tell whether the caller is now the one who works on a session; if not, whoever is looks for messages again."""
+        """Return whether the caller is now the one who works on a session; if not, whoever is looks for messages again."""
         with self._lock:
             if session_id in self._busy:
                 self._asked.add(session_id)
@@ -58,7 +58,7 @@ class LedgerRuntime:
             return True
 
     def was_asked(self, session_id: str) -> bool:
-        """Tell whether there is reason to look again; if not, the session is free for others from now on."""
+        """Return whether there is reason to look again; if not, the session is free for others from now on."""
         with self._lock:
             if session_id in self._asked:
                 self._asked.discard(session_id)
@@ -73,13 +73,13 @@ class LedgerRuntime:
             self._asked.discard(session_id)
 
     def next_number(self, session_id: str, read: Callable[[], int]) -> int:
-        """Return the number that a session's next entry gets; `read` gives the last one where it is not known."""
+        """Return the number that a session's next entry gets; `read` gives the last one if it is not known."""
         if session_id not in self._numbers:
             self._numbers[session_id] = read()
         return self._numbers[session_id] + 1
 
     def wrote(self, session_id: str, number: int | None) -> None:
-        """Take note of the last number; None where it must be read again."""
+        """Note the last number; None if it must be read again."""
         if number is None:
             self._numbers.pop(session_id, None)
         else:
@@ -149,7 +149,7 @@ class Book:
         *,
         taken_out: Deed | None = None,
     ) -> None:
-        """Write entries in one commit (inside `at`); raise `SessionNotFound` where the session is gone.
+        """Write entries in one commit (inside `at`); raise `SessionNotFound` if the session is gone.
 
         With `taken_out`, those that move on lose their texts for good: that is recorded.
         """
@@ -161,7 +161,7 @@ class Book:
         self.wrote(session_id, made)
 
     def wrote(self, session_id: str, made: Sequence[Entry]) -> None:
-        """Take note of entries that were written."""
+        """Note entries that were written."""
         if made:
             self.runtime.wrote(session_id, max(entry.number for entry in made))
 
@@ -305,7 +305,7 @@ def _name(value: str | None, what: str) -> str | None:
 def existing_event(repository: Repository, book: Book, made: Event) -> Event | None:
     """Return the event with the same source and id that the store has already, or None; without a source, the session.
 
-    Raises `InvalidInput` where it says something else.
+    Raises `InvalidInput` if it says something else.
     """
     if made.event_id is None:
         return None
@@ -322,7 +322,7 @@ def existing_event(repository: Repository, book: Book, made: Event) -> Event | N
 
 
 def _with_id(repository: Repository, book: Book, made: Event) -> Iterator[Event]:
-    """Give the entries with a message's id: those of its session first, and where a source gave it, those of the others."""
+    """Yield the entries with the id of a message: those of its session, then those of others if a source gave the id."""
     wanted = Literal(made.event_id or "")
     yield from book.where(Event, made.session_id, vocab.EVENT_ID, wanted)
     if made.source is None:
@@ -334,7 +334,7 @@ def _with_id(repository: Repository, book: Book, made: Event) -> Iterator[Event]
 
 
 def event_words(repository: Repository, event: Event) -> EntryTexts | None:
-    """Return what an event says, from its own text or from its turn; None where that was taken out."""
+    """Return what an event says, from its own text or from its turn; None if that was removed."""
     if event.words is not None and event.words.text is not None:
         return event.words
     for turn_iri in event.turn_iris:
@@ -345,7 +345,7 @@ def event_words(repository: Repository, event: Event) -> EntryTexts | None:
 
 
 def turn_value(repository: Repository, turn_iri: str) -> Literal | None:
-    """Return a stored turn's content as it is stored, or None where there is no such turn."""
+    """Return a stored turn's content as it is stored, or None if there is no such turn."""
     graph = NamedNode(iris.session(iris.session_id(turn_iri)))
     for quad in repository.store.quads((NamedNode(turn_iri), vocab.VALUE, None, graph)):
         if isinstance(quad.object, Literal):
@@ -440,7 +440,7 @@ def turn_node(what: Turn | str) -> NamedNode:
 
 
 def _sent(book: Book, what: Event | Turn | str) -> tuple[str, Event | None]:
-    """Return the turn that is sent, and the outbound event that it is sent for, where there is one."""
+    """Return the turn that is sent, and the outbound event that it is sent for, if there is one."""
     if isinstance(what, Event):
         if what.direction != "outbound":
             raise InvalidInput(

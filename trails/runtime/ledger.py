@@ -71,7 +71,7 @@ class Ledger(Handle, public=True):
     # --- the head
 
     def head(self, session: str) -> Turn | None:
-        """Return a session's current turn: the last one stored, inherited ones included; None where there is none.
+        """Return a session's current turn: the last one stored, inherited ones included; None if there is none.
 
         It is looked up each time; what a handle holds and has not persisted does not count.
         """
@@ -100,7 +100,7 @@ class Ledger(Handle, public=True):
         """Put a message into a session's inbox and return it; once this returns, it is processed or still there.
 
         `event_id` is the source's own id: a second message with the same `source` and `event_id` adds nothing, and the
-        first one is returned, also where another session has it (its `session_id` says which): what is delivered again
+        first one is returned, also if another session has it (its `session_id` says which): what is delivered again
         after a reset or by another route is not answered twice. What is meant for several sessions needs an id, or a
         source, for each. Without a `source`, an id is the session's own.
 
@@ -151,7 +151,7 @@ class Ledger(Handle, public=True):
         return now if found.events else found.due
 
     def drop(self, session: str, number: int, *, by: str | None = None, reason: str | None = None) -> Event:
-        """Take the text of a message out that no turn says, for good; return what stays of it.
+        """Remove the text of a message that no turn says, for good; return what stays of it.
 
         `number` is the event's. One that waits is not processed any more: it stands as a failed exchange.
         `by` is as for `Repository.delete`.
@@ -337,7 +337,7 @@ class Ledger(Handle, public=True):
         """Return a new session that is forked right after a turn, with a first message in its inbox; stored in one commit.
 
         `turn` is a turn, its IRI, or a session and an index in its transcript; that other turns follow it does not
-        matter. `content` is the message (none where it is left out), and `message` what `receive` takes beside it; a
+        matter. `content` is the message (none if it is left out), and `message` what `receive` takes beside it; a
         message that is known by its source and id makes no second fork there.
 
         Raises `SessionNotFound` or `InvalidInput` for a turn that is not there; nothing is written then.
@@ -358,7 +358,7 @@ class Ledger(Handle, public=True):
         return made
 
     def _forked_before(self, wanted: Session, known: Event) -> Session:
-        """Return the fork that a message was put into before, where it is the one that is wanted again."""
+        """Return the fork that a message was put into before, if it is the one that is wanted again."""
         found = self._repository.record(known.session_id)
         if (found.parent_session_id, found.forked_at_index) != (wanted.parent_session_id, wanted.forked_at_index):
             raise InvalidInput(
@@ -389,7 +389,7 @@ class Ledger(Handle, public=True):
         return self._book.where(Event, self._id(session), vocab.DIRECTION, value)
 
     def content(self, event: Event) -> Any:
-        """Return what an event says, from its own text or its turn's; None where that was taken out."""
+        """Return what an event says, from its own text or its turn's; None if that was removed."""
         said = inbox.event_words(self._repository, event)
         return None if said is None else said.content
 
@@ -407,7 +407,7 @@ class Ledger(Handle, public=True):
 
         `what` is an outbound event, a turn or a turn's IRI. `channel` defaults to the event's. `outcome` is "sent",
         "failed" or "skipped", and `reason` (1 to 200 characters, nothing of the text) says why. `text` is what was really
-        sent; it is kept only where it is not the turn's own text. `at` is aware and defaults to now.
+        sent; it is kept only if it is not the turn's own text. `at` is aware and defaults to now.
 
         Raises `InvalidInput` for a turn that is not there.
         """

@@ -25,7 +25,7 @@ Clock = Callable[[], datetime]
 
 
 def clock_time(clock: Clock | None) -> datetime:
-    """Return a clock's time, or the system's where there is none; raise `InvalidInput` for a time without a time zone."""
+    """Return a clock's time, or the system's if there is none; raise `InvalidInput` for a time without a time zone."""
     return datetime.now(UTC) if clock is None else validation.time(clock(), "the clock's time")
 
 
@@ -40,7 +40,7 @@ def _wait(seconds: float, stop: threading.Event) -> None:
 class Ticking(Handle):
     """A `with` block in which something ticks: made by `Tree.ticking` and `Runs.ticking`.
 
-    What a tick raises warns at once (`ClockWarning`), the clock goes on, and the first error is raised where the block ends,
+    What a tick raises warns at once (`ClockWarning`), the clock goes on, and the first error is raised when the block ends,
     unless the block raises one itself. Once the store is closed, the clock ends.
     """
 
@@ -94,7 +94,7 @@ class Ticking(Handle):
                 if self._is_closed():
                     return  # somebody closed the store during the tick
                 self.errors.append(error)
-                with suppress(Warning):  # where warnings are errors: it is kept in any case
+                with suppress(Warning):  # if warnings are errors: it is kept in any case
                     warnings.warn(f"a tick of the clock failed: {error!r}", ClockWarning, stacklevel=2)
             self.ticks += 1
             self._wait(self._every, self._stop)

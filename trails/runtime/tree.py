@@ -80,7 +80,7 @@ class SnapshotExporter:
         self._last: datetime | None = None
 
     def tick(self, now: datetime) -> Path | None:
-        """Write the file where it is time, whole or not at all, and return it; None where it is not time."""
+        """Write the file if it is time, whole or not at all, and return it; None if it is not time."""
         if self._last is not None and self._last <= now < time_after(self._last, self._every):
             return None
         store = embedded_store(self._repository.store, "export")
@@ -98,7 +98,7 @@ class Tick(Value):
     ended: tuple[str, ...] = ()
     """The ids of the sessions whose time was over, and of the suspended ones that went with them."""
     exported: Path | None = None
-    """The file that the store was written to; None where it was not time."""
+    """The file that the store was written to; None if it was not time."""
 
 
 class Tree(Handle, public=True):
@@ -136,8 +136,8 @@ class Tree(Handle, public=True):
         are told (`recovered` names it); mains and suspended branches are as they were. `clock` gives the time (aware;
         the system's by default). `limits` hold for all agents but those in `agent_limits`. `grace` is how long a session
         that was asked to end has to wrap up, 0 or more. `cheapest` is the tier of models that workers use. `tick` writes
-        the whole store to the file `export_to`, where one is named, every `export_every` (more than 0), as sorted N-Quads;
-        compressed where its name ends in `.gz`.
+        the whole store to the file `export_to`, if one is named, every `export_every` (more than 0), as sorted N-Quads;
+        compressed if its name ends in `.gz`.
         """
         self._lifecycle = Lifecycle(
             opened(store, "Tree"),
@@ -180,7 +180,7 @@ class Tree(Handle, public=True):
         id: str | None = None,  # noqa: A002 - as in `Repository.create`
         by: str | None = None,
     ) -> Node:
-        """Return the main session of an agent on a channel; there is one at most, and it is made where there is none.
+        """Return the main session of an agent on a channel; there is one at most, and it is made if there is none.
 
         `principal`, `system` (the persona that branches inherit), `tier`, `id` and `by` are for one that is made; for one
         that is there they are not looked at. A main that has ended leaves its place to another.
@@ -219,7 +219,7 @@ class Tree(Handle, public=True):
         worker, no end for a main unless given. `tier` is the tier of models: the parent's for a branch, the cheapest for
         a worker. `by` names who spawns (the agent unless given).
 
-        Raises `LimitReached`, which names the limit and the numbers, where the tree would grow too deep or too wide, or
+        Raises `LimitReached`, which names the limit and the numbers, if the tree would grow too deep or too wide, or
         have a second main; `InvalidInput` for a summary for a worker, another agent's branch, or a parent that is not
         active. Nothing was changed then.
 
@@ -288,7 +288,7 @@ class Tree(Handle, public=True):
     def suspend_idlest(self, count: int, *, agent: str | None = None, by: str | None = None) -> list[str]:
         """Suspend the active branches (of an agent) that did nothing for the longest time; return their ids, idlest first.
 
-        At most `count`, fewer where there are no more; those that were asked to end are left alone.
+        At most `count`, fewer if there are no more; those that were asked to end are left alone.
         """
         wanted, runtime = validation.index(count, "count"), self._lifecycle.runtime
         with runtime.lock:
@@ -316,7 +316,7 @@ class Tree(Handle, public=True):
         return self._lifecycle.end_due(self._lifecycle.now(now))
 
     def tick(self, now: datetime | None = None) -> Tick:
-        """Do all that is due at `now` (default: the clock's time): a sweep, and the export where it is time for one."""
+        """Do all that is due at `now` (default: the clock's time): a sweep, and the export if it is time for one."""
         at = self._lifecycle.now(now)
         ended = self.sweep(at)
         return Tick(ended=tuple(ended), exported=None if self._exporter is None else self._exporter.tick(at))
@@ -325,7 +325,7 @@ class Tree(Handle, public=True):
         """Return a `with` block in which the tree ticks on a thread of its own, every so many seconds (more than 0).
 
         The first tick comes at once. Times to live hold then without a host that calls `tick`. What a tick raises warns at
-        once, and is raised where the block ends, which waits for a tick that is under way and no longer. `wait` waits in
+        once, and is raised when the block ends, which waits for a tick that is under way and no longer. `wait` waits in
         place of the thread: called with the seconds and an event that ends the waiting.
 
         >>> import trails
@@ -344,7 +344,7 @@ class Tree(Handle, public=True):
         """Append a turn that is made from a result (prov:wasDerivedFrom) to the parent's chain, store it and return it.
 
         `content` is what the turn says, by default the result in words; its author is the child's agent. Raises
-        `InvalidInput` where the parent is not active or has decided on the result before.
+        `InvalidInput` if the parent is not active or has decided on the result before.
         """
         return tree_node.incorporate_result(self._lifecycle, result, content, role=role, now=self._lifecycle.now())
 
@@ -362,7 +362,7 @@ class Tree(Handle, public=True):
         )
 
     def withhold(self, session: Node | str, *, by: str | None = None, reason: str | None = None) -> int:
-        """Take the texts of a session's task, summaries, reasons and result out for good; return how many there were.
+        """Remove the texts of a session's task, summaries, reasons and result for good; return how many there were.
 
         The message that told its parent of the result loses its text too; a turn that was made from it is for `redact`.
         `by` and `reason` are as for `Repository.redact`.
@@ -399,7 +399,7 @@ class TreeRow(Value):
     last: datetime
     """When it was last heard of: a turn of its own that is stored, a message to it, a change of its state."""
     tokens: int | None
-    """The tokens of its own turns that are stored, in and out; None where no call reported any."""
+    """The tokens of its own turns that are stored, in and out; None if no call reported any."""
     orphan: bool
     """Whether it goes on although what spawned it has ended, or is not there."""
 
@@ -411,7 +411,7 @@ class TreeRow(Value):
         return min((each for each in (self.ends_by, self.expires) if each is not None), default=None)
 
     def is_stuck(self, now: datetime, silence: timedelta) -> bool:
-        """Tell whether it is active, no main, and was not heard of for a span of time."""
+        """Return whether it is active, no main, and was not heard of for a span of time."""
         return self.state == "active" and self.kind != "main" and now - self.last >= silence
 
     def near(self, limits: Limits) -> tuple[str, ...]:

@@ -106,7 +106,7 @@ class Lifecycle:
     def session(self, live: Live) -> Session:
         """Return the handle of an active session, which holds its turns that are not stored.
 
-        One that holds nothing is loaded anew where others (a message loop) have stored turns meanwhile.
+        One that holds nothing is loaded anew if others (a message loop) have stored turns meanwhile.
         """
         known = self.runtime.sessions.get(live.id)
         if known is None or (not known.worktree.has_news and self.repository.reader.owns(live.id, len(known))):
@@ -135,7 +135,7 @@ class Lifecycle:
 
     @contextmanager
     def step(self, sessions: set[str], deed: Deed) -> Iterator[TreeTransaction]:
-        """Give a commit to put together, with the ledgers of sessions held until it is done."""
+        """Yield a commit to put together, with the ledgers of sessions held until it is done."""
         with lock_ledgers(self.runtime.book, sessions) as numbers:
             yield TreeTransaction(self.runtime.index, self.repository.store, numbers, deed)
 

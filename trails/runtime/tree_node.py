@@ -54,7 +54,7 @@ def state_history(store: QuadStore, session_id: str) -> list[Transition | Cancel
 
 
 def session_result(lifecycle: Lifecycle, session_id: str) -> SessionResult | None:
-    """Return how a session ended, or None where it has not."""
+    """Return how a session ended, or None if it has not."""
     store, found = lifecycle.repository.store, list[LedgerEntry]()
     for predicate in _ENTRIES:
         found += ledger_entries.read_entries_where(store, session_id, predicate)
@@ -62,7 +62,7 @@ def session_result(lifecycle: Lifecycle, session_id: str) -> SessionResult | Non
 
 
 def withhold_texts(lifecycle: Lifecycle, session_id: str, deed: Deed) -> int:
-    """Take the texts of what a session was told and of how it ended out for good; return how many there were."""
+    """Remove the texts of what a session was told and of how it ended for good; return how many there were."""
     store, record = lifecycle.repository.store, lifecycle.record(session_id)
     texts = ledger_entries.read_entries(store, record.id)
     doomed: list[LedgerEntry] = [
@@ -93,7 +93,7 @@ def waiting_results(lifecycle: Lifecycle, parent_id: str) -> list[Event]:
 
 
 def _told_of(lifecycle: Lifecycle, result: SessionResult) -> Event:
-    """Return the message that told of a result, or raise `InvalidInput` where it was decided on, or never told."""
+    """Return the message that told of a result, or raise `InvalidInput` if it was decided on, or never told."""
     given: object = result  # whoever calls may not check types
     if not isinstance(given, SessionResult):
         raise InvalidInput(
@@ -290,7 +290,7 @@ class Node(Handle, public=True):
 
     @property
     def task(self) -> str | None:
-        """What it was made for; None where that was taken out, or for a main without a task."""
+        """What it was made for; None if that was removed, or for a main without a task."""
         return self._told().task
 
     @property
@@ -469,7 +469,7 @@ class Node(Handle, public=True):
         self._lifecycle.suspend(self.id, by=by)
 
     def resume(self, *, by: str | None = None) -> None:
-        """Let a suspended branch go on; raise `LimitReached` where its parent or agent has no slot free."""
+        """Let a suspended branch go on; raise `LimitReached` if its parent or agent has no slot free."""
         self._lifecycle.resume(self.id, by=by)
 
 

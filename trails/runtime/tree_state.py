@@ -284,7 +284,7 @@ _CHANGES: Final = get_args(ArtifactChange)
 
 
 class Artifact(Value):
-    """Something that a session created, modified or deleted: its URI, and its SHA-256 as 64 hex digits, where known."""
+    """Something that a session created, modified or deleted: its URI, and its SHA-256 as 64 hex digits, if known."""
 
     uri: str
     change: ArtifactChange
@@ -299,7 +299,7 @@ class SessionResult(Value):
     """Whom it is for; None for a main."""
     status: Status
     summary: str | None
-    """What it found, in words; None where it said nothing, or where that was taken out."""
+    """What it found, in words; None if it said nothing, or if that was removed."""
     artifacts: tuple[Artifact, ...]
     memory_ids: tuple[str, ...]
     error: str | None
@@ -389,7 +389,7 @@ def result_text(session: str, kind: str, status: Status, said: Report, error: st
 
 
 def read_result(parent: str | None, found: Iterable[LedgerEntry]) -> SessionResult | None:
-    """Return the result that a session's ledger holds, or None where it has not ended."""
+    """Return the result that a session's ledger holds, or None if it has not ended."""
     by_number = {entry.number: entry for entry in found}
     result = next((entry for entry in by_number.values() if isinstance(entry, Result)), None)
     if result is None:
@@ -581,7 +581,7 @@ class TreeTransaction:
         ]
 
     def only_under(self, parent: str, *states: TreeState, inherits: Sequence[Quad] = ()) -> None:
-        """Let the commit happen only while a session is there, in a state (where one is given), and not asked to end.
+        """Let the commit happen only while a session is there, in a state (if one is given), and not asked to end.
 
         `inherits` is what must still be said of it.
         """

@@ -74,12 +74,12 @@ class KeySettings(Value):
 
     @property
     def main_session_key(self) -> str:
-        """The key of the default agent's main session, or "global" where all share one."""
+        """The key of the default agent's main session, or "global" if all share one."""
         return "global" if self.scope == "global" else f"agent:{self.default_agent}:{self.main_key}"
 
     @property
     def alias(self) -> str:
-        """What the word "main" stands for: "global" where all share one session, else the main key."""
+        """What the word "main" stands for: "global" if all share one session, else the main key."""
         return "global" if self.scope == "global" else self.main_key
 
     @classmethod
@@ -131,7 +131,7 @@ def _binding(binding: Section) -> Binding:
 
 
 def main_session_key(config: Mapping[str, Any] | KeySettings | None = None) -> str:
-    """Return the key of the main session: of the default agent, or "global" where all share one.
+    """Return the key of the main session: of the default agent, or "global" if all share one.
 
     The default agent is the one so marked, else the first in the list, else "main".
 
@@ -233,7 +233,7 @@ def display_key(key: str, *, alias: str, main_key: str) -> str:
 
 
 def is_main_key(key: str, config: Mapping[str, Any] | KeySettings | None = None) -> bool:
-    """Tell whether a key, under any of its names, is some agent's main session or the global one.
+    """Return whether a key, under any of its names, is some agent's main session or the global one.
 
     >>> is_main_key("main"), is_main_key("agent:ops:main"), is_main_key("agent:main:discord:group:1")
     (True, True, False)
@@ -324,7 +324,7 @@ def phone_number(text: str) -> str:
 def resolve_session_key(
     scope: str, context: Mapping[str, Any], *, main_key: str | None = None, fold_case: bool = False
 ) -> str:
-    """Return the key of the session that a message belongs to, where direct messages share the main session.
+    """Return the key of the session that a message belongs to when direct messages share the main session.
 
     A `SessionKey` in the envelope wins. Groups and channels have sessions of their own.
 
@@ -558,7 +558,7 @@ def provider_to_session_key(
 
 
 def session_to_provider_key(session_key: str, *, main_key: str | None = None) -> ProviderKey | None:
-    """Return the provider's key of an agent's key; None where it says no network: a peer of all networks, a sub-agent, a job.
+    """Return the provider's key of an agent's key; None if it says no network: a peer of all networks, a sub-agent, a job.
 
     Agent and account are left out, as such keys have no place for them.
 

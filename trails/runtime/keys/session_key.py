@@ -33,7 +33,7 @@ def normalize_agent_id(value: str | None) -> str:
 
 
 def normalize_account_id(value: str | None) -> str:
-    """Return an account's id as it stands in keys; it is "default" where nothing is left of it.
+    """Return an account's id as it stands in keys; it is "default" if nothing is left of it.
 
     >>> normalize_account_id("--Work--"), normalize_account_id("")
     ('work', 'default')
@@ -49,7 +49,7 @@ def _normalize(value: str | None, default: str) -> str:
 
 
 def normalize_main_key(value: str | None) -> str:
-    """Return the name of the main session, trimmed and in lower case; it is "main" where none is given.
+    """Return the name of the main session, trimmed and in lower case; it is "main" if none is given.
 
     >>> normalize_main_key(" Work "), normalize_main_key(None)
     ('work', 'main')
@@ -58,7 +58,7 @@ def normalize_main_key(value: str | None) -> str:
 
 
 def fold(value: str | None, *, fold_case: bool) -> str:
-    """Return an opaque id (a peer, a group, a thread) trimmed, and in lower case where `fold_case` asks for it.
+    """Return an opaque id (a peer, a group, a thread) trimmed, and in lower case if `fold_case` asks for it.
 
     Ids of some networks differ in case alone, so that folding them puts two people into one session. Trails folds only
     when told to.
@@ -159,7 +159,7 @@ def agent_id_from_key(key: str | None) -> str:
 
 
 def is_subagent_key(key: str | None) -> bool:
-    """Tell whether a key names a sub-agent's session, with or without the agent before it.
+    """Return whether a key names a sub-agent's session, with or without the agent before it.
 
     >>> is_subagent_key("agent:main:subagent:1"), is_subagent_key("SUBAGENT:1"), is_subagent_key("agent:main:main")
     (True, True, False)
@@ -168,7 +168,7 @@ def is_subagent_key(key: str | None) -> bool:
 
 
 def is_acp_key(key: str | None) -> bool:
-    """Tell whether a key names a session of the agent client protocol.
+    """Return whether a key names a session of the agent client protocol.
 
     >>> is_acp_key("agent:main:acp:1"), is_acp_key("acp")
     (True, False)
@@ -194,7 +194,7 @@ def subagent_depth(key: str | None) -> int:
 
 
 def may_spawn(key: str | None) -> bool:
-    """Tell whether the session of a key may start sub-agents: never one that is a sub-agent's itself, at any depth.
+    """Return whether the session of a key may start sub-agents: never one that is a sub-agent's itself, at any depth.
 
     >>> may_spawn("agent:main:main"), may_spawn("agent:main:subagent:1"), may_spawn("subagent:1")
     (True, False, False)
@@ -203,7 +203,7 @@ def may_spawn(key: str | None) -> bool:
 
 
 def is_thread_key(key: str | None) -> bool:
-    """Tell whether a key holds the mark of a thread or a topic.
+    """Return whether a key holds the mark of a thread or a topic.
 
     >>> is_thread_key("agent:main:telegram:group:1:topic:2"), is_thread_key("agent:main:main")
     (True, False)
@@ -276,7 +276,7 @@ def session_kind(
 
 
 def looks_like_session_id(text: str) -> bool:
-    """Tell whether a text has the form of a session's id, a UUID.
+    """Return whether a text has the form of a session's id, a UUID.
 
     >>> looks_like_session_id("550e8400-e29b-41d4-a716-446655440000"), looks_like_session_id("main")
     (True, False)
@@ -285,7 +285,7 @@ def looks_like_session_id(text: str) -> bool:
 
 
 def looks_like_session_key(text: str) -> bool:
-    """Tell whether a text has the form of a session key, which is never taken for an id.
+    """Return whether a text has the form of a session key, which is never taken for an id.
 
     >>> looks_like_session_key("cron:1"), looks_like_session_key("custom-main")
     (True, False)
@@ -297,7 +297,7 @@ def looks_like_session_key(text: str) -> bool:
 
 
 def resolves_as_session_id(text: str) -> bool:
-    """Tell whether a reference is to be looked up as a session's id too: it is one, or it has not the form of a key.
+    """Return whether a reference is to be looked up as a session's id too: it is one, or it has not the form of a key.
 
     >>> resolves_as_session_id("custom-main"), resolves_as_session_id("main")
     (True, False)
@@ -525,7 +525,7 @@ def subagent_key(agent_id: str | None, run_id: str) -> str:
 
 
 def cron_key(job_id: str, agent_id: str | None = None) -> str:
-    """Return the key of a scheduled job's session: of an agent's, where one is named, as later systems write it.
+    """Return the key of a scheduled job's session: of an agent's, if one is named, as later systems write it.
 
     >>> cron_key("daily-email-check"), cron_key("daily", "main")
     ('cron:daily-email-check', 'agent:main:cron:daily')
@@ -534,7 +534,7 @@ def cron_key(job_id: str, agent_id: str | None = None) -> str:
 
 
 def hook_key(hook_id: str, agent_id: str | None = None) -> str:
-    """Return the key of a web hook's session, of an agent's where one is named.
+    """Return the key of a web hook's session, of an agent's if one is named.
 
     >>> hook_key("github-push")
     'hook:github-push'

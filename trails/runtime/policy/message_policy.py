@@ -53,7 +53,7 @@ class SendRule(Value):
 
 
 class SendPolicy(Value):
-    """The rules in their order, and what holds where none fits.
+    """The rules in their order, and what holds if none fits.
 
     >>> policy = SendPolicy.from_json({"rules": [{"action": "deny", "match": {"channel": "discord", "chatType": "group"}}]})
     >>> resolve_send_policy(policy, session_key="agent:main:discord:group:dev")
@@ -65,7 +65,7 @@ class SendPolicy(Value):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | None, path: str = "session.sendPolicy") -> Self | None:
-        """Read `{default, rules: [{action, match: {channel, chatType, keyPrefix, rawKeyPrefix}}]}`; None where there is none.
+        """Read `{default, rules: [{action, match: {channel, chatType, keyPrefix, rawKeyPrefix}}]}`; None if there is none.
 
         As documented of these systems, an unknown default or action counts as allow, and a rule without a match fits every
         session. A field of another name, or a chat type that is none, raises `InvalidInput`: a mistyped rule would fit
@@ -120,7 +120,7 @@ def explain_send_policy(
     """Return whether a session may send, and what decided.
 
     The session's own `sendPolicy` (of its entry) wins. Then the first rule that denies and fits; a rule that allows only
-    where none denies; then the default. The channel is the one given, else the entry's `channel` or `lastChannel`, else
+    if none denies; then the default. The channel is the one given, else the entry's `channel` or `lastChannel`, else
     what the key says. A rule that denies a channel reads it from every form of key, with an agent before it or without; one
     that allows reads it from `CHANNEL:group:ID` and `CHANNEL:channel:ID` only, so that doubt never opens. Prefixes are
     put in lower case, keys are not. `strip_agent` makes `keyPrefix` fit the key without its agent too, as later systems and
@@ -196,7 +196,7 @@ def should_respond(
     control_command: bool = False,
     command_authorised: bool = False,
 ) -> bool:
-    """Tell whether an agent answers a message: always in a direct chat; in a group as its activation says.
+    """Return whether an agent answers a message: always in a direct chat; in a group as its activation says.
 
     `activation` is the session's, `default` the configuration's for the group. Where a mention is asked for, these count
     as one: being named (`was_mentioned`), a reply to the agent and the like (`implicit_mention`), and an authorised
@@ -217,7 +217,7 @@ def should_respond(
 
 
 def is_messaging_tool(name: str, *, channels: Collection[str] = CHANNELS) -> bool:
-    """Tell whether a tool sends messages: a core one, or the tool of a channel. `channels` are those whose tools send.
+    """Return whether a tool sends messages: a core one, or the tool of a channel. `channels` are those whose tools send.
 
     >>> is_messaging_tool("sessions_send"), is_messaging_tool("Slack"), is_messaging_tool("read")
     (True, True, False)
@@ -232,7 +232,7 @@ def is_messaging_send(
     channels: Collection[str] = CHANNELS,
     sends: Callable[[str, Mapping[str, Any]], bool] | None = None,
 ) -> bool:
-    """Tell whether a tool call sends a message, and does not just read or react.
+    """Return whether a tool call sends a message, and does not just read or react.
 
     `sends` decides for a channel's own tool, as each has other arguments: by default a call with an address `to`.
 
@@ -254,7 +254,7 @@ ResetType = Literal["dm", "group", "thread"]
 
 DEFAULT_AT_HOUR: Final = 4
 DEFAULT_IDLE_MINUTES: Final = 60
-"""Of the mode "idle"; in the mode "daily" idleness counts only where minutes are given."""
+"""Of the mode "idle"; in the mode "daily" idleness counts only if minutes are given."""
 DEFAULT_TRIGGERS: Final = ("/new", "/reset")
 _MINUTE: Final = 60_000
 _HINTS: Final = {
@@ -264,7 +264,7 @@ _HINTS: Final = {
 
 
 class ResetRule(Value):
-    """What one place of a configuration says; None where it says nothing."""
+    """What one place of a configuration says; None if it says nothing."""
 
     mode: Mode | None = None
     at_hour: int | None = None
@@ -272,7 +272,7 @@ class ResetRule(Value):
 
     @classmethod
     def from_json(cls, value: Any, path: str = "session.reset") -> Self:
-        """Read `{mode, atHour, idleMinutes}`: an hour is floored and kept within 0 to 23, and is 4 where it is no number;
+        """Read `{mode, atHour, idleMinutes}`: an hour is floored and kept within 0 to 23, and is 4 if it is no number;
         minutes are floored and at least 1.
 
         >>> ResetRule.from_json({"mode": "idle", "atHour": "7", "idleMinutes": 0.2})
@@ -383,7 +383,7 @@ def is_thread_message(
     thread_starter_body: str | None = None,
     parent_session_key: str | None = None,
 ) -> bool:
-    """Tell whether a message is of a thread, by anything that it says of one, or by its session's key.
+    """Return whether a message is of a thread, by anything that it says of one, or by its session's key.
 
     >>> is_thread_message("x", message_thread_id=0), is_thread_message("x")
     (True, False)

@@ -263,9 +263,9 @@ def begin_cleanup(record: RunRecord) -> RunRecord | None:
 
 
 def finish_cleanup(record: RunRecord, *, announced: bool, now: Moment) -> RunRecord | None:
-    """Return a run after its announcing, or None where the record goes.
+    """Return a run after its announcing, or None if the record goes.
 
-    `cleanup="delete"` removes it. A kept run is complete once announced; where that failed, the claim is given back, so
+    `cleanup="delete"` removes it. A kept run is complete once announced; if that failed, the claim is given back, so
     that the next start tries again.
     """
     if record.cleanup == "delete":
@@ -276,7 +276,7 @@ def finish_cleanup(record: RunRecord, *, announced: bool, now: Moment) -> RunRec
 
 
 def is_due(record: RunRecord, now: Moment) -> bool:
-    """Tell whether the sweeper archives a run now: deletes its record, its session and its transcript."""
+    """Return whether the sweeper archives a run now: deletes its record, its session and its transcript."""
     return record.archive_at_ms is not None and record.archive_at_ms <= to_ms(now)
 
 

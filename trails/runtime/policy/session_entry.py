@@ -121,7 +121,7 @@ def queue_mode(value: str | None) -> str | None:
 
 
 def supports_xhigh(provider: str | None, model: str | None, models: Collection[str] = XHIGH_MODELS) -> bool:
-    """Tell whether a model thinks at the level "xhigh"; without a provider, by the model's name alone.
+    """Return whether a model thinks at the level "xhigh"; without a provider, by the model's name alone.
 
     >>> supports_xhigh("OpenAI", "gpt-5.2"), supports_xhigh(None, "gpt-5.2-codex"), supports_xhigh("anthropic", "gpt-5.2")
     (True, True, False)
@@ -343,7 +343,7 @@ class ModelHost:
 
     default: ModelRef
     resolve: Callable[[str], ModelRef] | None = None
-    """None where no catalogue is at hand: a model can then be cleared, not set."""
+    """None if no catalogue is at hand: a model can then be cleared, not set."""
     xhigh_models: Collection[str] = XHIGH_MODELS
 
 
@@ -377,7 +377,7 @@ def apply_patch(
     refuses the whole patch. Names may be those of `sessions.json` or Python's. A key without an entry gets one with `new_id`.
 
     `label` is unique among `entries`; `spawnedBy` is written once, for sub-agents only; another model drops the overrides of
-    its credentials; the thinking level "xhigh" is refused for a model without it, and falls to "high" where a patch only
+    its credentials; the thinking level "xhigh" is refused for a model without it, and falls to "high" if a patch only
     changes the model.
 
     >>> apply_patch({}, "agent:main:main", {"thinking_level": "HIGH"}, now=5, new_id="n")

@@ -143,7 +143,7 @@ def list_sessions(
 
 
 def is_asked(key: str, entry: Mapping[str, Any], asked: ListQuery) -> bool:
-    """Tell whether a query asks for a session, by all but its search, its time and its limit."""
+    """Return whether a query asks for a session, by all but its search, its time and its limit."""
     alone = key in ("global", "unknown")
     if (key == "global" and not asked.include_global) or (key == "unknown" and not asked.include_unknown):
         return False
@@ -156,7 +156,7 @@ def is_asked(key: str, entry: Mapping[str, Any], asked: ListQuery) -> bool:
 
 
 def is_of_agent(key: str, agent_id: str) -> bool:
-    """Tell whether a key belongs to an agent."""
+    """Return whether a key belongs to an agent."""
     parsed = parse_agent_key(key)
     return parsed is not None and normalize_agent_id(parsed.agent_id) == normalize_agent_id(agent_id)
 
@@ -250,7 +250,7 @@ def resolve_session(
 
     A key may be any name of it ("main"). An id or a label must name one session alone: of several, none is chosen, and the
     error lists them. `agent_id` and `spawned_by` narrow all three down; with `spawned_by` a session finds what it spawned,
-    and by key itself. The global and the unknown session are found by key, or where they are included.
+    and by key itself. The global and the unknown session are found by key, or if they are included.
 
     >>> store = {"agent:main:main": {"sessionId": "s-1", "label": "trip"}}
     >>> resolve_session(store, label="trip"), resolve_session(store, key="main")
@@ -303,7 +303,7 @@ def _by_key(entries: Entries, key: str, agent_id: str | None, spawned_by: str | 
 
 
 def is_visible(key: str, entry: Mapping[str, Any] | None, requester_key: str) -> bool:
-    """Tell whether a sandboxed session sees another: itself, and what it spawned.
+    """Return whether a sandboxed session sees another: itself, and what it spawned.
 
     >>> is_visible("agent:main:subagent:1", {"spawnedBy": "agent:main:main"}, "agent:main:main")
     True

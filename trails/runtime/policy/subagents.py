@@ -39,16 +39,16 @@ class AgentToAgentPolicy(Value):
         return cls(enabled=fields.get("enabled") is True, allow=tuple(trim(js_text(each)) for each in patterns))
 
     def matches(self, agent_id: str) -> bool:
-        """Tell whether an agent is named by the patterns, or there are none."""
+        """Return whether an agent is named by the patterns, or there are none."""
         return not self.allow or any(matches_pattern(pattern, agent_id) for pattern in self.allow)
 
     def allows(self, requester: str, target: str) -> bool:
-        """Tell whether one agent may send to another: both must be named."""
+        """Return whether one agent may send to another: both must be named."""
         return requester == target or (self.enabled and self.matches(requester) and self.matches(target))
 
 
 def matches_pattern(pattern: str, agent_id: str) -> bool:
-    """Tell whether an agent's id fits a pattern: exact, with case; with `*` for any run of characters, without case.
+    """Return whether an agent's id fits a pattern: exact, with case; with `*` for any run of characters, without case.
 
     >>> matches_pattern("Work-*", "work-1"), matches_pattern("Work", "work"), matches_pattern("", "work")
     (True, False, False)
@@ -121,7 +121,7 @@ def _subagents(fields: Section) -> SubagentSettings:
 
 
 def choose_model(parameter: str | None, agent: str | None, default: str | None) -> str | None:
-    """Return the model that counts: what was asked for, else the agent's, else the default; None where none is set.
+    """Return the model that counts: what was asked for, else the agent's, else the default; None if none is set.
 
     >>> choose_model(None, " small ", "large"), choose_model("", None, None) is None
     ('small', True)
@@ -165,17 +165,17 @@ def ping_pong_turns(value: object) -> int:
 
 
 def is_reply_skip(reply: str | None) -> bool:
-    """Tell whether an agent's answer ends the exchange: it is exactly REPLY_SKIP."""
+    """Return whether an agent's answer ends the exchange: it is exactly REPLY_SKIP."""
     return trim(reply) == REPLY_SKIP
 
 
 def is_announce_skip(reply: str | None) -> bool:
-    """Tell whether an agent wants nothing posted: its answer is exactly ANNOUNCE_SKIP."""
+    """Return whether an agent wants nothing posted: its answer is exactly ANNOUNCE_SKIP."""
     return trim(reply) == ANNOUNCE_SKIP
 
 
 def ends_ping_pong(reply: str | None) -> bool:
-    """Tell whether an exchange of two agents ends with this answer: it is empty, or REPLY_SKIP.
+    """Return whether an exchange of two agents ends with this answer: it is empty, or REPLY_SKIP.
 
     >>> ends_ping_pong(""), ends_ping_pong(" REPLY_SKIP "), ends_ping_pong("REPLY_SKIP it")
     (True, True, False)
@@ -195,7 +195,7 @@ class PingPongTurn(NamedTuple):
 def ping_pong_order(requester_key: str | None, target_key: str, turns: int) -> tuple[PingPongTurn, ...]:
     """Return who answers when, after the target's first reply: the requester begins, and the roles swap each turn.
 
-    There are none without a requester, or where it is the target.
+    There are none without a requester, or if it is the target.
 
     >>> [turn.role for turn in ping_pong_order("agent:a:main", "agent:b:main", 3)]
     ['requester', 'target', 'requester']

@@ -65,7 +65,7 @@ class View(Handle, public=True):
     """The part of a store that a session may see, as it was when the view was made; nothing can be written to it."""
 
     def __init__(self, repository: Repository, session_id: str) -> None:
-        """Make the view of a session; raise `SessionNotFound` where there is none."""
+        """Make the view of a session; raise `SessionNotFound` if there is none."""
         self._session_id = session_id
         records = repository.reader.records(visible_sessions(repository, session_id))
         self._sessions = tuple(records)

@@ -251,7 +251,7 @@ class Arrivals:
         content: Any = None,
         alias: str | None = None,
     ) -> Routed | None:
-        """Let a key begin a new session; None where another writer changed the key meanwhile."""
+        """Let a key begin a new session; None if another writer changed the key meanwhile."""
         now = self._routing.now()
         message = inbound or Inbound(key=held.key, by_user=False)
         old = self._repository.reader.record(held.session_id)

@@ -93,14 +93,14 @@ class Inbound(Value):
     peer: str | None = None
     """Whom an answer goes to: who writes in a direct chat, else the group or channel."""
     sender: str | None = None
-    """Who writes, where that is not the peer."""
+    """Who writes, if that is not the peer."""
     principal: str | None = None
-    """The name of the person who writes, where the host knows it; else it is told from identity links or the sender's id."""
+    """The name of the person who writes, if the host knows it; else it is told from identity links or the sender's id."""
     thread: str | None = None
     topic: bool = False
     """Whether `thread` is a topic of a group, as Telegram has them: it begins empty."""
     parent: str | None = None
-    """The key of the session that a thread was started from, where that is not the session that it is a thread of."""
+    """The key of the session that a thread was started from, if that is not the session that it is a thread of."""
     guild: str | None = None
     team: str | None = None
     key: str | None = None
@@ -126,9 +126,9 @@ class Routed(Value):
     key: str
     session_id: str
     event: Event | None = None
-    """The message in the session's inbox; None where there was nothing to put there."""
+    """The message in the session's inbox; None if there was nothing to put there."""
     principal: str | None = None
-    """The person who wrote, where that is known."""
+    """The person who wrote, if that is known."""
     created: bool = False
     """Whether the session is new: the key's first, or begun anew."""
     reset: ResetCause | None = None
@@ -139,7 +139,7 @@ class Routed(Value):
     duplicate: bool = False
     """Whether the message had come before: nothing was written."""
     alias: str | None = None
-    """The key that led here, where that is an alias of the session's."""
+    """The key that led here, if that is an alias of the session's."""
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class PolicyCheck(Value):
     reset: ResetPolicy
     reset_rule: str
     freshness: Freshness | None
-    """None where there is no session that could be stale."""
+    """None if there is no session that could be stale."""
     may_spawn: bool
     deletable: bool
     """Whether it may be deleted by its key."""
@@ -304,7 +304,7 @@ class Keyring:
 
     @decodes
     def find(self, key: str) -> tuple[Conversation, str | None] | None:
-        """Return the conversation that a key names, and the key itself where that is an alias: direct, then alias."""
+        """Return the conversation that a key names, and the key itself if that is an alias: direct, then alias."""
         store = self.repository.store
         names = keys.spellings(key)
         for name in names:
@@ -363,7 +363,7 @@ class Keyring:
 
     @decodes
     def labelled(self, label: str) -> list[HeldKey]:
-        """Return the keys with a label, those included whose entry brought it along where it was in use."""
+        """Return the keys with a label, those included whose entry brought it along if it was in use."""
         store, wanted = self.repository.store, RdfLiteral(label.strip())
         apart = RdfLiteral(json.dumps(label.strip(), ensure_ascii=False), datatype=vocab.JSON)
         quads = store.quads((None, vocab.LABEL, wanted, vocab.CATALOG))
@@ -429,7 +429,7 @@ class Keyring:
     ) -> bool:
         """Make a session the current one of a key, in one commit with its entry and its ledger's first entries.
 
-        The session is new (or `stored`, and had no conversation). `also` is what else goes into the commit. False where
+        The session is new (or `stored`, and had no conversation). `also` is what else goes into the commit. False if
         another writer did so first: nothing of it was written then.
         """
         entry = SessionEntry(session_id=session.id).changed(_fields(fields), last_user_activity=user_activity)
@@ -471,7 +471,7 @@ class Keyring:
         """Let the entry of a key's session say exactly this, with entries of its ledger in the same commit.
 
         `fields` are in the shape of `sessions.json`; its label becomes the conversation's. `spawner` is the id of the session
-        that spawned this one, `told` says who altered what. False where the key or the entry was changed by another writer
+        that spawned this one, `told` says who altered what. False if the key or the entry was changed by another writer
         meanwhile.
 
         Raises `RequestRefused` for a label in use.

@@ -82,7 +82,7 @@ class KeyPlan:
         return self._after[key]
 
     def move(self, step: Transfer, *, label: str | None = None) -> None:
-        """Take a session out of one key's conversation and into another's; `label` comes with it where it has none."""
+        """Take a session out of one key's conversation and into another's; `label` comes with it if it has none."""
         here, other = self.conversation(step.from_key), self.conversation(step.to_key)
         left = here if here is not None and here.session_id == step.session_id else None
         if left is not None:
@@ -149,7 +149,7 @@ class KeyPlan:
     # --- writing it
 
     def commit(self) -> None:
-        """Write it all; raise `InvalidInput` where another writer changed one of the keys meanwhile."""
+        """Write it all; raise `InvalidInput` if another writer changed one of the keys meanwhile."""
         for key, before in list(self._before.items()):
             if before is not None and self._after[key] is None:
                 self._leave(key, before)
@@ -199,7 +199,7 @@ class KeyPlan:
             self._old |= set(store.quads((quad.subject, None, None, vocab.CATALOG)))  # type: ignore[arg-type] # an IRI
 
     def label_is_free(self, label: str) -> bool:
-        """Tell whether no session and no conversation has a label."""
+        """Return whether no session and no conversation has a label."""
         return not self.keyring.repository.store.quads((None, vocab.LABEL, Literal(label), vocab.CATALOG))
 
     def report(self, **more: Any) -> Moving:
@@ -446,7 +446,7 @@ def _key_for(sender: Sender, root: SessionKey, settings: KeySettings, scope: key
 
 
 def _steps(keyring: Keyring, moving: Mapping[str, str], owners: Mapping[str, HeldKey]) -> Iterator[Transfer]:
-    """Give the moves; of those that come to a key without a session, the one in use last becomes the current one."""
+    """Yield the moves; of those that come to a key without a session, the one in use last becomes the current one."""
     by_target: dict[str, list[str]] = defaultdict(list)
     for session_id, key in moving.items():
         by_target[key].append(session_id)
@@ -472,7 +472,7 @@ def _rank(keyring: Keyring, session_id: str, held: HeldKey) -> tuple[bool, int, 
 def _aliases(
     keyring: Keyring, steps: Iterable[Transfer], owners: Mapping[str, HeldKey], settings: KeySettings
 ) -> Iterator[tuple[str, str, str]]:
-    """Give the direct keys that all their sessions leave for one other key; never a main one, which others may use."""
+    """Yield the direct keys that all their sessions leave for one other key; never a main one, which others may use."""
     left: dict[str, dict[str, str]] = defaultdict(dict)
     for step in steps:
         left[step.from_key][step.session_id] = step.to_key

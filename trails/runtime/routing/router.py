@@ -122,11 +122,11 @@ class Router(Handle, public=True):
         """Put a message into its session's inbox and say where it went; `Ledger.process` then works on it.
 
         The session is made with the key's first message: empty, or for a thread as a fork of what it is a thread of. A
-        message of a person begins it anew where that is due: by "/new" or "/reset" of an authorised sender (what follows is
+        message of a person begins it anew if that is due: by "/new" or "/reset" of an authorised sender (what follows is
         the first message), by the hour, or because nobody wrote for too long. The message, the session and its entry are one
         commit; a message that comes twice (`source`, `event_id`) changes nothing.
 
-        Warns (`SharedSessionWarning`) where another person than before writes to a main session. Raises `ForkDepthExceeded`
+        Warns (`SharedSessionWarning`) if another person than before writes to a main session. Raises `ForkDepthExceeded`
         for a thread of a session that cannot be forked any more, `InvalidInput` for what cannot be kept; nothing was written.
 
         >>> import trails
@@ -142,7 +142,7 @@ class Router(Handle, public=True):
         return self._arrivals.route(inbound)
 
     def session(self, name: str, *, principal: str | None = None) -> Session:
-        """Return the session of a key, loaded, made where there is none (for `principal`).
+        """Return the session of a key, loaded, made if there is none (for `principal`).
 
         Of two callers who make it at once, both get the same.
         """
@@ -175,7 +175,7 @@ class Router(Handle, public=True):
         """Return the key of the one session that exactly one of `key`, `id` and `label` names.
 
         `agent` and `spawned_by` (a key) narrow that down. A key may be an alias. Raises `RequestRefused` for none, for several,
-        and where more than one of the three is given.
+        and if more than one of the three is given.
         """
         found = self._keyring.find(self.key(key)) if key is not None and key.strip() and not (id or label) else None
         named = [self._keyring.held(found[0])] if found is not None else []
@@ -208,7 +208,7 @@ class Router(Handle, public=True):
         """Return the current sessions of all keys, the latest updated first.
 
         `search` is part of a name, label, subject, id or key, in any case. The global and the unknown session show only
-        where they are included.
+        if they are included.
         """
         every = {held.key: held for held in self._keyring.every()}
         query = policy.ListQuery(
@@ -256,11 +256,11 @@ class Router(Handle, public=True):
     # --- entries
 
     def entry(self, name: str) -> dict[str, Any]:
-        """Return what is kept about a key, in the shape of `sessions.json`; raise `RequestRefused` where it names nothing."""
+        """Return what is kept about a key, in the shape of `sessions.json`; raise `RequestRefused` if it names nothing."""
         return self._stored(name).to_json()
 
     def patch(self, name: str, patch: Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
-        """Change fields of a key's entry and return the entry; the session is made where there is none.
+        """Change fields of a key's entry and return the entry; the session is made if there is none.
 
         A field that is not in the patch stays, None clears it. One wrong field refuses the whole patch (`RequestRefused`).
         `by` is as for `Repository.delete`: it is on record with what each field was and what it became.
@@ -306,7 +306,7 @@ class Router(Handle, public=True):
         return found
 
     def _labelled(self, patch: Mapping[str, Any], held: HeldKey | None) -> dict[str, dict[str, Any]]:
-        """Return an entry that has the label which a patch asks for, where another session has it."""
+        """Return an entry that has the label which a patch asks for, if another session has it."""
         wanted = patch.get("label")
         if not isinstance(wanted, str) or not wanted.strip():
             return {}
@@ -316,7 +316,7 @@ class Router(Handle, public=True):
         return {"\0": {"label": wanted.strip()}}  # no session's key
 
     def _spawner(self, held: HeldKey, after: Mapping[str, Any]) -> str | None:
-        """Return the id of the session that an entry newly says spawned this one, where that is stored."""
+        """Return the id of the session that an entry newly says spawned this one, if that is stored."""
         if not after.get("spawnedBy") or held.entry.get("spawnedBy"):
             return None
         if self._repository.record(held.session_id).spawned_by is not None:
@@ -328,7 +328,7 @@ class Router(Handle, public=True):
         """Lay fields over a key's entry unchecked (a host's own facts: `systemSent`, `contextTokens` ...) and return it.
 
         `updatedAt` becomes the latest of what stood there, what is given, and now. The session's id and label stay. `by` is as
-        for `Repository.delete`: it is on record with each field, and with what that was and became where it is a number or a
+        for `Repository.delete`: it is on record with each field, and with what that was and became if it is a number or a
         truth value: a text may be a message's, which may be taken out there.
         """
         own = {name: value for name, value in fields.items() if name not in ("sessionId", "label", "spawnedBy")}
@@ -478,9 +478,9 @@ class Router(Handle, public=True):
     def history(
         self, requester: str, target: str, *, sandboxed: bool = False, limit: int | None = None, tools: bool = False
     ) -> _List[dict[str, Any]]:
-        """Return the turns of another session as `Repository.replay` does, where policy lets the requester read them.
+        """Return the turns of another session as `Repository.replay` does, if policy lets the requester read them.
 
-        Agents may read their own sessions; others' where `tools.agentToAgent` allows it; a sandboxed requester only what it
+        Agents may read their own sessions; others' if `tools.agentToAgent` allows it; a sandboxed requester only what it
         spawned. Each reading is noted in the requester's ledger, with the session that was read (`prov:used`), and so is each
         refusal, which raises `RequestRefused`. `limit` gives the last turns, `tools` those of tools too.
         """

@@ -54,7 +54,7 @@ _HIDDEN: Final = "Session not visible from this sandboxed agent session"
 
 
 class Sent(Value):
-    """The answer to a sending: "ok" with the reply, "accepted" where nobody waits for one, or why there is none."""
+    """The answer to a sending: "ok" with the reply, "accepted" if nobody waits for one, or why there is none."""
 
     run_id: str
     status: Literal["ok", "accepted", "timeout", "error", "forbidden"]
@@ -223,7 +223,7 @@ def _check_agents(engine: Engine, requester_key: str | None, target: str, *, sho
 
 
 def _wait(engine: Engine, session_id: str, number: int, seconds: int) -> Reply | None:
-    """Have a message worked on in the nested lane and return what came of it, or None where the time was up.
+    """Have a message worked on in the nested lane and return what came of it, or None if the time was up.
 
     Where threads or an event loop work on the lanes, they do it; else it is done here, if the lane has a place left.
     """
@@ -332,7 +332,7 @@ class Talk:
         engine.lanes.submit("nested", lambda: engine.work(session_id, "nested"))
 
     def _post(self, reply: Reply | None) -> None:
-        """Post what the target tells its channel, where there is one and it may."""
+        """Post what the target tells its channel, if there is one and it may."""
         engine, channel = self._engine, self._channel
         if channel is None or engine.host.send is None or reply is None or not reply.text or reply.turn_iri is None:
             return
@@ -491,7 +491,7 @@ def spawn_subagent(
 def _entry(
     engine: Engine, key: str, child_key: str, model: str | None, thinking: str | None
 ) -> tuple[dict[str, Any], str | None]:
-    """Return the entry of the child's session, and a warning where the model cannot be had."""
+    """Return the entry of the child's session, and a warning if the model cannot be had."""
     now = engine.now()
     plain: dict[str, Any] = {"spawnedBy": key} | ({"thinkingLevel": thinking} if thinking else {})
     wanted = plain | ({"model": model} if model else {})

@@ -106,7 +106,7 @@ class Lanes:
         self._tell(lane)
 
     def take(self, lanes: Collection[Lane] = LANES) -> Ticket | None:
-        """Return the next piece of work that may begin, its place taken; None where nothing may. Main goes first."""
+        """Return the next piece of work that may begin, its place taken; None if nothing may. Main goes first."""
         with self._lock:
             for lane in LANES:
                 if lane in lanes and self._queues[lane] and self._active[lane] < self._limits[lane]:
@@ -229,7 +229,7 @@ class Step:
         self.lane: Lane = lane
         self.session_key = key
         self.run = run
-        """The run, where this is a sub-agent's work on its task."""
+        """The run, if this is a sub-agent's work on its task."""
         self.system = context.system
         """What the model is told beside the session's own system prompt."""
         self.model = context.model
@@ -299,7 +299,7 @@ class Outgoing:
 
 
 Waiter = Callable[[str, float], Mapping[str, Any] | None]
-"""Waits up to some seconds for a run in another process, and returns its `status` (ok, error, or timeout for not yet) and, where
+"""Waits up to some seconds for a run in another process, and returns its `status` (ok, error, or timeout for not yet) and, if
 known, `startedAt`, `endedAt` (milliseconds since 1970) and `error`."""
 
 

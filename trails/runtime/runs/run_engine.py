@@ -38,7 +38,7 @@ _TEXTS: Final = frozenset({"text", "output_text"})
 
 
 def answer_of(turns: Iterable[Turn]) -> str | None:
-    """Return the text of the last turn where that is an assistant's; blank text is none.
+    """Return the text of the last turn if that is an assistant's; blank text is none.
 
     Tools' turns, and the mirrors of what was delivered, do not count.
     """
@@ -50,7 +50,7 @@ def answer_of(turns: Iterable[Turn]) -> str | None:
 
 
 def content_text(content: Any) -> str | None:
-    """Return the text of a turn's content, trimmed; None where there is none.
+    """Return the text of a turn's content, trimmed; None if there is none.
 
     >>> text_of([{"type": "text", "text": " Found "}, {"type": "tool_use", "id": "c", "name": "n", "input": {}}])
     'Found'
@@ -110,7 +110,7 @@ class Awaited:
     session_id: str
     number: int
     then: Callable[[Reply | None], None]
-    """Called once, with None where nothing came in time."""
+    """Called once, with None if nothing came in time."""
     deadline: datetime | None = None
 
 
@@ -144,7 +144,7 @@ class Engine:
         self.places = Places(self.repository, router, self.settings.keys)
         self.ended = lambda _: None
         self.awaited: Callable[[Any], Any] = _await_answer
-        """Returns what an agent gave, once it was awaited where it has to be."""
+        """Returns what an agent gave, once it was awaited if it has to be."""
         self._lock = threading.Lock()
         self._contexts: dict[tuple[str, int], WorkContext] = {}
         self._awaited: list[Awaited] = []
@@ -157,7 +157,7 @@ class Engine:
         return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
     def is_active(self, session_id: str) -> bool:
-        """Tell whether a session is at work right now."""
+        """Return whether a session is at work right now."""
         if self.host.active is not None:
             return self.host.active(session_id)
         return session_id in self.book.runtime.at_work
@@ -165,7 +165,7 @@ class Engine:
     # --- runs at work
 
     def is_going(self, run_id: str) -> bool:
-        """Tell whether a run waits or goes on in this process."""
+        """Return whether a run waits or goes on in this process."""
         return run_id in self._going or run_id in self._queued
 
     def going(self) -> dict[str, Step]:
@@ -352,7 +352,7 @@ class Engine:
         return found
 
     def task_of(self, run: Run) -> Event | None:
-        """Return the message that brought a run its task, where it was brought here."""
+        """Return the message that brought a run its task, if it was brought here."""
         if run.child_session is None or run.child_session not in self.repository:
             return None
         events = self.book.where(Event, run.child_session, vocab.EVENT_ID, RdfLiteral(run.run_id))
@@ -378,7 +378,7 @@ class Engine:
         started: datetime | None = None,
         ended: datetime | None = None,
     ) -> bool:
-        """Note how a run ended, unless that is known, and have it announced; tell whether it was noted."""
+        """Note how a run ended, unless that is known, and have it announced; return whether it was noted."""
         moment = self.now() if ended is None else ended
 
         def step(run: Run) -> dict[str, Any] | None:

@@ -42,7 +42,7 @@ class Places:
         self._settings = settings
 
     def session_of(self, key: str) -> str | None:
-        """Return the id of the session that a key names now, aliases followed; None where there is none."""
+        """Return the id of the session that a key names now, aliases followed; None if there is none."""
         found = self._keyring.find(key)
         if found is not None:
             return found[0].session_id
@@ -63,7 +63,7 @@ class Places:
         return record.key or own or f"agent:{keys.normalize_agent_id(record.agent)}:{record.id}"
 
     def named(self, name: str) -> tuple[str, SessionRecord | None]:
-        """Return the key that a caller means, by a key or a session's id or IRI, and the session, where there is one.
+        """Return the key that a caller means, by a key or a session's id or IRI, and the session, if there is one.
 
         Raises `SessionNotFound` for a name that is no key, the main session's included, and no session's either.
         """
@@ -86,7 +86,7 @@ class Places:
         return keys.display_key(key, alias=settings.alias, main_key=settings.main_key)
 
     def entry(self, key: str) -> Mapping[str, Any]:
-        """Return what is kept of the session of a key beside its turns; empty where nothing is."""
+        """Return what is kept of the session of a key beside its turns; empty if nothing is."""
         found = self._keyring.find(key)
         return {} if found is None else self._keyring.held(found[0]).to_json()
 
@@ -105,12 +105,12 @@ class Places:
             return key
 
     def sees(self, requester: SessionRecord, key: str) -> bool:
-        """Tell whether a sandboxed session sees the session of a key: itself, and what it spawned."""
+        """Return whether a sandboxed session sees the session of a key: itself, and what it spawned."""
         session_id = self.session_of(key)
         return session_id is not None and session_id in visible_sessions(self._repository, requester.id)
 
     def ensure(self, key: str) -> str:
-        """Return the id of the session of a key, which is made where there is none."""
+        """Return the id of the session of a key, which is made if there is none."""
         return self.session_of(key) or self._router.session(key).id
 
     def begin_child(
@@ -183,11 +183,11 @@ class Registry:
         return subagent_runs.unfinished_runs(self._store)
 
     def was_removed(self, run_id: str) -> bool:
-        """Tell whether a run was in the registry and was taken out."""
+        """Return whether a run was in the registry and was taken out."""
         return subagent_runs.is_removed_run(self._store, run_id)
 
     def register(self, run: Run) -> None:
-        """Enter a run, or raise `InvalidInput` where its id is known."""
+        """Enter a run, or raise `InvalidInput` if its id is known."""
         try:
             subagent_runs.register_run(run).commit(self._repository.store)
         except PreconditionFailed as failure:
@@ -196,7 +196,7 @@ class Registry:
     def change(self, run_id: str, step: Step, also: Callable[[Run], Proposal] | None = None) -> Run | None:
         """Change a run in one commit (with what `also` gives for the run as it becomes); return it as it became.
 
-        The step is taken on the run as it stands; where another writer was quicker, again on what that left. None where
+        The step is taken on the run as it stands; if another writer was quicker, again on what that left. None if
         the run is gone or the step changes nothing.
         """
         while True:
@@ -214,7 +214,7 @@ class Registry:
             return new
 
     def remove(self, run_id: str, deed: Deed) -> bool:
-        """Take a run out, as it stands; False where it is gone already."""
+        """Take a run out, as it stands; False if it is gone already."""
         while True:
             run = self.find(run_id)
             if run is None:
@@ -226,7 +226,7 @@ class Registry:
             return True
 
     def withhold(self, run_id: str, deed: Deed) -> bool:
-        """Take the texts of a run out for good; False where they were out already."""
+        """Remove the texts of a run for good; False if they were out already."""
         while True:
             run = self.get(run_id)
             remove, add = subagent_runs.withhold_run([run])

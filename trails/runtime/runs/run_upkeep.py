@@ -70,7 +70,7 @@ class Announcer:
         self._busy: set[str] = set()
 
     def is_busy(self, run_id: str) -> bool:
-        """Tell whether a run is being announced in this process."""
+        """Return whether a run is being announced in this process."""
         return run_id in self._busy
 
     def announce(self, run_id: str, *, resume: bool = False) -> Announced:
@@ -179,7 +179,7 @@ class Announcer:
     # --- outward
 
     def _tell(self, run: Run) -> bool:
-        """Let the host act on the message; tell whether it could."""
+        """Let the host act on the message; return whether it could."""
         engine = self._engine
         found = None if run.announced_as is None else self._message(run.announced_as)
         if found is None:
@@ -240,7 +240,7 @@ class Announcer:
         return Deed(self._engine.repository.workspace.keeper(), now, rule=rule)
 
     def delete_session(self, run: Run, deed: Deed) -> str | None:
-        """Delete a run's session under the one rule of deleting; return why it was kept, where it was."""
+        """Delete a run's session under the one rule of deleting; return why it was kept, if it was."""
         if run.child_session is None:
             return None
         try:
@@ -252,7 +252,7 @@ class Announcer:
         return None
 
     def archive(self, run: Run, now: datetime) -> str | None:
-        """Take a run whose time is over out of the registry, and its session; return why it was kept, where it was."""
+        """Take a run whose time is over out of the registry, and its session; return why it was kept, if it was."""
         deed = self._deed(_ARCHIVE, now)
         kept = self.delete_session(run, deed)
         if kept is None:
@@ -263,7 +263,7 @@ class Announcer:
 
 
 def _claim_fields(run: Run) -> dict[str, Any] | None:
-    """Return the claim on a run, or None where it is claimed."""
+    """Return the claim on a run, or None if it is claimed."""
     before = run_registry.record_of(run)
     after = begin_cleanup(before)
     return None if after is None or run.ended is None else run_registry.run_changes(before, after)
@@ -296,7 +296,7 @@ class Ticked(Value):
         return self.model_dump()
 
     def __bool__(self) -> bool:
-        """Tell whether anything happened."""
+        """Return whether anything happened."""
         return any(getattr(self, name) for name in type(self).model_fields if name != "waiting")
 
 

@@ -78,7 +78,7 @@ class Runs(Handle, public=True):
 
         `agent` answers for a model: it gets a `Step`, and its answer is appended; without it, runs go on elsewhere, and
         `on_event` or `wait` tells how they end. `wait(run id, seconds)` asks for a run in another process. `announce` is
-        called once an announcement stands in the requester's inbox, and again later where it raises or returns False; without
+        called once an announcement stands in the requester's inbox, and again later if it raises or returns False; without
         it, `agent` answers there, in the main lane.
         `send` posts to a channel. `active(session id)` tells whether a session is at work; by default, as the ledger knows.
         `models` checks models, `prompt` builds the sub-agents' system prompt. `config` is a configuration as of the systems
@@ -109,7 +109,7 @@ class Runs(Handle, public=True):
     # --- looking
 
     def get(self, run_id: str) -> Run:
-        """Return a run; raise `InvalidInput` where the registry has none with that id."""
+        """Return a run; raise `InvalidInput` if the registry has none with that id."""
         return self._engine.registry.get(run_id)
 
     def list(self, *, active: bool = False, session: str | None = None) -> list[Run]:
@@ -126,7 +126,7 @@ class Runs(Handle, public=True):
         return [run for run in found if not active or run.cleanup_completed is None]
 
     def session_of(self, key: str) -> str | None:
-        """Return the id of the session that a key names now; None where there is none."""
+        """Return the id of the session that a key names now; None if there is none."""
         return self._engine.places.session_of(self._engine.places.named(key)[0])
 
     def system_prompt(self, run_id: str) -> str:
@@ -186,7 +186,7 @@ class Runs(Handle, public=True):
     def work_wide(self, settle: Callable[[Any], Any] | None = None, stopped: Callable[[], bool] = lambda: False) -> int:
         """Do the same with as many at once as the lanes let, on threads; return once nothing is left.
 
-        `settle` returns what an agent gave, once it was awaited where it has to be: `trails.aio` hands in the event loop.
+        `settle` returns what an agent gave, once it was awaited if it has to be: `trails.aio` hands in the event loop.
         Once `stopped` tells so, nothing more begins.
         """
         before = self._engine.awaited
@@ -203,7 +203,7 @@ class Runs(Handle, public=True):
     # --- what is heard of runs
 
     def on_event(self, event: Mapping[str, Any]) -> bool:
-        """Take note of an event of a run's life, as hosts have them; tell whether it changed anything.
+        """Note an event of a run's life, as hosts have them; return whether it changed anything.
 
         An event has `runId`, `stream` ("lifecycle"; others are none of ours) and `data`: `phase` (start, end or error),
         `startedAt` and `endedAt` in milliseconds since 1970, `error`, and `aborted` for a run whose time was up.
@@ -224,12 +224,12 @@ class Runs(Handle, public=True):
         return False
 
     def started(self, run_id: str, *, at: datetime | None = None) -> bool:
-        """Note that a run began (`at`, by default now); tell whether that is news."""
+        """Note that a run began (`at`, by default now); return whether that is news."""
         moment = self._engine.now() if at is None else _cut(at)
         return self._engine.registry.change(run_id, lambda run: None if run.ended else {"started": moment}) is not None
 
     def ended(self, run_id: str, status: RunStatus, *, error: str | None = None, at: datetime | None = None) -> bool:
-        """Note how a run ended (`at`, by default now) and announce it; tell whether that is news: the first end stands."""
+        """Note how a run ended (`at`, by default now) and announce it; return whether that is news: the first end stands."""
         if status not in ("ok", "error", "timeout", "unknown"):
             raise InvalidInput(f"a run ends ok, error, timeout or unknown, not {status!r}")
         why = None if error is None else validation.text(error, "error")
@@ -267,7 +267,7 @@ class Runs(Handle, public=True):
         return self._upkeep.sweep()
 
     def withhold(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
-        """Take a run's task and error out of the registry for good; tell whether they were there.
+        """Take a run's task and error out of the registry for good; return whether they were there.
 
         `by` and `reason` are as for `Repository.redact`, which is for where else they stand (the sub-agent's turns, the
         announcement).
