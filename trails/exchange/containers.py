@@ -1,21 +1,11 @@
 """Open zstd files, zip archives, SQLite databases and growing files.
 
-Files and members of archives that are compressed with zstd: told by their first bytes, and unpacked within limits.
-
-Zip files that runs are kept in, read member by member: what is in one is told by its names, never by its suffix.
-
-The central directory counts: what an edit left behind in the file is not seen, and of two members of one name the last one
-counts. Members are stored, deflated or compressed with zstd (method 93), which needs the package `zstandard`.
-
-SQLite databases of other programs, read from a private copy: the file itself is never opened for writing, nor locked.
-
-A program may be writing to its database meanwhile. Its file is copied with what stands beside it (`-wal`, `-journal`), and
-copied again where the file changed under the copy; SQLite then brings the copy to the last whole transaction. So nothing is
-made or changed beside somebody's file. A database is told by its first bytes and by its tables, never by its name.
-
-Files that are read a part at a time, while they may be written to.
-
-The JSON values of a file, whatever holds them: lines, one document, the members of a zip, the rows of a database.
+- Files and members of archives that are compressed with zstd are told by their first bytes, and unpacked within limits.
+- Zip files are read member by member, by their central directory: what an edit left behind is not seen, and of two members of
+  one name the last one counts. Members are stored, deflated or compressed with zstd (method 93).
+- SQLite databases of other programs are read from a private copy. The program may write meanwhile: its file is copied with what
+  stands beside it (`-wal`, `-journal`), and copied again if it changed under the copy. Nothing is made or changed beside it.
+- Files that are read a part at a time may be written to meanwhile.
 """
 
 from __future__ import annotations
@@ -32,6 +22,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, NamedTuple
@@ -49,44 +40,32 @@ _ZSTD_WINDOW: Final = 128 << 20
 """Bytes of memory that zstd may ask for."""
 
 
-def unpack_zstd(data: bytes, most: int) -> bytes:
-    """Return what zstd's frames unpack to.
+def unpack_zstd(data: bytes, most: int | None, size: int = -1) -> bytes:
+    """Return what zstd's frames unpack to, or its first `size` bytes; with None for `most`, without a limit.
 
-    Raises `InvalidInput` where that is more than `most` bytes, where the data is broken, and where the package `zstandard` is
-    not installed.
+    Raises `InvalidInput` if that is more than `most` bytes, if the data is broken, and if the package `zstandard` is missing.
     """
-    return _read_zstd(data, files.BoundedReader(_zstd_reader(data), most))
-
-
-def decompress(data: bytes) -> bytes:
-    """Return the content of a file: what it unpacks to if zstd compressed it, else the data; raises as `unpack`.
-
-    >>> content(b"{}")
-    b'{}'
-    """
-    return unpack_zstd(data, files.unpack_limit(len(data))) if data.startswith(ZSTD_SIGNATURE) else data
-
-
-def decompress_head(data: bytes, size: int) -> bytes:
-    """Return the first bytes of what the beginning of a file unpacks to; raises as `unpack`."""
-    return _read_zstd(data, _zstd_reader(data), size)
-
-
-def _zstd_reader(data: bytes) -> Any:
     try:
         zstandard = import_module("zstandard")
     except ImportError as error:
         raise InvalidInput(
             "it is compressed with zstd, which needs the package `zstandard`: pip install 'trails[zstd]'"
         ) from error
-    return zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(data, read_across_frames=True)
-
-
-def _read_zstd(data: bytes, reader: IO[bytes] | files.BoundedReader, size: int = -1) -> bytes:
+    unpacker = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+    reader = unpacker.stream_reader(data, read_across_frames=True)
     try:
-        return reader.read(size)
-    except import_module("zstandard").ZstdError as error:
+        return (reader if most is None else files.BoundedReader(reader, most)).read(size)
+    except zstandard.ZstdError as error:
         raise InvalidInput(f"it begins as zstd does, and cannot be unpacked: {error}") from error
+
+
+def decompress(data: bytes) -> bytes:
+    """Return the content of a file: what it unpacks to if zstd compressed it, else the data; raises as `unpack_zstd`.
+
+    >>> decompress(b"{}")
+    b'{}'
+    """
+    return unpack_zstd(data, files.unpack_limit(len(data))) if data.startswith(ZSTD_SIGNATURE) else data
 
 
 ZIP_SIGNATURE: Final = b"PK\x03\x04"
@@ -96,16 +75,7 @@ _ENCRYPTED: Final = 1
 _FREE_BYTES: Final = 64 << 20
 _TOTAL_RATIO: Final = 200
 """How many times its own size an archive may unpack to in all, beside what is free: its members are read one at a time."""
-ZIP_FAULTS: Final = (
-    zipfile.BadZipFile,
-    zlib.error,
-    OSError,
-    EOFError,
-    ValueError,
-    RuntimeError,
-    NotImplementedError,
-    struct.error,
-)
+ZIP_FAULTS: Final = (zipfile.BadZipFile, zlib.error, struct.error, OSError, EOFError, ValueError, RuntimeError)
 """What reading a broken archive raises; `InvalidInput`, which is a ValueError too, is to be caught before."""
 
 
@@ -135,7 +105,9 @@ class Archive:
             raise zipfile.BadZipFile(f"{name} is encrypted")
         most = min(self._left, max(_FREE_BYTES, files.unpack_limit(member.compress_size)))
         if member.compress_type == _ZSTD_METHOD:
-            data = unpack_zstd(self._packed(member), most)
+            self._file.seek(member.header_offset)
+            self._file.seek(sum(_LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))), io.SEEK_CUR)
+            data = unpack_zstd(self._file.read(member.compress_size), most)
             if zlib.crc32(data) != member.CRC:
                 raise zipfile.BadZipFile(f"{name} does not have the checksum that the archive names")
         else:
@@ -143,12 +115,6 @@ class Archive:
                 data = files.BoundedReader(packed, most).read()
         self._left -= len(data)
         return data
-
-    def _packed(self, member: zipfile.ZipInfo) -> bytes:
-        self._file.seek(member.header_offset)
-        name, extra = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
-        self._file.seek(name + extra, io.SEEK_CUR)
-        return self._file.read(member.compress_size)
 
 
 def member_names(data: bytes | IO[bytes]) -> list[str] | None:
@@ -189,7 +155,7 @@ class Database:
 def is_sqlite(head: bytes) -> bool:
     """Tell whether a file that begins with these bytes is an SQLite database.
 
-    >>> is_one(b"SQLite format 3\\x00..."), is_one(b"PK")
+    >>> is_sqlite(b"SQLite format 3\\x00..."), is_sqlite(b"PK")
     (True, False)
     """
     return head.startswith(SQLITE_SIGNATURE)
@@ -198,15 +164,12 @@ def is_sqlite(head: bytes) -> bool:
 def tables_of(whole: bytes | BinaryIO) -> Tables:
     """Return the tables of a database, given its bytes or the open file; none where they cannot be read."""
     with suppress(InvalidInput, sqlite3.Error, OSError):
-        if isinstance(whole, bytes):
-            with open_database(whole) as database:
-                return database.tables
-        path = Path(str(whole.name))
-        if path.with_name(f"{path.name}-wal").exists():
-            with open_database(path) as database:
-                return database.tables
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
-            return _read_tables(connection)
+        path = None if isinstance(whole, bytes) else Path(str(whole.name))
+        if path is not None and not path.with_name(f"{path.name}-wal").exists():
+            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+                return _read_tables(connection)
+        with open_database(whole if isinstance(whole, bytes) else Path(str(whole.name))) as database:
+            return database.tables
     return {}
 
 
@@ -225,25 +188,19 @@ def open_database(whole: bytes | Path, name: str | None = None) -> Iterator[Data
             _copy_database(whole, copy)
         files = {}
         for ending in ("", *_LOG_SUFFIXES):
+            own = f"{Path(called).name}{ending}" if called else None
             with suppress(FileNotFoundError), Path(f"{copy}{ending}").open("rb") as file:
-                files[f"{called}{ending}"] = import_records.source_file(
-                    file, f"{Path(called).name}{ending}" if called else None
-                )
+                files[f"{called}{ending}"] = import_records.source_file(file, own)
         try:
             with closing(sqlite3.connect(f"{copy.as_uri()}?mode=rw", uri=True)) as connection:
-                connection.text_factory = _decode_text
+                connection.text_factory = partial(str, encoding="utf-8", errors="replace")
                 connection.execute("PRAGMA trusted_schema = OFF")
                 connection.execute("PRAGMA query_only = ON")
                 tables = _read_tables(connection)
                 yield Database(connection, tables, files)
         except sqlite3.Error as error:
-            raise InvalidInput(
-                f"{called or 'what was given'} is an SQLite database that cannot be read: {error}"
-            ) from error
-
-
-def _decode_text(data: bytes) -> str:
-    return data.decode("utf-8", errors="replace")
+            what = called or "what was given"
+            raise InvalidInput(f"{what} is an SQLite database that cannot be read: {error}") from error
 
 
 def _read_tables(connection: sqlite3.Connection) -> Tables:
@@ -286,15 +243,16 @@ _CHANGED_WHILE_READ: Final = (
 )
 
 
-class FileSnapshot:
+class FileSnapshot(io.RawIOBase):
     """An open file as it is now: what is written behind its end meanwhile is not read."""
 
     def __init__(self, file: IO[bytes], name: str = "") -> None:
         """Read the file once, for its digest."""
+        super().__init__()
         self.name = name
         self.found = import_records.source_file(file, Path(name).name or None)
         self._file = file
-        self.content: IO[bytes] = io.BufferedReader(_FilePrefix(file, self.found.size))
+        self.content: IO[bytes] = io.BufferedReader(self)
         self.content.seek(0)
 
     def problems(self) -> list[FileProblem]:
@@ -302,34 +260,27 @@ class FileSnapshot:
         self.content.seek(0)
         if import_records.source_file(self.content, None).sha256 == self.found.sha256:
             return []
-        return [FileProblem(file=self.name, line=0, reason=_CHANGED_WHILE_READ, text="")]
-
-
-class _FilePrefix(io.RawIOBase):
-    """The first bytes of a file, as a file."""
-
-    def __init__(self, file: IO[bytes], size: int) -> None:
-        super().__init__()
-        self._file = file
-        self._size = size
+        return [FileProblem(file=self.name, reason=_CHANGED_WHILE_READ)]
 
     def readable(self) -> bool:
+        """Tell that it can be read."""
         return True
 
-    def seekable(self) -> bool:
-        return True
+    seekable = readable
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_END:
-            offset += self._size
-        return self._file.seek(offset, io.SEEK_CUR if whence == io.SEEK_CUR else io.SEEK_SET)
+        """Go to a place in the file as it was."""
+        start = self.found.size if whence == io.SEEK_END else 0
+        return self._file.seek(start + offset, io.SEEK_CUR if whence == io.SEEK_CUR else io.SEEK_SET)
 
     def tell(self) -> int:
+        """Return the place in the file."""
         return self._file.tell()
 
     def readinto(self, buffer: Any) -> int:
+        """Read from the file as it was."""
         view = memoryview(buffer)
-        data = self._file.read(max(0, min(len(view), self._size - self._file.tell())))
+        data = self._file.read(max(0, min(len(view), self.found.size - self._file.tell())))
         view[: len(data)] = data
         return len(data)
 

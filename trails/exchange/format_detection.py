@@ -24,7 +24,7 @@ Outline = dict[str, str | None]
 def outline_of_lines(head: bytes) -> list[Outline]:
     """Return the outlines of the first 20 lines of a file that begins with these bytes, those that begin an object.
 
-    >>> of_lines(b'{"type": "user", "message": {"id": "m"}}\\nnone\\n{"uu')
+    >>> outline_of_lines(b'{"type": "user", "message": {"id": "m"}}\\nnone\\n{"uu')
     [{'type': 'user', 'message': None}, {}]
     """
     lines = head.removeprefix(BOM_UTF8).split(b"\n")[:_OUTLINE_LINES]
@@ -36,7 +36,7 @@ def outline_of_first(head: bytes) -> Outline:
 
     An outline has the object's own keys, each with its value if that is a text, else None; what is cut off is left out.
 
-    >>> of_first(b'[{"title": "Plan", "mapping": {"n1": {"id": "n1"')
+    >>> outline_of_first(b'[{"title": "Plan", "mapping": {"n1": {"id": "n1"')
     {'title': 'Plan', 'mapping': None}
     """
     begin = head.removeprefix(BOM_UTF8).lstrip()
@@ -48,7 +48,7 @@ def outline_of_first(head: bytes) -> Outline:
 def outline_of_listed(head: bytes, names: Collection[str]) -> Outline:
     """Return the outline of the first object in the list that a file's first object has under one of some names.
 
-    >>> of_listed(b'{"id": "c", "messages": [{"role": "user", "content": "Hi"', {"messages"})
+    >>> outline_of_listed(b'{"id": "c", "messages": [{"role": "user", "content": "Hi"', {"messages"})
     {'role': 'user', 'content': 'Hi'}
     """
     key: str | None
@@ -122,7 +122,7 @@ _KNOWN_KEYS: Final = (
 def guess_origin(head: bytes, names: Sequence[str] | None = None) -> str | None:
     """Return what a file that begins with these bytes seems to be, or hold if it is a zip with such names; None if unknown.
 
-    >>> seems(b'{"id": "c", "op_name": "llm", "inputs": {}}'), seems(b"PAR1\\x15"), seems(b"hello")
+    >>> guess_origin(b'{"id": "c", "op_name": "llm", "inputs": {}}'), guess_origin(b"PAR1\\x15"), guess_origin(b"hello")
     ("Weave's calls", 'a Parquet file: export it as JSON lines', None)
     """
     if names is not None:

@@ -136,7 +136,7 @@ def format_named(name: str) -> Format:
 def detect_format(head: bytes, whole: bytes | BinaryIO) -> Format | None:
     """Return the format of a file by its beginning; a database by its tables, a zip by its members' names if it can be read."""
     if head.startswith(containers.ZSTD_SIGNATURE):
-        head = containers.decompress_head(head, HEAD_BYTES)
+        head = containers.unpack_zstd(head, None, HEAD_BYTES)
         return next((each for each in all_formats().values() if each.sniff(head)), None)
     if containers.is_sqlite(head):
         tables = containers.tables_of(whole)

@@ -69,7 +69,7 @@ def read_lines(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Prob
 def json_line(value: object) -> bytes:
     r"""Return a value as one line of JSON, for readers too that take more than LF for the end of a line.
 
-    >>> line({"a": "x\u2028y"})
+    >>> json_line({"a": "x\u2028y"})
     b'{"a":"x\\u2028y"}\n'
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -79,7 +79,7 @@ def json_line(value: object) -> bytes:
 def shared_line_notes(objects: Sequence[tuple[int, object]]) -> list[str]:
     """Return a note for each line from which several objects were read.
 
-    >>> shared_lines(read_lines(b'{"a": 1}{"a": 2}')[0])
+    >>> shared_line_notes(read_lines(b'{"a": 1}{"a": 2}')[0])
     ['line 1 holds 2 records; each was read']
     """
     counts = Counter(number for number, _ in objects)

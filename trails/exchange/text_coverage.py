@@ -183,7 +183,7 @@ def _values_of(value: object) -> Iterator[object]:
 def long_strings(value: object, place: str = "") -> Iterator[tuple[str, str]]:
     """Yield the strings of a JSON value that are long enough, each with its place.
 
-    >>> list(strings({"message": {"content": [{"text": "twenty characters, or more"}]}}))
+    >>> list(long_strings({"message": {"content": [{"text": "twenty characters, or more"}]}}))
     [('message.content[].text', 'twenty characters, or more')]
     """
     stack = [(place, value)]
