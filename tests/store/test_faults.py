@@ -111,8 +111,10 @@ def test_a_failing_sync_is_reported_whichever_sync_it_is(tmp_path: Path, strace:
     assert failed >= at_least
 
 
-def test_after_a_failed_sync_no_later_commit_is_acknowledged(tmp_path: Path, strace: str) -> None:
-    """The system reports a failed write-back once and forgets the data: a second sync that succeeds proves nothing."""
+def test_a_commit_whose_sync_failed_is_refused_and_the_next_one_writes_it_with_its_own(
+    tmp_path: Path, strace: str
+) -> None:
+    """SQLite writes the pages of the log again that the system may have forgotten, and syncs them."""
     _new_store(tmp_path / "s")
     code = """
 import sys, trails
@@ -125,37 +127,60 @@ for text in ("one", "two"):
         print("acknowledged")
     except trails.StoreFailed:
         print("refused")
-session.discard_pending()
+store.close()
 """
     rule = "inject=fdatasync:error=EIO:when=1"
-    log = [part for name in ("0", "1") for part in ("-P", str(tmp_path / "s" / "commits" / name))]
+    log = ("-P", str(tmp_path / "s" / "trails.db-wal"))
     command = [strace, "-f", "-qq", "-o", os.devnull, *log, "-e", "trace=fdatasync", "-e", rule]
     ended = subprocess.run(
         [*command, sys.executable, "-c", code, str(tmp_path / "s")], capture_output=True, text=True, check=True
     )
-    assert ended.stdout.split() == ["refused", "refused"]
+    assert ended.stdout.split() == ["refused", "acknowledged"]
+    with trails.open(tmp_path / "s") as store:
+        assert [turn.content for turn in store.load("s").turns] == ["one", "two"]
+        assert store.verify().ok
+
+
+_CALLS = """
+import os, sys, trails
+with trails.open(sys.argv[1], durability=sys.argv[2]) as store:
+    session = store.load("s")
+    for number in range(20):
+        session.append("user", f"turn {number}")
+        session.persist()
+        os.write(1, b"acknowledged\\n")
+"""
+
+
+@pytest.mark.parametrize(("durability", "is_synced"), [("disk", True), ("process", False)])
+def test_what_is_acknowledged_is_synced_before(tmp_path: Path, strace: str, durability: str, is_synced: bool) -> None:
+    """The order of system calls: each write to SQLite's log is followed by a sync before the commit is acknowledged."""
+    _new_store(tmp_path / "s")
+    trace = tmp_path / "trace"
+    command = [strace, "-f", "-y", "-qq", "-o", str(trace), "-e", "trace=pwrite64,write,fdatasync,fsync"]
+    subprocess.run(
+        [*command, sys.executable, "-c", _CALLS, str(tmp_path / "s"), durability], check=True, capture_output=True
+    )
+    acknowledged = written = unsynced = 0
+    for line in trace.read_text().splitlines():
+        if "trails.db-wal>" in line and "write" in line:
+            written, unsynced = written + 1, unsynced + 1
+        elif "trails.db-wal>" in line and "sync(" in line:
+            unsynced = 0
+        elif "write(1<" in line and "acknowledged" in line:
+            acknowledged += 1
+            assert written >= acknowledged
+            assert (unsynced == 0) is is_synced, line
+    assert acknowledged == 20
 
 
 def test_a_new_store_is_synced_with_its_folder_and_the_folder_above(tmp_path: Path, strace: str) -> None:
     code = "import sys, trails; trails.open(sys.argv[1], create=True).close()"
     trace = tmp_path / "trace"
-    command = [
-        strace,
-        "-f",
-        "-y",
-        "-qq",
-        "-o",
-        str(trace),
-        "-e",
-        "trace=fsync",
-        sys.executable,
-        "-c",
-        code,
-        str(tmp_path / "s"),
-    ]
-    subprocess.run(command, check=True)
-    synced = {line.partition("<")[2].partition(">")[0] for line in trace.read_text().splitlines() if "fsync(" in line}
-    assert {str(tmp_path), str(tmp_path / "s"), str(tmp_path / "s" / "quads")} <= synced
+    command = [strace, "-f", "-y", "-qq", "-o", str(trace), "-e", "trace=fsync,fdatasync"]
+    subprocess.run([*command, sys.executable, "-c", code, str(tmp_path / "s")], check=True)
+    synced = {line.partition("<")[2].partition(">")[0] for line in trace.read_text().splitlines() if "sync(" in line}
+    assert {str(tmp_path), str(tmp_path / "s"), str(tmp_path / "s" / "trails.db")} <= synced
 
 
 @pytest.fixture
@@ -182,7 +207,7 @@ def test_a_full_disk_is_reported_and_once_there_is_room_the_store_goes_on(small_
     told = _write(store, 1000, size)
     assert told[-1][0] == "StoreFailed"
     assert 10 < len(told) < 1000
-    assert "close it, open it again" in str(told[-1][1])
+    assert "its disk is full" in str(told[-1][1])
     again = _write(store, 1000, size)
     assert again[-1][0] == "StoreFailed"  # still full: refused, also where it is only noticed on opening
     ballast.unlink()
@@ -195,28 +220,20 @@ def _fill(session: trails.Session) -> None:
         session.persist()
 
 
-def test_a_retry_on_the_same_handle_in_a_store_that_failed_is_refused_and_loses_no_pending_turn(
-    small_disk: Path,
-) -> None:
+def test_a_turn_that_a_full_disk_refused_is_written_by_the_same_handle_once_there_is_room(small_disk: Path) -> None:
     _new_store(small_disk / "store")
-    store = trails.open(small_disk / "store")
-    session = store.load("s")
-    (small_disk / "ballast").write_bytes(bytes(7_000_000))
-    with pytest.raises(StoreFailed):
-        _fill(session)
-    for _ in range(2):
-        with pytest.raises(StoreFailed, match="takes no more work"):
-            session.persist()
-    assert session.pending == 1
-    pending = session.turns[-1].content
-    session.discard_pending()
-    (small_disk / "ballast").unlink()
-    store.close()
     with trails.open(small_disk / "store") as store:
-        again = store.load("s")
-        if again.turns[-1].content != pending:
-            again.append("user", pending)
-            assert again.persist() == 1
-        assert store.load("s").turns[-1].content == pending
-        assert len(store.load("s")) == len(session) + 1
+        session = store.load("s")
+        (small_disk / "ballast").write_bytes(bytes(7_000_000))
+        with pytest.raises(StoreFailed, match="its disk is full"):
+            _fill(session)
+        stored = len(store.load("s"))
+        assert (session.pending, len(session)) == (1, stored + 1)
+        with pytest.raises(StoreFailed, match="its disk is full"):
+            session.persist()
+        (small_disk / "ballast").unlink()
+        assert session.persist() == 1
+        assert len(store.load("s")) == stored + 1
+    with trails.open(small_disk / "store") as store:
+        assert len(store.load("s")) == stored + 1
         assert store.verify().ok

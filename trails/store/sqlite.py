@@ -24,6 +24,7 @@ from trails.errors import InvalidInput, StoreFailed, StoreLocked, TrailsError
 from trails.files import PRIVATE, link_refused
 from trails.store import records
 from trails.store.records import ERASES, START, CommitRecord, Row
+from trails.store.syncing import sync_folder
 
 FORMAT: Final = 4
 """The format of the tables that this version reads and writes."""
@@ -130,6 +131,7 @@ class SqliteHome:
                 FileExistsError
             ):  # one that is there is not touched: closing it would free SQLite's locks
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE))
+                sync_folder(self._path.parent)
             return self._tuned(sqlite3.connect(self._path, timeout=_TRY, isolation_level=None, check_same_thread=False))
         if os.access(self._path, os.W_OK) and os.access(self._path.parent, os.W_OK):
             # As any other connection, which removes SQLite's files beside the log when it is the last one.

@@ -70,14 +70,14 @@ def page(
     None where more than the figures is needed: a session that has a key may have its label elsewhere.
     """
     order = SORTS.index(sort)
-    place = None if after is None else pages.of_order(after, order)
+    place = None if after is None else pages.order_clause(after, order)
     rows, end = figures.page(file, figures.asked_for(**asked), sort, place, limit)
     if any(row["key"] is not None for row in rows):
         return None
     for row in rows:
         if row["prompt"] is None:
             row["prompt"] = figures.inherited_prompt(file, row["parent"], row["starts_at"])
-    return rows, None if end is None else pages.cursor_of(*pages.in_order(end, order))
+    return rows, None if end is None else pages.make_cursor(*pages.sort_page(end, order))
 
 
 class Wanted(NamedTuple):
@@ -90,7 +90,7 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A turn that was found, as `trails.plumbing.search.Hit` has it; the time in microseconds since 1970."""
+    """A turn that was found, as `trails.history.lookup.search.Hit` has it; the time in microseconds since 1970."""
 
     session_id: str
     index: int
