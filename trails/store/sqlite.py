@@ -95,7 +95,7 @@ class SqliteHome:
 
         Raises `StoreFailed` if the file cannot be opened or is no log.
         """
-        self._path = path
+        self._path = path = None if path is None else path.absolute()
         self._is_synced = is_synced
         self.is_read_only = is_read_only
         self.patience = max(patience, 0.0)
