@@ -310,10 +310,10 @@ def test_a_row_salt_in_a_file_is_not_taken_over(memory: Repository) -> None:
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     """A store that an older version wrote: none of its rows has a salt."""
-    with tarfile.open(FORMATS / "format-1.tar.gz") as tar:
+    with tarfile.open(FORMATS / "unsalted.tar.xz") as tar:
         tar.extractall(tmp_path, filter="data")
-    upgrade(tmp_path / "format-1")
-    return tmp_path / "format-1"
+    upgrade(tmp_path / "unsalted")
+    return tmp_path / "unsalted"
 
 
 def first_kinds(store: Repository, since: int) -> list[tuple[str, str, bool]]:

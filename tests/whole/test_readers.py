@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -105,60 +103,3 @@ assert view.load("s").turns[0].content == sys.argv[2]
 print("seen", flush=True)
 sys.stdin.read()
 """
-
-
-def test_a_reader_that_is_killed_leaves_nothing_of_the_stores_text_by_any_name(tmp_path: Path, private: Path) -> None:
-    text = "a text that must not stay"
-    with trails.open(tmp_path / "owner" / "store", create=True) as store:
-        session = store.create(id="s")
-        session.append("user", text)
-        session.persist()
-        store.store.flush()  # into a table
-        session.append("user", text + " again")  # and into the engine's log
-        session.persist()
-        environment = {**os.environ, "TMPDIR": str(private)}
-        command = [sys.executable, "-c", READER, str(tmp_path / "owner" / "store"), text]
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment
-        ) as reader:
-            assert reader.stdout is not None
-            assert reader.stdout.readline() == "seen\n"
-            assert len(list(private.iterdir())) == 1
-            reader.send_signal(signal.SIGKILL)
-        (left,) = private.iterdir()
-        assert {str(path.readlink().parent) for path in left.iterdir()} == {f"/proc/{reader.pid}/fd"}
-        assert sorted(path.name for path in (tmp_path / "owner").iterdir()) == ["store"]
-        os.utime(left, (0, 0))
-        trails.open(tmp_path / "owner" / "store", read_only=True).close()
-        assert list(private.iterdir()) == []
-
-
-def test_a_reader_asks_the_system_for_nothing_that_would_touch_the_store(tmp_path: Path, private: Path) -> None:
-    place, trace = tmp_path / "store", tmp_path / "trace"
-    with trails.open(place, create=True) as store:
-        session = store.create(id="s")
-        session.append("user", "hello")
-        session.persist()
-        calls = "openat,open,creat,rename,renameat,renameat2,unlink,unlinkat,link,linkat,mkdir,mkdirat,truncate,ftruncate,chmod"
-        calls += ",fchmod,fchmodat,utimensat,flock,fcntl,write,pwrite64,fallocate,symlink,symlinkat"
-        command = ["strace", "-f", "-y", "-qq", "-o", str(trace), "-e", f"trace={calls}"]
-        command += [sys.executable, "-c", READER, str(place), "hello"]
-        done = subprocess.run(
-            command,
-            input="",
-            text=True,
-            capture_output=True,
-            check=False,
-            cwd=ROOT,
-            env={**os.environ, "TMPDIR": str(private)},
-        )
-        assert done.returncode == 0, done.stderr
-    of_store = [line for line in trace.read_text().splitlines() if f"{place}" in line and "execve" not in line]
-    opened = [line for line in of_store if " openat(" in line or " open(" in line]
-    assert any("MANIFEST-" in line for line in opened)  # what the test is for
-    assert all("O_RDONLY" in line for line in opened)
-    assert not any('LOCK"' in line or ('/lock"' in line and "flock" in line) for line in of_store)
-    changing = [line for line in of_store if line not in opened and "F_GETFL" not in line and "F_GETFD" not in line]
-    assert [
-        line for line in changing if "symlink" not in line and "F_DUPFD" not in line and "F_SETFD" not in line
-    ] == []

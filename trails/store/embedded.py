@@ -793,7 +793,10 @@ class Follower:
 def _log_at(path: Path | None, create: bool, durability: Durability, timeout: float, is_read_only: bool) -> Log:
     if path is None:
         return Log(SqliteHome(None, create=True))
-    is_new = folders.prepare(path, create=create)
+    try:
+        is_new = folders.prepare(path, create=create)
+    except OSError as error:
+        raise StoreFailed(f"the store {path} cannot be opened: {error}") from error
     home = SqliteHome(
         path / sqlite.NAME,
         create=is_new,

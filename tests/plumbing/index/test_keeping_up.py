@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ from tests.support.sessions import introduce, introduced
 from trails import Repository
 from trails.plumbing.index import keeper, sidefile
 from trails.plumbing.index.keeper import PARTS, Index
-from trails.plumbing.packs.keeper import Packs
-from trails.store import embedded, maintenance
+from trails.store import maintenance
 
 
 def lines_in(place: Path) -> list[int]:
@@ -63,40 +61,6 @@ def test_few_lines_are_left_to_those_who_ask_and_more_while_the_owner_is_busy(
         introduce(store, "c")
         kept_up(store, resting=False)
         assert lines_in(place) == [6, 6]
-
-
-def test_the_store_tells_its_index_when_nothing_was_written_for_a_while(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told_of = threading.Event()
-    monkeypatch.setattr(embedded, "_REST", 0.01)
-    monkeypatch.setattr(Index, "keep_up", lambda self, *, resting: told_of.set() if resting else None)
-    with trails.open(place, create=True, durability="process") as store:
-        introduce(store, "a")
-        assert told_of.wait(10)
-
-
-def test_what_is_done_at_rest_does_not_hold_up_a_commit_that_comes_meanwhile(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    resting, committed, has_read = threading.Event(), threading.Event(), threading.Event()
-
-    def read(self: Packs) -> None:
-        resting.set()
-        committed.wait(10)
-        len(self._store)
-        has_read.set()
-
-    monkeypatch.setattr(embedded, "_REST", 0.01)
-    monkeypatch.setattr(Packs, "bring_up", read)
-    store = trails.open(place, create=True, durability="process")
-    introduce(store, "a")
-    assert resting.wait(10)
-    introduce(store, "b")
-    committed.set()
-    assert has_read.wait(10)
-    assert "b" in store
-    store.close()  # not by `with`, which would wait for ever where reading does
 
 
 def test_a_view_that_is_older_than_the_index_reads_only_what_differs(

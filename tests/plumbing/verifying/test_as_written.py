@@ -57,7 +57,7 @@ def test_the_query_counts_properties_and_types_as_they_are_read() -> None:
 
 def engine_of(store: Repository) -> ox.Store:
     assert isinstance(store.store, EmbeddedStore)
-    return store.store._engine()
+    return store.store.settled_engine()
 
 
 @pytest.fixture

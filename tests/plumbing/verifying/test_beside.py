@@ -85,7 +85,7 @@ def test_an_owner_finds_what_was_altered_in_its_open_engine(tmp_path: Path, many
         graph, turn = ox.NamedNode(iris.session("plan")), ox.NamedNode(session.turns[0].iri)
         stray = ox.Quad(turn, vocab.ROLE, ox.Literal("system"), graph)
         assert isinstance(store.store, EmbeddedStore)
-        store.store._engine().add(stray)
+        store.store.settled_engine().add(stray)
         found = store.verify().findings
     assert {f.session_id for f in found} == {"plan"}
     assert many

@@ -37,7 +37,7 @@ def monday(store: Repository) -> str:
 
 def alter(store: Repository, digest: str) -> None:
     assert isinstance(store.store, EmbeddedStore)
-    engine = store.store._engine()
+    engine = store.store.settled_engine()
     (found,) = engine.quads_for_pattern(None, vocab.DIGEST, ox.Literal(digest), None)
     (text,) = engine.quads_for_pattern(found.subject, vocab.VALUE, None, found.graph_name)
     engine.remove(text)
@@ -89,7 +89,7 @@ def test_what_was_altered_in_turns_of_another_is_left_to_a_look_at_all(store: Re
 def test_a_row_of_the_catalog_that_was_altered_is_found_of_every_session(store: Repository, monday: str) -> None:
     assert isinstance(store.store, EmbeddedStore)
     node = ox.NamedNode("urn:trails:session:old")
-    store.store._engine().add(ox.Quad(node, vocab.LABEL, ox.Literal("mine"), vocab.CATALOG))
+    store.store.settled_engine().add(ox.Quad(node, vocab.LABEL, ox.Literal("mine"), vocab.CATALOG))
     found = store.verify(since=monday, verifiers=[VERIFIER]).findings
     assert {each.session_id for each in found} == {"old"}
 
@@ -101,7 +101,7 @@ def test_what_the_catalog_says_of_a_tool_is_found_where_some_of_it_is_gone(store
     asked.persist()
     monday = store.proofs.checkpoint(SIGNER)
     assert isinstance(store.store, EmbeddedStore)
-    engine = store.store._engine()
+    engine = store.store.settled_engine()
     said = [
         quad
         for quad in engine.quads_for_pattern(None, None, None, vocab.CATALOG)

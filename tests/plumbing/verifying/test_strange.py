@@ -24,8 +24,8 @@ def test_a_blank_node_is_named_and_nothing_raised(memory: Repository, link: ox.N
     session.persist()
     assert isinstance(memory.store, EmbeddedStore)
     stray = ox.Quad(ox.BlankNode("b"), link, _SESSION, graph)
-    memory.store._engine().add(stray)
+    memory.store.settled_engine().add(stray)
     for report in (memory.verify(), memory.verify("plan")) if graph == _SESSION else (memory.verify(),):
         assert not report.ok
-    memory.store._engine().remove(stray)
+    memory.store.settled_engine().remove(stray)
     assert memory.verify().ok

@@ -34,7 +34,7 @@ def store(memory: Repository) -> Repository:
 
 def engine_of(store: Repository) -> ox.Store:
     assert isinstance(store.store, EmbeddedStore)
-    return store.store._engine()
+    return store.store.settled_engine()
 
 
 def turn(store: Repository, index: int) -> ox.NamedNode:
