@@ -260,13 +260,6 @@ def test_more_than_sixty_branches_are_put_together(many: Comparison) -> None:
     assert {"few × 30", "zero × 15"} <= set(by_colour)
 
 
-def test_a_tall_drawing_has_its_axis_again_and_again(many: Comparison) -> None:
-    shown = texts(many.plot(collapse=False).svg)
-    assert sum(text.startswith("run-") for text in shown) == 90
-    assert shown.count("10") == 3  # below, above the first lane, and above the 41st
-    assert texts(many.plot().svg).count("10") == 1
-
-
 @pytest.mark.parametrize("name", ["forest.pdf", "forest", "svg"])
 def test_another_suffix_is_refused(fifty: Comparison, tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidInput, match=r"end in \.svg or \.png"):

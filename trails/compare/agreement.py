@@ -6,7 +6,8 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from math import frexp, fsum, isfinite, ldexp
+from fractions import Fraction
+from math import isfinite
 from typing import Any, Final
 
 from trails.display import html, tables
@@ -183,25 +184,18 @@ def interval_alpha(pairs: Sequence[tuple[float, float]]) -> float | None:
     >>> interval_alpha([(1.0, 2.0), (3.0, 3.0)])             # 1 - (1/2) / (2 * 11/12 * 2), the values 1, 2, 3, 3
     0.7272727272727273
     """
-    near, _ = _near_one([value for pair in pairs for value in pair])
-    middle = fsum(near) / len(near)
-    expected = 2 * fsum((value - middle) ** 2 for value in near) / (len(near) - 1)
-    seen = fsum((left - right) ** 2 for left, right in zip(near[::2], near[1::2], strict=True)) / len(pairs)
-    return None if expected == 0 else 1 - seen / expected
+    values = [Fraction(value) for pair in pairs for value in pair]  # exact: nothing overflows
+    middle = sum(values) / len(values)
+    expected = 2 * sum((value - middle) ** 2 for value in values) / (len(values) - 1)
+    seen = sum((left - right) ** 2 for left, right in zip(values[::2], values[1::2], strict=True)) / len(pairs)
+    return float(1 - seen / expected) if expected else None
 
 
 def _mean_difference(pairs: Sequence[tuple[float, float]]) -> float | None:
-    near, power = _near_one([value for pair in pairs for value in pair])
     try:
-        return ldexp(fsum(near[::2] + [-right for right in near[1::2]]) / len(pairs), power)
+        return float(sum(Fraction(left) - Fraction(right) for left, right in pairs) / len(pairs))
     except OverflowError:
         return None
-
-
-def _near_one(values: Sequence[float]) -> tuple[list[float], int]:
-    """Return numbers over a power of two, which is exact, and its exponent: sums and squares of these overflow nowhere."""
-    power = frexp(max(map(abs, values)))[1]
-    return [ldexp(value, -power) for value in values], power
 
 
 def pearson(pairs: Sequence[tuple[float, float]]) -> float | None:
@@ -222,10 +216,9 @@ def pearson(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 def _scaled(values: Sequence[float]) -> list[float]:
     """Return how far values are from their mean, the farthest as 1: squares of these overflow nowhere."""
-    near, _ = _near_one(values)
-    middle = fsum(near) / len(near)
-    farthest = max(abs(value - middle) for value in near)
-    return [(value - middle) / farthest if farthest else 0.0 for value in near]
+    middle = sum(map(Fraction, values)) / len(values)
+    farthest = max(abs(value - middle) for value in values)
+    return [float((value - middle) / farthest) for value in values]
 
 
 def spearman(pairs: Sequence[tuple[float, float]]) -> float | None:

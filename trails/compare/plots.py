@@ -52,8 +52,6 @@ _GREY: Final = "#a6a6a6"
 _INK: Final = "#404040"
 _FAINT: Final = "#d0d0d0"
 _LONGEST_NAME: Final = 34
-_TALL: Final = 40
-"""A drawing of more lanes has its axis more than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +86,6 @@ def draw_forest(
         sheet.add_lane(lane, paint.colours.get(lane.stem.id, _GREY), bundles.get(lane.stem.id))
     sheet.add_breaks()
     sheet.add_axis()
-    if len(layout.lanes) > _TALL:
-        sheet.add_guides()
     if title is not None:
         sheet.add_head(title, paint, entries)
     return sheet.svg() if form == "svg" else sheet.png()
@@ -224,19 +220,6 @@ class _Sheet:
             self._line([x, x], [y, y + 0.035], _INK, 0.6)
             self._text(x, y + 0.055, f"{turns:,}", ha="center", va="top")
         self._text((self._x(0) + self._right - _MARGIN) / 2, self._height - 0.04, "turns", ha="center", va="bottom")
-
-    def add_guides(self) -> None:
-        """Carry the axis through a tall drawing: faint lines at its ticks, and their counts again every so many lanes."""
-        room = int((self._right - 2 * _MARGIN) / _TICK_ROOM)
-        bottom = self._height - _FOOT + 0.06
-        rows = range(0, len(self._layout.lanes) - _TALL // 2, _TALL)
-        for turns in ticks(self._layout.axis, room):
-            x = self._x(turns)
-            self._line([x, x], [self._y(0) - self._pitch / 2, bottom], _FAINT, 0.4, zorder=0)
-            for row in rows:
-                paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
-                y = self._y(row) - self._pitch / 2
-                self._text(x, y, f"{turns:,}", ha="center", fontsize=0.85 * _SMALL, bbox=paper, zorder=8)
 
     # --- what the colours are
 
