@@ -105,8 +105,7 @@ def found_in(text: str, low: str | None) -> Iterator[Secret]:
     long_words = [match.span() for match in LONG_WORD.finditer(text)]
     for start, end in long_words:
         yield from prefixed_secrets(text, start, end)
-    joined_words = "\n".join([text[start:end] for start, end in long_words])
-    for match, rule in _matches(text, low, joined_words):
+    for match, rule in _matches(text, low):
         group = "secret" if "secret" in rule.pattern.groupindex else 0
         if rule.holds(match[group]):
             yield Secret(rule.kind, *match.span(group), public=rule.public)
@@ -130,48 +129,12 @@ def has_one(low: str | None, words: Sequence[str]) -> bool:
     return False
 
 
-def _matches(text: str, low: str | None, long_words: str) -> Iterator[tuple[re.Match[str], rules.Rule]]:
-    absent = "".join([sign for sign in _SIGNS if sign not in text])  # the base64 of an image has few of them
-    heads, within = _possible(absent)
-    for sign, offset, rule in within:
-        if sign in long_words:
-            for match in _matches_at(text, rule.pattern, (at - offset for at in _places(text, sign) if at >= offset)):
-                yield match, rule
-    for head, rule in heads:
-        if low is not None and head in low:
-            for match in _matches_at(text, rule.pattern, _places(low, head)):
-                yield match, rule
-    for rule in _ANYWHERE if low is not None else rules.RULES:
+def _matches(text: str, low: str | None) -> Iterator[tuple[re.Match[str], rules.Rule]]:
+    """Yield the matches of the rules, each of which is tried only if the text holds one of its words."""
+    for rule in rules.RULES:
         if has_one(low, rule.words):
             for match in rule.pattern.finditer(text):
                 yield match, rule
-
-
-_ANYWHERE: Final = tuple(rule for rule in rules.RULES if rule.words)
-
-
-@cache
-def _possible(absent: str) -> tuple[tuple[tuple[str, rules.Rule], ...], tuple[tuple[str, int, rules.Rule], ...]]:
-    """Return the heads, and what stands within, of rules whose matches have none of some signs; each with its rule."""
-    kept = [rule for rule in rules.RULES if not set(rule.signs) & set(absent)]
-    heads = tuple((head, rule) for rule in kept for head in rule.heads if not set(head) & set(absent))
-    return heads, tuple((sign, offset, rule) for rule in kept for sign, offset in rule.within)
-
-
-def _matches_at(text: str, pattern: re.Pattern[str], places: Iterable[int]) -> Iterator[re.Match[str]]:
-    end = 0
-    for at in places:
-        match = pattern.match(text, at) if at >= end else None
-        if match:
-            end = match.end()
-            yield match
-
-
-def _places(text: str, head: str) -> Iterator[int]:
-    at = text.find(head)
-    while at >= 0:
-        yield at
-        at = text.find(head, at + 1)
 
 
 def join_secrets(found: Iterable[Secret]) -> tuple[Secret, ...]:

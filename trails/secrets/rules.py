@@ -24,14 +24,8 @@ class Rule:
 
     kind: str
     pattern: re.Pattern[str]
-    heads: tuple[str, ...] = ()
-    """What a match begins with, case aside."""
-    within: tuple[tuple[str, int], ...] = ()
-    """What stands in a match, within a long word (`LONG_WORD`), and how many characters after its beginning."""
-    signs: str = ""
-    """Characters that every match holds."""
     words: tuple[str, ...] = ()
-    """Of which a text that has a match holds one, case aside, where it is told by neither of these."""
+    """A text that has a match holds one of these, case aside."""
     holds: Callable[[str], bool] = lambda secret: True
     """Whether what matched is a secret indeed, and not a placeholder."""
     public: bool = False
@@ -143,52 +137,52 @@ RULES: Final = (
             r"|(?:[\s\"'+>|]|\\[nr])*(?:[A-Za-z0-9+/=]{16,}(?:[\s\"'+>|]|\\[nr])*)+)",
             re.DOTALL,
         ),
-        heads=("-----begin ",),
+        words=("-----begin ",),
         holds=lambda secret: re.search(r"[A-Za-z0-9+/]{32}", secret) is not None,
         public=True,
     ),
     Rule(
         "slack-webhook",
         re.compile(r"https://hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/]{30,}"),
-        heads=("https://hooks.slack.com/",),
+        words=("https://hooks.slack.com/",),
         holds=is_random,
         public=True,
     ),
     Rule(
         "discord-webhook",
         re.compile(r"https://discord(?:app)?\.com/api/webhooks/[0-9]{17,20}/[A-Za-z0-9_-]{60,}"),
-        heads=("https://discord",),
+        words=("https://discord",),
         public=True,
     ),
     Rule(
         "jwt",
         re.compile(rf"{BEFORE}eyJ[A-Za-z0-9_-]{{10,1000}}+\.eyJ[A-Za-z0-9_-]{{10,}}+\.[A-Za-z0-9_-]{{16,}}={{0,2}}"),
-        heads=("eyj",),
+        words=("eyj",),
         holds=_is_jwt,
         public=True,
     ),
     Rule(
         "azure-storage-key",
         re.compile(r"AccountKey=(?P<secret>[A-Za-z0-9+/]{80,90}={0,2})"),
-        heads=("accountkey=",),
+        words=("accountkey=",),
         holds=is_random,
     ),
     Rule(
         "azure-sas-signature",
         re.compile(r"(?<=[?&])sig=(?P<secret>[A-Za-z0-9%+/=]{40,})"),
-        heads=("sig=",),
+        words=("sig=",),
         holds=is_random,
     ),
     Rule(
         "azure-client-secret",
         re.compile(rf"{BEFORE}[A-Za-z0-9_~.]{{3}}[0-9]Q~[A-Za-z0-9_~.-]{{31,34}}{AFTER}"),
-        within=(("Q~", 4),),
+        words=("q~",),
         holds=is_drawn,
     ),
     Rule(
         "azure-devops-token",
         re.compile(rf"{BEFORE}[A-Za-z0-9]{{75,76}}AZDO[A-Za-z0-9]{{4,5}}{AFTER}"),
-        within=(("AZDO", 75), ("AZDO", 76)),
+        words=("azdo",),
         holds=is_random,
     ),
     Rule(
@@ -196,7 +190,7 @@ RULES: Final = (
         re.compile(
             r"(?i:devops|azure|ado_|vsts)\w{0,24}[\"'\\]{0,4}\s{0,4}[:=]\s{0,4}[\"'\\]{0,4}(?P<secret>[a-z2-7]{52})(?!\w)"
         ),
-        heads=("devops", "azure", "ado_", "vsts"),
+        words=("devops", "azure", "ado_", "vsts"),
         holds=is_random,
     ),
     Rule(
@@ -205,31 +199,41 @@ RULES: Final = (
             rf"{BEFORE}(?:[A-Za-z0-9]{{52}}JQQJ99[A-Za-z0-9]{{26}}|[A-Za-z0-9]{{42}}AzSe[A-Za-z0-9]{{6}}"
             rf"|[A-Za-z0-9_-]{{44}}AzFu[A-Za-z0-9_-]{{5}}[AQgw]==|[A-Za-z0-9+/]{{33}}\+A(?:Rm|Eh|Sb)[A-Za-z0-9+/]{{7}}=)"
         ),
-        within=(("JQQJ99", 52), ("AzSe", 42), ("AzFu", 44), ("+ARm", 33), ("+AEh", 33), ("+ASb", 33)),
+        words=(
+            "jqqj99",
+            "azse",
+            "azfu",
+            "+arm",
+            "+aeh",
+            "+asb",
+        ),
         holds=is_random,
     ),
     Rule(
         "terraform-token",
         re.compile(rf"{BEFORE}[A-Za-z0-9]{{14}}\.atlasv1\.[A-Za-z0-9_=-]{{60,70}}"),
-        within=((".atlasv1.", 14),),
+        words=(".atlasv1.",),
         holds=is_random,
     ),
     Rule(
         "maxmind-key",
         re.compile(rf"{BEFORE}[A-Za-z0-9]{{6}}_[A-Za-z0-9]{{29}}_mmk{AFTER}"),
-        within=(("_mmk", 36),),
+        words=("_mmk",),
         holds=is_random,
     ),
     Rule(
         "new-relic-key",
         re.compile(rf"{BEFORE}(?:[0-9a-f]{{36}}|eu01xx[0-9a-f]{{30}})(?:NRAL|FFFFNRAL){AFTER}"),
-        within=(("NRAL", 36), ("FFFFNRAL", 36)),
+        words=(
+            "nral",
+            "ffffnral",
+        ),
         holds=is_random,
     ),
     Rule(
         "mailchimp-key",
         re.compile(rf"{BEFORE}[0-9a-f]{{32}}-us[0-9]{{1,2}}{AFTER}"),
-        within=(("-us", 32),),
+        words=("-us",),
         holds=is_random,
     ),
     Rule(
@@ -239,7 +243,7 @@ RULES: Final = (
         holds=is_random,
     ),
     Rule(
-        "telegram-token", re.compile(rf"(?<=[0-9]{{8}}):AA[A-Za-z0-9_-]{{33}}{AFTER}"), heads=(":aa",), holds=is_random
+        "telegram-token", re.compile(rf"(?<=[0-9]{{8}}):AA[A-Za-z0-9_-]{{33}}{AFTER}"), words=(":aa",), holds=is_random
     ),
     Rule(
         "service-uuid",
@@ -247,14 +251,13 @@ RULES: Final = (
             r"(?i:heroku|snyk|hubspot|sendbird|squarespace|postmark|railway|exa_)[A-Za-z0-9_.-]{0,30}(?i:key|token|secret)"
             rf"[\"'\\]{{0,4}}\s{{0,4}}[:=]\s{{0,4}}[\"'\\]{{0,4}}(?P<secret>{_UUID.pattern})(?![\w-])"
         ),
-        heads=("heroku", "snyk", "hubspot", "sendbird", "squarespace", "postmark", "railway", "exa_"),
-        signs="-",
+        words=("heroku", "snyk", "hubspot", "sendbird", "squarespace", "postmark", "railway", "exa_"),
         holds=is_no_placeholder,
     ),
     Rule(
         "url-credentials",
         re.compile(r"://[^\s/:@\"'`<>\\]{0,100}:(?P<secret>[^\s/@\"'`<>\\{}$*\[\]]{3,200})@[A-Za-z0-9\[]"),
-        heads=("://",),
+        words=("://",),
         holds=_is_password,
     ),
     Rule(
@@ -264,7 +267,7 @@ RULES: Final = (
             r"|(?i:authorization)\\*[\"']?\s{0,4}[:=]\s{0,4}\\*[\"']?(?:[A-Za-z][A-Za-z-]{2,14}\s{1,4})?)"
             r"(?P<secret>[A-Za-z0-9._~+/-]{20,2000}={0,2})"
         ),
-        heads=("bearer", "basic", "x-api-key", "authorization"),
+        words=("bearer", "basic", "x-api-key", "authorization"),
         holds=lambda secret: is_random(secret) and not _UUID.fullmatch(secret) and not _NOT_A_VALUE.search(secret),
     ),
     Rule(
@@ -273,7 +276,7 @@ RULES: Final = (
             r"(?i:machine\s{1,8}(?:[^\s.]{1,60}\.[^\s]{1,200}|localhost)|default)(?:\s|\\[nrt]){1,8}(?i:login)(?:\s|\\[nrt]){1,8}[^\s\\]{1,200}(?:\s|\\[nrt]){1,8}"
             r"(?i:password)(?:\s|\\[nrt]){1,8}(?P<secret>[^\s\"'\\]{3,200})"
         ),
-        heads=("machine", "default"),
+        words=("machine", "default"),
         holds=_is_password,
     ),
     Rule(
@@ -282,14 +285,13 @@ RULES: Final = (
             rf"(?i:curl|http)\b{_SAME_COMMAND}\s(?:-u|--user|--proxy-user|-a|--auth)[ =]{{0,2}}"
             rf"(?:\\*[\"'])?[^\s:\"'\\$<]{{1,100}}:(?P<secret>[^\s\"'`\\$<>|;&()]{{3,200}})"
         ),
-        heads=("curl ", "http "),
+        words=("curl ", "http "),
         holds=_is_password,
     ),
     Rule(
         "password",
         re.compile(rf"(?i:mysql|mariadb)[a-z-]{{0,12}}\s{_SAME_COMMAND}(?<=\s)-p{_ARGUMENT}"),
-        heads=("mysql", "mariadb"),
-        signs="-",
+        words=("mysql", "mariadb"),
         holds=_is_given_password,
     ),
     Rule(
@@ -299,20 +301,19 @@ RULES: Final = (
             rf"|(?i:redis-cli)\s{_SAME_COMMAND}(?<=\s)-a\s{{1,4}}|(?i:sqlcmd)\s{_SAME_COMMAND}(?<=\s)-P\s{{0,4}}"
             rf"|(?i:ldap)[a-z]{{3,9}}\s{_SAME_COMMAND}(?<=\s)-w\s{{1,4}}){_ARGUMENT}"
         ),
-        signs="-",
-        heads=("sshpass", "docker ", "podman ", "mongo", "redis-cli", "sqlcmd", "ldap"),
+        words=("sshpass", "docker ", "podman ", "mongo", "redis-cli", "sqlcmd", "ldap"),
         holds=_is_given_password,
     ),
     Rule(
         "password",
         re.compile(r":5432:[^\s:]{1,63}:[^\s:]{1,63}:(?P<secret>[^\s\"'`\\:]{4,200})"),
-        heads=(":5432:",),
+        words=(":5432:",),
         holds=_is_given_password,
     ),
     Rule(
         "registry-auth",
         re.compile(r"\"auth\\*\"\s{0,4}:\s{0,4}\\*\"(?P<secret>[A-Za-z0-9+/]{8,2000}={0,2})\\*\""),
-        heads=('"auth',),
+        words=('"auth',),
         holds=_is_basic_auth,
     ),
 )
