@@ -14,7 +14,8 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import compress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyoxigraph import NamedNode, Quad
 
@@ -581,42 +582,31 @@ class Worktree(Handle):
     # --- forks
 
     def child(
-        self,
-        index: int,
-        *,
-        turns: Sequence[Turn],
-        id: str | None = None,  # noqa: A002 - the public name
-        principal: str | None = None,
-        agent: str | None = None,
-        label: str | None = None,
-        meta: Mapping[str, Any] | None = None,
-        created: datetime | None = None,
-        source_session: str | None = None,
-        key: str | None = None,
-        kind: str | None = None,
-        by: str | None = None,
+        self, index: int, *, turns: Sequence[Turn], session_id: str | None = None, by: str | None = None, **given: Any
     ) -> Worktree:
-        """Return a fork at an index, whose first turns are given, with a window like this one's; nothing is stored."""
+        """Return a fork at an index, whose first turns are given, with a window like this one's; nothing is stored.
+
+        What is `given` of its row is checked by `record_fields`; its principal and agent are this one's otherwise.
+        """
         branch = f"fork-{secrets.token_hex(4)}"
         own = self.record
+        fields: dict[str, Any] = {
+            "principal": own.principal,
+            "agent": own.agent,
+            "created": datetime.now(UTC),
+        } | record_fields(**given)
         record = SessionRecord(
-            id=branch_id(self.id, branch) if id is None else validation.session_id(id),
+            id=branch_id(self.id, branch) if session_id is None else validation.session_id(session_id),
             parent_session_id=self.id,
             forked_at_index=index,
             fork_head=turns[-1].digest if turns else digests.GENESIS,
             forked_by=self.workspace.who(by),
             branch=branch,
-            principal=own.principal if principal is None else validation.name(principal, "principal"),
-            agent=own.agent if agent is None else validation.name(agent, "agent"),
-            created=datetime.now(UTC) if created is None else validation.time(created, "created"),
-            source_session=None if source_session is None else validation.text(source_session, "source_session"),
-            label=None if label is None else validation.label(label),
-            key=None if key is None else validation.name(key, "key"),
-            kind=None if kind is None else validation.name(kind, "kind"),
-            meta_json=validation.meta(meta),
+            **fields,
         )
         made = Worktree(self.workspace, record, ancestors=self.owners, turns=turns, stored=False)
-        inherited = [quad for quad, given in zip(row_names(own), (principal, agent), strict=True) if given is None]
+        taken_over = (given.get("principal") is None, given.get("agent") is None)
+        inherited = list(compress(row_names(own), taken_over))
         made._inherited = is_mentioned(self.workspace.store, inherited)
         made.give_window(None if self._window is None else self._window.limits)
         return made
@@ -625,7 +615,7 @@ class Worktree(Handle):
         """Store the pending turns as a fork at the point where this handle last agreed with the store; return the fork."""
         with self.alone:
             first = self.first_pending
-            fork = self.child(first, id=id, turns=self.turns[:first])
+            fork = self.child(first, session_id=id, turns=self.turns[:first])
             fork.picker = self.picker
             for made in self._drafts:
                 fork.append(made)
@@ -634,6 +624,20 @@ class Worktree(Handle):
             del self.turns[first:]
             self._as_turns = self._lost = None
             return fork
+
+
+def record_fields(*, meta: Mapping[str, Any] | None = None, **given: Any) -> dict[str, Any]:
+    """Return what a caller says of a new session's row, checked; None says nothing."""
+    fields = {name: _CHECKS[name](value, name) for name, value in given.items() if value is not None}
+    return fields | {"meta_json": validation.meta(meta)}
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
+    **dict.fromkeys(("principal", "agent", "kind", "key"), validation.name),
+    "created": validation.time,
+    "source_session": validation.text,
+    "label": lambda label, _: validation.label(label),
+}
 
 
 def branch_id(parent_id: str, branch: str) -> str:

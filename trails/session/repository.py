@@ -32,7 +32,7 @@ from trails.history.removal.redaction import Redaction
 from trails.history.removal.text_erasure import TextRedaction
 from trails.history.transaction import check_free_names
 from trails.history.workspace import Workspace
-from trails.history.worktree import Worktree, new_prompt
+from trails.history.worktree import Worktree, new_prompt, record_fields
 from trails.model import iris, validation
 from trails.model.values import SessionRecord
 from trails.plumbing import answered
@@ -282,18 +282,18 @@ class Repository(Handle, public=True):
         """
         self.workspace.check_writable()
         session_id = uuid4().hex if id is None else validation.session_id(id)
-        record = SessionRecord(
-            id=session_id,
-            principal=DEFAULT_PRINCIPAL if principal is None else validation.name(principal, "principal"),
-            agent=DEFAULT_AGENT if agent is None else validation.name(agent, "agent"),
-            kind=None if kind is None else validation.name(kind, "kind"),
-            key=None if key is None else validation.name(key, "key"),
-            created=datetime.now(UTC) if created is None else validation.time(created, "created"),
-            label=None if label is None else validation.label(label),
-            spawned_by=None if spawned_by is None else self.record(spawned_by).id,
-            source_session=None if source_session is None else validation.text(source_session, "source_session"),
-            meta_json=validation.meta(meta),
-        )
+        given: dict[str, Any] = {
+            "principal": principal,
+            "agent": agent,
+            "label": label,
+            "meta": meta,
+            "key": key,
+            "kind": kind,
+        }
+        given |= {"created": created, "source_session": source_session}
+        fields: dict[str, Any] = {"principal": DEFAULT_PRINCIPAL, "agent": DEFAULT_AGENT, "created": datetime.now(UTC)}
+        parent = None if spawned_by is None else self.record(spawned_by).id
+        record = SessionRecord(id=session_id, spawned_by=parent, **fields | record_fields(**given))
         who = self.workspace.who(None)
         prompt = (
             None
@@ -985,17 +985,7 @@ class Repository(Handle, public=True):
         if parameters:
             raise InvalidInput("parameters go with queries of the catalogue; write the values into a text of your own")
 
-    def select(
-        self,
-        text: str,
-        /,
-        *,
-        union: bool = True,
-        fresh: bool = False,
-        timeout: float | None = None,
-        max_rows: int | None = None,
-        **parameters: Any,
-    ) -> Solutions:
+    def select(self, text: str, /, **options: Any) -> Solutions:
         """Return the rows of a SELECT, as `query` does; raise `InvalidInput` for any other form, naming its method.
 
         >>> import trails
@@ -1003,31 +993,15 @@ class Repository(Handle, public=True):
         ...     store.select("SELECT ?s { ?s a trails:Session }").to_dicts(), store.ask("ASK { ?s a trails:Session }")
         ([], False)
         """
-        return presentation.solution_rows(
-            self.query(text, union=union, fresh=fresh, timeout=timeout, max_rows=max_rows, **parameters)
-        )
+        return presentation.solution_rows(self.query(text, **options))
 
-    def ask(
-        self, text: str, /, *, union: bool = True, fresh: bool = False, timeout: float | None = None, **parameters: Any
-    ) -> bool:
+    def ask(self, text: str, /, **options: Any) -> bool:
         """Return the answer of an ASK, as `query` does; raise `InvalidInput` for any other form, naming its method."""
-        return presentation.query_answer(self.query(text, union=union, fresh=fresh, timeout=timeout, **parameters))
+        return presentation.query_answer(self.query(text, **options))
 
-    def construct(
-        self,
-        text: str,
-        /,
-        *,
-        union: bool = True,
-        fresh: bool = False,
-        timeout: float | None = None,
-        max_rows: int | None = None,
-        **parameters: Any,
-    ) -> _Triples:
+    def construct(self, text: str, /, **options: Any) -> _Triples:
         """Return the triples of a CONSTRUCT or DESCRIBE, as `query` does; raise `InvalidInput` for any other form."""
-        return presentation.triple_rows(
-            self.query(text, union=union, fresh=fresh, timeout=timeout, max_rows=max_rows, **parameters)
-        )
+        return presentation.triple_rows(self.query(text, **options))
 
     def rows(
         self,

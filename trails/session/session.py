@@ -548,20 +548,16 @@ class Session(Handle, Tabular, public=True):
         index = validation.fork_index(length if at is None else at, length, self.id)
         if tree.depth >= MAX_FORK_DEPTH:
             raise lineage.depth_exceeded(f"a fork of {self.id}")
-        made = tree.child(
-            index,
-            turns=tree.turns[:index],
-            id=id,
-            principal=principal,
-            agent=agent,
-            label=label,
-            meta=meta,
-            created=created,
-            source_session=source_session,
-            key=key,
-            kind=kind,
-            by=by,
-        )
+        given: dict[str, Any] = {
+            "principal": principal,
+            "agent": agent,
+            "label": label,
+            "meta": meta,
+            "key": key,
+            "kind": kind,
+        }
+        given |= {"created": created, "source_session": source_session}
+        made = tree.child(index, turns=tree.turns[:index], session_id=id, by=by, **given)
         if id is not None or label is not None:
             made.check_names()
         self.persist()
