@@ -81,14 +81,10 @@ def _difference_row(entry: Entry, anchors: dict[str, str]) -> str:
     left, right = ("" if turn is None else _said(turn) for turn in (entry.left, entry.right))
     cells = _changed(left, right) if entry.kind == "changed" else (_short(left), _short(right))
     shown = "".join(
-        f"<p>{'' if turn is None else _difference_cell(turn, anchors[turn.iri], cell)}"
+        f"<p>{'' if turn is None else f'<a href=#{anchors[turn.iri]}>{turn.index} {_safe(turn.role)}</a> {cell}'}"
         for turn, cell in zip((entry.left, entry.right), cells, strict=True)
     )
     return f"<div class={entry.kind}>{shown}</div>"
-
-
-def _difference_cell(turn: Turn, anchor: str, text: str) -> str:
-    return f"<a href=#{anchor}>{turn.index} {_safe(turn.role)}</a> {text}"
 
 
 def _said(turn: Turn) -> str:

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Final
 
 from trails.context.messages import HEADINGS, Message, Picture, Piece, Thought, messages_of, text_of
 from trails.exchange.exporters.session_family import Family, Member, SessionExport, author_name, prompt_text, report
-from trails.exchange.json_files import as_object, without_keys, without_null
+from trails.exchange.json_files import as_object, as_text, without_keys, without_null
 from trails.exchange.traces.inspect_samples import SAMPLE_META
 from trails.model import iris
 from trails.model.values import ToolCall, Turn
@@ -236,6 +236,9 @@ class _Sample:
         sample = {**self._sample(line, scored, meta), **{key: meta[key] for key in SAMPLE_META if key in meta}}
         model, task = self._model(), meta.get("task") or record.label or record.id
         began, ended = self._begin.isoformat(), self._time.isoformat()
+        dataset = meta.get("dataset") or record.agent
+        if not isinstance(dataset, Mapping):
+            dataset = {"name": str(dataset), "samples": 1, "sample_ids": [sample["id"]]}
         names = ("eval_id", "run_id")  # old logs have none
         known = {name: meta[name] for name in names if name in meta}
         spec = {
@@ -243,7 +246,9 @@ class _Sample:
             "created": meta.get("created") or began,
             "task": task,
             "task_id": _id("task", task),
-            "dataset": _dataset(meta.get("dataset") or record.agent, sample["id"]),
+            "dataset": dict(dataset)
+            if isinstance(dataset, Mapping)
+            else {"name": str(dataset), "samples": 1, "sample_ids": [sample["id"]]},
             "model": meta.get("model") or model,
             "config": {},
             **as_object(meta.get("eval")),
@@ -411,7 +416,10 @@ class _Sample:
             if message["role"] == "assistant" and (not self._came or was_generated(turn)):
                 self._model_event(turn, message, span, line)
                 self._generated.add(len(self._pool))
-            elif message["role"] == "tool" and (call := _asked(message, calls)) is not None:
+            elif (
+                message["role"] == "tool"
+                and (call := calls.get(as_text(message.get("tool_call_id")) or "")) is not None
+            ):
                 self._tool_event(turn, message, call, span)
             made.append(len(self._pool))
             self._pool.append(message)
@@ -501,12 +509,3 @@ class _Line:
     def ranges(self) -> list[list[int]]:
         """Return the places as half-open ranges (a fresh copy each time)."""
         return [list(each) for each in self._ranges]
-
-
-def _asked(message: _Json, calls: Mapping[str, ToolCall]) -> ToolCall | None:
-    named = message.get("tool_call_id")  # whatever a log had there that this message came from
-    return calls.get(named) if isinstance(named, str) else None
-
-
-def _dataset(told: object, sample_id: object) -> _Json:
-    return dict(told) if isinstance(told, Mapping) else {"name": str(told), "samples": 1, "sample_ids": [sample_id]}

@@ -16,13 +16,13 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 from trails.errors import InvalidInput, StoreFailed
-from trails.exchange.json_files import as_object
+from trails.exchange.json_files import as_object, as_text
 from trails.exchange.merge import imported_id
 from trails.exchange.openclaw import openclaw_files, pi_export
 from trails.exchange.openclaw.openclaw_files import META, RUNS, STORE, is_plain_name, place_of
@@ -54,13 +54,7 @@ class ExportReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON."""
-        return {
-            "agents": self.agents,
-            "entries": self.entries,
-            "transcripts": self.transcripts,
-            "runs": self.runs,
-            "notes": self.notes,
-        }
+        return asdict(self)
 
 
 def export_folder(
@@ -184,13 +178,13 @@ class _Plan:
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
-        self.records: dict[str, SessionRecord] = {}
         self.agents: dict[str, _Agent] = {}
         self._families: dict[str, list[str]] = defaultdict(list)
         """By what they were imported from, the ids of sessions that came from one file."""
         held = Keyring(repository).every()
         earlier = {each.key: self._of_key(each) for each in held}
-        self._load({each.session_id for each in held} | {s for ids in earlier.values() for s in ids} | self._imported())
+        wanted = {each.session_id for each in held} | {each for ids in earlier.values() for each in ids}
+        self.records = repository.reader.records(sorted(wanted | self._imported()))
         for record in self.records.values():
             if place_of(record.source_session) is not None:
                 self._families[record.source_session or ""].append(record.id)
@@ -217,17 +211,13 @@ class _Plan:
             if place_of(str(getattr(quad.object, "value", ""))) is not None
         }
 
-    def _load(self, ids: Iterable[str]) -> None:
-        self.records = self.repository.reader.records(sorted(ids))
-
     def _agent(self, name: str) -> _Agent:
         return self.agents.setdefault(keys.normalize_agent_id(name), _Agent(self, name))
 
     def _own_folder(self, record: SessionRecord | None) -> str | None:
         """Return the name of the folder that a session came from."""
-        noted = record.meta.get(META) if record is not None else None
-        name = noted.get("agent") if isinstance(noted, dict) else None
-        return name if isinstance(name, str) and is_plain_name(name) else None
+        name = as_text(as_object(record.meta.get(META) if record is not None else None).get("agent"))
+        return name if name is not None and is_plain_name(name) else None
 
     def _folder_of(self, held: HeldKey, earlier: Iterable[str]) -> str:
         """Return the name of the folder of a key: where its sessions came from, else its agent's."""
@@ -266,17 +256,13 @@ class _Plan:
             stem = openclaw_files.stem_of(held.source_id, held.key)
         if not is_plain_name(stem) or len(stem.encode()) > _MAX_NAME:
             stem = quote(stem, safe="")[:_MAX_NAME].lstrip(".") or "session"
-        made = stem
-        if made in taken:
-            made = f"{stem}~{hashlib.sha256(record.id.encode()).hexdigest()[:8]}"
-        return made
+        return f"{stem}~{hashlib.sha256(record.id.encode()).hexdigest()[:8]}" if stem in taken else stem
 
     def raw_key(self, held: HeldKey, agent: str) -> str:
         """Return a key as the folder that it came from had it."""
         for session in (held.session_id, *sorted(self._of_key(held))):
             record = self.records.get(session)
-            noted = record.meta.get(META) if record is not None else None
-            raw = noted.get("key") if isinstance(noted, dict) else None
+            raw = as_object(record.meta.get(META) if record is not None else None).get("key")
             if isinstance(raw, str) and keys.store_key_of_agent(raw, agent) == held.key:
                 return raw
         return held.key
@@ -288,8 +274,7 @@ class _Plan:
     ) -> bytes | None:
         """Return a transcript as it is written; None for one that never was a file and has no turns."""
         lines = _lines(pi_export.export_session(self.repository, record.id))
-        noted = record.meta.get(META)
-        own = as_object(noted)
+        own = as_object(record.meta.get(META))
         if own.get("missing") is True and len(lines) == 1:
             return None
         header = lines[0]

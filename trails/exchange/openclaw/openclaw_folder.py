@@ -510,7 +510,11 @@ def _without_rivals(
     taken: dict[tuple[str, ...], NamedFile] = {}
     lost: dict[int, NamedFile] = {}
     for folder, named in sorted(every, key=lambda each: -each[1].updated):
-        claims = _claims(folder, named)
+        # what only one entry may have: its key (under any spelling), and its transcript
+        claims: list[tuple[str, ...]] = [
+            ("key", min(keys.spellings(named.key))),
+            ("file", folder.place.agent, named.stem),
+        ]
         rival = next((taken[claim] for claim in claims if claim in taken), None)
         if rival is not None:
             lost[id(named)] = rival
@@ -518,11 +522,6 @@ def _without_rivals(
             taken |= dict.fromkeys(claims, named)
     kept = [each for each in every if id(each[1]) not in lost]
     return kept, [(folder, named, lost[id(named)]) for folder, named in every if id(named) in lost]
-
-
-def _claims(folder: Folder, named: NamedFile) -> list[tuple[str, ...]]:
-    """Return what only one entry may have: its key (under any spelling), and its transcript."""
-    return [("key", min(keys.spellings(named.key))), ("file", folder.place.agent, named.stem)]
 
 
 def _goes_on(registry: Registry, record: RunRecord) -> bool:

@@ -123,20 +123,9 @@ def read_entry(
 def turn_fields(turn: SourceTurn) -> _Json:
     """Return what a store would keep of a source turn, as the arguments of `draft.make`."""
     names = (
-        "role",
-        "content",
-        "author",
-        "time",
-        "model",
-        "usage",
-        "stop_reason",
-        "tool_calls",
-        "tool_call_id",
-        "is_error",
-        "tool_results",
-        "call",
-        "compaction",
-    )
+        "role", "content", "author", "time", "model", "usage", "stop_reason", "tool_calls", "tool_call_id", "is_error",
+        "tool_results", "call", "compaction",
+    )  # fmt: skip
     return {name: getattr(turn, name) for name in names} | {"meta": turn.meta or None, "timed": False}
 
 

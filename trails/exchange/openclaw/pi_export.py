@@ -22,14 +22,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from trails.exchange import json_files
-from trails.exchange.json_files import as_list, as_object
+from trails.exchange.json_files import as_list, as_object, without_null
 from trails.exchange.merge import imported_id
 from trails.exchange.openclaw import pi_session_file
 from trails.exchange.openclaw.pi_entries import CONTENT_KEYS, only_text, write_time
 from trails.exchange.source_transcript import Piece, SourceTurn
 from trails.history import turn_builder
 from trails.model import content_parts, iris, validation
-from trails.model.values import Call, SessionRecord, ToolCall, ToolResult, Turn
+from trails.model.values import Call, Compaction, SessionRecord, ToolCall, ToolResult, Turn
 from trails.rdf.session_records import DEFAULT_PRINCIPAL
 from trails.session import Repository
 from trails.usage import TOTAL_NAMES, counts_of, tokens_of
@@ -65,41 +65,33 @@ def export_session(repository: Repository, session_id: str) -> bytes:
 
 def wanted(turns: Sequence[Turn], record: SessionRecord) -> list[SourceTurn]:
     """Return what an import of the exported file has to give for each turn of a session."""
-    return [_wanted(turn, turns, record) for turn in turns]
+    return [_wanted(turn, turn_builder.author_by_role(record, turn, turns[: turn.index])) for turn in turns]
 
 
-def _wanted(turn: Turn, turns: Sequence[Turn], record: SessionRecord) -> SourceTurn:
+def _wanted(turn: Turn, usual_author: str) -> SourceTurn:
     content = turn.content
     found = as_list(content)
     results = turn.tool_results[len(content_parts.results_in(found)) :]
+    is_from_pi = turn.source_ids and isinstance(turn.meta.get("pi"), dict)
+    entry_id = turn.source_ids[0] if is_from_pi else turn.digest[:8]
+    # of the versions of a system prompt a file of pi holds but one
+    call = Call() if turn.call is None else turn.call.model_copy(update={"prompt": None})
     return SourceTurn(
         role=turn.role,
-        pieces=(Piece(_entry_id(turn), content if isinstance(content, str) else tuple(content)),),
+        pieces=(Piece(entry_id, content if isinstance(content, str) else tuple(content)),),
         time=turn.time,
-        author=None
-        if turn.author_iri == turn_builder.author_by_role(record, turn, turns[: turn.index])
-        else _author(turn),
+        author=None if turn.author_iri == usual_author else _author(turn),
         model=turn.model,
         usage=turn.usage or None,
         stop_reason=turn.facts.model_call.stop_reason if turn.facts.model_call else None,
         tool_call_id=results[0].call_id if results else None,
         is_error=results[0].is_error if results else False,
         tool_results=tuple(result for result in turn.tool_results if result.told),
-        call=_told(turn),
+        call=None if call == Call() else call,
         tool_calls=tuple(_call_part(call) for call in turn.tool_calls[len(content_parts.calls_in(found)) :]),
         compaction=turn.compaction,
         meta=turn.meta,
     )
-
-
-def _entry_id(turn: Turn) -> str:
-    return turn.source_ids[0] if turn.source_ids and isinstance(turn.meta.get("pi"), dict) else turn.digest[:8]
-
-
-def _told(turn: Turn) -> Call | None:
-    """Return what is told of a turn's model call; of the versions of its system prompt a file of pi holds but one."""
-    told = None if turn.call is None else turn.call.model_copy(update={"prompt": None})
-    return None if told == Call() else told
 
 
 def _author(turn: Turn) -> str:
@@ -140,12 +132,13 @@ def _header(chain: Sequence[SessionRecord], system: str | None) -> _Json:
         header.setdefault("parentSession", header["branchedFrom"])
     if isinstance(left, dict):
         header |= {key: value for key, value in left.items() if key == "timestamp" or key not in header}
-    noted = {
-        "principal": None if record.principal == DEFAULT_PRINCIPAL else record.principal,
-        "agent": None if record.agent == pi_session_file.SOURCE else record.agent,
-        "system": system,
-    }
-    noted = {key: value for key, value in noted.items() if value is not None}
+    noted = without_null(
+        {
+            "principal": None if record.principal == DEFAULT_PRINCIPAL else record.principal,
+            "agent": None if record.agent == pi_session_file.SOURCE else record.agent,
+            "system": system,
+        }
+    )
     return header | ({"trails": noted} if noted else {})
 
 
@@ -280,14 +273,14 @@ class _Export:
         return {"type": "message", "message": message | {"timestamp": (time - _EPOCH) // timedelta(milliseconds=1)}}
 
     def _compaction(self, turn: SourceTurn) -> _Json:
-        compaction = turn.compaction
+        made = turn.compaction or Compaction()
         entry: _Json = {"type": "compaction", "summary": content_parts.plain_text(turn.content)}
-        kept = None if compaction is None else compaction.first_kept
-        if compaction is not None and kept is None and compaction.summarised_through is not None:
-            kept = compaction.summarised_through + 1
+        kept = made.first_kept
+        if kept is None and made.summarised_through is not None:
+            kept = made.summarised_through + 1
         if kept is not None and kept < len(self.ids):
             entry["firstKeptEntryId"] = self.ids[kept]
-        return entry | {"tokensBefore": (compaction.tokens_before if compaction else None) or 0}
+        return entry | {"tokensBefore": made.tokens_before or 0}
 
     def _results(self, turn: SourceTurn) -> Iterator[_Json]:
         rest: list[Any] = []
@@ -355,12 +348,8 @@ def _difference(turn: SourceTurn, read: SourceTurn) -> _Json:
     if noted.get("call") is not None:
         noted["call"] = noted["call"].model_dump(mode="json", exclude_none=True)
     if turn.tool_results:
-        told = [
-            each.model_dump(mode="json", exclude_none=True)
-            for each in turn.tool_results
-            if isinstance(each, ToolResult)
-        ]
-        noted["tool_results"] = told
+        told = [each for each in turn.tool_results if isinstance(each, ToolResult)]
+        noted["tool_results"] = [each.model_dump(mode="json", exclude_none=True) for each in told]
     if turn.time != read.time:
         noted["time"] = None if turn.time is None else write_time(turn.time)
     content = read.content
@@ -410,12 +399,8 @@ def _assistant_part(part: Any) -> _Json:
 def _usage(usage: Mapping[str, Any]) -> _Json:
     counted = counts_of(usage)
     hour = {} if counted.cache_write_1h is None else {"cacheWrite1h": counted.cache_write_1h}
-    counts: _Json = {
-        "input": counted.input or 0,
-        "output": counted.output or 0,
-        "cacheRead": counted.cache_read or 0,
-        "cacheWrite": counted.cache_write or 0,
-    }
+    names = {"input": "input", "output": "output", "cacheRead": "cache_read", "cacheWrite": "cache_write"}
+    counts: _Json = {name: getattr(counted, own) or 0 for name, own in names.items()}
     counts |= {"totalTokens": tokens_of(usage, TOTAL_NAMES) or sum(counts.values())} | hour
     cost = usage.get("cost")
     total = cost if isinstance(cost, int | float) else 0

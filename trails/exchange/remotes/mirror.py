@@ -457,12 +457,6 @@ class Mirror:
     def _displaced(self) -> Displaced:
         return Displaced(f"another process feeds {self._to.location} now; this one has stopped")
 
-    def _begin_again(self) -> None:
-        """Ask the mirror what it has after a round that was cut short; what is still on its way of that does nothing any more."""
-        self._found_writer()
-        self._note_writer(self._state.catalogue)
-        self._state = self._read_state()
-
     def _take_out(self, *, is_named: bool) -> None:
         """Take out all that is Trails' by its name, also what a mirror that was altered does not note."""
         graphs, subjects = dict.fromkeys(self._state.written), dict.fromkeys(self._state.said)
@@ -548,18 +542,17 @@ class Mirror:
     def _brought_up(self, progress: Progress | None) -> Mirrored:
         has, self._has = self._has, None
         if self._feeding.is_unsure:
-            self._begin_again()
+            # what is still on its way of a round that was cut short does nothing any more
+            self._found_writer()
+            self._note_writer(self._state.catalogue)
+            self._state = self._read_state()
         else:
             self._check_done()
-        now = self._moment()  # before anything is read: what comes meanwhile may be missing
+        store = self._store.store  # asked before anything is read: what comes meanwhile may be missing
+        now = store.number, store.token, store.log.reached
         done = self._round(progress) if has != now else Mirrored(self._state.position, 0, 0, 0, 0)
         self._feeding.is_unsure, self._has = False, now
         return done
-
-    def _moment(self) -> object:
-        """Return what stands for all that the store holds: it grows with each commit, and changes where something goes."""
-        store = self._store.store
-        return store.number, store.token, store.log.reached
 
     def _round(self, progress: Progress | None) -> Mirrored:
         self._pending, self._pending_triples, self._pending_size, self._sending = [], 0, 0, None
@@ -568,7 +561,8 @@ class Mirror:
         self._check_history(lines)
         touched = _touched(lines[self._state.position :])
         graphs = named_graphs(self._store)
-        behind = [each for each in graphs if self._is_behind(each, touched)]
+        known = self._state.written
+        behind = [each for each in graphs if touched is None or each not in known or _owner(each) in touched]
         for number, graph in enumerate(behind):
             self._write(graph, touched)
             if progress is not None:
@@ -585,9 +579,6 @@ class Mirror:
         self._reach(lines)
         sessions = sum(map(iris.is_session, behind))
         return Mirrored(len(lines), sessions, self._triples, len(gone), self._references)
-
-    def _is_behind(self, graph: str, touched: dict[str, int] | None) -> bool:
-        return touched is None or graph not in self._state.written or _owner(graph) in touched
 
     def _write(self, graph: str, touched: dict[str, int] | None) -> None:
         start = self._state.following.get(graph, _UNKNOWN)

@@ -471,7 +471,7 @@ def _checked(source: _Source, arriving: _Arriving, beside: Path, progress: Progr
     target = arriving.store
     with _lines_of(target, beside) as lines:
         if any(
-            source.log is not None or is_new or not _is_salt(line)
+            source.log is not None or is_new or not any(each in line for each in _SALTS)
             for is_new, line in _differing(source.lines(), lines())
         ):
             raise IntegrityError(
@@ -494,11 +494,6 @@ def _checked(source: _Source, arriving: _Arriving, beside: Path, progress: Progr
     return report
 
 
-def _is_salt(line: bytes) -> bool:
-    """Tell whether a line is what a log that begins puts beside a session's row, where an older version had put none."""
-    return any(each in line for each in _SALTS)
-
-
 def _verified(target: EmbeddedStore, progress: Progress | None) -> VerifyReport:
     with transaction.believed_marks(target, transaction.work_marks(target)):
         return audit.verify(target, Reader(target), None, progress)[0]
@@ -511,13 +506,9 @@ def _copied(source: _Source, place: str, *, written: bool) -> Copied:
         quads=source.quads,
         sha256=source.sha256,
         log_lines=len(source.log or ()),
-        log_root=None if source.log is None else _root(source.log),
+        log_root=None if source.log is None else root_of(leaf_hash(line.encode()) for line in source.log).hex(),
         written=written,
     )
-
-
-def _root(log: Sequence[str]) -> str:
-    return root_of(leaf_hash(line.encode()) for line in log).hex()
 
 
 class DiscardedCopy(Value):
@@ -548,13 +539,9 @@ def discard_copy(location: str | os.PathLike[str]) -> DiscardedCopy:
             raise InvalidInput(
                 f"{store.location} is a whole store, and not a copy that was not finished; nothing was removed"
             )
-        if not _log_of(store).remove_store(store):
+        assert isinstance(store.commits, PostgresLog)  # noqa: S101 - of that address
+        if not store.commits.remove_store(store):
             raise StoreFailed(
                 f"{store.location} was written to just now: a copy into it goes on; nothing was removed. End that first"
             )
         return DiscardedCopy(location=store.location, commits=store.number)
-
-
-def _log_of(store: EmbeddedStore) -> PostgresLog:
-    assert isinstance(store.commits, PostgresLog)  # noqa: S101 - of that address
-    return store.commits
