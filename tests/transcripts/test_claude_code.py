@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -204,102 +205,61 @@ def test_a_type_that_is_not_known_is_counted_and_noted() -> None:
 # Forks and what only looks like one
 
 
-def test_going_back_and_typing_something_else_is_a_fork_that_shares_its_beginning() -> None:
-    session = only_session(
-        user("u1", None, 0),
-        assistant("a1", "u1", 1),
-        user("u2", "a1", 2, "First try"),
-        assistant("a2", "u2", 3),
-        user("u3", "a1", 4, "Second try"),
-        assistant("a3", "u3", 5),
-    )
-    main, other = session.paths
-    assert (ids(main), ids(other)) == (["u1", "a1", "u3", "a3"], ["u1", "a1", "u2", "a2"])
-    assert main[:2] == other[:2]
+def drawn(text: str) -> list[Record]:
+    """Return the records that a line names, each as `id<parent@minute:call`, and `id/message` for the lines of one message.
+
+    The first letter is the kind: user, assistant, result of a call, progress, x for another record of the system. A record
+    follows the one before it in the line, and comes a minute later, unless it says otherwise.
+    """
+    made: list[Record] = []
+    for token in text.split():
+        [(uuid, message, parent, minute, called)] = re.findall(
+            r"(\w+)(?:/(\w+))?(?:<(\w+))?(?:@(\d+))?(?::(\w+))?", token
+        )
+        place = parent or (made[-1]["uuid"] if made else None), int(minute or len(made))
+        match uuid[0]:
+            case "u":
+                made.append(user(uuid, *place))
+            case "a":
+                made.append(assistant(uuid, *place, *([call(called)] if called else []), message_id=message))
+            case "r":
+                made.append(result(uuid, *place, called))
+            case "p":
+                made.append(record(uuid, *place, "progress", data={}))
+            case _:
+                made.append(record(uuid, *place, "system", subtype="stop_hook_summary"))
+    return made
 
 
-def test_the_main_path_is_the_one_with_the_last_record() -> None:
-    session = only_session(
-        user("u1", None, 0),
-        user("u2", "u1", 2),
-        user("u3", "u1", 4),
-        assistant("a3", "u3", 5),
-        assistant("a2", "u2", 6),
-    )
-    assert [ids(path) for path in session.paths] == [["u1", "u2", "a2"], ["u1", "u3", "a3"]]
-
-
-def test_a_fork_inside_a_fork_makes_a_third_path() -> None:
-    session = only_session(
-        user("u1", None, 0),
-        user("u2", "u1", 1),
-        user("u3", "u1", 2),
-        assistant("a3", "u3", 3),
-        user("u4", "a3", 4),
-        user("u5", "a3", 5),
-    )
-    paths = [ids(path) for path in session.paths]
-    assert paths == [["u1", "u3", "a3", "u5"], ["u1", "u2"], ["u1", "u3", "a3", "u4"]]
-
-
-def test_progress_beside_a_message_is_no_fork() -> None:
-    assert only_path(
-        user("u1", None, 0),
-        assistant("a1", "u1", 1, call("t1")),
-        record("p1", "a1", 2, "progress", data={}),
-        result("r1", "a1", 2, "t1"),
-        record("p2", "r1", 3, "progress", data={}),
-        user("u2", "p2", 4),
-    ) == ["u1", "a1", "r1", "u2"]
-
-
-def test_prompts_behind_different_silent_records_of_one_message_are_a_fork() -> None:
-    session = only_session(
-        user("u1", None, 0),
-        assistant("a1", "u1", 1),
-        record("x1", "a1", 2, "system", subtype="stop_hook_summary"),
-        user("u2", "x1", 3),
-        user("u3", "a1", 4),
-    )
-    assert [ids(path) for path in session.paths] == [["u1", "a1", "u3"], ["u1", "a1", "u2"]]
-
-
-def test_results_of_parallel_tools_are_no_fork() -> None:
-    assert only_path(
-        user("u1", None, 0),
-        assistant("a1", "u1", 1, call("t1"), message_id="m"),
-        assistant("a2", "a1", 1, call("t2"), message_id="m"),
-        result("r1", "a1", 2, "t1"),
-        result("r2", "a2", 3, "t2"),
-        assistant("a3", "r1", 4),
-        user("u2", "a3", 5),
-    ) == ["u1", "a1+a2", "r1", "r2", "a3", "u2"]
-
-
-def test_prompts_of_the_same_time_are_a_replay_and_no_fork() -> None:
-    assert only_path(
-        user("u1", None, 0),
-        assistant("a1", "u1", 1),
-        user("u2", "a1", 2),
-        user("u3", "a1", 2),
-        assistant("a3", "u3", 3),
-    ) == ["u1", "a1", "u2", "u3", "a3"]
-
-
-def test_a_late_line_of_what_was_before_a_fork_goes_to_the_branch_that_was_written_to() -> None:
-    session = only_session(
-        user("u1", None, 0),
-        assistant("a1", "u1", 1, call("t1")),
-        user("u2", "a1", 2),
-        user("u3", "a1", 3),
-        result("r1", "a1", 4, "t1"),
-        assistant("a3", "u3", 5),
-    )
-    assert [ids(path) for path in session.paths] == [["u1", "a1", "u3", "r1", "a3"], ["u1", "a1", "u2"]]
-
-
-def test_a_record_written_before_the_one_it_follows_comes_after_it() -> None:
-    assert only_path(user("u1", None, 0), assistant("a2", "u2", 3), user("u2", "u1", 2)) == ["u1", "u2", "a2"]
+@pytest.mark.parametrize(
+    ("records", "paths"),
+    [
+        pytest.param("u1 a1 u2 a2 u3<a1 a3", "u1 a1 u3 a3, u1 a1 u2 a2", id="going back and typing again is a fork"),
+        pytest.param("u1 u2 u3<u1 a3 a2<u2", "u1 u2 a2, u1 u3 a3", id="the main path has the last record"),
+        pytest.param("u1 u2 u3<u1 a3 u4 u5<a3", "u1 u3 a3 u5, u1 u2, u1 u3 a3 u4", id="a fork in a fork"),
+        pytest.param("u1 a1:t1 p1 r1<a1:t1 p2 u2", "u1 a1 r1 u2", id="progress beside a message is no fork"),
+        pytest.param("u1 a1 x1 u2 u3<a1", "u1 a1 u3, u1 a1 u2", id="prompts behind silent records are a fork"),
+        pytest.param(
+            "u1 a1/m:t1 a2/m:t2 r1<a1:t1 r2<a2:t2 a3<r1 u2",
+            "u1 a1+a2 r1 r2 a3 u2",
+            id="results of parallel tools are no fork",
+        ),
+        pytest.param("u1 a1 u2@2 u3<a1@2 a3", "u1 a1 u2 u3 a3", id="prompts of one time are a replay"),
+        pytest.param(
+            "u1 a1:t1 u2 u3<a1 r1<a1:t1 a3<u3",
+            "u1 a1 u3 r1 a3, u1 a1 u2",
+            id="a late line goes to the branch written to",
+        ),
+        pytest.param("u1 a2<u2@3 u2<u1@2", "u1 u2 a2", id="a record written before the one it follows comes after it"),
+    ],
+)
+def test_a_fork_is_what_a_user_typed_again_and_nothing_else(records: str, paths: str) -> None:
+    session = only_session(*drawn(records))
+    assert [" ".join(ids(path)) for path in session.paths] == paths.split(", ")
+    first, *others = session.paths
+    for other in others:  # what they begin with is shared
+        length = next((n for n, (one, two) in enumerate(zip(ids(first), ids(other), strict=False)) if one != two), 0)
+        assert first[:length] == other[:length]
 
 
 # Links that do not hold
