@@ -26,7 +26,7 @@ import secrets
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -206,36 +206,32 @@ class _State:
     link: str = ""
     catalogue: str = ""
     written: dict[str, str] = field(default_factory=dict)
-    """By graph, the digest with which it was written as a whole; "" where more was added since."""
+    """By graph, the digest with which it was written as a whole; "" if more was added since."""
     following: dict[str, int] = field(default_factory=dict)
     """By graph of a session, the index of its next turn."""
     said: dict[str, str] = field(default_factory=dict)
     """By subject of the catalogue, the digest of what is said of it."""
+
+    @classmethod
+    def of(cls, notes: Mapping[ox.NamedNode, dict[str, str]]) -> _State:
+        """Return the state that a mirror's notes tell: by predicate, and by what each is about."""
+        own = {what: about[STATE.value] for what, about in notes.items() if STATE.value in about}
+        return cls(
+            position=_number(own.get(_POSITION, "0")),
+            link=own.get(_LINK, ""),
+            catalogue=own.get(HAS_CATALOGUE, ""),
+            written=notes.get(_WRITTEN, {}),
+            following={graph: _number(index) for graph, index in notes.get(_NEXT, {}).items()},
+            said=notes.get(_SAID, {}),
+        )
 
 
 class Displaced(MirrorFailed):
     """Another process feeds the mirror now."""
 
 
-@dataclass(slots=True)
-class _Feeding:
-    """How one of this process's objects stands with its mirror."""
-
-    is_unsure: bool = False
-    """Whether it failed amid something, so that the mirror itself must be asked what it has."""
-
-    @contextmanager
-    def noted(self) -> Iterator[None]:
-        """Note that what is done within fails, where it does."""
-        try:
-            yield
-        except BaseException:
-            self.is_unsure = True
-            raise
-
-
-_OWN: Final[dict[str, _Feeding]] = {}
-"""The names under which this process has fed mirrors."""
+_OWN: Final[dict[str, threading.Event]] = {}
+"""The names under which this process has fed mirrors, with whether what did so failed amid something."""
 
 
 class Mirror:
@@ -280,12 +276,21 @@ class Mirror:
         self._sending: Future[None] | None = None
         self._is_checked = False
         """Whether what was sent last was found to be carried out."""
-        self._feeding = _Feeding()
+        self._unsure = threading.Event()
+        """Whether it failed amid something, so that the mirror itself must be asked what it has."""
         self._has: object = None
         """What the store said of where it was when the mirror got all of it; None where it may lack something."""
         self._pending_triples = self._pending_size = self._triples = self._references = 0
-        with self._feeding.noted():
+        with self._failing_noted():
             self._begin(wanted, anew=anew)
+
+    @contextmanager
+    def _failing_noted(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self._unsure.set()
+            raise
 
     def __repr__(self) -> str:
         return f"<Mirror of {self._store.store.location} at {self.location}>"
@@ -360,31 +365,16 @@ class Mirror:
         """
         asking = query_files.find("mirror_triples_rest").bind(graph=STATE, subject=STATE, limit=_NOTES, offset=0)
         try:
-            said = {row["property"]: row["value"].value for row in self._to.select(asking)}
+            return _State.of({row["property"]: {STATE.value: row["value"].value} for row in self._to.select(asking)})
         except CutShort:
-            notes = {each: mirror_notes(self._to, each)[-1:] for each in (_POSITION, _LINK, HAS_CATALOGUE)}
-            said = {each: value[0] for each, value in notes.items() if value}
-        position = _number(said[_POSITION]) if _POSITION in said else 0
-        return _State(position, said.get(_LINK, ""), said.get(HAS_CATALOGUE, ""))
+            notes = {each: mirror_notes(self._to, each) for each in (_POSITION, _LINK, HAS_CATALOGUE)}
+            return _State.of({each: {STATE.value: values[-1]} for each, values in notes.items() if values})
 
     def _read_state(self) -> _State:
-        state = _State()
+        notes: dict[ox.NamedNode, dict[str, str]] = defaultdict(dict)
         for row in pages(self._to, "mirror_triples", graph=STATE):
-            about, what, value = row["subject"].value, row["property"], row["value"].value
-            match what:
-                case _ if what == _POSITION:
-                    state.position = _number(value)
-                case _ if what == _LINK:
-                    state.link = value
-                case _ if what == HAS_CATALOGUE:
-                    state.catalogue = value
-                case _ if what == _WRITTEN:
-                    state.written[about] = value
-                case _ if what == _NEXT:
-                    state.following[about] = _number(value)
-                case _ if what == _SAID:
-                    state.said[about] = value
-        return state
+            notes[row["property"]][row["subject"].value] = row["value"].value
+        return _State.of(notes)
 
     def _check_history(self, lines: Sequence[str]) -> None:
         """Refuse to go on with the mirror of another store, or of this one before it was put back."""
@@ -403,14 +393,13 @@ class Mirror:
     def _note_writer(self, catalogue: str) -> None:
         """Have this process feed the mirror, under a new name: what anybody sent before does nothing from then on."""
         name = ox.Literal(secrets.token_hex(8))
-        _OWN[name.value] = self._feeding
+        _OWN[name.value] = self._unsure
         self._writer, self._held, self._sent = name.value, held_pattern(STATE, STATE, _WRITER, name), 0
         made = [
             delete_subject_update(STATE, STATE, _WRITER),
             insert_update(STATE, STATE, _WRITER, name),
             insert_update(STATE, STATE, HAS_CATALOGUE, ox.Literal(catalogue)),
-            delete_subject_update(STATE, STATE, _DONE),
-            insert_update(STATE, STATE, _DONE, ox.Literal(self._receipt)),
+            *self._receipt_updates(None),
         ]
         self._state.catalogue = catalogue
         self._to.update(join_updates(made))
@@ -421,6 +410,10 @@ class Mirror:
     def _receipt(self) -> str:
         """What stands in the mirror once what was sent last is carried out."""
         return f"{self._writer} {self._sent}"
+
+    def _receipt_updates(self, held: str | None) -> list[str]:
+        receipt = ox.Literal(self._receipt)
+        return [delete_subject_update(STATE, STATE, _DONE, held), insert_update(STATE, STATE, _DONE, receipt, held)]
 
     def _is_done(self) -> bool:
         """Tell whether what was sent last is carried out; then it is not asked again until more is sent."""
@@ -450,7 +443,7 @@ class Mirror:
         """
         found = mirror_notes(self._to, _WRITER)
         feeding = _OWN.get(found[0]) if len(found) == 1 else None
-        if feeding is None or not (feeding is self._feeding or feeding.is_unsure):
+        if feeding is None or not (feeding is self._unsure or feeding.is_set()):
             raise self._displaced()
         return found[0]
 
@@ -498,11 +491,8 @@ class Mirror:
                 self._check_done()  # what was read before another process wrote it would stand in place of what that wrote
             self._is_checked = False
             self._sent += 1
-            done = [
-                delete_subject_update(STATE, STATE, _DONE, self._held),
-                insert_update(STATE, STATE, _DONE, ox.Literal(self._receipt), self._held),
-            ]
-            self._sending = _begun(partial(self._to.update, join_updates([*self._pending, *done])))
+            request = join_updates([*self._pending, *self._receipt_updates(self._held)])
+            self._sending = _begun(partial(self._to.update, request))
         self._pending, self._pending_triples, self._pending_size = [], 0, 0
 
     @property
@@ -536,12 +526,12 @@ class Mirror:
         Raises `MirrorFailed` where the server fails or another process feeds the mirror: what was sent until then stays, and
         another call goes on from there. Raises `InvalidInput` where the store was put back to an earlier state meanwhile.
         """
-        with self._feeding.noted():
+        with self._failing_noted():
             return self._brought_up(progress)
 
     def _brought_up(self, progress: Progress | None) -> Mirrored:
         has, self._has = self._has, None
-        if self._feeding.is_unsure:
+        if self._unsure.is_set():
             # what is still on its way of a round that was cut short does nothing any more
             self._found_writer()
             self._note_writer(self._state.catalogue)
@@ -551,7 +541,8 @@ class Mirror:
         store = self._store.store  # asked before anything is read: what comes meanwhile may be missing
         now = store.number, store.token, store.log.reached
         done = self._round(progress) if has != now else Mirrored(self._state.position, 0, 0, 0, 0)
-        self._feeding.is_unsure, self._has = False, now
+        self._unsure.clear()
+        self._has = now
         return done
 
     def _round(self, progress: Progress | None) -> Mirrored:
