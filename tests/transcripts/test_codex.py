@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import trails
-from tests.support.machines import examples
 from trails import Compaction, Repository
 from trails.exchange.coding_agents import codex
 from trails.exchange.file_import import import_path
@@ -445,14 +442,3 @@ def test_a_file_that_is_imported_after_any_line_and_again_when_it_is_whole_gives
 
 def _contents(store: Repository) -> list[list[Any]]:
     return sorted([[turn.content for turn in store.load(record.id).turns] for record in store.list()], key=str)
-
-
-@given(cut=st.integers(0, 5000), byte=st.integers(0, 255), at=st.integers(0, 5000))
-@examples(30)
-def test_a_file_that_is_cut_or_garbled_anywhere_raises_nothing(cut: int, byte: int, at: int) -> None:
-    data = bytearray(data_of(*FILE))
-    data[at % len(data)] = byte
-    transcript = codex.parse([("c", bytes(data[: cut % len(data)]))])
-    with trails.open(":memory:") as store:
-        merge(store, transcript)
-        assert store.verify().ok

@@ -16,10 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import trails
 from tests.support.inspect_logs import HEADER, as_eval, as_json, as_zip, model_event, said, sample, span
 from tests.support.machines import examples
-from tests.support.malformed import replaced
 from trails import Repository
 from trails.errors import InvalidInput
 from trails.exchange import containers
@@ -509,33 +507,3 @@ def test_a_log_cut_anywhere_is_a_problem_and_raises_nothing(data: st.DataObject)
     cut = WHOLE[: data.draw(st.integers(0, len(WHOLE)))]
     found = parsed(cut)
     assert found.sessions or found.problems
-
-
-MALFORMED = {
-    **HEADER,
-    "samples": [
-        sample(
-            [HI, said("assistant", "", "m2", tool_calls=[{"id": "c", "function": "f", "arguments": {}}])],
-            events=[
-                model_event("s", [[0, 1]], HELLO),
-                span("g", "agent", "helper"),
-                model_event("g", [[0, 1]], said("assistant", "inner", "a2")),
-                *BRANCH,
-                model_event("b", [[0, 1]], HELLO, HI),
-                {"event": "tool", "id": "c", "agent_span_id": "g", "message_id": "m3"},
-            ],
-            pool=[HI, HELLO],
-            attachments={"a" * 32: "text"},
-        )
-    ],
-}
-
-
-@given(data=st.data())
-@examples(300)
-def test_a_malformed_log_raises_nothing_and_loses_nothing_in_silence(data: st.DataObject) -> None:
-    wrong = replaced(MALFORMED, data.draw)
-    found = parsed(json.dumps(wrong).encode())
-    assert found.sessions or found.problems
-    with trails.open(":memory:") as store:
-        import_bytes(store, json.dumps(wrong).encode(), format="inspect")

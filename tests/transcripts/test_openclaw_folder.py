@@ -35,80 +35,11 @@ TOPIC = f"{GROUP}:topic:7"
 THREAD = "agent:main:slack:channel:c1:thread:1700.1"
 CHILD, HELPER = "agent:main:subagent:5f0c", "agent:ops:subagent:77aa"
 
-ENTRIES: dict[str, dict[str, dict[str, Any]]] = {
-    "main": {
-        MAIN: {
-            "sessionId": "m-1",
-            "updatedAt": START + 5_000,
-            "sessionFile": "/home/someone/.clawdbot/agents/main/sessions/m-1.jsonl",
-            "label": "desk",
-            "thinkingLevel": "high",
-            "modelOverride": "claude-opus-4-5",
-            "providerOverride": "anthropic",
-            "inputTokens": 120,
-            "outputTokens": 40,
-            "totalTokens": 160,
-            "systemSent": True,
-            "chatType": "direct",
-            "lastThreadId": 9,
-            "deliveryContext": {"channel": "telegram", "to": "+1555", "accountId": "default"},
-            "origin": {"label": "Jo", "provider": "telegram", "threadId": "x"},
-            "skillsSnapshot": {"prompt": "p\nq", "skills": [{"name": "s", "n": 1.5}]},
-            "aFieldOfTomorrow": {"deep": [1, 2.0, None, {"ü": "\u2028"}]},
-            "another": None,
-        },
-        GROUP: {
-            "sessionId": "g-1",
-            "updatedAt": START,
-            "chatType": "group",
-            "groupActivation": "always",
-            "subject": "Trip",
-        },
-        TOPIC: {"sessionId": "g-1", "updatedAt": START + 1, "sendPolicy": "deny"},
-        THREAD: {"sessionId": "t-1", "updatedAt": START + 2, "sessionFile": "2026-01-28T10-00-09-000Z_t-1.jsonl"},
-        CHILD: {"sessionId": "c-1", "updatedAt": START + 3, "spawnedBy": MAIN, "label": "research"},
-        "cron:daily": {"sessionId": "cr-1", "updatedAt": START + 4},
-    },
-    "ops": {
-        OPS: {"sessionId": "m-1", "updatedAt": START + 9, "execHost": "node", "compactionCount": 2},
-        HELPER: {"sessionId": "h-1", "updatedAt": START + 10, "spawnedBy": CHILD},
-        "agent:ops:whatsapp:dm:+1555": {"sessionId": "gone", "updatedAt": START + 11},
-    },
-}
-RUNS: dict[str, Any] = {
-    "version": 2,
-    "runs": {
-        "run-1": {
-            "runId": "run-1",
-            "childSessionKey": CHILD,
-            "requesterSessionKey": MAIN,
-            "requesterOrigin": {"channel": "telegram", "to": "+1555", "accountId": "default"},
-            "requesterDisplayKey": "main",
-            "task": "look it up",
-            "cleanup": "keep",
-            "label": "research",
-            "createdAt": START,
-            "startedAt": START,
-            "endedAt": START + 900,
-            "outcome": {"status": "ok"},
-            "archiveAtMs": START + 3_600_000,
-            "cleanupCompletedAt": START + 950,
-            "cleanupHandled": True,
-        },
-        "run-2": {
-            "runId": "run-2",
-            "childSessionKey": HELPER,
-            "requesterSessionKey": CHILD,
-            "requesterDisplayKey": "research",
-            "task": "check",
-            "cleanup": "delete",
-            "createdAt": START + 1,
-            "startedAt": START + 1,
-            "cleanupHandled": False,
-            "tomorrow": [1],
-        },
-    },
-}
+STATE: dict[str, Any] = json.loads(
+    Path(__file__).with_name("samples").joinpath("openclaw_state.json").read_text("utf-8")
+)
+"""A state folder: the entries and the transcripts of two agents, and the runs of sub-agents."""
+ENTRIES, RUNS, TRANSCRIPTS = STATE["entries"], STATE["runs"], STATE["transcripts"]
 
 
 def header(session_id: str, **more: Any) -> dict[str, Any]:
@@ -163,25 +94,6 @@ def chat(session_id: str, *texts: str, tag: str) -> list[dict[str, Any]]:
         message = user(text) if number % 2 else said(text)
         lines.append(line(number, number - 1 or None, message, tag))
     return lines
-
-
-TRANSCRIPTS: dict[str, dict[str, list[dict[str, Any]]]] = {
-    "main": {
-        "m-1": [header("m-1"), *TALK],
-        "g-1": chat("g-1", "Hello all", "Hello", tag="b"),
-        "g-1-topic-7": chat("g-1", "About hotels", tag="c"),
-        "g-1-topic-8": chat("g-1", "A topic without an entry", tag="d"),
-        "2026-01-28T10-00-09-000Z_t-1": [
-            header("t-1", parentSession="/home/someone/.clawdbot/agents/main/sessions/m-1.jsonl"),
-            *TALK,
-            line(4, 3, user("And in the thread?")),
-        ],
-        "c-1": chat("c-1", "look it up", "It is in May.", tag="e"),
-        "cr-1": [header("cr-1")],
-        "old-1": chat("old-1", "From before a reset", tag="f"),
-    },
-    "ops": {"m-1": chat("m-1", "Another agent's file of the same name", tag="0"), "h-1": chat("h-1", "check", tag="1")},
-}
 
 
 def as_lines(lines: list[dict[str, Any]]) -> str:

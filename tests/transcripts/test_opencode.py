@@ -345,17 +345,6 @@ def test_a_running_tool_that_was_taken_gets_its_answer_later(store: Repository, 
     assert [role for role, _ in said(store, "opencode:ses_1")] == ["user", "assistant", "tool", "user"]
 
 
-def test_an_export_cut_anywhere_raises_nothing_but_words(tmp_path: Path) -> None:
-    data = json.dumps(TALK, indent=1).encode()
-    for at in range(1, len(data), 211):
-        with trails.open(":memory:") as store:
-            try:
-                report = import_bytes(store, data[:at], format="opencode")
-            except InvalidInput:
-                continue
-            assert report.problems
-
-
 def test_a_damaged_database_is_a_problem_in_words(store: Repository, tmp_path: Path) -> None:
     many = [user(f"msg_{n:03}", n, text("x" * 700)) for n in range(40)]
     whole = written(tmp_path / "db", "database", exported(session(), *many)).read_bytes()

@@ -7,14 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-import trails
-from tests.support.machines import examples
-from tests.support.malformed import replaced
 from trails import Repository
-from trails.exchange.file_import import import_bytes, import_path
+from trails.exchange.file_import import import_path
 from trails.exchange.source_transcript import Transcript
 from trails.exchange.traces import otlp
 
@@ -160,38 +155,3 @@ def test_new_spans_have_the_calls_and_conversations_that_were_counted(shared: Pa
     usages = [turn.usage for session in found.sessions for turn in session.paths[0] if turn.usage]
     assert sum(usage["input_tokens"] for usage in usages) == counted["input_tokens"]
     assert sum(usage["output_tokens"] for usage in usages) == counted["output_tokens"]
-
-
-WRONG = [
-    span(
-        "1",
-        "LLM",
-        llm__input_messages__0__message__role="user",
-        llm__input_messages__0__message__content="hi",
-        llm__output_messages__0__message__tool_calls__0__tool_call__id="c",
-        llm__invocation_parameters='{"model": "m"}',
-        llm__token_count__prompt=3,
-        llm=[{"input_messages": {}}],
-    ),
-    span("2", "TOOL", "1", tool__id="c", output__value="x"),
-    span("3", "AGENT", "2", input__value="[{}]", output__value="{}", session__id="s"),
-    {
-        "resourceLogs": [
-            {
-                "scopeLogs": [
-                    {"logRecords": [{"traceId": "t1", "spanId": "1", "eventName": "gen_ai.choice", "body": {}}]}
-                ]
-            }
-        ]
-    },
-]
-
-
-@given(data=st.data())
-@examples(300)
-def test_malformed_spans_raise_nothing(data: st.DataObject) -> None:
-    wrong = replaced(WRONG, data.draw)
-    written = json.dumps(wrong).encode()
-    otlp.parse([("spans", written)])
-    with trails.open(":memory:") as store:
-        import_bytes(store, written, format="otel")

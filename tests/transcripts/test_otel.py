@@ -519,16 +519,6 @@ def test_whatever_histories_spans_tell_each_is_held_whole_and_importing_again_ad
         assert store.verify().ok
 
 
-@given(cut=st.integers(0, 4000), byte=st.integers(0, 255), at=st.integers(0, 4000), flat=st.booleans())
-@examples(30)
-def test_a_file_that_is_cut_or_garbled_anywhere_raises_nothing(cut: int, byte: int, at: int, flat: bool) -> None:
-    data = bytearray((lines if flat else exported)(*TALK, tool("x", 3, "c", "f")))
-    data[at % len(data)] = byte
-    with trails.open(":memory:") as store:
-        merge(store, otlp.parse([("x", bytes(data[: cut % len(data)] if cut % 3 else data))]))
-        assert store.verify().ok
-
-
 def test_a_file_of_many_spans_is_read_in_a_few_times_its_size() -> None:
     said = [text("user" if turn % 2 == 0 else "assistant", f"{turn} " + "word " * 200) for turn in range(8)]
     lines = [

@@ -236,7 +236,7 @@ class _Sample:
         sample = {**self._sample(line, scored, meta), **{key: meta[key] for key in SAMPLE_META if key in meta}}
         model, task = self._model(), meta.get("task") or record.label or record.id
         began, ended = self._begin.isoformat(), self._time.isoformat()
-        dataset = meta.get("dataset") or record.agent
+        dataset: object = meta.get("dataset") or record.agent
         if not isinstance(dataset, Mapping):
             dataset = {"name": str(dataset), "samples": 1, "sample_ids": [sample["id"]]}
         names = ("eval_id", "run_id")  # old logs have none
