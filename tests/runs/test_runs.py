@@ -822,13 +822,55 @@ def test_every_field_of_a_record_comes_out_as_it_came_in_also_those_that_nobody_
     assert (again.added, again.known, again.dropped) == ((), ("run-1",), ())
 
 
-def test_what_cannot_be_read_of_a_file_is_told(store: Repository, runs: Runs) -> None:
-    assert runs.import_file({"version": 3, "runs": {"a": record()}}).dropped == (
-        "version 3 is unknown; 1 and 2 are read",
+@pytest.mark.parametrize("version", [3, None, "2", True])
+def test_a_file_of_an_unknown_version_has_no_runs_and_says_so(runs: Runs, version: Any) -> None:
+    report = runs.import_file({"version": version, "runs": {"a": record()}})
+    assert report.dropped == (f"version {version!r} is unknown; 1 and 2 are read",)
+    assert runs.list() == []
+
+
+def test_what_cannot_be_read_of_a_file_is_told_and_the_rest_is_taken(runs: Runs) -> None:
+    bad = {"a": {"runId": 5}, "b": record(task="\ud800"), "d": [], "e": record(runId="e", childSessionKey=7)}
+    report = runs.import_file({"version": 2, "runs": bad | {"c": record()}})
+    assert [text.split(":")[0] for text in report.dropped] == ["a", "b", "d", "e"]
+    assert (report.added, [run.run_id for run in runs.list()]) == (("run-1",), ["run-1"])
+    with pytest.raises(InvalidInput):
+        runs.import_file([])
+
+
+@pytest.mark.parametrize(
+    ("version", "fields", "handled"),
+    [
+        (1, {"announceCompletedAt": 9}, True),
+        (1, {"announceCompletedAt": 9, "announceHandled": False}, False),
+        (1, {}, False),
+        (1, {"cleanupHandled": False, "announceHandled": True}, False),
+        (2, {"announceHandled": True}, None),
+    ],
+)
+def test_in_version_1_a_completed_run_counts_as_handled(
+    runs: Runs, version: int, fields: dict[str, Any], handled: bool | None
+) -> None:
+    runs.import_file(file_of(record(**fields), version=version))
+    assert runs.get("run-1").cleanup_handled is handled
+
+
+def test_a_run_has_every_field_of_the_shared_list(shared: Path, runs: Runs) -> None:
+    names = json.loads((shared / "cases" / "openclaw_subagent_registry.json").read_text("utf-8"))["record_fields"]
+    every = {name.split("(")[0].split("{")[0] for kind in ("required", "optional") for name in names[kind]}
+    whole = record(
+        requesterOrigin={"channel": "slack"},
+        label="trains",
+        startedAt=1001,
+        endedAt=2002,
+        outcome={"status": "ok"},
+        archiveAtMs=3003,
+        cleanupCompletedAt=4004,
+        cleanupHandled=True,
     )
-    report = runs.import_file({"version": 2, "runs": {"a": {"runId": 5}, "b": record(task="\ud800"), "c": record()}})
-    assert len(report.dropped) in (1, 2)
-    assert runs.list() == [] or report.added == ("run-1",)
+    assert whole.keys() == every
+    runs.import_file(file_of(whole))
+    assert (runs.export_file(), runs.get("run-1").extra) == (file_of(whole), {})
 
 
 def test_an_imported_claim_is_left_alone_and_a_completed_run_too(store: Repository, runs: Runs, desk: Desk) -> None:

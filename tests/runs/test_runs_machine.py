@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import trails
 from tests.support.machines import Size, walk
 from trails import Ledger, Runs, SessionRecord, Step
-from trails.runtime.policy.run_records import Cleanup
+from trails.runtime.policy.run_rules import Cleanup
 from trails.runtime.runs import Announcement
 from trails.runtime.runs.host import LANES, Lane, Ticket
 from trails.runtime.runs.run_engine import TASK_SOURCE

@@ -124,7 +124,7 @@ def _task(run: Run) -> str:
 
 
 def _took(run: Run) -> str:
-    from trails.runtime.policy.run_records import duration_words
+    from trails.runtime.policy.run_rules import duration_words
 
     if run.started is None:
         return ""

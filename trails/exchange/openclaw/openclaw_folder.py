@@ -55,7 +55,6 @@ from trails.rdf.conversation_records import Conversation, belongs_quad, current_
 from trails.rdf.session_records import session_quads
 from trails.rdf.subagent_records import Run
 from trails.runtime import keys, policy
-from trails.runtime.policy.run_records import RunRecord, read_runs
 from trails.runtime.routing.key_directory import HeldKey, Keyring, begin_conversation, source_id
 from trails.runtime.runs import Runs, run_registry
 from trails.runtime.runs.run_registry import Registry
@@ -479,7 +478,7 @@ class _FolderImport:
         kept = self._secrets.runs(found)
         try:
             done = Runs(self._repository).import_file(kept)
-            records = read_runs(kept).runs
+            records, _ = run_registry.read_file(kept)
         except InvalidInput as error:
             self._problem(file, f"{error}; no run was imported")
             return
@@ -524,24 +523,25 @@ def _without_rivals(
     return kept, [(folder, named, lost[id(named)]) for folder, named in every if id(named) in lost]
 
 
-def _goes_on(registry: Registry, record: RunRecord) -> bool:
-    """Let a known run go on as far as its record says; tell whether anything changed. Nothing ever goes back."""
+def _goes_on(registry: Registry, later: Run) -> bool:
+    """Let a known run go on as far as its record says; return whether anything changed. Nothing ever goes back."""
 
     def step(run: Run) -> dict[str, Any] | None:
-        before = run_registry.record_of(run)
-        if _progress_of(record) <= _progress_of(before):
+        if _progress_of(later) <= _progress_of(run):
             return None
-        told: dict[str, Any] = run_registry.run_changes(before, record)
-        error = record.outcome.error if record.outcome else None
-        return told | ({"said": run.said.with_error(error)} if error != run.error else {})
+        changed = {name: value for name in _PROGRESS if (value := getattr(later, name)) != getattr(run, name)}
+        return changed | ({"said": run.said.with_error(later.error)} if later.error != run.error else {})
 
-    return registry.change(record.run_id, step) is not None
+    return registry.change(later.run_id, step) is not None
 
 
-def _progress_of(record: RunRecord) -> tuple[bool, bool, bool, bool]:
+_PROGRESS = ("created", "started", "ended", "archive_at", "cleanup_completed", "cleanup_handled", "outcome")
+
+
+def _progress_of(run: Run) -> tuple[bool, bool, bool, bool]:
     return (
-        record.cleanup_completed_at is not None,
-        record.ended_at is not None,
-        record.cleanup_handled is True,
-        record.started_at is not None,
+        run.cleanup_completed is not None,
+        run.ended is not None,
+        run.cleanup_handled is True,
+        run.started is not None,
     )

@@ -17,11 +17,11 @@ from trails.model import validation
 from trails.model.values import SessionRecord, Value
 from trails.rdf import vocab
 from trails.rdf.ledger_records import Outcome
-from trails.rdf.subagent_records import Run
+from trails.rdf.subagent_records import Run, RunContent
 from trails.runtime import inbox, keys
 from trails.runtime.config_values import Section, is_number
 from trails.runtime.policy.message_policy import resolve_send_policy
-from trails.runtime.policy.run_records import SpawnRequest, new_run
+from trails.runtime.policy.run_rules import SpawnRequest, archive_time
 from trails.runtime.policy.session_entry import apply_patch, check_label, delivery_context
 from trails.runtime.policy.subagents import (
     ANNOUNCE_SKIP,
@@ -451,24 +451,24 @@ def spawn_subagent(
         entry, warning = _entry(engine, key, child_key, model, thinking)
     except RequestRefused as refused:
         return Spawned(status="error", error=f"{refused}")
-    made = new_run(
+    now = engine.now()
+    run = Run(
         run_id=engine.host.new_id(),
         child_session_key=child_key,
         requester_session_key=key,
-        requester_display_key=engine.places.shown(key),
-        requester_origin=origin,
-        task=validation.text(request.task, "the task"),
+        requester_display_key=engine.places.shown(key) or None,
+        requester_origin=run_registry.origin_of(origin),
+        said=RunContent.of(validation.text(request.task, "the task")),
         cleanup=request.cleanup,
         label=request.label,
-        now=engine.now(),
-        archive_after_minutes=spawn.defaults.archive_after_minutes,
-    )
-    run = run_registry.run_of(
-        made,
+        created=now,
+        started=now,
+        archive_at=archive_time(now, spawn.defaults.archive_after_minutes),
+        cleanup_handled=False,
         agent=target,
-        run_timeout_seconds=request.run_timeout_seconds,
         model=_model_in(entry),
         thinking=entry.get("thinkingLevel"),
+        run_timeout_seconds=request.run_timeout_seconds,
     )
     engine.prompt(run)  # a builder that fails does so before anything is written
     if record is None:

@@ -24,7 +24,7 @@ from trails.runtime import keys
 from trails.runtime.exchanges import Running
 from trails.runtime.inbox import Book
 from trails.runtime.ledger import Ledger
-from trails.runtime.policy.run_records import RunStats
+from trails.runtime.policy.run_rules import RunStats
 from trails.runtime.policy.session_entry import DEFAULT_HOST, ModelHost, model_ref
 from trails.runtime.policy.subagents import SubagentBrief
 from trails.runtime.routing import Router

@@ -17,11 +17,11 @@ from trails.model.values import SessionRecord, Value
 from trails.rdf import vocab
 from trails.rdf.activity_records import Deed
 from trails.rdf.ledger_records import Event
-from trails.rdf.subagent_records import Run, RunContent, RunOrigin
+from trails.rdf.subagent_records import Run, RunContent, RunOrigin, RunStatus
 from trails.runtime import keys
-from trails.runtime.config_values import from_ms, to_ms
+from trails.runtime.config_values import Section, from_ms, is_number, to_ms
 from trails.runtime.keys import KeySettings
-from trails.runtime.policy.run_records import RUN_FIELDS, RunOutcome, RunRecord, read_runs, write_runs
+from trails.runtime.policy.session_entry import delivery_context
 from trails.runtime.routing import Router
 from trails.runtime.routing.access_rules import visible_sessions
 from trails.runtime.routing.key_directory import Keyring
@@ -248,6 +248,21 @@ def run_exists_error(run_id: str) -> InvalidInput:
     return InvalidInput(f"the registry has, or had, a run {run_id!r}; an id stands for one run: choose another")
 
 
+# --- the file `runs.json`
+
+_VERSION: Final = 2
+_TEXTS: Final = {
+    "run_id": "runId",
+    "child_session_key": "childSessionKey",
+    "requester_session_key": "requesterSessionKey",
+}
+_TIMES: Final = {
+    "created": "createdAt",
+    "started": "startedAt",
+    "ended": "endedAt",
+    "archive_at": "archiveAtMs",
+    "cleanup_completed": "cleanupCompletedAt",
+}
 _LEGACY: Final = frozenset(
     {"announceCompletedAt", "announceHandled", "requesterChannel", "requesterAccountId", "requesterTo"}
 )
@@ -257,78 +272,139 @@ _INSIDE: Final[Mapping[str, frozenset[str]]] = {
 }
 
 
-def record_of(run: Run) -> RunRecord:
-    """Return a run as a record, for the rules that are made over records."""
-    texts: dict[str, Any] = {name: getattr(run, name) or "" for name in _TEXTS}
-    times: dict[str, Any] = {
-        its: None if (time := getattr(run, mine)) is None else to_ms(time) for mine, its in _TIMES.items()
+def run_to_json(run: Run) -> dict[str, Any]:
+    """Return a run as `runs.json` of version 2 has it, with everything that its record held when it was imported."""
+    times = {its: None if (time := getattr(run, mine)) is None else to_ms(time) for mine, its in _TIMES.items()}
+    outcome = None if run.outcome is None else {"status": run.outcome, "error": run.error}
+    plain: dict[str, Any] = {
+        "runId": run.run_id,
+        "childSessionKey": run.child_session_key or "",
+        "requesterSessionKey": run.requester_session_key or "",
+        "requesterOrigin": run.requester_origin.to_json() or None,
+        "requesterDisplayKey": run.requester_display_key or "",
+        "task": run.task or "",
+        "cleanup": run.cleanup or "keep",
+        "label": run.label,
+        "createdAt": times.pop("createdAt") or 0,
+        "startedAt": times.pop("startedAt"),
+        "endedAt": times.pop("endedAt"),
+        "outcome": outcome and {name: value for name, value in outcome.items() if value is not None},
+        **times,
+        "cleanupHandled": run.cleanup_handled,
     }
-    return RunRecord(
+    plain = {name: value for name, value in plain.items() if value is not None}
+    for name, value in run.extra.items():
+        inside = name in _INSIDE and isinstance(plain.get(name), Mapping) and isinstance(value, Mapping)
+        plain[name] = {**plain[name], **value} if inside else value
+    return plain
+
+
+def origin_of(value: Mapping[str, Any] | None) -> RunOrigin:
+    """Return where a request came from, of `channel`, `to`, `accountId` and `threadId`."""
+    origin = delivery_context(value) or {}
+    return RunOrigin(
+        channel=origin.get("channel"),
+        to=origin.get("to"),
+        account_id=origin.get("accountId"),
+        thread_id=origin.get("threadId"),
+    )
+
+
+def run_from_json(value: Any, *, legacy: bool = False) -> Run:
+    """Read one record of a `runs.json`; `legacy` maps the names of version 1. Wrong ids raise `InvalidInput`.
+
+    What a run has no place for, or in a shape that it has no place for, is kept as it is.
+    """
+    fields = Section(value, "run").fields
+    validation.to_json(fields, "a record of a run")  # no lone surrogates, no numbers that are none
+    for name in _TEXTS.values():
+        if not isinstance(fields.get(name, ""), str | None):
+            raise InvalidInput(f"a run's {name} must be a text, not {fields[name]!r}")
+    if not fields.get("runId"):
+        raise InvalidInput("a run needs a runId, a text")
+    times = {mine: _moment(fields, its) for mine, its in _TIMES.items()}
+    handled, origin = fields.get("cleanupHandled"), fields.get("requesterOrigin")
+    if legacy:
+        times["cleanup_completed"] = times["cleanup_completed"] or _moment(fields, "announceCompletedAt")
+        origin = origin or {"channel": fields.get("requesterChannel"), "accountId": fields.get("requesterAccountId")}
+        if not isinstance(handled, bool):
+            announced = fields.get("announceHandled")
+            handled = bool(times["cleanup_completed"] if announced is None else announced)
+    status, error = outcome_of(fields.get("outcome"))
+    task = _text(fields, "task") or ""
+    texts: dict[str, Any] = {mine: fields.get(its) or "" for mine, its in _TEXTS.items()}
+    run = Run(
         **texts,
-        **times | {"created_at": times["created_at"] or 0},
-        run_id=run.run_id,
-        cleanup=run.cleanup or "keep",
-        requester_origin=None if run.requester_origin.is_empty() else run.requester_origin.to_json(),
-        label=run.label,
-        outcome=None if run.outcome is None else RunOutcome(status=run.outcome, error=run.error),
-        cleanup_handled=run.cleanup_handled,
+        **times | {"created": times["created"] or from_ms(0)},
+        requester_display_key=_text(fields, "requesterDisplayKey") or None,
+        requester_origin=origin_of(origin),
+        said=RunContent.of(task, error),
+        cleanup="delete" if fields.get("cleanup") == "delete" else "keep",
+        label=_text(fields, "label"),
+        outcome=status,
+        cleanup_handled=handled if isinstance(handled, bool) else None,
     )
+    extra = _extra(run_to_json(run), fields)
+    if not extra:
+        return run
+    return run.model_copy(update={"said": RunContent.of(task, error, validation.to_json(extra, "a record of a run"))})
 
 
-def run_changes(before: RunRecord, after: RunRecord) -> dict[str, Any]:
-    """Return the fields of a run that a rule over its record changed, under the names of `Run`."""
-    found: dict[str, Any] = {
-        mine: _moment(getattr(after, its))
-        for mine, its in _TIMES.items()
-        if getattr(before, its) != getattr(after, its)
-    }
-    if before.cleanup_handled != after.cleanup_handled:
-        found["cleanup_handled"] = after.cleanup_handled
-    if before.outcome != after.outcome:
-        found["outcome"] = None if after.outcome is None else after.outcome.status
-    return found
+def outcome_of(value: Any) -> tuple[RunStatus | None, str | None]:
+    """Return how a run ended (ok, error, timeout, or unknown for any other word) and the error; None for no outcome."""
+    if not isinstance(value, Mapping):
+        return None, None
+    status = value.get("status")
+    return status if status in ("ok", "error", "timeout") else "unknown", _text(value, "error")
 
 
-_TEXTS: Final = ("child_session_key", "requester_session_key", "requester_display_key", "task")
-_TIMES: Final = {
-    "created": "created_at",
-    "started": "started_at",
-    "ended": "ended_at",
-    "archive_at": "archive_at_ms",
-    "cleanup_completed": "cleanup_completed_at",
-}
+def _text(fields: Mapping[str, Any], name: str) -> str | None:
+    value = fields.get(name)
+    return value if isinstance(value, str) else None
 
 
-def _moment(ms: int | None) -> Any:
-    return None if ms is None else from_ms(ms)
+def _moment(fields: Mapping[str, Any], name: str) -> Any:
+    """Return a time of milliseconds since 1970, or None for what is no number."""
+    value = fields.get(name)
+    return from_ms(int(value)) if is_number(value) else None
 
 
-def run_of(record: RunRecord, *, extra: Mapping[str, Any] | None = None, **ours: Any) -> Run:
-    """Return a run from a record, with what else its record held, and with what only the registry knows."""
-    origin = record.requester_origin or {}
-    error = record.outcome.error if record.outcome else None
-    return Run(
-        run_id=record.run_id,
-        child_session_key=record.child_session_key,
-        requester_session_key=record.requester_session_key,
-        requester_display_key=record.requester_display_key or None,
-        requester_origin=RunOrigin(
-            channel=origin.get("channel"),
-            to=origin.get("to"),
-            account_id=origin.get("accountId"),
-            thread_id=origin.get("threadId"),
-        ),
-        said=RunContent.of(record.task, error, validation.to_json(extra, "a record of a run") if extra else None),
-        cleanup=record.cleanup,
-        label=record.label,
-        outcome=record.outcome.status if record.outcome else None,
-        cleanup_handled=record.cleanup_handled,
-        **{mine: _moment(getattr(record, its)) for mine, its in _TIMES.items()},
-        **ours,
-    )
+def _extra(kept: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a record that are not in what is kept of it."""
+    extra: dict[str, Any] = {}
+    for name, value in raw.items():
+        if name in _INSIDE and name in kept and isinstance(value, Mapping):
+            inner = {part: each for part, each in value.items() if part not in _INSIDE[name]}
+            extra |= {name: inner} if inner else {}
+        elif name not in kept and name not in _LEGACY and (value is not None or name not in _FIELDS):
+            extra[name] = value
+    return extra
 
 
-# --- the file
+_FIELDS: Final = frozenset(
+    {*_TEXTS.values(), *_TIMES.values(), *_INSIDE, "requesterDisplayKey", "task", "cleanup", "label", "cleanupHandled"}
+)
+
+
+def read_file(value: Any) -> tuple[dict[str, Run], tuple[str, ...]]:
+    """Return the runs of a parsed `runs.json` by id, and what could not be read, each with the reason.
+
+    An unknown version has no runs, as in OpenClaw.
+    """
+    fields = Section(value, "runs.json").fields
+    version = fields.get("version")
+    if version not in (1, _VERSION) or isinstance(version, bool):
+        return {}, (f"version {version!r} is unknown; 1 and 2 are read",)
+    runs: dict[str, Run] = {}
+    dropped: list[str] = []
+    for name, record in Section(fields.get("runs"), "runs.json: runs").fields.items():
+        try:
+            run = run_from_json(record, legacy=version == 1)
+        except (InvalidInput, ValueError, OverflowError) as wrong:
+            dropped.append(f"{name}: {wrong}")
+        else:
+            runs[run.run_id] = run
+    return runs, tuple(dropped)
 
 
 class Imported(Value):
@@ -347,58 +423,21 @@ class Imported(Value):
 
 
 def import_file(registry: Registry, places: Places, value: Any) -> Imported:
-    """Enter the runs of a file `runs.json` (version 1 or 2, parsed) that are not known yet."""
-    file = read_runs(value)
-    raw = value.get("runs", {}) if file.version else {}
-    added: list[str] = []
-    known: list[str] = []
-    dropped = list(file.dropped)
-    found = (one for one in raw.values() if isinstance(one, Mapping))
-    by_id = {one["runId"]: one for one in found if isinstance(one.get("runId"), str)}
-    for run_id, record in file.runs.items():
-        if registry.find(run_id) is not None or registry.was_removed(run_id):
-            known.append(run_id)
-            continue
-        try:
-            raw_run = by_id[run_id]
-            validation.to_json(raw_run, "a record of a run")  # no lone surrogates, no numbers that are none
-            child, requester = record.child_session_key, record.requester_session_key
-            run = run_of(
-                record,
-                extra=_extra(record, raw_run),
-                agent=keys.agent_id_from_key(child) if child else None,
-                child_session=places.session_of(child) if child else None,
-                requester_session=places.session_of(requester) if requester else None,
-            )
-            registry.register(run)
-        except (InvalidInput, ValueError, OverflowError) as wrong:
-            dropped.append(f"{run_id}: {wrong}")
-        else:
-            added.append(run_id)
-    return Imported(added=tuple(added), known=tuple(known), dropped=tuple(dropped))
-
-
-def _extra(record: RunRecord, raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a record holds that a run has no place for, or in a shape that it has no place for."""
-    kept, names = record.to_json(), set(RUN_FIELDS.values())
-    extra: dict[str, Any] = {}
-    for name, value in raw.items():
-        if name in _LEGACY:
-            continue
-        if name not in names or (value is not None and name not in kept):
-            extra[name] = value
-        elif name in _INSIDE and isinstance(value, Mapping):
-            inner = {part: each for part, each in value.items() if part not in _INSIDE[name]}
-            extra |= {name: inner} if inner else {}
-    return extra
+    """Enter the runs of a parsed `runs.json` (version 1 or 2) that are not known yet."""
+    runs, dropped = read_file(value)
+    known = [run_id for run_id in runs if registry.find(run_id) is not None or registry.was_removed(run_id)]
+    added = [run_id for run_id in runs if run_id not in known]
+    for run in map(runs.__getitem__, added):
+        child, requester = run.child_session_key, run.requester_session_key
+        ours = {
+            "agent": keys.agent_id_from_key(child) if child else None,
+            "child_session": places.session_of(child) if child else None,
+            "requester_session": places.session_of(requester) if requester else None,
+        }
+        registry.register(run.model_copy(update=ours))
+    return Imported(added=tuple(added), known=tuple(known), dropped=dropped)
 
 
 def export_file(registry: Registry) -> dict[str, Any]:
-    """Return all runs as a file `runs.json` of version 2, with everything that their records held when they came in."""
-    runs = {run.run_id: run for run in registry.all()}
-    made = write_runs({run_id: record_of(run) for run_id, run in runs.items()})
-    for run_id, plain in made["runs"].items():
-        for name, value in runs[run_id].extra.items():
-            inside = name in _INSIDE and isinstance(plain.get(name), Mapping) and isinstance(value, Mapping)
-            plain[name] = {**plain[name], **value} if inside else value
-    return made
+    """Return all runs as a `runs.json` of version 2."""
+    return {"version": _VERSION, "runs": {run.run_id: run_to_json(run) for run in registry.all()}}

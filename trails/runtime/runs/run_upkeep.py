@@ -27,19 +27,7 @@ from trails.rdf.subagent_records import Run, SpawnMode
 from trails.runtime import inbox
 from trails.runtime.config_values import NEVER, from_ms, time_after, to_ms
 from trails.runtime.inbox import change_entries
-from trails.runtime.policy.run_records import (
-    SWEEP_SECONDS,
-    RunStats,
-    announce_route,
-    announce_text,
-    begin_cleanup,
-    end_run,
-    finish_cleanup,
-    is_due,
-    resume_action,
-    run_outcome,
-    time_out_run,
-)
+from trails.runtime.policy.run_rules import SWEEP_SECONDS, RunOutcome, announce_route, announce_text
 from trails.runtime.runs import agent_tools, run_engine, run_registry
 from trails.runtime.runs.host import Announcement, Lane
 from trails.runtime.runs.run_engine import Engine, agent_of
@@ -102,7 +90,7 @@ class Announcer:
             return "taken"
         if run.cleanup_handled and run.announced_as is not None and run.cleanup_completed is None:
             return run if resume else "taken"
-        if begin_cleanup(run_registry.record_of(run)) is None:
+        if run.cleanup_completed is not None or run.cleanup_handled:
             return "taken"
         if run.announced_as is not None:  # its message is there: an earlier try failed outward
             return self._engine.registry.change(run_id, _claim_fields) or "taken"
@@ -166,14 +154,13 @@ class Announcer:
     def text(self, run: Run) -> str:
         """Return what the requester is told of a run."""
         turns = run_engine.turns_of(self._engine.repository, run.child_session)
-        record = run_registry.record_of(run)
-        stats = run_engine.stats_of(run, turns) if turns else RunStats(run_engine.stats_of(run, ()).runtime_ms)
+        outcome = None if run.outcome is None else RunOutcome(status=run.outcome, error=run.error)
         return announce_text(
             task=run.task or "",
             label=run.label,
-            outcome=record.outcome,
+            outcome=outcome,
             findings=run_engine.answer_of(turns),
-            stats=stats,
+            stats=run_engine.stats_of(run, turns),
         )
 
     # --- outward
@@ -222,12 +209,11 @@ class Announcer:
         run = engine.registry.find(run_id)
         if run is None:
             return
-        before = run_registry.record_of(run)
-        # A run whose word did not get out keeps its record, whatever is to become of its session: it is tried again.
-        rule = before if announced else before.model_copy(update={"cleanup": "keep"})
-        after = finish_cleanup(rule, announced=announced, now=now)
-        if after is not None:
-            engine.registry.change(run_id, lambda _: run_registry.run_changes(before, after))
+        if not announced:  # it keeps its record, whatever is to become of its session: it is tried again
+            engine.registry.change(run_id, lambda _: {"cleanup_handled": False})
+            return
+        if run.cleanup != "delete":
+            engine.registry.change(run_id, lambda _: {"cleanup_completed": now})
             return
         deed = self._deed(_CLEANUP, now)
         kept = self.delete_session(run, deed)
@@ -264,9 +250,8 @@ class Announcer:
 
 def _claim_fields(run: Run) -> dict[str, Any] | None:
     """Return the claim on a run, or None if it is claimed."""
-    before = run_registry.record_of(run)
-    after = begin_cleanup(before)
-    return None if after is None or run.ended is None else run_registry.run_changes(before, after)
+    is_free = run.ended is not None and run.cleanup_completed is None and not run.cleanup_handled
+    return {"cleanup_handled": True} if is_free else None
 
 
 SWEEP: Final = timedelta(seconds=SWEEP_SECONDS)
@@ -339,10 +324,9 @@ class Upkeep:
         if run.cleanup_handled and run.announced_as is not None:
             did.note_announced(run.run_id, self._announcer.announce(run.run_id, resume=True))
             return
-        action = resume_action(run_registry.record_of(run))
-        if action == "announce":
+        if run.state == "ended":
             did.note_announced(run.run_id, self._announcer.announce(run.run_id))
-        elif action == "wait" and not engine.is_going(run.run_id):
+        elif run.state == "running" and not engine.is_going(run.run_id):
             self._wait_again(run, did)
 
     def _wait_again(self, run: Run, did: _Progress) -> None:
@@ -369,20 +353,14 @@ class Upkeep:
 
     def _ask(self, run: Run, timeout: float, did: _Progress) -> None:
         """Ask the host for a run. A status other than ok and error changes nothing: it may still end."""
-        engine, before = self._engine, run_registry.record_of(run)
-        told = None if engine.host.wait is None else engine.host.wait(run.run_id, timeout)
-        after = end_run(before, told, now=_time(told, "endedAt") or engine.now())
-        if after.outcome is None or after == before:
+        engine = self._engine
+        news = None if engine.host.wait is None else engine.host.wait(run.run_id, timeout)
+        status, error = run_registry.outcome_of(news)
+        if news is None or status not in ("ok", "error") or run.ended is not None:
             did.note("waiting", run.run_id)
             return
-        outcome = run_outcome(told)
-        engine.end(
-            run.run_id,
-            after.outcome.status,
-            error=None if outcome is None else outcome.error,
-            started=_time(told, "startedAt"),
-            ended=None if after.ended_at is None else from_ms(after.ended_at),
-        )
+        ended = _time(news, "endedAt") or engine.now()
+        engine.end(run.run_id, status, error=error, started=_time(news, "startedAt"), ended=ended)
         did.note("ended", run.run_id)
 
     # --- by the clock
@@ -406,8 +384,7 @@ class Upkeep:
             step = engine.going().get(run.run_id)
             if step is not None:
                 step.cancelled.set()
-            after = time_out_run(run_registry.record_of(run), now=now)
-            if after.outcome is not None and engine.end(run.run_id, after.outcome.status, ended=now):
+            if engine.end(run.run_id, "timeout", ended=now):
                 did.note("timed_out", run.run_id)
         elif not engine.is_going(run.run_id):
             engine.settle(run)
@@ -432,7 +409,7 @@ class Upkeep:
                 did.note_announced(run.run_id, self._announcer.announce(run.run_id))
         for run_id in sorted(due):
             found = engine.registry.find(run_id)
-            if found is not None and is_due(run_registry.record_of(found), now):
+            if found is not None and found.archive_at is not None and found.archive_at <= now:
                 self._archive(found, now, did)
 
     def _archive(self, run: Run, now: datetime, did: _Progress) -> None:

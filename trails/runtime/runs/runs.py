@@ -11,7 +11,7 @@ from trails.handles import Handle
 from trails.model import validation
 from trails.rdf.subagent_records import Cleanup, Run, RunStatus
 from trails.runtime.config_values import from_ms
-from trails.runtime.policy.run_records import SpawnRequest
+from trails.runtime.policy.run_rules import SpawnRequest
 from trails.runtime.policy.session_entry import ModelHost
 from trails.runtime.policy.subagents import SubagentBrief, subagent_prompt
 from trails.runtime.runs import agent_tools, run_registry
