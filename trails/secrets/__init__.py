@@ -17,7 +17,7 @@ from trails.secrets.detection import (
     secrets_in_json,
     shown_id,
 )
-from trails.secrets.prefixes import Secret
+from trails.secrets.rules import Secret
 
 __all__ = [
     "Detector",

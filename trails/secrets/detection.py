@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from trails.model.values import Value
 from trails.secrets import rules
-from trails.secrets.prefixes import LONG_WORD, Secret, is_random, prefixed_secrets
+from trails.secrets.rules import LONG_WORD, Secret, is_random, prefixed_secrets
 
 SHORTEST: Final = 8
 """No text below this length holds a secret."""
@@ -26,7 +26,6 @@ _SHOWN: Final = 4
 _NEAR: Final = 30
 """How many characters before a name may say what it is of."""
 _ROUNDS: Final = 8
-_SIGNS: Final = "-_.:=&/ "
 _UNLIKE: Final = "\u0131\u0130\u017f\u212a"
 """Letters that a pattern takes for an i, an s or a k where case is left aside, and that are others in lower case."""
 _ESCAPE: Final = re.compile(r"(?<!\\)\\+u(?P<code>00[0-7][0-9a-fA-F])")

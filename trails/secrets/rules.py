@@ -1,38 +1,114 @@
-"""Rules that find secrets by shape and name.
+"""Rules that find secrets by prefix, shape and name.
 
-A secret with a prefix of its own is found by that (`prefixes.py`); another one by what stands before it: the name that it is
-assigned to, the option of a command, a header. Most text holds no secret: it is searched for the few letters that a rule's
-matches hold, and no more.
+`formats.toml` lists them. A secret with a prefix of its own is found by that; another one by what stands before it: the name
+that it is assigned to, the option of a command, a header. Most text holds no secret: it is searched for the few letters that
+a rule's matches hold, and no more.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import math
 import re
-from collections.abc import Callable
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
-from trails.secrets.prefixes import AFTER, BEFORE, is_drawn, is_no_placeholder, is_random
+_SPOKEN: Final = (
+    r"example|placeholder|redacted|(?<![a-z0-9])(?:your|dummy|sample|fake|test|insert|replace)(?![a-z])|changeme|foobar"
+    r"|x{6}|\*{3}|\.{3}|…|0{8}"
+)
+_SAID_TO_BE_NONE: Final = re.compile(_SPOKEN, re.IGNORECASE)
+_PLACEHOLDER: Final = re.compile(rf"{_SPOKEN}|1234567890|abcdefgh", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One kind of secret. The group `secret` of the pattern, where it has one, else the whole match, is the secret."""
+def is_random(secret: str, *, bits: float = 3.0) -> bool:
+    """Tell whether a text could have been drawn by lot: no placeholder, with digits and letters, few of them repeated."""
+    return is_no_placeholder(secret) and has_digits_and_letters(secret) and _entropy(secret) >= bits
 
-    kind: str
-    pattern: re.Pattern[str]
-    words: tuple[str, ...] = ()
-    """A text that has a match holds one of these, case aside."""
-    holds: Callable[[str], bool] = lambda secret: True
-    """Whether what matched is a secret indeed, and not a placeholder."""
-    public: bool = False
-    """Whether a secret of this kind begins with letters that all of its kind begin with, so that they may be shown."""
+
+def is_drawn(secret: str) -> bool:
+    """Tell the same of what stands behind a prefix that names never have: letters will do, where some are capitals."""
+    kinds = (str.isdigit, str.isupper, str.islower)
+    mixed = sum(any(map(of_kind, secret)) for of_kind in kinds) > 1
+    return mixed and is_no_placeholder(secret) and _entropy(secret) >= 3.0
+
+
+def is_formed(secret: str) -> bool:
+    """Tell whether a text whose form says what it is could be one, with digits or letters in a row in it too."""
+    return not _SAID_TO_BE_NONE.search(secret) and _entropy(secret) >= 3.0
+
+
+def is_no_placeholder(secret: str) -> bool:
+    """Tell whether nothing in a text says that it stands for another."""
+    return not _PLACEHOLDER.search(secret)
+
+
+def has_digits_and_letters(text: str) -> bool:
+    """Tell whether a text has at least one of both."""
+    return any(c.isdigit() for c in text) and any(c.isalpha() for c in text)
+
+
+def _entropy(text: str) -> float:
+    """Return the Shannon entropy of a text's characters, in bits a character.
+
+    >>> _entropy("aaaa"), _entropy("abcd")
+    (0.0, 2.0)
+    """
+    counts = Counter(text).values()
+    return sum(-n / len(text) * math.log2(n / len(text)) for n in counts) + 0.0
 
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A secret in a text: its kind, and where it stands (`end` exclusive)."""
+
+    kind: str
+    start: int
+    end: int
+    public: bool = False
+    """Whether its first letters are those of all secrets of its kind."""
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_")
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _is_bot(body: str) -> bool:
+    """Tell whether the first part, of which two letters are cut off, is a number in base64."""
+    return any(_decoded(start + body.partition(".")[0]).isdigit() for start in DISCORD.split())
+
+
+def _is_encoded_key(body: str) -> bool:
+    return b"PRIVATE KEY" in _decoded(body[: len(body) // 4 * 4])
+
+
+def _is_grafana_key(body: str) -> bool:
+    return b'","id":' in _decoded("eyJrIjoi" + body.rstrip("="))
+
+
+def _is_slack(body: str) -> bool:
+    return is_formed(body) and has_digits_and_letters(body[2:])
+
+
+def _is_mixed(body: str) -> bool:
+    """Tell whether a text without a telling prefix has capitals, small letters and digits."""
+    return is_random(body) and body.upper() != body and body.lower() != body
+
+
+DISCORD: Final = "MD MT Mj Mz ND NT Nj Nz OD OT"
+"""What a number begins with in base64."""
 
 
 def _is_jwt(secret: str) -> bool:
@@ -124,199 +200,110 @@ _NOT_A_VALUE: Final = re.compile(
 )
 
 
-_ARGUMENT: Final = r"(?P<quote>\\*[\"'])?(?P<secret>(?(quote)[^\s\"'`\\]{4,200}|[^\s\"'`\\<>|;&()]{4,200}))"
-"""A password that a command is given, in quotes or without."""
-_SAME_COMMAND: Final = r"(?:[^\n|;]|\\\n){0,400}?"
+LONG_WORD: Final = re.compile(r"[A-Za-z0-9_.~+/=:%-]{20,}")
+"""What holds every key with a form of its own: a text without one has none, and most texts have few."""
+BEFORE: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
+"""A key begins a word, or a part of one after "-" or "_" (within JSON and URLs, after what stands for another character)."""
+AFTER: Final = r"(?![A-Za-z0-9+/_-])"
+"""A key ends there: what goes on is something else, as the base64 of an image."""
 
-RULES: Final = (
-    Rule(
-        "private-key",
-        re.compile(
-            r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-            r"(?:(?:(?!-----).){40,20000}-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-            r"|(?:[\s\"'+>|]|\\[nr])*(?:[A-Za-z0-9+/=]{16,}(?:[\s\"'+>|]|\\[nr])*)+)",
-            re.DOTALL,
-        ),
-        words=("-----begin ",),
-        holds=lambda secret: re.search(r"[A-Za-z0-9+/]{32}", secret) is not None,
-        public=True,
+
+_LETTERS: Final = {
+    "AN": "[A-Za-z0-9]",
+    "HEX": "[0-9a-f]",
+    "URL": "[A-Za-z0-9_-]",
+    "B64": "[A-Za-z0-9+/]",
+    "UUID": _UUID.pattern,
+    "BEFORE": BEFORE,
+    "AFTER": AFTER,
+    "ARGUMENT": r"(?P<quote>\\*[\"'])?(?P<secret>(?(quote)[^\s\"'`\\]{4,200}|[^\s\"'`\\<>|;&()]{4,200}))",
+    "SAME_COMMAND": r"(?:[^\n|;]|\\\n){0,400}?",
+}
+"""What the names in braces stand for in `formats.toml`; an argument is a password in quotes or without."""
+_CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
+    "drawn": is_drawn,
+    "formed": is_formed,
+    "random": is_random,
+    "no-placeholder": is_no_placeholder,
+    "mixed": _is_mixed,
+    "bot": _is_bot,
+    "slack": _is_slack,
+    "encoded-key": _is_encoded_key,
+    "grafana-key": _is_grafana_key,
+    "jwt": _is_jwt,
+    "password": _is_password,
+    "given-password": _is_given_password,
+    "basic-auth": _is_basic_auth,
+    "private-key": lambda secret: re.search(r"[A-Za-z0-9+/]{32}", secret) is not None,
+    "header-token": lambda secret: (
+        is_random(secret) and not _UUID.fullmatch(secret) and not _NOT_A_VALUE.search(secret)
     ),
+    "any": lambda secret: True,
+}
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\{([A-Z_0-9]+)\}", lambda found: _LETTERS.get(found[1], found[0]), text))
+
+
+class Rule(NamedTuple):
+    """One kind of secret: the group `secret` of the pattern, or else the whole match."""
+
+    kind: str
+    pattern: re.Pattern[str]
+    words: tuple[str, ...]
+    """A text that has a match holds one of these, case aside."""
+    holds: Callable[[str], bool]
+    """Whether a match is a secret, and not a placeholder."""
+    public: bool
+    """Whether the first letters of a secret may be shown: all of its kind begin with them."""
+
+
+class _Form(NamedTuple):
+    """A form of keys with a prefix."""
+
+    prefix: str
+    kind: str
+    body: re.Pattern[str]
+    holds: Callable[[str], bool]
+    alone: bool
+    """Whether it begins a word: behind "-" and "_" its few letters stand in the base64 of other things too."""
+
+
+_FORMATS: Final = tomllib.loads(Path(__file__).with_name("formats.toml").read_text("utf-8"))
+RULES: Final = tuple(
     Rule(
-        "slack-webhook",
-        re.compile(r"https://hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/]{30,}"),
-        words=("https://hooks.slack.com/",),
-        holds=is_random,
-        public=True,
-    ),
-    Rule(
-        "discord-webhook",
-        re.compile(r"https://discord(?:app)?\.com/api/webhooks/[0-9]{17,20}/[A-Za-z0-9_-]{60,}"),
-        words=("https://discord",),
-        public=True,
-    ),
-    Rule(
-        "jwt",
-        re.compile(rf"{BEFORE}eyJ[A-Za-z0-9_-]{{10,1000}}+\.eyJ[A-Za-z0-9_-]{{10,}}+\.[A-Za-z0-9_-]{{16,}}={{0,2}}"),
-        words=("eyj",),
-        holds=_is_jwt,
-        public=True,
-    ),
-    Rule(
-        "azure-storage-key",
-        re.compile(r"AccountKey=(?P<secret>[A-Za-z0-9+/]{80,90}={0,2})"),
-        words=("accountkey=",),
-        holds=is_random,
-    ),
-    Rule(
-        "azure-sas-signature",
-        re.compile(r"(?<=[?&])sig=(?P<secret>[A-Za-z0-9%+/=]{40,})"),
-        words=("sig=",),
-        holds=is_random,
-    ),
-    Rule(
-        "azure-client-secret",
-        re.compile(rf"{BEFORE}[A-Za-z0-9_~.]{{3}}[0-9]Q~[A-Za-z0-9_~.-]{{31,34}}{AFTER}"),
-        words=("q~",),
-        holds=is_drawn,
-    ),
-    Rule(
-        "azure-devops-token",
-        re.compile(rf"{BEFORE}[A-Za-z0-9]{{75,76}}AZDO[A-Za-z0-9]{{4,5}}{AFTER}"),
-        words=("azdo",),
-        holds=is_random,
-    ),
-    Rule(
-        "azure-devops-token",
-        re.compile(
-            r"(?i:devops|azure|ado_|vsts)\w{0,24}[\"'\\]{0,4}\s{0,4}[:=]\s{0,4}[\"'\\]{0,4}(?P<secret>[a-z2-7]{52})(?!\w)"
-        ),
-        words=("devops", "azure", "ado_", "vsts"),
-        holds=is_random,
-    ),
-    Rule(
-        "azure-key",
-        re.compile(
-            rf"{BEFORE}(?:[A-Za-z0-9]{{52}}JQQJ99[A-Za-z0-9]{{26}}|[A-Za-z0-9]{{42}}AzSe[A-Za-z0-9]{{6}}"
-            rf"|[A-Za-z0-9_-]{{44}}AzFu[A-Za-z0-9_-]{{5}}[AQgw]==|[A-Za-z0-9+/]{{33}}\+A(?:Rm|Eh|Sb)[A-Za-z0-9+/]{{7}}=)"
-        ),
-        words=(
-            "jqqj99",
-            "azse",
-            "azfu",
-            "+arm",
-            "+aeh",
-            "+asb",
-        ),
-        holds=is_random,
-    ),
-    Rule(
-        "terraform-token",
-        re.compile(rf"{BEFORE}[A-Za-z0-9]{{14}}\.atlasv1\.[A-Za-z0-9_=-]{{60,70}}"),
-        words=(".atlasv1.",),
-        holds=is_random,
-    ),
-    Rule(
-        "maxmind-key",
-        re.compile(rf"{BEFORE}[A-Za-z0-9]{{6}}_[A-Za-z0-9]{{29}}_mmk{AFTER}"),
-        words=("_mmk",),
-        holds=is_random,
-    ),
-    Rule(
-        "new-relic-key",
-        re.compile(rf"{BEFORE}(?:[0-9a-f]{{36}}|eu01xx[0-9a-f]{{30}})(?:NRAL|FFFFNRAL){AFTER}"),
-        words=(
-            "nral",
-            "ffffnral",
-        ),
-        holds=is_random,
-    ),
-    Rule(
-        "mailchimp-key",
-        re.compile(rf"{BEFORE}[0-9a-f]{{32}}-us[0-9]{{1,2}}{AFTER}"),
-        words=("-us",),
-        holds=is_random,
-    ),
-    Rule(
-        "mailgun-key",
-        re.compile(rf"{BEFORE}[0-9a-f]{{32}}-[0-9a-f]{{8}}-[0-9a-f]{{8}}{AFTER}"),
-        words=("mailgun",),
-        holds=is_random,
-    ),
-    Rule(
-        "telegram-token", re.compile(rf"(?<=[0-9]{{8}}):AA[A-Za-z0-9_-]{{33}}{AFTER}"), words=(":aa",), holds=is_random
-    ),
-    Rule(
-        "service-uuid",
-        re.compile(
-            r"(?i:heroku|snyk|hubspot|sendbird|squarespace|postmark|railway|exa_)[A-Za-z0-9_.-]{0,30}(?i:key|token|secret)"
-            rf"[\"'\\]{{0,4}}\s{{0,4}}[:=]\s{{0,4}}[\"'\\]{{0,4}}(?P<secret>{_UUID.pattern})(?![\w-])"
-        ),
-        words=("heroku", "snyk", "hubspot", "sendbird", "squarespace", "postmark", "railway", "exa_"),
-        holds=is_no_placeholder,
-    ),
-    Rule(
-        "url-credentials",
-        re.compile(r"://[^\s/:@\"'`<>\\]{0,100}:(?P<secret>[^\s/@\"'`<>\\{}$*\[\]]{3,200})@[A-Za-z0-9\[]"),
-        words=("://",),
-        holds=_is_password,
-    ),
-    Rule(
-        "bearer-token",
-        re.compile(
-            r"(?:(?i:bearer|basic)\s{1,4}|(?i:x-api-key)\\*[\"']?:\s*\\*[\"']?"
-            r"|(?i:authorization)\\*[\"']?\s{0,4}[:=]\s{0,4}\\*[\"']?(?:[A-Za-z][A-Za-z-]{2,14}\s{1,4})?)"
-            r"(?P<secret>[A-Za-z0-9._~+/-]{20,2000}={0,2})"
-        ),
-        words=("bearer", "basic", "x-api-key", "authorization"),
-        holds=lambda secret: is_random(secret) and not _UUID.fullmatch(secret) and not _NOT_A_VALUE.search(secret),
-    ),
-    Rule(
-        "password",
-        re.compile(
-            r"(?i:machine\s{1,8}(?:[^\s.]{1,60}\.[^\s]{1,200}|localhost)|default)(?:\s|\\[nrt]){1,8}(?i:login)(?:\s|\\[nrt]){1,8}[^\s\\]{1,200}(?:\s|\\[nrt]){1,8}"
-            r"(?i:password)(?:\s|\\[nrt]){1,8}(?P<secret>[^\s\"'\\]{3,200})"
-        ),
-        words=("machine", "default"),
-        holds=_is_password,
-    ),
-    Rule(
-        "password",
-        re.compile(
-            rf"(?i:curl|http)\b{_SAME_COMMAND}\s(?:-u|--user|--proxy-user|-a|--auth)[ =]{{0,2}}"
-            rf"(?:\\*[\"'])?[^\s:\"'\\$<]{{1,100}}:(?P<secret>[^\s\"'`\\$<>|;&()]{{3,200}})"
-        ),
-        words=("curl ", "http "),
-        holds=_is_password,
-    ),
-    Rule(
-        "password",
-        re.compile(rf"(?i:mysql|mariadb)[a-z-]{{0,12}}\s{_SAME_COMMAND}(?<=\s)-p{_ARGUMENT}"),
-        words=("mysql", "mariadb"),
-        holds=_is_given_password,
-    ),
-    Rule(
-        "password",
-        re.compile(
-            rf"(?:(?i:sshpass)\s{{1,4}}-p\s{{0,4}}|(?:(?i:docker|podman)\s{{1,4}}login|(?i:mongo)[a-z]{{0,7}})\s{_SAME_COMMAND}(?<=\s)-p\s{{0,4}}"
-            rf"|(?i:redis-cli)\s{_SAME_COMMAND}(?<=\s)-a\s{{1,4}}|(?i:sqlcmd)\s{_SAME_COMMAND}(?<=\s)-P\s{{0,4}}"
-            rf"|(?i:ldap)[a-z]{{3,9}}\s{_SAME_COMMAND}(?<=\s)-w\s{{1,4}}){_ARGUMENT}"
-        ),
-        words=("sshpass", "docker ", "podman ", "mongo", "redis-cli", "sqlcmd", "ldap"),
-        holds=_is_given_password,
-    ),
-    Rule(
-        "password",
-        re.compile(r":5432:[^\s:]{1,63}:[^\s:]{1,63}:(?P<secret>[^\s\"'`\\:]{4,200})"),
-        words=(":5432:",),
-        holds=_is_given_password,
-    ),
-    Rule(
-        "registry-auth",
-        re.compile(r"\"auth\\*\"\s{0,4}:\s{0,4}\\*\"(?P<secret>[A-Za-z0-9+/]{8,2000}={0,2})\\*\""),
-        words=('"auth',),
-        holds=_is_basic_auth,
-    ),
+        each["kind"],
+        _pattern(each["pattern"]),
+        tuple(each["words"]),
+        _CHECKS[each.get("check", "any")],
+        each.get("public", False),
+    )
+    for each in _FORMATS["rules"]
 )
+_FORMS: Final[dict[str, list[_Form]]] = defaultdict(list)
+"""The forms of keys with a prefix, by the first two characters."""
+for _kind, _prefixes, _body, *_more in _FORMATS["prefixes"]:
+    for _prefix in _prefixes.split():
+        _holds = _CHECKS[_more[0] if _more else "drawn"]
+        _FORMS[_prefix[:2]].append(_Form(_prefix, _kind, _pattern(f"(?:{_body}){{AFTER}}"), _holds, "alone" in _more))
+_HEADS: Final = "|".join(re.escape(head) for head in sorted(_FORMS))
+_HEAD: Final = re.compile(rf"[^A-Za-z0-9](?:(?<=\\)[nrt]|(?<=%)[0-9A-Fa-f]{{2}})?(?=(?P<head>{_HEADS}))")
+"""What may begin a key, and stands before it."""
+
+
+def prefixed_secrets(text: str, start: int, end: int) -> Iterator[Secret]:
+    """Yield the keys with a prefix in one long word of a text."""
+    done = start
+    places = [match.start("head") for match in _HEAD.finditer(text, max(0, start - 1), end)]
+    for at in places if start else [0, *places]:
+        for form in _FORMS.get(text[at : at + 2], ()) if at >= done else ():
+            match = form.body.match(text, at + len(form.prefix)) if text.startswith(form.prefix, at) else None
+            if match and form.holds(match[0]) and not (form.alone and at and text[at - 1] in "-_"):
+                yield Secret(form.kind, at, match.end(), public=len(form.prefix) > 2)
+                done = match.end()
+                break
+
 
 ASSIGNMENT: Final = re.compile(
     r"(?P<word>[kKsStTpPcC](?i:eys?|ecrets?|okens?|asswords?|asswd|assphrase|ass|at|wd|redentials?))"
