@@ -23,7 +23,17 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails.errors import TrailsError
 from trails.history.reader import Reader
 from trails.history.records.erasure import Erasure
-from trails.history.records.record_kind import Arriving, Checks, Evidence, Growth, Leaving, RecordKind
+from trails.history.records.record_kind import (
+    Arriving,
+    Checks,
+    Evidence,
+    Leaving,
+    RecordKind,
+    about,
+    new_of,
+    unknown_of,
+    with_authors,
+)
 from trails.history.transcript import stored_length
 from trails.integrity import digests
 from trails.integrity.signed_notes import HeadSignature, is_signature_true
@@ -31,7 +41,6 @@ from trails.model import iris, lineage, validation
 from trails.model.validation import decodes
 from trails.model.values import Finding, Note, SessionRecord, Tag, Turn, Unsigned
 from trails.rdf import vocab
-from trails.rdf.activity_records import author_type
 from trails.rdf.annotation_records import (
     ANNOTATION_REMOVAL,
     annotation_quads_as_written,
@@ -40,6 +49,7 @@ from trails.rdf.annotation_records import (
     signature_quads_as_written,
     tag_of,
 )
+from trails.rdf.codec import subject_of
 from trails.rdf.score_records import Score, compute_score, score_of, score_quads, seal_score
 from trails.store.contract import Matching, QuadStore
 
@@ -129,28 +139,19 @@ _SIGNATURE: Final = _Sort(
 # --- found
 
 
-def read_annotations(store: Matching, subject: str) -> list[Quad]:
-    """Return all that the catalog says of an annotation or a removal."""
-    return store.quads((NamedNode(subject), None, None, vocab.CATALOG))
-
-
 def _subjects(store: Matching, link: NamedNode, session_id: str | None) -> list[str]:
     node = None if session_id is None else NamedNode(iris.session(session_id))
-    return [_iri(quad) for quad in store.quads((None, link, node, vocab.CATALOG))]
-
-
-def _iri(quad: Quad) -> str:
-    return str(getattr(quad.subject, "value", quad.subject))
+    return [subject_of(quad) for quad in store.quads((None, link, node, vocab.CATALOG))]
 
 
 @decodes
 def _read(store: Matching, sort: _Sort, subjects: Iterable[str], order: Callable[[Any], Any]) -> list[Any]:
-    return sorted((sort.read(each, read_annotations(store, each)) for each in subjects), key=order)
+    return sorted((sort.read(each, about(store, each)) for each in subjects), key=order)
 
 
 def _on_turn(store: Matching, turn_digest: str, id_of: Callable[[str], str | None]) -> list[str]:
     quads = store.quads((None, vocab.NAMED_DIGEST, Literal(turn_digest), vocab.CATALOG))
-    return [subject for quad in quads if id_of(subject := _iri(quad)) is not None]
+    return [subject for quad in quads if id_of(subject := subject_of(quad)) is not None]
 
 
 @decodes
@@ -158,7 +159,7 @@ def find_tag(store: Matching, name: str) -> Tag | None:
     """Return the tag with a name or an IRI, or None."""
     plain = validation.text(name, "the tag's name")
     subject = iris.tag(iris.tag_name(plain) or plain)
-    quads = read_annotations(store, subject)
+    quads = about(store, subject)
     return tag_of(subject, quads) if quads else None
 
 
@@ -196,13 +197,13 @@ def notes_in(store: QuadStore, reader: Reader, chain: Sequence[SessionRecord]) -
 def note_counts(store: QuadStore) -> Counter[str]:
     """Return how many notes there are on each turn that has any, by the turn's digest."""
     quads = store.quads((None, vocab.NAMED_DIGEST, None, vocab.CATALOG))
-    return Counter(str(getattr(q.object, "value", "")) for q in quads if iris.note_id(_iri(q)) is not None)
+    return Counter(str(getattr(q.object, "value", "")) for q in quads if iris.note_id(subject_of(q)) is not None)
 
 
 def find_score(store: Matching, score_id: str) -> Score | None:
     """Return the score with an id, or None."""
     subject = iris.score(score_id)
-    quads = read_annotations(store, subject)
+    quads = about(store, subject)
     return score_of(subject, quads) if quads else None
 
 
@@ -336,7 +337,7 @@ def missing_signatures(ranges: Iterable[Unsigned]) -> list[Finding]:
 def _readable(store: Matching, sort: _Sort) -> Iterator[Any]:
     for subject in _subjects(store, sort.link, None):
         try:
-            yield sort.read(subject, read_annotations(store, subject))
+            yield sort.read(subject, about(store, subject))
         except (TrailsError, ValueError):
             continue  # named by the check of the catalog
 
@@ -379,10 +380,9 @@ def _exported(*sorts: _Sort) -> Callable[[QuadStore, NamedNode], list[Quad]]:
 
     @decodes
     def exported(store: QuadStore, node: NamedNode) -> list[Quad]:
-        named = [_iri(q) for sort in sorts for q in store.quads((None, sort.link, node, vocab.CATALOG))]
-        quads = [quad for subject in named for quad in read_annotations(store, subject)]
-        authors = {str(getattr(q.object, "value", "")) for q in quads if q.predicate == sorts[0].author}
-        return [*quads, *map(author_type, sorted(authors))]
+        named = [subject_of(q) for sort in sorts for q in store.quads((None, sort.link, node, vocab.CATALOG))]
+        quads = [quad for subject in named for quad in about(store, subject)]
+        return with_authors(quads, sorts[0].author)
 
     return exported
 
@@ -400,7 +400,7 @@ def _leaving(*sorts: _Sort) -> Callable[[QuadStore, Collection[str], set[str]], 
         homes: set[str] = set()
         for session_id, each in product(doomed, sorts):
             for subject in _subjects(store, each.link, session_id):
-                quads = read_annotations(store, subject)
+                quads = about(store, subject)
                 turn = None if each.copied is None else each.copied(each.read(subject, quads))
                 home = None if turn is None else _other_owner(store, *turn, doomed)
                 if home is None:
@@ -428,47 +428,21 @@ def _other_owner(store: QuadStore, turn_digest: str, index: int, doomed: Collect
     return None
 
 
-def _without_known(type_: NamedNode) -> Callable[[QuadStore, str, Sequence[Quad]], Arriving]:
-    """Return what leaves out of an arriving session what is here already, or was removed here."""
-
-    def arriving(store: QuadStore, _: str, quads: Sequence[Quad]) -> Arriving:
-        subjects = {_iri(quad) for quad in quads if quad.object == type_}
-        known = {s for s in subjects if read_annotations(store, s) or is_removed_score(store, iris.score_id(s) or "")}
-        return Arriving([quad for quad in quads if _iri(quad) not in known])
-
-    return arriving
-
-
-def _growing(
-    types: Collection[NamedNode],
-    arriving: Callable[[QuadStore, str, Sequence[Quad]], Arriving],
-    exported: Callable[[QuadStore, NamedNode], list[Quad]],
-) -> Callable[[QuadStore, QuadStore, str, bool], Growth]:
-    """Return what gives the annotations of a file that are new to a session that is there."""
-
-    def growing(store: QuadStore, file: QuadStore, session_id: str, _: bool) -> Growth:
-        found = arriving(store, session_id, exported(file, NamedNode(iris.session(session_id))))
-        is_new = any(quad.object in types for quad in found.quads)
-        return Growth(add=found.quads if is_new else (), said=found.said)
-
-    return growing
-
-
 # --- tags and notes
 
 
 def _logged_texts(store: Matching, node: NamedNode, _: Sequence[Quad] = ()) -> list[Quad]:
     """Return the tags and notes, and the removals of any: without the texts of notes, whose salted digests are there."""
     links = (vocab.TAG_OF, vocab.NOTE_ON, vocab.REMOVED_FROM)
-    named = [_iri(quad) for link in links for quad in store.quads((None, link, node, vocab.CATALOG))]
-    return [q for subject in named for q in read_annotations(store, subject) if q.predicate != vocab.VALUE]
+    named = [subject_of(quad) for link in links for quad in store.quads((None, link, node, vocab.CATALOG))]
+    return [q for subject in named for q in about(store, subject) if q.predicate != vocab.VALUE]
 
 
 def _texts_leaving(store: QuadStore, doomed: Collection[str], kept: set[str]) -> Leaving:
     """Return what becomes of tags and notes; with a session go the removals of what named it, too."""
     found = _leaving(_TAG, _NOTE)(store, doomed, kept)
     removals = [subject for each in doomed for subject in _subjects(store, vocab.REMOVED_FROM, each)]
-    gone = [quad for subject in removals for quad in read_annotations(store, subject)]
+    gone = [quad for subject in removals for quad in about(store, subject)]
     return Leaving(remove=[*found.remove, *gone], add=found.add, rows=found.rows)
 
 
@@ -480,13 +454,13 @@ def _texts_arriving(store: QuadStore, session_id: str, quads: Sequence[Quad]) ->
     """
     refused: set[str] = set()
     clashes: list[tuple[str, str]] = []
-    subjects = {_iri(quad) for quad in quads if quad.object in (vocab.TAG, vocab.NOTE)}
+    subjects = {subject_of(quad) for quad in quads if quad.object in (vocab.TAG, vocab.NOTE)}
     unnamed = {_named(tag) for tag in tags(store, session_id) if tag.name.startswith(iris.UNNAMED)}
     for subject in subjects:
-        name, note_id, mine = iris.tag_name(subject), iris.note_id(subject), read_annotations(store, subject)
+        name, note_id, mine = iris.tag_name(subject), iris.note_id(subject), about(store, subject)
         link, named = (vocab.REMOVED_NOTE, note_id) if name is None else (vocab.REMOVED_TAG, name)
         gone = store.quads((None, link, Literal(named or ""), vocab.CATALOG))
-        there = None if name is None else tag_of(subject, [quad for quad in quads if _iri(quad) == subject])
+        there = None if name is None else tag_of(subject, [quad for quad in quads if subject_of(quad) == subject])
         if not (mine or gone or (there is not None and _named(there) in unnamed)):
             continue
         refused.add(subject)
@@ -498,7 +472,7 @@ def _texts_arriving(store: QuadStore, session_id: str, quads: Sequence[Quad]) ->
         f"session {session_id!r} was imported without its tag {name!r}, which is in use for {owner!r} here"
         for name, owner in sorted(clashes)
     ]
-    return Arriving([quad for quad in quads if _iri(quad) not in refused], said)
+    return Arriving([quad for quad in quads if subject_of(quad) not in refused], said)
 
 
 def _named(tag: Tag) -> tuple[object, ...]:
@@ -526,7 +500,7 @@ ANNOTATIONS: Final = RecordKind(
     leaving=_texts_leaving,
     exported=_exported(_TAG, _NOTE),
     arriving=_texts_arriving,
-    growing=_growing((vocab.TAG, vocab.NOTE), _texts_arriving, _exported(_TAG, _NOTE)),
+    growing=new_of((vocab.TAG, vocab.NOTE), _texts_arriving, _exported(_TAG, _NOTE)),
 )
 
 
@@ -567,7 +541,9 @@ _SCORE_PLACES: Final = {
     vocab.SCORER_VERSION: "scorer version",
     vocab.REASON: "reason",
 }
-_scores_arriving: Final = _without_known(vocab.SCORE)
+_scores_arriving: Final = unknown_of(
+    (vocab.SCORE,), lambda store, subject: is_removed_score(store, iris.score_id(subject) or "")
+)
 
 SCORES: Final = RecordKind(
     name="scores",
@@ -583,7 +559,7 @@ SCORES: Final = RecordKind(
     leaving=_leaving(_SCORE),
     exported=_exported(_SCORE),
     arriving=_scores_arriving,
-    growing=_growing((vocab.SCORE,), _scores_arriving, _exported(_SCORE)),
+    growing=new_of((vocab.SCORE,), _scores_arriving, _exported(_SCORE)),
 )
 
 
@@ -595,10 +571,10 @@ def _logged_signatures(store: Matching, node: NamedNode, _: Sequence[Quad] = ())
     named = store.quads((None, vocab.SIGNATURE_OF, node, vocab.CATALOG))
     taken_out = (None, vocab.SIGNER_KEY, Literal(iris.UNNAMED), vocab.CATALOG)
     gone = {quad.subject for quad in store.quads(taken_out)} if named else ()
-    return [*named, *(each for quad in named if quad.subject in gone for each in read_annotations(store, _iri(quad)))]
+    return [*named, *(each for quad in named if quad.subject in gone for each in about(store, subject_of(quad)))]
 
 
-_signatures_arriving: Final = _without_known(vocab.HEAD_SIGNATURE)
+_signatures_arriving: Final = unknown_of((vocab.HEAD_SIGNATURE,))
 
 SIGNATURES: Final = RecordKind(
     name="signatures",
@@ -610,6 +586,6 @@ SIGNATURES: Final = RecordKind(
     leaving=_leaving(_SIGNATURE),
     exported=_exported(_SIGNATURE),
     arriving=_signatures_arriving,
-    growing=_growing((vocab.HEAD_SIGNATURE,), _signatures_arriving, _exported(_SIGNATURE)),
+    growing=new_of((vocab.HEAD_SIGNATURE,), _signatures_arriving, _exported(_SIGNATURE)),
     places={vocab.SIGNER_KEY: "signer's key"},
 )

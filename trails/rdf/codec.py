@@ -196,6 +196,21 @@ class Table:
         return found
 
 
+def term_text(term: object) -> str:
+    """Return an IRI, or the text of a literal."""
+    return str(getattr(term, "value", term))
+
+
+def subject_of(quad: Quad) -> str:
+    """Return the IRI that a quad is about."""
+    return term_text(quad.subject)
+
+
+def value_of(quads: Iterable[Quad], predicate: NamedNode) -> str:
+    """Return the first value of a property among quads, as text; "" for none."""
+    return next((term_text(quad.object) for quad in quads if quad.predicate == predicate), "")
+
+
 def one(properties: Properties, predicate: NamedNode) -> str | None:
     """Return the one value of a property, or None; raise `IntegrityError` for two."""
     values = properties.get(predicate)

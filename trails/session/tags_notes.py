@@ -19,6 +19,7 @@ from trails.handles import Handle
 from trails.history import annotation_kinds, log_leaves
 from trails.history.lookup import names
 from trails.history.reader import Reader
+from trails.history.records.record_kind import about
 from trails.history.transaction import Transaction
 from trails.history.workspace import Workspace
 from trails.integrity import digests
@@ -120,7 +121,7 @@ class Notes(Handle, public=True):
     def find(self, note_id: str) -> Note | None:
         """Return the note with an id, or None."""
         subject = iris.note(validation.text(note_id, "the note's id"))
-        quads = annotation_kinds.read_annotations(self._workspace.store, subject)
+        quads = about(self._workspace.store, subject)
         return note_of(subject, quads) if quads else None
 
     def get(self, note_id: str) -> Note:

@@ -11,7 +11,16 @@ from pyoxigraph import NamedNode, Quad
 
 from trails.errors import IntegrityError
 from trails.history.records.erasure import Erasure
-from trails.history.records.record_kind import Arriving, Checks, Evidence, Growth, Leaving, RecordKind
+from trails.history.records.record_kind import (
+    Checks,
+    Evidence,
+    Leaving,
+    RecordKind,
+    about,
+    new_of,
+    unknown_of,
+    with_authors,
+)
 from trails.model import iris
 from trails.model.validation import decodes
 from trails.model.values import Finding, SessionRecord
@@ -25,10 +34,10 @@ from trails.rdf.activity_records import (
     Rerunning,
     activity_of,
     activity_quads,
-    author_type,
     file_of,
     file_quads,
 )
+from trails.rdf.codec import subject_of
 from trails.store.contract import Matching, QuadStore
 
 _PLAIN: Final = re.compile(r"true|false|-?[0-9.]+(?:[eE][-+]?[0-9]+)?")
@@ -38,7 +47,7 @@ _TYPES: Final = ACTIVITY_TYPES | {vocab.SOURCE_FILE}
 def read_activities(store: Matching, session_id: str) -> list[Activity]:
     """Return what was done to a session, oldest first."""
     node = NamedNode(iris.session(session_id))
-    found = [activity_of(_iri(quad), _about(store, quad)) for quad in _done_to(store, node)]
+    found = [activity_of(subject_of(quad), about(store, subject_of(quad))) for quad in _done_to(store, node)]
     return sorted(found, key=lambda act: (act.time, act.token))
 
 
@@ -61,16 +70,8 @@ def _done_to(store: Matching, node: NamedNode) -> list[Quad]:
     return store.quads((None, vocab.DONE_TO, node, vocab.CATALOG))
 
 
-def _about(store: Matching, quad: Quad) -> list[Quad]:
-    return store.quads((quad.subject, None, None, vocab.CATALOG))  # type: ignore[arg-type] # an IRI
-
-
-def _iri(quad: Quad) -> str:
-    return str(getattr(quad.subject, "value", quad.subject))
-
-
 def _acts_of(store: Matching, node: NamedNode) -> list[Quad]:
-    return [each for quad in _done_to(store, node) for each in _about(store, quad)]
+    return [each for quad in _done_to(store, node) for each in about(store, subject_of(quad))]
 
 
 def _logged(store: Matching, node: NamedNode, _: Sequence[Quad] = ()) -> list[Quad]:
@@ -107,8 +108,7 @@ def _exported(store: QuadStore, node: NamedNode) -> list[Quad]:
     acts = _acts_of(store, node)
     here = {quad.subject for quad in acts if _is_of_this_store(quad)}
     quads = _with_files(store, [quad for quad in acts if quad.subject not in here])
-    who = {str(getattr(q.object, "value", "")) for q in quads if q.predicate == vocab.ASSOCIATED_WITH}
-    return [*quads, *map(author_type, sorted(who))]
+    return with_authors(quads, vocab.ASSOCIATED_WITH)
 
 
 def _leaving(store: QuadStore, doomed: Collection[str], _: set[str]) -> Leaving:
@@ -116,18 +116,7 @@ def _leaving(store: QuadStore, doomed: Collection[str], _: set[str]) -> Leaving:
     return Leaving(remove=quads, unless_used=files_in(quads))
 
 
-def _arriving(store: QuadStore, _: str, quads: Sequence[Quad]) -> Arriving:
-    """Return quads of an arriving session without the acts that are here already."""
-    subjects = {quad.subject for quad in quads if quad.object in _TYPES}
-    known = {subject for subject in subjects if store.quads((subject, None, None, vocab.CATALOG))}  # type: ignore[arg-type] # an IRI
-    return Arriving([quad for quad in quads if quad.subject not in known])
-
-
-def _growing(store: QuadStore, file: QuadStore, session_id: str, _: bool) -> Growth:
-    """Return what was done to a session in the file's store and is not known here."""
-    found = _arriving(store, session_id, _exported(file, NamedNode(iris.session(session_id))))
-    is_new = any(quad.object in _TYPES for quad in found.quads)
-    return Growth(add=found.quads if is_new else ())
+_arriving: Final = unknown_of(_TYPES)
 
 
 def _purge(taking: Erasure, subject: str, before: Sequence[Quad], _: Sequence[Quad]) -> None:
@@ -144,7 +133,11 @@ def _sessions_from(taking: Erasure, subject: str) -> set[str]:
     acts = (
         quads for quads in taking.about.values() if any(q.predicate == vocab.USED and q.object == node for q in quads)
     )
-    return {iris.session_id(_iri(quads[0])) for quads in acts if iris.is_session(_iri(quads[0]).partition("/")[0])}
+    return {
+        iris.session_id(subject_of(quads[0]))
+        for quads in acts
+        if iris.is_session(subject_of(quads[0]).partition("/")[0])
+    }
 
 
 def _checks(evidence: Evidence) -> Checks:
@@ -155,7 +148,7 @@ def _false_reruns(store: Matching, records: Mapping[str, SessionRecord]) -> Iter
     """Yield a finding for each rerun that does not say what its fork says: how much of the record that shares."""
     for quad in store.quads((None, vocab.TYPE, vocab.RERUNNING, vocab.CATALOG)):
         try:
-            act = activity_of(_iri(quad), _about(store, quad))
+            act = activity_of(subject_of(quad), about(store, subject_of(quad)))
         except IntegrityError:
             continue  # what cannot be read is told of every act
         fork = records.get(act.session_id)
@@ -184,7 +177,7 @@ ACTS: Final = RecordKind(
     purge=_purge,
     exported=_exported,
     arriving=_arriving,
-    growing=_growing,
+    growing=new_of(_TYPES, _arriving, _exported),
     places={
         vocab.OLD_VALUE: "old value",
         vocab.NEW_VALUE: "new value",

@@ -19,13 +19,14 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import TrailsError
 from trails.history.records.erasure import Erasure
-from trails.history.records.record_kind import Arriving, Beside, Checks, Evidence, Leaving, RecordKind, Withheld
+from trails.history.records.record_kind import Arriving, Beside, Checks, Evidence, Leaving, RecordKind, Withheld, about
 from trails.history.transaction import Proposal, Refusal, Transaction
 from trails.integrity import digests
 from trails.model import iris
 from trails.model.validation import decodes
 from trails.model.values import Finding, SessionRecord
 from trails.rdf import query_files, vocab
+from trails.rdf.codec import subject_of
 from trails.rdf.conversation_records import (
     ALIAS_REMOVAL,
     CONVERSATION_TYPES,
@@ -54,16 +55,11 @@ from trails.store.pattern import Pattern
 # --- finding
 
 
-def read_conversation(store: Matching, subject: str) -> list[Quad]:
-    """Return all that the catalog says of a subject."""
-    return store.quads((NamedNode(subject), None, None, vocab.CATALOG))
-
-
 @decodes
 def find_conversation(store: QuadStore, key: str) -> Conversation | None:
     """Return the conversation that a key names directly, or None."""
     subject = iris.conversation(key)
-    quads = [quad for quad in read_conversation(store, subject) if quad.predicate != vocab.TYPE]
+    quads = [quad for quad in about(store, subject) if quad.predicate != vocab.TYPE]
     return conversation_of(subject, quads) if quads else None
 
 
@@ -71,14 +67,14 @@ def find_conversation(store: QuadStore, key: str) -> Conversation | None:
 def conversations_of_session(store: QuadStore, node: NamedNode) -> Conversation | None:
     """Return the conversation whose current session is the one given, or None."""
     for quad in store.quads((None, vocab.CURRENT_SESSION, node, vocab.CATALOG)):
-        return find_conversation(store, key_of(_iri(quad)))
+        return find_conversation(store, key_of(subject_of(quad)))
     return None
 
 
 def find_alias(store: QuadStore, alias: str) -> Alias | None:
     """Return the alias that a key is, or None."""
     subject = iris.alias(alias)
-    quads = read_conversation(store, subject)
+    quads = about(store, subject)
     return alias_of(subject, quads) if quads else None
 
 
@@ -86,10 +82,8 @@ def find_alias(store: QuadStore, alias: str) -> Alias | None:
 def aliases_of(store: QuadStore, key: str | None = None) -> list[Alias]:
     """Return the aliases of one conversation, or all, in order of the alias."""
     node = None if key is None else NamedNode(iris.conversation(key))
-    subjects = [_iri(quad) for quad in store.quads((None, vocab.ALIAS_OF, node, vocab.CATALOG))]
-    found = (
-        alias_of(each, quads) for each in subjects if (quads := read_conversation(store, each))
-    )  # one may go meanwhile
+    subjects = [subject_of(quad) for quad in store.quads((None, vocab.ALIAS_OF, node, vocab.CATALOG))]
+    found = (alias_of(each, quads) for each in subjects if (quads := about(store, each)))  # one may go meanwhile
     return sorted(found, key=lambda alias: alias.alias)
 
 
@@ -97,10 +91,8 @@ def aliases_of(store: QuadStore, key: str | None = None) -> list[Alias]:
 def moves_of(store: QuadStore, session_id: str | None = None) -> list[Move]:
     """Return the moves of one session, or all, oldest first."""
     node = None if session_id is None else NamedNode(iris.session(session_id))
-    subjects = [_iri(quad) for quad in store.quads((None, vocab.MOVED_SESSION, node, vocab.CATALOG))]
-    found = (
-        move_of(each, quads) for each in subjects if (quads := read_conversation(store, each))
-    )  # one may go meanwhile
+    subjects = [subject_of(quad) for quad in store.quads((None, vocab.MOVED_SESSION, node, vocab.CATALOG))]
+    found = (move_of(each, quads) for each in subjects if (quads := about(store, each)))  # one may go meanwhile
     return sorted(found, key=lambda move: (move.time, move.operation, move.number))
 
 
@@ -108,11 +100,7 @@ def moves_of(store: QuadStore, session_id: str | None = None) -> list[Move]:
 def sessions_in(store: QuadStore, key: str) -> list[str]:
     """Return the ids of all sessions of a conversation, in no order."""
     node = NamedNode(iris.conversation(key))
-    return [iris.session_id(_iri(q)) for q in store.quads((None, vocab.SPECIALIZATION_OF, node, vocab.CATALOG))]
-
-
-def _iri(quad: Quad) -> str:
-    return str(getattr(quad.subject, "value", quad.subject))
+    return [iris.session_id(subject_of(q)) for q in store.quads((None, vocab.SPECIALIZATION_OF, node, vocab.CATALOG))]
 
 
 # --- writing
@@ -151,16 +139,16 @@ def logged_conversations(store: Matching, node: NamedNode, row: Sequence[Quad]) 
 
 def _belonging(store: Matching, node: NamedNode) -> list[Quad]:
     """Return the moves of a session, and the conversation with its aliases whose current session it is."""
-    moved = [_iri(quad) for quad in store.quads((None, vocab.MOVED_SESSION, node, vocab.CATALOG))]
-    quads = [quad for subject in moved for quad in read_conversation(store, subject)]
+    moved = [subject_of(quad) for quad in store.quads((None, vocab.MOVED_SESSION, node, vocab.CATALOG))]
+    quads = [quad for subject in moved for quad in about(store, subject)]
     for quad in store.quads((None, vocab.CURRENT_SESSION, node, vocab.CATALOG)):
-        quads += is_of_conversation(store, _iri(quad))
+        quads += is_of_conversation(store, subject_of(quad))
     return quads
 
 
 def is_of_conversation(store: Matching, subject: str) -> list[Quad]:
     """Return a conversation's row, its aliases, and what stays of those that were removed."""
-    return [*read_conversation(store, subject), *_aliases_of(store, subject)]
+    return [*about(store, subject), *_aliases_of(store, subject)]
 
 
 def _aliases_of(store: Matching, subject: str) -> list[Quad]:
@@ -168,7 +156,7 @@ def _aliases_of(store: Matching, subject: str) -> list[Quad]:
     quads: list[Quad] = []
     for link in (vocab.ALIAS_OF, vocab.ALIAS_WAS_OF):
         for quad in store.quads((None, link, node, vocab.CATALOG)):
-            quads += read_conversation(store, _iri(quad))
+            quads += about(store, subject_of(quad))
     return quads
 
 
@@ -183,10 +171,10 @@ def conversations_leaving(store: QuadStore, doomed: Collection[str], subjects: s
     for session_id in doomed:
         node = NamedNode(iris.session(session_id))
         for quad in store.quads((None, vocab.MOVED_SESSION, node, vocab.CATALOG)):
-            remove += read_conversation(store, _iri(quad))
-        subjects |= {_iri(quad) for quad in store.quads((None, vocab.CURRENT_SESSION, node, vocab.CATALOG))}
+            remove += about(store, subject_of(quad))
+        subjects |= {subject_of(quad) for quad in store.quads((None, vocab.CURRENT_SESSION, node, vocab.CATALOG))}
     for subject in subjects:
-        row = read_conversation(store, subject)
+        row = about(store, subject)
         current_node = next((quad.object for quad in row if quad.predicate == vocab.CURRENT_SESSION), None)
         if current_node is None or iris.session_id(str(getattr(current_node, "value", ""))) in doomed:
             remove += [*row, *_aliases_of(store, subject)]  # the row as it was judged: it may be another by now
@@ -198,10 +186,10 @@ def conversations_leaving(store: QuadStore, doomed: Collection[str], subjects: s
 @decodes
 def exported_conversations(store: QuadStore, node: NamedNode) -> list[Quad]:
     """Return what goes with a session that is exported: its moves, its conversation with the aliases."""
-    quads = [q for q in _belonging(store, node) if iris.alias_key(_iri(q).partition("/deletion/")[0]) is None]
+    quads = [q for q in _belonging(store, node) if iris.alias_key(subject_of(q).partition("/deletion/")[0]) is None]
     for quad in store.quads((None, vocab.CURRENT_SESSION, node, vocab.CATALOG)):
         for alias in store.quads((None, vocab.ALIAS_OF, quad.subject, vocab.CATALOG)):  # type: ignore[arg-type] # an IRI
-            quads += read_conversation(store, _iri(alias))
+            quads += about(store, subject_of(alias))
     who = (q.object for q in quads if q.predicate in (vocab.ATTRIBUTED_TO, vocab.ASSOCIATED_WITH))
     for author in {str(getattr(each, "value", "")) for each in who}:
         kind = vocab.AGENT if iris.is_agent(author) else vocab.PRINCIPAL
@@ -216,10 +204,12 @@ def conversations_arriving(store: QuadStore, session_id: str, quads: Sequence[Qu
     """
     refused: set[str] = set()
     said: list[str] = []
-    subjects = {_iri(quad) for quad in quads if quad.predicate == vocab.TYPE and quad.object in CONVERSATION_TYPES}
+    subjects = {
+        subject_of(quad) for quad in quads if quad.predicate == vocab.TYPE and quad.object in CONVERSATION_TYPES
+    }
     for subject in sorted(subjects):
         key, alias = iris.conversation_key(subject), iris.alias_key(subject)
-        if read_conversation(store, subject) or (key is not None and find_alias(store, key) is not None):
+        if about(store, subject) or (key is not None and find_alias(store, key) is not None):
             refused.add(subject)
             if key is not None:
                 said.append(f"as an earlier session of the key {key!r}, which has another one here")
@@ -229,8 +219,8 @@ def conversations_arriving(store: QuadStore, session_id: str, quads: Sequence[Qu
     dropped = {subject for subject in refused if iris.conversation_key(subject) is not None}
     for quad in quads:
         if quad.predicate == vocab.ALIAS_OF and str(getattr(quad.object, "value", "")) in dropped:
-            refused.add(_iri(quad))
-    kept = [quad for quad in quads if _iri(quad) not in refused]
+            refused.add(subject_of(quad))
+    kept = [quad for quad in quads if subject_of(quad) not in refused]
     return Arriving(kept, [f"session {session_id!r} was imported {what}" for what in said])
 
 
@@ -244,7 +234,7 @@ def conversation_findings(store: QuadStore, records: Mapping[str, SessionRecord]
     seen: dict[str, list[str]] = defaultdict(list)
     for quad in store.quads((None, vocab.CURRENT_SESSION, None, vocab.CATALOG)):
         try:
-            conversation = find_conversation(store, key_of(_iri(quad)))
+            conversation = find_conversation(store, key_of(subject_of(quad)))
         except (TrailsError, ValueError):
             continue  # named by the check of the catalog
         if conversation is None:
@@ -253,7 +243,7 @@ def conversation_findings(store: QuadStore, records: Mapping[str, SessionRecord]
         record = records.get(conversation.session_id)
         if record is None:
             found += [_finding(None, f"the key {conversation.key!r} names no session that is stored")] if every else []
-        elif not set(belongs_quad(record.id, conversation.key)) <= set(read_conversation(store, record.iri)):
+        elif not set(belongs_quad(record.id, conversation.key)) <= set(about(store, record.iri)):
             found.append(_finding(record.id, f"is the session of the key {conversation.key!r} and does not say so"))
     found += [
         _finding(session_id, f"is the session of {len(keys)} keys: {', '.join(sorted(keys))}")
@@ -263,7 +253,7 @@ def conversation_findings(store: QuadStore, records: Mapping[str, SessionRecord]
     for quad in store.quads((None, vocab.ALIAS_OF, None, vocab.CATALOG)) if every else []:
         subject = str(getattr(quad.object, "value", ""))
         if not store.quads((NamedNode(subject), vocab.CURRENT_SESSION, None, vocab.CATALOG)):
-            what = f"the alias {iris.alias_key(_iri(quad))!r} stands for <{subject}>, which names no session"
+            what = f"the alias {iris.alias_key(subject_of(quad))!r} stands for <{subject}>, which names no session"
             found.append(_finding(None, what))
     return found
 

@@ -18,7 +18,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.history import transaction
 from trails.history.records.erasure import Erasure
-from trails.history.records.record_kind import Checks, Evidence, RecordKind
+from trails.history.records.record_kind import Checks, Evidence, RecordKind, about
 from trails.history.transaction import Transaction
 from trails.integrity import digests, leaves
 from trails.integrity.leaves import Leaf
@@ -26,6 +26,7 @@ from trails.model import iris
 from trails.model.values import Finding, SessionRecord
 from trails.rdf import query_files, vocab
 from trails.rdf.activity_records import Deed, ImportedDocument, deed_quads, document_of, document_quads
+from trails.rdf.codec import subject_of
 from trails.store.contract import Matching, PreconditionFailed, QuadStore, Solutions
 
 _PIECE: Final = 3 << 20
@@ -58,9 +59,9 @@ def file_of(store: Matching, document: ImportedDocument) -> bytes:
     """Return a document's file as it came; raise `IntegrityError` where it is another one now."""
     graph = NamedNode(iris.document_file(document.iri))
     found = {
-        int(_iri(quad).rpartition("/")[2]): str(getattr(quad.object, "value", ""))
+        int(subject_of(quad).rpartition("/")[2]): str(getattr(quad.object, "value", ""))
         for quad in store.quads((None, vocab.FILE_PART, None, graph))
-        if _iri(quad).rpartition("/")[2].isdecimal()
+        if subject_of(quad).rpartition("/")[2].isdecimal()
     }
     try:
         data = b"".join(base64.b64decode(found[number], validate=True) for number in sorted(found))
@@ -78,7 +79,7 @@ def file_of(store: Matching, document: ImportedDocument) -> bytes:
 
 def read_documents(store: Matching) -> list[ImportedDocument]:
     """Return all documents, in the order in which they were brought in."""
-    found = [document_of(_iri(quad), _about(store, _iri(quad))) for quad in _typed(store)]
+    found = [document_of(subject_of(quad), about(store, subject_of(quad))) for quad in _typed(store)]
     return sorted(found, key=lambda each: (each.time, each.sha256))
 
 
@@ -118,14 +119,6 @@ def _typed(store: Matching) -> list[Quad]:
     return store.quads((None, vocab.TYPE, vocab.PROV_DOCUMENT, vocab.CATALOG))
 
 
-def _about(store: Matching, iri: str) -> list[Quad]:
-    return store.quads((NamedNode(iri), None, None, vocab.CATALOG))
-
-
-def _iri(quad: Quad) -> str:
-    return str(getattr(quad.subject, "value", quad.subject))
-
-
 # --- bringing in, taking out
 
 
@@ -151,15 +144,15 @@ def discard_document(store: QuadStore, document: ImportedDocument, deed: Deed) -
         (vocab.LEAF_SALT, Literal(digests.new_salt())),
     ]
     made = [*(Quad(node, predicate, term, vocab.CATALOG) for predicate, term in rows), *deed_quads(node, deed)]
-    about = _about(store, document.iri)
+    record = about(store, document.iri)
     tx = Transaction()
     tx.add(made)
-    tx.take(about, lambda _: InvalidInput(f"the PROV document {document.sha256[:16]} was deleted meanwhile"))
+    tx.take(record, lambda _: InvalidInput(f"the PROV document {document.sha256[:16]} was deleted meanwhile"))
     for graph in document_graphs(store, document.iri):
         tx.remove(store.quads((None, None, None, graph)))
     tx.log_leaves([_leaf(node.value, made)])
     tx.commit(store)
-    transaction.sweep_names(store, transaction.names_in(about))
+    transaction.sweep_names(store, transaction.names_in(record))
 
 
 # --- the log
@@ -167,18 +160,18 @@ def discard_document(store: QuadStore, document: ImportedDocument, deed: Deed) -
 
 def _leaf(iri: str, quads: Iterable[Quad]) -> Leaf:
     """Return the leaf of a document's record, or of that of its removal."""
-    own = [quad for quad in quads if _iri(quad) == iri]
+    own = [quad for quad in quads if subject_of(quad) == iri]
     return Leaf("discard" if iris.removed_document(iri) else "document", iri, 0, leaves.row_digest(own))
 
 
 def _removals(store: Matching) -> list[str]:
-    return sorted(_iri(quad) for quad in store.quads((None, vocab.REMOVED_DOCUMENT, None, vocab.CATALOG)))
+    return sorted(subject_of(quad) for quad in store.quads((None, vocab.REMOVED_DOCUMENT, None, vocab.CATALOG)))
 
 
 def _all_leaves(store: Matching) -> list[Leaf]:
     """Return the leaves of all documents, for a log that begins with them: those of removals first."""
-    every = [*_removals(store), *(_iri(quad) for quad in _typed(store))]
-    return [_leaf(iri, _about(store, iri)) for iri in every]
+    every = [*_removals(store), *(subject_of(quad) for quad in _typed(store))]
+    return [_leaf(iri, about(store, iri)) for iri in every]
 
 
 class _Log:
@@ -213,19 +206,19 @@ def _checks(evidence: Evidence) -> Checks:
 
 
 def _findings(store: QuadStore, log: _Log) -> Iterator[tuple[str, str]]:
-    typed = [_iri(quad) for quad in _typed(store)]
+    typed = [subject_of(quad) for quad in _typed(store)]
     owned: dict[str, list[NamedNode]] = {}
     for graph in document_graphs(store):
         owned.setdefault(iris.document_of_graph(graph.value) or "", []).append(graph)
     for iri in [*typed, *_removals(store)]:
         what = f"the record of the {'removal of the ' if iris.removed_document(iri) else ''}PROV document {_short(iri)}"
-        about = _about(store, iri)
+        record = about(store, iri)
         logged = log.digests.get(iri)
         if logged is None:
             yield "unlogged", f"{what} is in the store and not in its log"
-        elif logged != leaves.row_digest(about):
+        elif logged != leaves.row_digest(record):
             yield "row-altered", f"{what} is not as it was logged"
-        if iri in log.again and not any(iris.is_unnamed(str(getattr(q.object, "value", ""))) for q in about):
+        if iri in log.again and not any(iris.is_unnamed(str(getattr(q.object, "value", ""))) for q in record):
             yield "logged-twice", f"{what} was logged again, and nothing was redacted in it"
     for iri in log.digests.keys() - {*typed, *_removals(store)}:
         yield "rolled-back", f"the record of {_short(iri)}, a PROV document or its removal, was logged and is gone"
@@ -238,7 +231,7 @@ def _findings(store: QuadStore, log: _Log) -> Iterator[tuple[str, str]]:
 
 def _contents(store: QuadStore, iri: str, owned: Iterable[NamedNode]) -> Iterator[tuple[str, str]]:
     try:
-        document = document_of(iri, _about(store, iri))
+        document = document_of(iri, about(store, iri))
     except TrailsError:
         return  # named by the check of the catalog
     if document_digest(quad for graph in owned for quad in store.quads((None, None, None, graph))) != document.digest:
@@ -254,7 +247,7 @@ def _short(iri: str) -> str:
 
 
 def _as_written(subject: str, quads: Sequence[Quad]) -> list[Quad]:
-    return [quad for quad in document_quads(document_of(subject, quads)) if _iri(quad) == subject]
+    return [quad for quad in document_quads(document_of(subject, quads)) if subject_of(quad) == subject]
 
 
 # --- taking texts out
@@ -279,7 +272,9 @@ def _purge(taking: Erasure, subject: str, before: Sequence[Quad], hits: Sequence
 
 def _in_file(taking: Erasure, quads: Sequence[Quad]) -> bool:
     """Tell whether the pieces of a file hold the text, wherever one piece ends."""
-    pieces = {_iri(quad): str(getattr(quad.object, "value", "")) for quad in quads if quad.predicate == vocab.FILE_PART}
+    pieces = {
+        subject_of(quad): str(getattr(quad.object, "value", "")) for quad in quads if quad.predicate == vocab.FILE_PART
+    }
     try:
         data = b"".join(base64.b64decode(pieces[each]) for each in sorted(pieces, key=lambda iri: (len(iri), iri)))
     except ValueError:

@@ -18,6 +18,9 @@ from trails.history.records.erasure import Erasure
 from trails.integrity.leaves import Leaf
 from trails.model import iris
 from trails.model.values import Finding, SessionRecord
+from trails.rdf import vocab
+from trails.rdf.activity_records import author_type
+from trails.rdf.codec import subject_of, term_text
 from trails.store.contract import Matching, QuadStore
 from trails.store.pattern import Pattern
 
@@ -127,6 +130,43 @@ class Growth:
 
 
 # --- the kind
+
+
+_Arriving = Callable[[QuadStore, str, Sequence[Quad]], Arriving]
+
+
+def about(store: Matching, subject: str) -> list[Quad]:
+    """Return all that the catalog says of a subject."""
+    return store.quads((NamedNode(subject), None, None, vocab.CATALOG))
+
+
+def with_authors(quads: Sequence[Quad], named_by: NamedNode) -> list[Quad]:
+    """Return quads, and what those are whom they name by a property."""
+    return [*quads, *map(author_type, sorted({term_text(q.object) for q in quads if q.predicate == named_by}))]
+
+
+def unknown_of(types: Collection[NamedNode], is_gone: Callable[[QuadStore, str], bool] = lambda *_: False) -> _Arriving:
+    """Return what leaves records of some types out of an arriving session that are here already, or were removed here."""
+
+    def arriving(store: QuadStore, _: str, quads: Sequence[Quad]) -> Arriving:
+        subjects = {subject_of(quad) for quad in quads if quad.object in types}
+        known = {each for each in subjects if about(store, each) or is_gone(store, each)}
+        return Arriving([quad for quad in quads if subject_of(quad) not in known])
+
+    return arriving
+
+
+def new_of(
+    types: Collection[NamedNode], arriving: _Arriving, exported: Callable[[QuadStore, NamedNode], Sequence[Quad]]
+) -> Callable[[QuadStore, QuadStore, str, bool], Growth]:
+    """Return what gives the records of a file that are new to a session that is there."""
+
+    def growing(store: QuadStore, file: QuadStore, session_id: str, _: bool) -> Growth:
+        found = arriving(store, session_id, exported(file, NamedNode(iris.session(session_id))))
+        is_new = any(quad.object in types for quad in found.quads)
+        return Growth(add=found.quads if is_new else (), said=found.said)
+
+    return growing
 
 
 def _nothing(*_: object) -> list[Any]:

@@ -15,7 +15,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import TrailsError
 from trails.history.records.erasure import LOGGED_IDS, Erasure
-from trails.history.records.record_kind import Checks, Evidence, Leaving, RecordKind, Withheld
+from trails.history.records.record_kind import Checks, Evidence, Leaving, RecordKind, Withheld, about
 from trails.history.transaction import Proposal, Transaction
 from trails.integrity import digests, leaves
 from trails.integrity.leaves import Leaf
@@ -24,7 +24,7 @@ from trails.model.values import Finding, SessionRecord
 from trails.rdf import subagent_records as runentry
 from trails.rdf import vocab
 from trails.rdf.activity_records import Deed, deed_quads
-from trails.rdf.codec import parse_time
+from trails.rdf.codec import parse_time, subject_of
 from trails.rdf.subagent_records import Run
 from trails.store.contract import Matching, QuadStore
 
@@ -71,30 +71,22 @@ LoggedRun = dict[str, RunLog]
 # --- reading
 
 
-def _iri(quad: Quad) -> str:
-    return str(getattr(quad.subject, "value", quad.subject))
-
-
-def _about(store: Matching, iri: str) -> list[Quad]:
-    return store.quads((NamedNode(iri), None, None, vocab.CATALOG))
-
-
 def read_runs(store: Matching, predicate: NamedNode = vocab.TYPE, value: NamedNode | Literal = vocab.RUN) -> list[Run]:
     """Return the runs with a property, or all, in the order in which they were registered."""
-    return _decoded(store, {_iri(quad) for quad in store.quads((None, predicate, value, vocab.CATALOG))})
+    return _decoded(store, {subject_of(quad) for quad in store.quads((None, predicate, value, vocab.CATALOG))})
 
 
 def unfinished_runs(store: QuadStore) -> list[Run]:
     """Return the runs that are not announced yet, in the same order; the others are not read."""
-    every = {_iri(quad) for quad in store.quads((None, vocab.TYPE, vocab.RUN, vocab.CATALOG))}
-    done = {_iri(quad) for quad in store.quads((None, vocab.CLEANUP_COMPLETED_AT, None, vocab.CATALOG))}
+    every = {subject_of(quad) for quad in store.quads((None, vocab.TYPE, vocab.RUN, vocab.CATALOG))}
+    done = {subject_of(quad) for quad in store.quads((None, vocab.CLEANUP_COMPLETED_AT, None, vocab.CATALOG))}
     return _decoded(store, every - done)
 
 
 def archive_times(store: QuadStore) -> Iterator[tuple[str, datetime]]:
     """Give the id of each run that is to be archived, and when."""
     for quad in store.quads((None, vocab.ARCHIVE_AT, None, vocab.CATALOG)):
-        run_id = iris.run_id(_iri(quad))
+        run_id = iris.run_id(subject_of(quad))
         if run_id is not None:
             yield run_id, parse_time(str(getattr(quad.object, "value", "")))
 
@@ -102,7 +94,7 @@ def archive_times(store: QuadStore) -> Iterator[tuple[str, datetime]]:
 def _decoded(store: Matching, subjects: Iterable[str]) -> list[Run]:
     named = [iri for iri in subjects if iris.run_id(iri) is not None]
     # A run may be taken out while others are read.
-    found = [runentry.decode_runs(iri, quads) for iri in named if (quads := _about(store, iri))]
+    found = [runentry.decode_runs(iri, quads) for iri in named if (quads := about(store, iri))]
     return sorted(found, key=lambda run: (run.created is None, run.created or 0, run.run_id))
 
 
@@ -209,9 +201,9 @@ def run_leaves(store: Matching) -> list[Leaf]:
 def _removals(store: Matching) -> dict[str, list[Quad]]:
     found = {}
     for quad in store.quads((None, vocab.REMOVED_RUN, None, vocab.CATALOG)):
-        run_iri = iris.removed_run(_iri(quad))
+        run_iri = iris.removed_run(subject_of(quad))
         if run_iri is not None:
-            found[run_iri] = _about(store, _iri(quad))
+            found[run_iri] = about(store, subject_of(quad))
     return found
 
 
@@ -236,11 +228,11 @@ def run_findings(
         present[run_iri] = (leaves.row_digest(quads), "the record of its removal")
     for quad in store.quads((None, vocab.TYPE, vocab.RUN, vocab.CATALOG)):
         try:
-            run = runentry.decode_runs(_iri(quad), _about(store, _iri(quad)))
+            run = runentry.decode_runs(subject_of(quad), about(store, subject_of(quad)))
         except TrailsError:
-            gone.discard(_iri(quad))
+            gone.discard(subject_of(quad))
             continue  # named by the check of the catalog
-        for code, fault in _faults(run, _iri(quad), log.get(run.iri)):
+        for code, fault in _faults(run, subject_of(quad), log.get(run.iri)):
             yield code, run.child_session, f"the run {run.run_id!r}{fault}"
         if (found := _wrong_texts(store, run, taken)) is not None:
             yield found
@@ -378,7 +370,9 @@ def _withheld(store: QuadStore, turns: Sequence[NamedNode], _: Sequence[str]) ->
     """Take the texts out of the runs whose task redacted turns say."""
     said = runs_of_turns(store, turns)
     remove, add = withhold_run(said)
-    return Withheld(remove, add, parts=[_iri(quad) for quad in add], report={"runs": [run.run_id for run in said]})
+    return Withheld(
+        remove, add, parts=[subject_of(quad) for quad in add], report={"runs": [run.run_id for run in said]}
+    )
 
 
 def _purge(taking: Erasure, subject: str, before: Sequence[Quad], hits: Sequence[Quad]) -> None:

@@ -37,7 +37,7 @@ from trails.model import iris, lineage
 from trails.model.values import NO_FACTS, SessionRecord, Turn, Value
 from trails.rdf import vocab
 from trails.rdf.activity_records import Deed, deed_quads
-from trails.rdf.codec import parse_time
+from trails.rdf.codec import parse_time, term_text, value_of
 from trails.rdf.turn_quads import decode_facts, turn_quads
 from trails.store.contract import Matching, PreconditionFailed, QuadStore
 
@@ -121,11 +121,11 @@ def redactions_by_digest(store: Matching) -> dict[str, list[tuple[NamedNode, lis
     """Return the redactions of turns, each with its quads, by the turn's digest, oldest first."""
     found: dict[str, list[tuple[str, NamedNode, list[Quad]]]] = defaultdict(list)
     for quad in store.quads((None, vocab.DELETED_TURN, None, vocab.CATALOG)):
-        node = NamedNode(_value(quad.subject))
+        node = NamedNode(term_text(quad.subject))
         if not iris.is_turn_deletion(node.value):
             continue
         quads = store.quads((node, None, None, vocab.CATALOG))
-        found[_one(quads, vocab.DIGEST)].append((_one(quads, vocab.ENDED_AT), node, quads))
+        found[value_of(quads, vocab.DIGEST)].append((value_of(quads, vocab.ENDED_AT), node, quads))
     ordered = {digest: sorted(each, key=lambda made: (made[0], made[1].value)) for digest, each in found.items()}
     return {digest: [(node, quads) for _, node, quads in each] for digest, each in ordered.items()}
 
@@ -140,7 +140,7 @@ def current_redactions(store: Matching, logged: Collection[Leaf] | None = None) 
         for node, quads in made:
             if logged is not None and log_leaves.redaction_leaf(node, quads) not in logged:
                 continue
-            if stands_as := _one(quads, vocab.STANDS_AS):
+            if stands_as := value_of(quads, vocab.STANDS_AS):
                 found[digest] = stands_as
     return found
 
@@ -149,10 +149,10 @@ def redacted_parts(store: Matching, logged: Collection[Leaf]) -> set[str]:
     """Return the IRIs of all that redactions in the log, other than of turns, took a text out of."""
     found: set[str] = set()
     for quad in store.quads((None, vocab.REDACTED_FROM, None, vocab.CATALOG)):
-        node = NamedNode(_value(quad.subject))
+        node = NamedNode(term_text(quad.subject))
         quads = store.quads((node, None, None, vocab.CATALOG))
         if iris.is_redaction(node.value) and log_leaves.redaction_leaf(node, quads) in logged:
-            found |= {_value(each.object) for each in quads if each.predicate == vocab.REDACTED_PART}
+            found |= {term_text(each.object) for each in quads if each.predicate == vocab.REDACTED_PART}
     return found
 
 
@@ -160,7 +160,7 @@ def redactions_of_session(store: Matching, node: NamedNode) -> list[Quad]:
     """Return the redactions of what is said of a session, with what their principals are; those of turns apart."""
     found: list[Quad] = []
     for quad in store.quads((None, vocab.REDACTED_FROM, node, vocab.CATALOG)):
-        found += store.quads((NamedNode(_value(quad.subject)), None, None, vocab.CATALOG))
+        found += store.quads((NamedNode(term_text(quad.subject)), None, None, vocab.CATALOG))
     return found + _principals(store, found)
 
 
@@ -171,7 +171,7 @@ def rewritten_records(store: QuadStore, numbers: Mapping[Leaf, int]) -> dict[tup
     """
     found: dict[tuple[str, int], list[int]] = defaultdict(list)
     for quad in store.quads((None, vocab.REDACTED_PART, None, vocab.CATALOG)):
-        part, node = _value(quad.object), NamedNode(_value(quad.subject))
+        part, node = term_text(quad.object), NamedNode(term_text(quad.subject))
         if not (iris.is_turn_deletion(part) or iris.is_redaction(part)):
             continue
         number = numbers.get(log_leaves.redaction_leaf(node, store.quads((node, None, None, vocab.CATALOG))))
@@ -194,8 +194,8 @@ def records_belonging(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
         return []
     found: list[Quad] = []
     for quad in quads:
-        turn = _value(quad.subject)
-        made = known.get(_value(quad.object)) if quad.predicate == vocab.DIGEST else None
+        turn = term_text(quad.subject)
+        made = known.get(term_text(quad.object)) if quad.predicate == vocab.DIGEST else None
         if made is None or not iris.is_session(turn.partition("/")[0]) or "/" not in turn:
             continue
         own = [each for node, each in made if redacted_turn_of(node.value) == turn]
@@ -217,7 +217,7 @@ def _anonymous(turn: str, made: list[tuple[NamedNode, list[Quad]]]) -> list[Quad
 def records_with_digests(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
     """Return all redactions with the digest of one of the turns among quads, whosever they are, and their principals."""
     known = redactions_by_digest(store)
-    wanted = {_value(quad.object) for quad in quads if quad.predicate == vocab.DIGEST}
+    wanted = {term_text(quad.object) for quad in quads if quad.predicate == vocab.DIGEST}
     found = [quad for digest in sorted(wanted) for _, rows in known.get(digest, []) for quad in rows]
     return found + _principals(store, found)
 
@@ -248,8 +248,8 @@ def stored_turn(turn: str, quads: Iterable[Quad]) -> StoredTurn:
     rows: list[tuple[str, str, NamedNode | Literal]] = []
     for quad in quads:
         if isinstance(quad.object, NamedNode | Literal):
-            rows.append((_value(quad.subject), quad.predicate.value, quad.object))
-            if _value(quad.subject) == turn:
+            rows.append((term_text(quad.subject), quad.predicate.value, quad.object))
+            if term_text(quad.subject) == turn:
                 own[quad.predicate] = quad.object
     missing = [each.value for each in _NEEDED if each not in own]
     if missing:
@@ -258,16 +258,16 @@ def stored_turn(turn: str, quads: Iterable[Quad]) -> StoredTurn:
     datatype = value.datatype if isinstance(value, Literal) else None
     return StoredTurn(
         iri=turn,
-        index=int(_value(own[vocab.INDEX])),
-        role=_value(own[vocab.ROLE]),
-        text=_value(value),
+        index=int(term_text(own[vocab.INDEX])),
+        role=term_text(own[vocab.ROLE]),
+        text=term_text(value),
         structured=datatype == vocab.JSON,
         redacted=datatype == vocab.REDACTED,
-        author_iri=_value(own[vocab.ATTRIBUTED_TO]),
-        digest=_value(own[vocab.DIGEST]),
-        salt=_value(own[vocab.SALT]),
-        branch=_value(own[vocab.BRANCH]),
-        time=parse_time(_value(own[vocab.TIME])) if vocab.TIME in own else None,
+        author_iri=term_text(own[vocab.ATTRIBUTED_TO]),
+        digest=term_text(own[vocab.DIGEST]),
+        salt=term_text(own[vocab.SALT]),
+        branch=term_text(own[vocab.BRANCH]),
+        time=parse_time(term_text(own[vocab.TIME])) if vocab.TIME in own else None,
         facts=decode_facts(rows).get(turn, NO_FACTS),
     )
 
@@ -282,16 +282,8 @@ def digest_before(store: Matching, graph: NamedNode, index: int) -> str:
     if index == 0:
         return digests.GENESIS
     for before in store.quads((None, vocab.INDEX, vocab.integer(index - 1), graph)):
-        return _one(store.quads((before.subject, vocab.DIGEST, None, graph)), vocab.DIGEST)  # type: ignore[arg-type] # an IRI
-    return _one(store.quads((graph, vocab.FORK_HEAD, None, vocab.CATALOG)), vocab.FORK_HEAD)
-
-
-def _one(quads: Iterable[Quad], predicate: NamedNode) -> str:
-    return next((_value(quad.object) for quad in quads if quad.predicate == predicate), "")
-
-
-def _value(term: object) -> str:
-    return str(getattr(term, "value", term))
+        return value_of(store.quads((before.subject, vocab.DIGEST, None, graph)), vocab.DIGEST)  # type: ignore[arg-type] # an IRI
+    return value_of(store.quads((graph, vocab.FORK_HEAD, None, vocab.CATALOG)), vocab.FORK_HEAD)
 
 
 _SHORTEST_QUOTE: Final = 4
@@ -466,8 +458,8 @@ def redacted_quads(quads: Iterable[Quad]) -> tuple[list[Quad], list[Quad]]:
         )
     if _datatype(values[0]) == vocab.REDACTED:  # by another writer: its salt is the digest of the text by now
         return [], []
-    salt = _text(salts[0])
-    content = digests.content_digest(_text(values[0]), salt, structured=_datatype(values[0]) == vocab.JSON)
+    salt = term_text(salts[0].object)
+    content = digests.content_digest(term_text(values[0].object), salt, structured=_datatype(values[0]) == vocab.JSON)
     remove: list[Quad] = []
     add: list[Quad] = []
     for quad in found:
@@ -486,12 +478,8 @@ def _stand_in(quad: Quad, salt: str, content: str) -> Literal | None:
         return Literal(content)
     kind = _SALTED.get(quad.predicate)
     if kind is not None and _datatype(quad) != vocab.REDACTED:
-        return Literal(digests.salted_digest(kind, salt, _text(quad)), datatype=vocab.REDACTED)
+        return Literal(digests.salted_digest(kind, salt, term_text(quad.object)), datatype=vocab.REDACTED)
     return None
-
-
-def _text(quad: Quad) -> str:
-    return str(getattr(quad.object, "value", quad.object))
 
 
 # --- where else the text may be
@@ -504,7 +492,7 @@ def _summaries(store: QuadStore, reader: Reader, digest: str, index: int) -> Ite
         for turn in store.quads((None, vocab.TYPE, vocab.SUMMARY_TURN, graph)):
             at = iris.turn_index(str(turn.subject.value))  # type: ignore[union-attr] # an IRI
             through = store.quads((turn.subject, vocab.SUMMARISED_THROUGH, None, graph))  # type: ignore[arg-type] # an IRI
-            if at > index and all(int(_text(quad)) >= index for quad in through):
+            if at > index and all(int(term_text(quad.object)) >= index for quad in through):
                 yield session_id, at
 
 
@@ -544,7 +532,7 @@ def _needles_of(quads: Iterable[Quad], turn: str) -> list[str]:
     """Return the texts to look for elsewhere of a turn that is given as quads."""
     value = next(quad for quad in quads if quad.predicate == vocab.VALUE and quad.subject == NamedNode(turn))
     structured = _datatype(value) == vocab.JSON
-    return _as_needles(_texts(json.loads(_text(value))) if structured else [_text(value)])
+    return _as_needles(_texts(json.loads(term_text(value.object))) if structured else [term_text(value.object)])
 
 
 def _texts(part: Any) -> Iterator[str]:
@@ -578,7 +566,7 @@ def _picks(store: QuadStore, digest: str) -> set[TurnRef]:
                 continue
             if any(_datatype(value) != vocab.REDACTED for value in store.quads((turn, vocab.VALUE, None, graph))):
                 found.add(_ref(turn))
-            new = {_text(each) for each in store.quads((turn, vocab.DIGEST, None, graph))} - seen
+            new = {term_text(each.object) for each in store.quads((turn, vocab.DIGEST, None, graph))} - seen
             seen |= new
             open_digests += new
     return found
@@ -601,7 +589,9 @@ def keep_redacted(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
     kept = dict.fromkeys(every)
     stands = current_redactions(store)
     for turn, mine in by_turn.items():
-        digest = next((_text(q) for q in mine if q.predicate == vocab.DIGEST and q.subject == NamedNode(turn)), "")
+        digest = next(
+            (term_text(q.object) for q in mine if q.predicate == vocab.DIGEST and q.subject == NamedNode(turn)), ""
+        )
         if digest in stands:
             here = _as_here(store, turn, stands[digest], mine, every)
             for quad in mine:
@@ -658,7 +648,7 @@ def _digest_before(store: QuadStore, index: int, graph: object, every: Iterable[
         if (quad.predicate == vocab.DIGEST and quad.subject in before) or (
             not before and quad.predicate == vocab.FORK_HEAD and quad.subject == graph
         ):
-            return _text(quad)
+            return term_text(quad.object)
     return digest_before(store, graph, index) if isinstance(graph, NamedNode) else ""
 
 

@@ -36,6 +36,7 @@ from trails.model.values import Value
 from trails.plumbing.needle import Needle
 from trails.rdf import activity_records, query_files, vocab
 from trails.rdf.activity_records import Deed
+from trails.rdf.codec import term_text, value_of
 from trails.rdf.session_records import tool_quads
 from trails.rdf.turn_quads import FIGURES, usage_facts
 from trails.store.contract import PreconditionFailed, QuadStore, Solutions
@@ -127,22 +128,22 @@ class ErasureWalk:
         by_turn: dict[str, list[Quad]] = defaultdict(list)
         digest_at: dict[int, str] = {}
         for quad in quads:
-            by_turn[iris.turn_of(_value(quad.subject))].append(quad)
+            by_turn[iris.turn_of(term_text(quad.subject))].append(quad)
             if quad.predicate == vocab.DIGEST:
-                digest_at[iris.turn_index(_value(quad.subject))] = _value(quad.object)
+                digest_at[iris.turn_index(term_text(quad.subject))] = term_text(quad.object)
         held: dict[str, list[Quad]] = defaultdict(list)
         for quad in hits:
             if log_leaves.is_beside_copy(quad):
                 self._beside(quad)
             else:
-                held[iris.turn_of(_value(quad.subject))].append(quad)
+                held[iris.turn_of(term_text(quad.subject))].append(quad)
         for turn, mine in held.items():
             self._turn(graph, turn, by_turn[turn], mine, digest_at)
 
     def _turn(
         self, graph: NamedNode, turn: str, quads: Sequence[Quad], hits: Sequence[Quad], digest_at: Mapping[int, str]
     ) -> None:
-        session_id, digest = iris.session_id(turn), _one(quads, vocab.DIGEST)
+        session_id, digest = iris.session_id(turn), value_of(quads, vocab.DIGEST)
         if not digest:
             why = "the turn is from before turns had digests, so nothing could stand in its place: delete the session"
             for quad in hits:
@@ -168,14 +169,14 @@ class ErasureWalk:
 
     def _beside(self, quad: Quad) -> None:
         """Take a text out of what is said of a copy: it is logged with its session's row."""
-        session_id, subject = iris.session_id(_value(quad.subject)), _value(quad.subject)
+        session_id, subject = iris.session_id(term_text(quad.subject)), term_text(quad.subject)
         self._taking.place(session_id, "name", subject, iris.turn_index(subject))
         self._taking.found.swap([quad], self._taking.without([quad]))
         self._taking.found.note(session_id, subject)
         self._taking.found.rows.add(session_id)
 
     def _index_of(self, quads: Iterable[Quad]) -> int | None:
-        index = _one(quads, vocab.INDEX)
+        index = value_of(quads, vocab.INDEX)
         return int(index) if index.isdecimal() else None
 
     def _turn_after(self, turn: str, quads: Sequence[Quad], hits: Sequence[Quad]) -> list[Quad]:
@@ -198,11 +199,11 @@ class ErasureWalk:
         """Go through the catalog."""
         self._check_ids(term for quad in quads for term in (quad.subject, quad.object))
         for quad in quads:
-            self._taking.about.setdefault(_value(quad.subject), []).append(quad)
+            self._taking.about.setdefault(term_text(quad.subject), []).append(quad)
         held: dict[str, list[Quad]] = defaultdict(list)
         for quad in quads:
             if self._taking.new.holds(quad):
-                held[_value(quad.subject)].append(quad)
+                held[term_text(quad.subject)].append(quad)
         for subject, hits in held.items():
             before = self._taking.about[subject]
             if (kind := next((kind for kind in record_registry.KINDS if kind.purges(subject)), None)) is not None:
@@ -221,7 +222,7 @@ class ErasureWalk:
         text = kind.text if kind is not None else ""
         after = list(before)
         if said := [quad for quad in hits if quad.predicate == vocab.VALUE]:
-            after = _hidden(before, text or "prompt", _value(said[0].object))
+            after = _hidden(before, text or "prompt", term_text(said[0].object))
         after = self._taking.without(after)
         is_record = iris.is_turn_deletion(subject) or iris.is_redaction(subject)
         if is_record:
@@ -244,7 +245,7 @@ class ErasureWalk:
             return iris.session_id(subject)
         for quad in self._taking.about.get(subject, []):
             if quad.predicate == vocab.PROMPT_OF or any(quad.predicate in kind.links for kind in record_registry.KINDS):
-                return self._owner(_value(quad.object))
+                return self._owner(term_text(quad.object))
         return None
 
 
@@ -269,7 +270,7 @@ def _kind_of(subject: str, quad: Quad, text: str, *, by_name: bool) -> str:
 def _hidden(quads: Iterable[Quad], kind: str, text: str) -> list[Quad]:
     """Return the quads of a note or a system prompt without its text; the salt's place takes the salted digest."""
     every = list(quads)
-    made = digests.salted_digest(kind, _one(every, vocab.SALT), text)
+    made = digests.salted_digest(kind, value_of(every, vocab.SALT), text)
     stand_ins = {vocab.VALUE: _GONE, vocab.SALT: Literal(made)}
     return [Quad(q.subject, q.predicate, stand_ins.get(q.predicate, q.object), q.graph_name) for q in every]
 
@@ -285,18 +286,10 @@ def _counted_again(quads: Sequence[Quad]) -> list[Quad]:
     kept = [quad for quad in quads if quad.predicate not in _COUNTED]
     for quad in quads:
         if quad.predicate == vocab.USAGE:
-            usage = _value(quad.object)
+            usage = term_text(quad.object)
             counts = usage_facts(usage if isinstance(json.loads(usage), dict) else "{}")
             kept += [Quad(quad.subject, predicate, number, quad.graph_name) for predicate, number in counts]
     return kept
-
-
-def _one(quads: Iterable[Quad], predicate: NamedNode) -> str:
-    return next((_value(quad.object) for quad in quads if quad.predicate == predicate), "")
-
-
-def _value(term: object) -> str:
-    return str(getattr(term, "value", term))
 
 
 _ROUNDS: Final = 20
