@@ -53,7 +53,7 @@ def test_any_value_in_any_field_is_read_or_reported(name: str, size: Size) -> No
     assert count > 25
     with trails.open(":memory:") as store:
         assert import_bytes(store, _written(lines), format=name).turns_added >= 3
-    step = {"quick": 13, "all": 4, "long": 1}[size]
+    step = {"quick": 37, "all": 5, "long": 1}[size]
     for number in range(count * len(HOSTILE)):
         if number % step:
             continue

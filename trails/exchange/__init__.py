@@ -1,1 +1,1 @@
-"""Transcripts of other systems, in and out: one file a format, one merge for all."""
+"""Import and export sessions of other systems."""

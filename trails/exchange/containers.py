@@ -41,7 +41,9 @@ _ZSTD_WINDOW: Final = 128 << 20
 
 
 def unpack_zstd(data: bytes, most: int | None, size: int = -1) -> bytes:
-    """Return what zstd's frames unpack to, or its first `size` bytes; with None for `most`, without a limit.
+    """Decompress zstd data, or only its first `size` bytes.
+
+    `most` is the limit of its size; None is no limit.
 
     Raises `InvalidInput` if that is more than `most` bytes, if the data is broken, and if the package `zstandard` is missing.
     """
@@ -60,7 +62,7 @@ def unpack_zstd(data: bytes, most: int | None, size: int = -1) -> bytes:
 
 
 def decompress(data: bytes) -> bytes:
-    """Return the content of a file: what it unpacks to if zstd compressed it, else the data; raises as `unpack_zstd`.
+    """Return a file's content, decompressed if it is zstd; raises as `unpack_zstd`.
 
     >>> decompress(b"{}")
     b'{}'
@@ -83,7 +85,7 @@ class Archive:
     """A zip file whose members are read one at a time."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Open an archive; raises one of `FAULTS` for what is none."""
+        """Open an archive; raises one of `ZIP_FAULTS` if it is none."""
         self._file = file
         self._zip = zipfile.ZipFile(file)
         self._members = {each.filename: each for each in self._zip.infolist() if not each.is_dir()}
@@ -95,10 +97,10 @@ class Archive:
         return list(self._members)
 
     def read(self, name: str) -> bytes:
-        """Return what a member unpacks to.
+        """Return a member's content.
 
-        Raises `InvalidInput` where that is more than a file of its size is taken to hold, or the package `zstandard` is
-        needed and missing, and one of `FAULTS` for a member that is broken.
+        Raises `InvalidInput` if it is too large for its compressed size, or needs the missing package `zstandard`, and one of
+        `ZIP_FAULTS` if it is broken.
         """
         member = self._members[name]
         if member.flag_bits & _ENCRYPTED:
@@ -118,7 +120,7 @@ class Archive:
 
 
 def member_names(data: bytes | IO[bytes]) -> list[str] | None:
-    """Return the names of a zip file's members, or None where it cannot be read as one."""
+    """Return the names of a zip's members; None if it is no zip."""
     try:
         with zipfile.ZipFile(io.BytesIO(data) if isinstance(data, bytes) else data) as opened:
             return opened.namelist()
@@ -132,7 +134,7 @@ _SQLITE_HEADER: Final = 100
 """Bytes of a database's header, which has a counter of its changes; those of a log's, which has its salts, are fewer."""
 _COPY_TRIES: Final = 5
 Tables = Mapping[str, frozenset[str]]
-"""The columns of tables, by name; views and virtual tables are left out."""
+"""The columns of each table, without views and virtual tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ class Database:
     """What was copied, by the name that it was given, and that of what stood beside it."""
 
     def rows(self, query: str, *values: Any) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a query, each by column; raises `sqlite3.Error` where the database is damaged."""
+        """Yield a query's rows by column; raises `sqlite3.Error` if the database is damaged."""
         with closing(self.connection.execute(query, values)) as cursor:
             names = [column[0] for column in cursor.description]
             for row in cursor:
@@ -162,7 +164,7 @@ def is_sqlite(head: bytes) -> bool:
 
 
 def tables_of(whole: bytes | BinaryIO) -> Tables:
-    """Return the tables of a database, given its bytes or the open file; none where they cannot be read."""
+    """Return a database's tables; none if they cannot be read."""
     with suppress(InvalidInput, sqlite3.Error, OSError):
         path = None if isinstance(whole, bytes) else Path(str(whole.name))
         if path is not None and not path.with_name(f"{path.name}-wal").exists():
@@ -175,9 +177,11 @@ def tables_of(whole: bytes | BinaryIO) -> Tables:
 
 @contextmanager
 def open_database(whole: bytes | Path, name: str | None = None) -> Iterator[Database]:
-    """Open a copy of a database, given its bytes or its path; `name` is what it is called, by default the path.
+    """Open a copy of a database, given its bytes or its path.
 
-    Raises `InvalidInput` where it is no database that can be read, or is written to without a pause.
+    Messages call it `name`, by default its path.
+
+    Raises `InvalidInput` if it cannot be read, or is written to without a pause.
     """
     called = name if name is not None else "" if isinstance(whole, bytes) else str(whole)
     with tempfile.TemporaryDirectory(prefix="trails-") as folder:
@@ -227,7 +231,10 @@ def _copy_database(path: Path, copy: Path) -> None:
 
 
 def _file_state(path: Path) -> list[object]:
-    """Return what changes where a copy that is made meanwhile may be torn. What is added to a log changes nothing of it."""
+    """Return values that change if a copy made meanwhile may be torn.
+
+    Appending to the write-ahead log changes none of them.
+    """
     state: list[object] = []
     for ending in ("", *_LOG_SUFFIXES):
         with suppress(FileNotFoundError), Path(f"{path}{ending}").open("rb") as file:
@@ -244,7 +251,7 @@ _CHANGED_WHILE_READ: Final = (
 
 
 class FileSnapshot(io.RawIOBase):
-    """An open file as it is now: what is written behind its end meanwhile is not read."""
+    """An open file as it is now, without what is appended later."""
 
     def __init__(self, file: IO[bytes], name: str = "") -> None:
         """Read the file once, for its digest."""
@@ -256,7 +263,7 @@ class FileSnapshot(io.RawIOBase):
         self.content.seek(0)
 
     def problems(self) -> list[FileProblem]:
-        """Return what is to be said where the file, as far as it was read, is not as it was."""
+        """Return a problem if the part that was read has changed."""
         self.content.seek(0)
         if import_records.source_file(self.content, None).sha256 == self.found.sha256:
             return []
@@ -301,7 +308,10 @@ class Document(NamedTuple):
 
 
 def json_documents(file: IO[bytes], name: str) -> Iterator[Document]:
-    """Yield the JSON values of an open file; what is none is left out. At most one member or value is in memory."""
+    """Yield the JSON values of an open file, one at a time in memory.
+
+    What is no JSON is left out.
+    """
     file.seek(0)
     if file.read(len(ZIP_SIGNATURE)) == ZIP_SIGNATURE:
         yield from _member_documents(file, name)
@@ -325,7 +335,7 @@ def json_documents(file: IO[bytes], name: str) -> Iterator[Document]:
 
 
 def database_documents(database: Database, name: str) -> Iterator[Document]:
-    """Yield the texts of a database's tables, as JSON where they are."""
+    """Yield the texts in a database's tables, parsed if they are JSON."""
     for table in database.tables:
         quoted = table.replace('"', '""')
         for row in database.rows(f'SELECT * FROM "{quoted}"'):  # noqa: S608 - a table's name cannot be bound

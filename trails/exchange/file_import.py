@@ -114,7 +114,7 @@ def import_bytes(
     final: bool = True,
     by: str | None = None,
 ) -> ImportReport:
-    """Import one file's content, which has no name, and return what was done; arguments as for `import_path`.
+    """Import the content of one file; arguments as for `import_path`.
 
     Raises `InvalidInput` where the format is not told and cannot be seen: `nquads` and `trig` must be named.
     """
@@ -154,7 +154,7 @@ class _Import:
             def merging(
                 done: int, sessions: int, what: str, before: int = report.files, count: int = len(files)
             ) -> None:
-                """Tell how many of the sessions in these files are in the store: as great a part of the files counts as done."""
+                """Report progress: the part of the sessions that is stored, as files."""
                 if progress and what:
                     progress(before + count * done // sessions, total, f"{what} ({done + 1:,} of {sessions:,})")
 
@@ -175,7 +175,7 @@ class _Import:
     def group(
         self, form: Format, sources: Sequence[tuple[str, Path | bytes]], progress: Progress | None = None
     ) -> ImportReport:
-        """Import files of one format: each has a name, empty for none, and a path or its bytes."""
+        """Import files that are read together: names (may be empty) with paths or bytes."""
         (name, first), *others = sources
         began = begin_import(self.repository, form.name, self.by)
 
@@ -228,7 +228,7 @@ class _Import:
 def _in_parts(
     form: Format, name: str, source: Path | bytes, opened: IO[bytes], merged: Callable[..., ImportReport]
 ) -> ImportReport | None:
-    """Import a database, or a file that is read a part at a time; return None for any other."""
+    """Import a database, or a file that is read in parts; return None for any other."""
     head = opened.read(formats.HEAD_BYTES)
     opened.seek(0)
     if containers.is_sqlite(head):
@@ -251,7 +251,10 @@ def _in_parts(
 
 
 def _groups(path: Path, wanted: Format | None, report: ImportReport) -> list[formats.Group]:
-    """Return the files of a folder and below that are read together; what is none of them is in the report."""
+    """Return the files of a folder by the groups that are read together.
+
+    Files of no known format go into the report.
+    """
     of_format: dict[Format, list[Path]] = {}
     others: list[Path] = []
     files = sorted(each for each in path.rglob("*") if _ending(each) in _ENDINGS and each.is_file())
@@ -285,7 +288,10 @@ def _groups(path: Path, wanted: Format | None, report: ImportReport) -> list[for
 
 
 def _single(path: Path, wanted: Format | None) -> formats.Group:
-    """Return a file's format, and the file with those that belong to it; raise `InvalidInput` for one of no known format."""
+    """Return a file's format, and the file with its companions.
+
+    Raises `InvalidInput` if no format is known.
+    """
     if (found := wanted or formats.detect_file(path)) is not None:
         return found, list(found.companions(path))
     if path.stat().st_size == 0:
@@ -295,12 +301,12 @@ def _single(path: Path, wanted: Format | None) -> formats.Group:
 
 
 def _ending(file: Path) -> str:
-    """Return the ending of a file's name, without that of a compressed one."""
+    """Return a file name's suffix, without `.zst`."""
     return Path(file.stem).suffix if file.suffix == containers.ZSTD_ENDING else file.suffix
 
 
 def _seems(file: Path) -> str:
-    """Return what to say of a file that no importer knows."""
+    """Describe a file that no importer knows."""
     with file.open("rb") as opened:
         head = opened.read(formats.HEAD_BYTES)
         what = format_detection.guess_origin(
@@ -310,7 +316,7 @@ def _seems(file: Path) -> str:
 
 
 def _is_fresh(file: str, said: datetime | None) -> bool:
-    """Tell whether a file was written to just now, by its time of change; one that is gone is not.
+    """Tell whether a file was changed just now; one that is gone was not.
 
     Where what it ends with was `said` long before that, the file is a copy of a rested one.
     """
@@ -331,7 +337,9 @@ def export_session(
     *,
     forks: bool = False,
 ) -> SessionExport:
-    """Write a session with what it inherits to a binary file, and return what was written and what the format cannot say.
+    """Write a session and its inherited turns to a file.
+
+    Returns what was written, and what the format cannot express.
 
     `nquads` and `trig` are exact; `pi` is a session file; `html` one page that needs nothing else; `messages` JSON lines that
     chat models are tuned on; `inspect` a log of Inspect AI; `atif` a trajectory of Harbor. With `forks` all forks of the

@@ -22,7 +22,7 @@ Outline = dict[str, str | None]
 
 
 def outline_of_lines(head: bytes) -> list[Outline]:
-    """Return the outlines of the first 20 lines of a file that begins with these bytes, those that begin an object.
+    """Return the outlines of the objects on a file's first 20 lines.
 
     >>> outline_of_lines(b'{"type": "user", "message": {"id": "m"}}\\nnone\\n{"uu')
     [{'type': 'user', 'message': None}, {}]
@@ -32,7 +32,7 @@ def outline_of_lines(head: bytes) -> list[Outline]:
 
 
 def outline_of_first(head: bytes) -> Outline:
-    """Return the outline of the object that a file begins with, or of the first one in its list; empty for any other.
+    """Return the outline of a file's first object; empty if it has none.
 
     An outline has the object's own keys, each with its value if that is a text, else None; what is cut off is left out.
 
@@ -46,7 +46,7 @@ def outline_of_first(head: bytes) -> Outline:
 
 
 def outline_of_listed(head: bytes, names: Collection[str]) -> Outline:
-    """Return the outline of the first object in the list that a file's first object has under one of some names.
+    """Return the outline of the first object in a named list of the first object.
 
     >>> outline_of_listed(b'{"id": "c", "messages": [{"role": "user", "content": "Hi"', {"messages"})
     {'role': 'user', 'content': 'Hi'}
@@ -120,7 +120,9 @@ _KNOWN_KEYS: Final = (
 
 
 def guess_origin(head: bytes, names: Sequence[str] | None = None) -> str | None:
-    """Return what a file that begins with these bytes seems to be, or hold if it is a zip with such names; None if unknown.
+    """Guess what a file of no known format is, by its first bytes.
+
+    `names` are the members of a zip. Returns None if there is no guess.
 
     >>> guess_origin(b'{"id": "c", "op_name": "llm", "inputs": {}}'), guess_origin(b"PAR1\\x15"), guess_origin(b"hello")
     ("Weave's calls", 'a Parquet file: export it as JSON lines', None)

@@ -1,4 +1,4 @@
-"""The formats of transcripts, as rows of one table: how each is told, and what reads it.
+"""Register the formats: one row for each, open to other packages.
 
 A package adds a format as an entry point of the group `trails.formats`, which names a `Format`.
 """
@@ -36,27 +36,27 @@ def one_by_one(files: Sequence[Path]) -> Iterable[Sequence[Path]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Format:
-    """A format: how a file is told to be of it, which files are read together, and what reads them."""
+    """A format: how to detect its files, group them and read them."""
 
     name: str
     sniff: Callable[[bytes], bool] = lambda _: False
-    """Whether a file that begins with some bytes is of this format."""
+    """Whether a file with these first bytes is of this format."""
     parse: Callable[[Files], Transcript] | None = None
-    """What files say. None for a format that has only `stream`, or that is read in another way."""
+    """Reads whole files. None if the format has only `stream`, or is read in another way."""
     companions: Callable[[Path], Sequence[Path]] = lambda file: [file]
-    """The files that are read where one is named."""
+    """The files to read if this one is named."""
     groups: Callable[[Sequence[Path]], Iterable[Sequence[Path]]] = group_files
-    """The files of a folder that are read together."""
+    """Splits the files of a folder into those that are read together."""
     holds: Callable[[Sequence[str]], bool] | None = None
     """Whether a zip whose members have these names is of this format; None for a format that comes in no zip."""
     stream: Callable[[Sequence[tuple[str, IO[bytes]]]], Iterator[Transcript]] | None = None
-    """As `parse`, of open files, in parts that are read and brought in one after the other."""
+    """Reads open files in parts, which are imported one after the other."""
     tables: Callable[[Tables], bool] | None = None
     """Whether an SQLite database with these tables is of this format; None for a format that has no database."""
     rows: Callable[[Database, str], Iterator[Transcript]] | None = None
-    """What a database says (and its name), in parts that are brought in one after the other."""
+    """Reads a database with a name in parts, which are imported one after the other."""
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """Why fields are kept nowhere, by the beginning of their place (see `accounting`)."""
+    """Why fields are not kept, by the beginning of their place (see `text_coverage`)."""
     ending: str | None = None
     """The ending of a file's name that tells an exact export; `trails.exchange.rdf_files` reads it."""
     is_folder: bool = False
@@ -108,12 +108,12 @@ _FORMATS: Final = (
     Format("trig", groups=one_by_one, ending=".trig"),
 )
 _LAST: Final = Format(message_lists.SOURCE, message_lists.sniff, groups=one_by_one, stream=message_lists.stream)
-"""What takes a file for one of its own where it holds messages of any kind."""
+"""Tried last: it accepts any file that holds messages."""
 
 
 @cache
 def all_formats() -> Mapping[str, Format]:
-    """Return all formats by name, in the order in which they are tried: those of other packages come after our own."""
+    """Return all formats by name, in the order of detection."""
     found = {each.name: each for each in _FORMATS}
     for entry in entry_points(group="trails.formats"):
         try:
@@ -127,14 +127,17 @@ def all_formats() -> Mapping[str, Format]:
 
 
 def format_named(name: str) -> Format:
-    """Return a format by its name; raise `InvalidInput` where there is none."""
+    """Return a format by name; raise `InvalidInput` if there is none."""
     if name not in all_formats():
         raise InvalidInput(f"{name!r} is no format to import; there are: {', '.join(all_formats())}")
     return all_formats()[name]
 
 
 def detect_format(head: bytes, whole: bytes | BinaryIO) -> Format | None:
-    """Return the format of a file by its beginning; a database by its tables, a zip by its members' names if it can be read."""
+    """Detect a file's format by its first bytes.
+
+    A database is detected by its tables, a zip by the names of its members.
+    """
     if head.startswith(containers.ZSTD_SIGNATURE):
         head = containers.unpack_zstd(head, None, HEAD_BYTES)
         return next((each for each in all_formats().values() if each.sniff(head)), None)
@@ -148,7 +151,7 @@ def detect_format(head: bytes, whole: bytes | BinaryIO) -> Format | None:
 
 
 def detect_file(file: Path) -> Format | None:
-    """Return the format of a file by its name's ending or its content."""
+    """Detect a file's format by its suffix or its content."""
     if (found := next((each for each in all_formats().values() if each.ending == file.suffix), None)) is not None:
         return found
     with file.open("rb") as opened:

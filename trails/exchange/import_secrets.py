@@ -1,4 +1,4 @@
-"""Secrets in transcripts on their way in: named in the report, and taken out before anything is hashed where asked."""
+"""Find secrets in what is imported, and redact them if asked to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SESSION_ID: Final = "session id"
 
 @dataclass(frozen=True, slots=True)
 class SecretFilter:
-    """How an import treats secrets: each is found, and with `out` taken out."""
+    """How an import treats secrets: it reports each, and with `out` redacts it."""
 
     out: bool = False
 
@@ -27,15 +27,18 @@ class SecretFilter:
         return detector()
 
     def turn(self, turn: SourceTurn) -> SourceTurn:
-        """Return a turn as it is to be stored."""
+        """Return a turn as it is stored."""
         return redact_turn(turn, self.detector) if self.out else turn
 
     def otherwise(self, turn: SourceTurn) -> SourceTurn:
-        """Return a turn as an import that treats secrets the other way would store it."""
+        """Return a turn as the opposite setting would store it."""
         return turn if self.out else redact_turn(turn, self.detector)
 
     def check_id(self, source_id: str) -> None:
-        """Raise `InvalidInput` for a session whose id holds a secret that is to be taken out: ids stay as they are."""
+        """Raise `InvalidInput` if a session's id holds a secret that must go.
+
+        Ids cannot be redacted.
+        """
         if self.out and (found := self.detector(source_id)):
             raise InvalidInput(
                 f"the session's id itself holds a secret ({found[0].kind}), and an id cannot be taken out; nothing of this "
@@ -43,11 +46,11 @@ class SecretFilter:
             )
 
     def value(self, value: Any, name: str = "") -> Any:
-        """Return a value that JSON can carry as it is to be stored."""
+        """Return a JSON value as it is stored."""
         return redact_value(value, self.detector, name) if self.out else value
 
     def session(self, session: SourceSession) -> SourceSession:
-        """Return what a session says beside its turns as it is to be stored; the turns stay as they are."""
+        """Return a session with its title, prompt and metadata as they are stored."""
         if not self.out:
             return session
         return replace(
@@ -55,18 +58,18 @@ class SecretFilter:
         )
 
     def runs(self, file: Any) -> Any:
-        """Return a parsed `runs.json` as it is to be kept: its runs' ids stay."""
+        """Return a parsed `runs.json` as it is stored; ids of runs stay."""
         records = file.get("runs") if isinstance(file, dict) else None
         if not self.out or not isinstance(records, dict):
             return file
         return {**file, "runs": {run_id: self.value(record) for run_id, record in records.items()}}
 
     def place(self, session_id: str | None, index: int | None = None) -> ScannedPlace:
-        """Return where things of a session are looked through, or of one turn of it."""
+        """Return the place that findings name: a session, or a turn of it."""
         return ScannedPlace(self.detector, session_id, index, redacted=self.out)
 
     def in_turn(self, turn: SourceTurn, session_id: str, index: int) -> Iterator[Found]:
-        """Yield what is found in a turn that goes to an index of a session."""
+        """Yield the secrets in a turn."""
         place = self.place(session_id, index)
         yield from place.value("content", turn.content)
         for call in turn.tool_calls:
@@ -78,7 +81,7 @@ class SecretFilter:
         yield from place.text("request", turn.compaction.request if turn.compaction else None)
 
     def in_session(self, session: SourceSession, session_id: str) -> Iterator[Found]:
-        """Yield what is found in what a session says beside its turns."""
+        """Yield the secrets in a session's id, title, prompt and metadata."""
         place = self.place(session_id)
         yield from place.text(SESSION_ID, session.id)
         yield from place.text("title", session.title)
@@ -86,7 +89,7 @@ class SecretFilter:
         yield from place.value("meta", session.meta)
 
     def in_stored(self, turn: Turn) -> Iterator[Found]:
-        """Yield what is found in a turn that is in the store."""
+        """Yield the secrets in a stored turn."""
         place = ScannedPlace(self.detector, turn.session_id, turn.index)
         yield from place.json("content", turn.text) if turn.structured else place.text("content", turn.text)
         for call in turn.tool_calls:
@@ -95,7 +98,10 @@ class SecretFilter:
 
 
 def redact_turn(turn: SourceTurn, detector: Detector) -> SourceTurn:
-    """Return a turn with a mark in the place of each secret; who says it, and the ids of its records, stay."""
+    """Return a turn with a mark in place of each secret.
+
+    Its author and the ids of its records stay.
+    """
     summary = turn.compaction
     if summary and summary.request:
         summary = summary.model_copy(update={"request": redact(summary.request, detector)})
@@ -112,12 +118,12 @@ def redact_turn(turn: SourceTurn, detector: Detector) -> SourceTurn:
 
 
 def same_but_redacted(stored: str, text: str) -> bool:
-    """Tell whether a stored text and one of the source are the same, but for secrets that were taken out of either."""
+    """Tell whether two texts differ only by redacted secrets."""
     return stored == text or is_redaction_of(stored, text) or is_redaction_of(text, stored)
 
 
 def mask_report(report: ImportReport) -> None:
-    """Take the secrets out of what a report says of records that could not be used, and out of its notes."""
+    """Redact the secrets in a report's problems and notes."""
     finds = detector()
     report.notes = [redact(note, finds) for note in report.notes]
     report.problems = [

@@ -1,4 +1,4 @@
-"""JSON files, read so that nothing is lost: what can be used, with its line, and what cannot, with the reason."""
+"""Read JSON files without losing anything: values, and problems with their lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_DEPTH: Final = 200
 
 
 def read_lines(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Problem]]:
-    r"""Return the JSON objects of a file of JSON lines, each with its line number, and the lines that are none.
+    r"""Return the objects of a JSON lines file, and the problems.
 
     Lines are counted from 1 and end with LF or CRLF; blank ones are skipped; a UTF-8 byte order mark is accepted. A
     line becomes a `Problem` when it is not UTF-8, not JSON (RFC 8259: `NaN` and `Infinity` are not), not an object,
@@ -67,7 +67,7 @@ def read_lines(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Prob
 
 
 def json_line(value: object) -> bytes:
-    r"""Return a value as one line of JSON, for readers too that take more than LF for the end of a line.
+    r"""Return a value as one line of JSON that every reader splits alike.
 
     >>> json_line({"a": "x\u2028y"})
     b'{"a":"x\\u2028y"}\n'
@@ -77,7 +77,7 @@ def json_line(value: object) -> bytes:
 
 
 def shared_line_notes(objects: Sequence[tuple[int, object]]) -> list[str]:
-    """Return a note for each line from which several objects were read.
+    """Return a note for each line that holds several objects.
 
     >>> shared_line_notes(read_lines(b'{"a": 1}{"a": 2}')[0])
     ['line 1 holds 2 records; each was read']
@@ -87,7 +87,7 @@ def shared_line_notes(objects: Sequence[tuple[int, object]]) -> list[str]:
 
 
 def read_object(data: bytes, *, constants: bool = False, notes: list[str] | None = None) -> dict[str, Any] | Problem:
-    """Return the one JSON object that a whole file is, by the rules of `read_lines`; a problem at line 0 where it is none.
+    """Return the object that a whole file is, or a problem at line 0.
 
     With `constants`, for sources that write them, `NaN`, `Infinity` and `-Infinity` are read as texts. That a name stands
     twice in an object is added to `notes`.
@@ -108,7 +108,7 @@ def read_object(data: bytes, *, constants: bool = False, notes: list[str] | None
 
 
 def read_list(data: bytes, *, constants: bool = False, notes: list[str] | None = None) -> list[Any] | Problem:
-    """Return the one JSON array that a whole file is; all else is as for `read_object`.
+    """Return the array that a whole file is; otherwise as `read_object`.
 
     >>> read_list(b"[1, 2]"), read_list(b"{}").reason
     ([1, 2], 'is not a JSON array')
@@ -123,7 +123,7 @@ def read_list(data: bytes, *, constants: bool = False, notes: list[str] | None =
 
 
 def read_values(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Problem]]:
-    r"""Return the JSON objects of a file in any layout, each with the line where it begins, and what is none.
+    r"""Return the objects of a file in any layout with their lines, and the problems.
 
     The objects stand in one array, or one after the other (on lines of their own, or over several lines each). The rules
     are those of `read_lines`. What cannot be read is one `Problem`; reading goes on at the next line that begins with
@@ -150,7 +150,7 @@ class Element(NamedTuple):
 
 
 def iter_elements(source: IO[bytes], *, lists: bool = False) -> Iterator[Element | Problem]:
-    """Yield what `read_values` returns, in the file's order, with the array that each stands in.
+    """Yield what `read_values` returns in the file's order, with each one's array.
 
     Of what can be read, only one object is in memory at a time. With `lists`, arrays within an array are yielded too.
     """
@@ -188,7 +188,7 @@ def iter_elements(source: IO[bytes], *, lists: bool = False) -> Iterator[Element
 
 
 class _Buffer:
-    """A part of a file's text, which goes on wherever what is looked for may do so; what was passed is let go."""
+    """A window of a file's text that moves on as it is read."""
 
     def __init__(self, source: IO[bytes]) -> None:
         self._source = source
@@ -205,7 +205,7 @@ class _Buffer:
 
     @property
     def line(self) -> int:
-        """The line of the file where it goes on."""
+        """The number of the line at the current place."""
         self._line += self.text.count("\n", self._counted, self.at)
         self._counted = self.at
         return self._line
@@ -216,7 +216,7 @@ class _Buffer:
         return self.at == len(self.text)
 
     def _more(self) -> bool:
-        """Read on, as much again as waits at the least; tell whether there was more."""
+        """Read more of the file; tell whether there was any."""
         if self._has_ended:
             return False
         data = self._source.read(max(_CHUNK, len(self.text) - self.at))
@@ -233,7 +233,7 @@ class _Buffer:
         self.at = end
 
     def decoded(self) -> tuple[Any, int]:
-        """Return the value that stands here, and where it ends; raises what says that there is none."""
+        """Return the value at the current place, and its end; raise if there is none."""
         while True:
             self.decoder.told()
             try:
@@ -255,7 +255,7 @@ class _Buffer:
         return error.msg.startswith("Unterminated string") or error.pos + _LONGEST > len(self.text)
 
     def next_object(self) -> int:
-        """Return where the next line that begins with an object does; the end of all, where there is none."""
+        """Return the place of the next line that begins an object, or the end."""
         while (found := self.text.find("\n{", self.at)) < 0 and self._more():
             pass
         return len(self.text) if found < 0 else found
@@ -273,7 +273,7 @@ def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 
 def line_problem(line: int, reason: str, raw: bytes | str) -> Problem:
-    """Return the problem of a line, with its text cut at `MAX_SHOWN` characters where it is longer (and saying so)."""
+    """Return the problem of a line, its text cut at `MAX_SHOWN` characters."""
     text = raw.decode("utf-8", errors="replace") if isinstance(raw, bytes) else raw
     text = text.rstrip("\r\n")
     if len(text) > MAX_SHOWN:
@@ -300,7 +300,7 @@ def _read_object(line: bytes, decoder: _Decoder) -> dict[str, Any]:
 
 
 def _split_glued(line: bytes, decoder: _Decoder) -> tuple[list[dict[str, Any]], str, str]:
-    """Return the objects that a line begins with, and what follows them that is none, and why; only `{` goes on after `}`."""
+    """Return the objects that a line begins with, the rest, and its fault."""
     whole: list[dict[str, Any]] = []
     try:
         text = line.decode("utf-8")
@@ -331,7 +331,7 @@ def _json_fault(error: Exception) -> str:
 
 
 def _checked_object(value: Any, text: str, start: int, end: int, decoder: _Decoder) -> dict[str, Any]:
-    """Return a value that stands in a text from `start` to `end`, if it is an object that can be kept: with whole characters."""
+    """Return an object without half surrogates; raise if it cannot be kept."""
     if text.count("{", start, end) + text.count("[", start, end) > MAX_DEPTH and _is_deeper_than_allowed(value):
         raise _UnusableError(_TOO_DEEP)
     try:
@@ -352,7 +352,7 @@ def _checked_object(value: Any, text: str, start: int, end: int, decoder: _Decod
 
 
 def _with_whole_characters(value: Any) -> Any:
-    """Return a value with U+FFFD for each half of a surrogate pair, which no text can carry."""
+    """Return a value with U+FFFD for each half of a surrogate pair."""
     if isinstance(value, str):
         return _HALF.sub("\N{REPLACEMENT CHARACTER}", value)
     if isinstance(value, list):
@@ -388,7 +388,7 @@ def _refuse(constant: str) -> NoReturn:
 
 
 class _Decoder(json.JSONDecoder):
-    """A decoder that notes what a reader should know of a value; made once a file, it is as quick as `json.loads`."""
+    """A JSON decoder that collects remarks for the report."""
 
     def __init__(self, *, constants: bool = False) -> None:
         self.twice: list[str] = []
@@ -467,7 +467,7 @@ def without_null(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_json(value: object) -> Any:
-    """Return the value that a JSON text stands for, None for a text that is none; any other value as it is.
+    """Parse a JSON text, None if it is none; return other values as they are.
 
     >>> parse_json('[1, 2]'), parse_json("a text"), parse_json(3)
     ([1, 2], None, 3)

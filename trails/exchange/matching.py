@@ -18,7 +18,7 @@ from trails.usage import EXACT, MAX_USAGE
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How far a stored session and a path of the source agree."""
+    """How far a stored session and a path agree."""
 
     length: int
     """Turns of the stored session's transcript that the path confirms, those before `offset` included."""
@@ -33,7 +33,7 @@ class Match:
 
 
 def match_turns(stored: Sequence[Turn], path: Sequence[SourceTurn], offset: int) -> Match:
-    """Compare a stored transcript, from index `offset` on, with a path of the source.
+    """Compare stored turns from index `offset` on with a path of the source.
 
     A stored turn is confirmed when one source turn holds all its records and says the same with those alone: what a
     message got from records that came later is then the rest of it, and goes on the end as a turn of its own.
@@ -71,7 +71,7 @@ def match_turns(stored: Sequence[Turn], path: Sequence[SourceTurn], offset: int)
 
 
 def _rest_of(turn: SourceTurn, counted: Sequence[dict[str, Any]]) -> SourceTurn:
-    """Return what came later of a turn that is there in part: what is counted with its parts is not counted again."""
+    """Return the new part of a turn, without usage that is counted already."""
     left = usage_beyond(turn.usage or {}, counted)
     if any(number > 0 for number in usage_numbers(left)) or not any(counted):
         return replace(turn, usage=clamp_usage(left) or None)
@@ -90,12 +90,15 @@ def _is_same(turn: Turn, source: SourceTurn) -> bool:
 
 
 def _has_role(turn: Turn, source: SourceTurn) -> bool:
-    """Tell whether roles agree; earlier versions took the program's own error notices for the assistant's words."""
+    """Tell whether roles agree.
+
+    Earlier versions stored error notices of the program with the role `assistant`.
+    """
     return turn.role == source.role or (turn.role, source.role) == ("assistant", "error")
 
 
 def holds_path(stored: Sequence[Turn], path: Sequence[SourceTurn]) -> bool:
-    """Tell whether stored turns say all that an earlier state of their source says, in that order."""
+    """Tell whether stored turns hold a whole path, in its order."""
     homes = {source_id: turn for turn in stored for source_id in turn.source_ids}
     reached = -1
     for source in path:
@@ -108,7 +111,7 @@ def holds_path(stored: Sequence[Turn], path: Sequence[SourceTurn]) -> bool:
 
 
 def _contains(home: Turn, piece: Piece) -> bool:
-    """Tell whether a stored turn says what one of its records says now: all that it says, or a run of its parts."""
+    """Tell whether a stored turn holds the content of one of its records."""
     if home.redacted:
         return True
     content = piece.content if isinstance(piece.content, str) else list(piece.content)
@@ -120,7 +123,7 @@ def _contains(home: Turn, piece: Piece) -> bool:
 
 
 def shift_summaries(path: Sequence[SourceTurn], offset: int) -> list[SourceTurn]:
-    """Return turns of a path that starts at an index other than 0, the indices that its summaries name moved along."""
+    """Return a path with the indices in its summaries moved by an offset."""
 
     def moved(index: int) -> int | None:
         return None if index + offset < 0 else index + offset
@@ -132,7 +135,7 @@ def shift_summaries(path: Sequence[SourceTurn], offset: int) -> list[SourceTurn]
 
 
 def are_repeats_of(turns: Iterable[SourceTurn], stored: Iterable[Turn]) -> bool:
-    """Tell whether stored turns have all texts of some turns, in their content or their metadata.
+    """Tell whether stored turns hold all texts of some turns.
 
     A program that tells a history again leaves out some of it and tells some in another form.
     """
@@ -142,7 +145,7 @@ def are_repeats_of(turns: Iterable[SourceTurn], stored: Iterable[Turn]) -> bool:
 
 
 def without_usage(turn: SourceTurn) -> SourceTurn:
-    """Return a turn that another session's model call made: the usage, which counts there, is kept as metadata."""
+    """Return a turn whose usage counts elsewhere, with it as metadata."""
     if turn.usage is None and turn.model is None:
         return turn
     usage = {"repeatedUsage": dict(turn.usage)} if turn.usage else {}
@@ -153,7 +156,7 @@ def without_usage(turn: SourceTurn) -> SourceTurn:
 
 
 def usage_beyond(usage: Mapping[str, Any], counted: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a usage with each of its numbers less what is counted of it already: below 0 where that is more.
+    """Subtract from a usage what is counted already; numbers may be negative.
 
     >>> usage_beyond({"input": 8, "output": 61, "tier": "x"}, [{"input": 8, "output": 14}])
     {'input': 0, 'output': 47, 'tier': 'x'}
@@ -179,7 +182,7 @@ def _is_count(value: Any) -> bool:
 
 
 def usage_numbers(usage: Mapping[str, Any]) -> Iterator[float]:
-    """Yield all numbers of a usage that count, those within it too."""
+    """Yield all numbers of a usage, nested ones too."""
     for value in usage.values():
         if isinstance(value, Mapping):
             yield from usage_numbers(value)
@@ -188,7 +191,7 @@ def usage_numbers(usage: Mapping[str, Any]) -> Iterator[float]:
 
 
 def clamp_usage(usage: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a usage with 0 for each number below it.
+    """Return a usage with 0 for each negative number.
 
     >>> clamp_usage({"input": -3, "cost": {"total": 0.5}})
     {'input': 0, 'cost': {'total': 0.5}}

@@ -1,4 +1,4 @@
-"""Bringing transcripts into a store: one set of rules for every format.
+"""Merge transcripts into a store, by the same rules for all formats.
 
 A session's id comes from its format and its id in the source, and every turn keeps the ids of the records that it came
 from. So a transcript can be imported again at any time: what is there is left alone, a grown source goes on where it
@@ -56,7 +56,7 @@ def merge(
     redact_secrets: bool = False,
     read: ImportedFiles | None = None,
 ) -> ImportReport:
-    """Bring all sessions of a transcript into a store and return what was done; parents go before those that build on them.
+    """Store all sessions of a transcript, parents first.
 
     Turns at the end of a file that is still `growing` are kept back where they may not be whole; without it all are taken.
     A session that cannot be kept (a turn that the store refuses) is reported as a problem; the others are imported. Raises
@@ -95,7 +95,7 @@ def merge(
 
 @dataclass(frozen=True, slots=True)
 class ImportedFiles:
-    """That files were read, and which: what the record of an import says."""
+    """The files of an import, as its record names them."""
 
     importing: ImportSource
     files: Mapping[str, SourceFile]
@@ -105,13 +105,13 @@ class ImportedFiles:
     """Where the session stands in the log of the store that it comes from, where it comes from one."""
 
     def for_one(self, session: SourceSession, refused_lines: int) -> ImportedFiles:
-        """Return the same for one session: with the files that it came from, or the first one where nobody can tell."""
+        """Return the record for one session, with its own files or the first one."""
         own = {name: self.files[name] for name in session.files if name in self.files}
         files = own or dict(list(self.files.items())[:1])
         return ImportedFiles(self.importing, files, self.refused_lines + refused_lines)
 
     def recorded(self, store: Matching, session_id: str, *, is_new: bool) -> Transaction:
-        """Return what says in the commit of a session that it came in; see `trails.history.import_records.record`."""
+        """Return the transaction that records the import of a session."""
         return import_records.record_import(
             store,
             session_id,
@@ -124,7 +124,7 @@ class ImportedFiles:
 
 
 def begin_import(repository: Repository, importer: str, by: str | None = None) -> ImportSource:
-    """Return that somebody begins to read files now; `by` is as for `Repository.delete`."""
+    """Return who imports, and from when; `by` is as for `Repository.delete`."""
     # the package itself says its version: that names what stands above this module
     return ImportSource(
         importer, str(import_module("trails").__version__), repository.workspace.who(by), datetime.now(UTC)
@@ -132,7 +132,9 @@ def begin_import(repository: Repository, importer: str, by: str | None = None) -
 
 
 def imported_id(source: str, source_id: str) -> str:
-    """Return the id here of a source's session: `source:id`, percent-encoded where needed, cut with a hash if too long.
+    """Return the id of an imported session: `source:id`.
+
+    It is percent-encoded if needed, and cut with a hash if too long.
 
     >>> imported_id("pi", "01-ab"), imported_id("pi", "a b")
     ('pi:01-ab', 'pi:a%20b')
@@ -144,7 +146,7 @@ def imported_id(source: str, source_id: str) -> str:
 
 
 def _parents_first(sessions: Sequence[SourceSession]) -> list[SourceSession]:
-    """Order sessions so that what a session builds on comes before it; sessions in a circle keep their order.
+    """Order sessions by dependency; sessions in a circle keep their order.
 
     Several of one id (a file and a later copy of it) follow each other, each as it was given.
     """
@@ -229,7 +231,7 @@ class _Merge:
         self._link_spawns()
 
     def _keep_scores(self, session: Session) -> None:
-        """Store the scores of a session that are not here, nor were removed here, in one commit; report what cannot be kept."""
+        """Store the scores that are new and were not removed here, in one commit."""
         workspace, filtered, turns = self._repository.workspace, self._withholding, session.turns
         new: dict[str, tuple[scoring.ScoreTarget, Score]] = {}
         for each in self._source.scores:
@@ -270,7 +272,7 @@ class _Merge:
             self._report.scores_added += len(new)
 
     def _stored(self) -> Session | None:
-        """Return the session of its own id: the handle that wrote it knows what is stored without asking."""
+        """Return the stored session of its own id."""
         return next((session for session in self._family if session.id == self._id), None)
 
     def _loaded(self, session_id: str) -> Session | None:
@@ -280,7 +282,7 @@ class _Merge:
         return imported_id(self._source.source, source_id or "")
 
     def _own_paths(self) -> tuple[_Path, ...]:
-        """Return the paths of the source as they are to be stored: what repeats the spawner's turns counts no usage again.
+        """Return the paths as they are stored, without counting the spawner's usage again.
 
         The repeated turns are shared where the spawner has them all; left out where it has them in other places; and kept
         without their usage, which is the spawner's, where it is not there.
@@ -308,7 +310,7 @@ class _Merge:
         return tuple((*map(without_usage, path[:repeated]), *path[repeated:]) for path in paths)
 
     def _link_spawns(self) -> None:
-        """Link the session to its spawner, and to it those that it spawned, where they came in before."""
+        """Link the session with its spawner and its spawned sessions, if stored."""
         if self._stored() is None:
             return
         store, record = self._repository.store, self._repository.record(self._id)
@@ -321,7 +323,7 @@ class _Merge:
                 import_records.spawn_link(store, child, self._id)
 
     def _whole(self, path: _Path) -> _Path:
-        """Return a path without the turns that may not be whole, where its file is still growing; the report says so."""
+        """Return a path without turns that may still grow; the report counts them."""
         source = self._source
         if not source.open_turns or self._growing is None:
             return path
@@ -340,14 +342,14 @@ class _Merge:
         return path[: -source.open_turns]
 
     def _stored_family(self) -> list[str]:
-        """Return the ids of the stored sessions that came from this source session, the main one first."""
+        """Return the ids of the sessions stored from this source, the main one first."""
         store = self._repository.store
         quads = store.quads((None, vocab.SOURCE_SESSION, Literal(self._name), vocab.CATALOG))
         found = sorted(iris.session_id(quad.subject.value) for quad in quads)  # type: ignore[union-attr] # sessions' IRIs
         return sorted(found, key=lambda each: each != self._id)
 
     def _start(self) -> tuple[Session, int] | None:
-        """Return the stored session, and the index in it, that this source session goes on from; None for a root."""
+        """Return the session and index that this one continues; None for a root."""
         if self._source.continues is not None:
             for session_id, index in self._turns_from(self._source.continues):
                 return self._repository.load(session_id), index + 1
@@ -358,14 +360,14 @@ class _Merge:
         return None
 
     def _turns_from(self, source_id: str) -> list[tuple[str, int]]:
-        """Return (session id, index) of the stored turns that came from a record, of this source's sessions."""
+        """Return (session id, index) of the turns stored from a record."""
         quads = self._repository.store.quads((None, vocab.SOURCE_ID, Literal(source_id), None))
         found = [quad.subject.value for quad in quads]  # type: ignore[union-attr] # turns' IRIs
         prefix = f"{self._source.source}:"
         return sorted((iris.session_id(i), iris.turn_index(i)) for i in found if iris.session_id(i).startswith(prefix))
 
     def _place(self, path: _Path, *, main: bool) -> None:
-        """Find where a path belongs: in a session as it is, at the end of one, or as a new session or fork."""
+        """Store a path: in a session, at its end, or as a new session or fork."""
         best = self._best(path)
         if best is None:
             self._homes.append(self._create(path))
@@ -406,18 +408,18 @@ class _Merge:
         self._homes.append(session)
 
     def _was_read_before(self, session: Session) -> bool:
-        """Tell whether a session came from these very files: what differs then is how they are read, not what they say."""
+        """Tell whether a session was imported from these very files."""
         node = NamedNode(iris.session(session.id))
         files = [NamedNode(file.iri) for file in self._read.files.values()]
         store = self._repository.store
         return bool(files) and all(store.quads((node, vocab.DERIVED_FROM, file, vocab.CATALOG)) for file in files)
 
     def _holder(self, path: _Path) -> Session | None:
-        """Return a stored session that says all that an earlier state of its source says; None for none."""
+        """Return a stored session that holds a whole path; None for none."""
         return next((session for session in self._family if holds_path(session.turns, path)), None)
 
     def _best(self, path: _Path) -> tuple[Match, Session] | None:
-        """Return the stored session that has most of a path, with how much; None where none is stored.
+        """Return the best match of a path, with its session; None for none.
 
         In all of them, forks too, the path begins where the source session goes on from another one, or at 0 where it was
         imported before that one was.
@@ -427,7 +429,7 @@ class _Merge:
         return max(found, key=lambda each: (each[0].length, -len(each[0].rest)), default=None)
 
     def _note_in_clear(self, session: Session, length: int) -> None:
-        """Say which turns hold secrets that were to be taken out: they were imported before, and turns never change."""
+        """Note the secrets that an earlier import stored."""
         if not self._withholding.out:
             return
         found = [each for turn in session.turns[:length] for each in self._withholding.in_stored(turn)]
@@ -441,7 +443,7 @@ class _Merge:
             )
 
     def _recount(self, session: Session, turns: Sequence[Turn]) -> None:
-        """Count the usage of turns that are here already as it is counted now, where an earlier version counted it otherwise."""
+        """Correct the token counts that an earlier version stored."""
         store = self._repository.store
         gone, come = migrations.recount_changes(store, turns)
         if not come:
@@ -472,7 +474,7 @@ class _Merge:
             self._report.grown.append(session.id)
 
     def _create(self, path: _Path) -> Session:
-        """Make the session itself: a fork of what it goes on from or repeats, else a root."""
+        """Create the session: a fork of what it continues or repeats, else a root."""
         source = self._source
         rest: Iterable[SourceTurn] = path
         shared = self._begin or (None if self._repeats_alone else self._copied(path))
@@ -513,7 +515,7 @@ class _Merge:
         return session
 
     def _append(self, session: Session, turns: Iterable[SourceTurn]) -> None:
-        """Write turns at the end of a session, and report them with the secrets in them."""
+        """Append turns to a session, and report them and their secrets."""
         count, found = 0, list[Found]()
         try:
             for turn in turns:
@@ -540,7 +542,7 @@ class _Merge:
         return None
 
     def _copied(self, path: Sequence[SourceTurn]) -> tuple[Session, int] | None:
-        """Return the session whose first turns this one repeats, and how many of them; None if it repeats none."""
+        """Return the session whose first turns this one repeats, and their number."""
         if self._source.copied_from is None:
             return None
         parent_id, best = self._imported_id(self._source.copied_from), None
@@ -560,7 +562,7 @@ class _Merge:
         return best
 
     def _branch(self, session: Session, match: Match, path: _Path, *, main: bool) -> Session | None:
-        """Make a fork of a stored session for a path that leaves it."""
+        """Fork a stored session for a path that leaves it."""
         first_new = self._withholding.turn(match.rest[0])
         fork_id = branch_id(self._id, [first_new])
         if fork_id in self._repository:  # the same turn was imported before, after turns that the source has changed
@@ -589,7 +591,7 @@ class _Merge:
 
 
 def branch_id(base: str, turns: Sequence[SourceTurn]) -> str:
-    """Return the id of a fork that some turns stand for: the same whenever they come again."""
+    """Return the id of a fork, derived from its turns."""
     hasher = hashlib.sha256()
     for turn in turns:
         text, structured = validation.content(turn.content)

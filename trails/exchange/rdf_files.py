@@ -1,4 +1,4 @@
-"""Sessions as RDF, exactly: N-Quads or TriG out and in again, with every digest, salt and row.
+"""Read and write sessions as N-Quads or TriG, with every digest and salt.
 
 A file holds a session and its ancestors whole: their rows, system prompts, tags and notes in the default graph, their
 turns in one named graph each. There are no blank nodes, so sorted N-Quads is the canonical form: a session that is exported,
@@ -88,7 +88,7 @@ def import_rdf(
     by: str | None = None,
     name: str | None = None,
 ) -> ImportReport:
-    """Bring the sessions of an export into a store and return what was done; importing it again adds nothing.
+    """Import the sessions of an export; importing it again adds nothing.
 
     The whole file is checked before anything is written: terms, rows, lineage (in the file or the store), indices,
     every digest. Then each session is written in one commit, parents first. A session that is there already gets what
@@ -121,7 +121,7 @@ def _turns_of(record: SessionRecord) -> Pattern:
 
 
 def _parse(data: bytes, form: ox.RdfFormat) -> list[Quad]:
-    """Return the quads of a file, or raise for what cannot be part of an export whatever else it holds."""
+    """Return the quads of a file; raise if one can be in no export."""
     try:
         quads = list(ox.parse(data, format=form))
     except (SyntaxError, ValueError) as error:
@@ -200,7 +200,7 @@ def _refused(faults: Sequence[str]) -> InvalidInput:
 
 
 def _check_owners(scratch: QuadStore, sessions: set[str], quads: Iterable[Quad]) -> None:
-    """Raise unless every quad belongs to one of the sessions: its row, its prompts, whom it names, its graph."""
+    """Raise unless every quad belongs to one of the sessions."""
     named = set(sessions)
     for iri in sessions:
         node = NamedNode(iri)
@@ -234,7 +234,7 @@ def _check_owners(scratch: QuadStore, sessions: set[str], quads: Iterable[Quad])
 
 
 def _borrow_ancestors(target: Repository, scratch: EmbeddedStore, records: dict[str, SessionRecord]) -> None:
-    """Put beside the file's sessions those ancestors that only the target store has."""
+    """Add the ancestors that only the target store has."""
     for record in records.values():
         parent = record.parent_session_id
         if parent is None or parent in records:
@@ -251,7 +251,7 @@ def _borrow_ancestors(target: Repository, scratch: EmbeddedStore, records: dict[
 
 
 def _join_leftovers(target: Repository, scratch: EmbeddedStore, records: dict[str, SessionRecord]) -> None:
-    """Put to the file's turns those that the target still has of sessions whose rows are gone."""
+    """Add turns that the target still has of sessions without rows."""
     stored = target.reader.records(list(records))
     for record in records.values():
         if record.id not in stored and not target.reader.is_deleted(record.id):
@@ -292,7 +292,7 @@ class Arrival:
         return [turn.digest for turn in repository.reader.turns(repository.reader.lineage(session_id))]
 
     def _parent_fits(self) -> bool:
-        """Tell whether the store has the turns that the session inherits; if not, say so."""
+        """Tell whether the store has the inherited turns; report if not."""
         parent, at = self._parent, self.record.starts_at
         if parent is None:
             return True
@@ -308,7 +308,7 @@ class Arrival:
         return False
 
     def _is_as_it_was(self) -> bool:
-        """Tell whether a session that was deleted here comes back as what the log knows; if not, say so."""
+        """Tell whether a deleted session comes back unchanged; report if not."""
         known = log_history.logs_by_session(self.target.store.log.lines()).get(self.record.id)
         if known is None:
             return True
@@ -353,7 +353,7 @@ class Arrival:
         self.report.turns_added += len(scratch.quads(_turns_of(self.record)))
 
     def _below_parent(self, quads: Sequence[Quad]) -> list[Quad]:
-        """Return quads of the session that say of which one it is a fork here."""
+        """Return the session's quads with its parent here."""
         if self._parent is None:
             return list(quads)
         said = Quad(self._node, vocab.PARENT_SESSION, NamedNode(iris.session(self._parent)), vocab.CATALOG)
@@ -361,7 +361,7 @@ class Arrival:
         return [said if (quad.subject, quad.predicate) == is_said else quad for quad in quads]
 
     def _claim(self, tx: Transaction, *, deleted: bool) -> None:
-        """Let the session be made only while its id is free (or deleted, and the tombstone goes) and its parent there."""
+        """Require that the session's id is free, or deleted, and its parent is stored."""
         if deleted:
             tx.require([Quad(self._node, vocab.TYPE, vocab.TOMBSTONE, vocab.CATALOG)])
             tx.forbid((self._node, vocab.TYPE, vocab.SESSION, vocab.CATALOG))
@@ -372,7 +372,7 @@ class Arrival:
             tx.session(self._parent)
 
     def _without_clashes(self, tx: Transaction, add: list[Quad]) -> list[Quad]:
-        """Return what comes without a label and a slot that others have here; those that are free must stay so."""
+        """Return the quads without a label and slot that others have here."""
         if (label := self.record.label) is not None:
             taken = self.target.reader.labelled(label)
             if taken is None:
@@ -425,7 +425,7 @@ class Arrival:
         self.report.turns_added += len(new)
 
     def _grown(self, *, is_behind: bool) -> tuple[list[Quad], list[Quad]]:
-        """Return what comes and what goes of the records of a session that is there; `is_behind` as the file's turns are."""
+        """Return the added and removed records of a stored session."""
         growths = []
         for kind in record_registry.KINDS:
             growth = kind.growing(self.target.store, self.file.store, self.record.id, is_behind)
@@ -449,7 +449,7 @@ class Arrival:
         return [quad for iri in turn_iris for quad in by_turn[iri]]
 
     def _arriving(self, quads: Sequence[Quad], records: Sequence[Quad] = ()) -> list[Quad]:
-        """Return quads of the file as they may come in: what was redacted here stays so, and who did it is kept."""
+        """Return the file's quads to add; what was redacted here stays redacted."""
         store = self.target.store
         kept: Sequence[Quad] = [*keep_redacted(store, quads), *records]
         for kind in record_registry.KINDS:
@@ -462,7 +462,7 @@ class Arrival:
         return [quad for quad in kept if quad.subject not in known]
 
     def _leaves(self, add: Sequence[Quad], *, new: bool) -> log_leaves.LeafMaker:
-        """Return the maker of what goes to the store's log: the row as it then is, the head, and what is redacted."""
+        """Return the maker of the log's leaves: row, head and redactions."""
         record = self.record
         kind: Kind = "change" if not new else "create" if record.parent_session_id is None else "fork"
         turns = self.file.reader.turns(self.file.reader.lineage(record.id))
@@ -492,7 +492,7 @@ class Arrival:
 
 
 def _tombstone(store: QuadStore, node: NamedNode) -> list[Quad]:
-    """Return what stands of a deleted session: its tombstone and the deletion that made it."""
+    """Return a deleted session's tombstone and deletion."""
     return [
         *store.quads((node, None, None, vocab.CATALOG)),
         *store.quads((NamedNode(iris.deletion(node.value)), None, None, vocab.CATALOG)),

@@ -1,6 +1,6 @@
 """Check source records before they are merged.
 
-What a store would refuse, found while a file is read: so that one bad record costs one record and not its session.
+Check records while a file is read, so that a bad one costs only itself.
 
 What of a session is too long to be kept, found before it is merged: it costs itself, and not the session.
 
@@ -27,7 +27,7 @@ from trails.model import validation
 
 
 def make_draft(turn: SourceTurn) -> Draft:
-    """Return a source turn as one that a session can append; raise `InvalidInput` for what no store would keep."""
+    """Return a turn that a session can append; raise `InvalidInput` if it is invalid."""
     return turn_builder.make_draft(
         turn.role,
         turn.content,
@@ -49,7 +49,7 @@ def make_draft(turn: SourceTurn) -> Draft:
 
 
 def turn_fault(turn: SourceTurn) -> str | None:
-    """Return why no store would keep a turn, or None if it can be kept."""
+    """Return why a turn cannot be kept, or None."""
     try:
         make_draft(turn)
     except InvalidInput as error:
@@ -58,7 +58,7 @@ def turn_fault(turn: SourceTurn) -> str | None:
 
 
 def valid_name(value: object) -> str | None:
-    """Return a value that can be the name of a model, an agent or a reason; None for any other."""
+    """Return a value if it is a valid name, else None."""
     try:
         return validation.name(value, "name")
     except InvalidInput:
@@ -66,7 +66,7 @@ def valid_name(value: object) -> str | None:
 
 
 def parse_time(value: object) -> datetime | None:
-    """Return the aware time that a text stands for (ISO 8601), or None: times without a zone are not guessed."""
+    """Parse an ISO 8601 time; None if it is invalid or has no zone."""
     if not isinstance(value, str):
         return None
     try:
@@ -76,7 +76,7 @@ def parse_time(value: object) -> datetime | None:
 
 
 def epoch_time(seconds: object) -> datetime | None:
-    """Return the time that a number of seconds since 1970 stands for, to the microsecond, or None."""
+    """Convert seconds since 1970 to a time; None if it is invalid."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return None
     try:
@@ -86,12 +86,12 @@ def epoch_time(seconds: object) -> datetime | None:
 
 
 def without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what says something: without nulls, empty texts, lists and objects."""
+    """Return the values that are not null or empty."""
     return {key: value for key, value in values.items() if value is not None and value not in ("", [], {})}
 
 
 def leftover(record: Mapping[str, Any], own: Collection[str]) -> dict[str, Any]:
-    """Return the fields of a record that say something and are not its `own`, which a turn or session holds elsewhere."""
+    """Return a record's fields that are not empty and not its `own`."""
     return without_empty({key[:100]: value for key, value in record.items() if key not in own})
 
 
@@ -118,7 +118,7 @@ def short_hash(value: object, length: int = 16) -> str:
 
 
 def score_id(source: str, *parts: object) -> str:
-    """Return the id of a score that some values of its source stand for: the same whenever they come again.
+    """Return a score's id, derived from values of its source.
 
     >>> score_id("inspect", "s", 1) == score_id("inspect", "s", 1) != score_id("inspect", "s", 2)
     True
@@ -129,7 +129,7 @@ def score_id(source: str, *parts: object) -> str:
 def named_by_opening(
     named: str | None, also: object, turns: Sequence[SourceTurn]
 ) -> tuple[str, tuple[SourceTurn, ...]]:
-    """Return an id for a file that has none, and its turns with ids below it.
+    """Return an id for a file without one, and its turns with ids below it.
 
     The id is a hash of all up to the model's first message, which a file that grows, or is moved or renamed, keeps.
     """
@@ -143,7 +143,7 @@ def named_by_opening(
 
 
 def utc_time(value: object) -> datetime | None:
-    """Return the time that a text stands for (ISO 8601); one without a zone is UTC."""
+    """Parse an ISO 8601 time; without a zone it is UTC."""
     try:
         found = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
@@ -153,7 +153,7 @@ def utc_time(value: object) -> datetime | None:
 
 @dataclass(slots=True)
 class Reading:
-    """What is found in one file, filled in step by step."""
+    """The result of reading one file, filled in step by step."""
 
     sessions: list[SourceSession] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -161,7 +161,7 @@ class Reading:
     notes: list[str] = field(default_factory=list)
 
     def refuse(self, line: int, reason: str, record: object) -> None:
-        """Keep a record that cannot be used, with its line (0 where it is no line of its own)."""
+        """Report a record that cannot be used, with its line or 0."""
         try:
             text = record if isinstance(record, str) else json.dumps(record, ensure_ascii=False)
         except RecursionError:
@@ -169,13 +169,13 @@ class Reading:
         self.problems.append(json_files.line_problem(line, reason, text))
 
     def keeps(self, turn: SourceTurn, line: int, subject: str, record: object) -> bool:
-        """Tell whether a turn can be kept; if not, its record is a problem that begins with `subject`."""
+        """Tell whether a turn can be kept; if not, report its record."""
         if (reason := turn_fault(turn)) is not None:
             self.refuse(line, f"{subject} cannot be kept: {reason}", record)
         return reason is None
 
     def values(self, data: bytes) -> list[tuple[int, dict[str, Any]]]:
-        """Return the JSON objects of a file, each with its line; what is none is a problem."""
+        """Return a file's JSON objects with their lines; report the rest."""
         found, problems = json_files.read_values(data)
         self.problems += problems
         return found
@@ -193,7 +193,7 @@ class Reading:
         line: int = 0,
         **more: Any,
     ) -> None:
-        """Add a session, with what of its metadata can be kept; its agent is the source unless given."""
+        """Add a session with its valid metadata; its agent is the source by default."""
         kept = self.meta(line, without_empty(meta))
         fields = {"agent": source, **more}
         self.sessions.append(
@@ -205,7 +205,7 @@ class Reading:
         self.records[str(kind)[:100]] += 1
 
     def meta(self, line: int, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return metadata of a session that can be kept; what cannot is a problem of that line."""
+        """Return the valid metadata of a session; report the rest."""
         kept: dict[str, Any] = {}
         for key, value in values.items():
             try:
@@ -218,7 +218,7 @@ class Reading:
 
 
 def combine_files(readings: Iterable[tuple[str, Reading]]) -> Transcript:
-    """Return what several files say as one transcript; with more than one, problems and notes name their file."""
+    """Combine the readings of files; of several, problems and notes name theirs."""
     read = list(readings)
 
     def said(file: str, text: str) -> str:
@@ -233,7 +233,7 @@ def combine_files(readings: Iterable[tuple[str, Reading]]) -> Transcript:
 
 
 def each_file(read: Callable[[str, bytes, Reading], None]) -> Callable[[Sequence[tuple[str, bytes]]], Transcript]:
-    """Return a parser of files (name and bytes of each) that stand by themselves, from what reads one."""
+    """Return a parser of independent files, made from a reader of one."""
 
     def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
         readings = [(file, Reading()) for file, _ in files]
@@ -245,7 +245,7 @@ def each_file(read: Callable[[str, bytes, Reading], None]) -> Callable[[Sequence
 
 
 def combine_parts(parts: Iterable[Transcript]) -> Transcript:
-    """Return what the parts of a file say as one transcript."""
+    """Combine the parts of a file."""
     read = list(parts)
     return Transcript(
         sessions=tuple(session for part in read for session in part.sessions),
@@ -256,7 +256,7 @@ def combine_parts(parts: Iterable[Transcript]) -> Transcript:
 
 
 def drop_oversized(session: SourceSession) -> tuple[SourceSession, list[str]]:
-    """Return a session without what is too long to be kept, and what to say of that.
+    """Return a session without what is too long, and the problems.
 
     Parsers find what else a store refuses; a turn that they made of several records may be too long only as a whole.
     """
@@ -286,7 +286,7 @@ def drop_oversized(session: SourceSession) -> tuple[SourceSession, list[str]]:
 
 
 def _excess(what: str, value: Any) -> str | None:
-    """Return why a value is too long to be kept; None for one that can be."""
+    """Return why a value is too long, or None."""
     if not validation.is_surely_short(value):
         try:
             validation.to_json(value, what)
@@ -318,7 +318,7 @@ _MIN_REPEAT: Final = 20
 
 
 def unrepeated_records(records: object, said: object) -> list[Any]:
-    """Return the records of a list in which a long text stands that other records do not say; times count for none.
+    """Return the records with a long text that other records do not have.
 
     >>> entries = [{"text": "Where would you like to go?"}, {"text": "A server was connected"}]
     >>> unrepeated_records(entries, ["Where would you like to go?"])

@@ -1,6 +1,6 @@
 """Define what a parser returns, and what an import reports.
 
-What an import did and what it could not do: nothing is dropped without a line here.
+Define what a parser returns, and what an import reports.
 
 What a transcript file says, in one shape for all formats: the result of parsing, before anything is stored.
 
@@ -27,7 +27,7 @@ _IDS: Final = ("sessions_created", "forks_created", "grown", "unchanged", "chang
 
 
 class FileProblem(BaseModel):
-    """A line of a file that could not be used (line 0: the whole file), why, and its text."""
+    """A line that could not be used (0: the whole file), and why."""
 
     file: str
     line: int = 0
@@ -36,7 +36,7 @@ class FileProblem(BaseModel):
 
 
 class LeftOut(BaseModel):
-    """Texts of a file that no session keeps: how many stand at a place, and why they are left out."""
+    """Texts at one place of a file that no session keeps, and why."""
 
     file: str
     place: str
@@ -51,7 +51,7 @@ class LeftOut(BaseModel):
 
 
 class ImportReport(BaseModel):
-    """The outcome of an import, summed over its files."""
+    """The outcome of an import, over all its files."""
 
     files: int = 0
     sessions_created: list[str] = Field(default_factory=list)
@@ -100,12 +100,15 @@ class ImportReport(BaseModel):
         return {**self.model_dump(), **self.shown_ids(), "secrets": [each.to_dict() for each in self.secrets]}
 
     def shown_ids(self) -> dict[str, list[str]]:
-        """Return the lists of session ids by name as they may be shown: with a mark for what in them is a secret."""
+        """Return the lists of session ids with secrets in them masked."""
         return {name: [shown_id(each) for each in getattr(self, name)] for name in _IDS}
 
 
 def files_at(path: Path, *patterns: str) -> list[Path]:
-    """Return the file itself, or those in a folder and below whose names fit a pattern; `InvalidInput` for neither."""
+    """Return a file, or a folder's files that match a pattern.
+
+    Raises `InvalidInput` if there is neither.
+    """
     if path.is_file():
         return [path]
     if not path.is_dir():
@@ -116,7 +119,7 @@ def files_at(path: Path, *patterns: str) -> list[Path]:
 def group_files(
     files: Sequence[Path], place: Callable[[Path], Path | str] = lambda file: file.parent
 ) -> Iterable[Sequence[Path]]:
-    """Return the files that have a place in common, by default their folder, in the order of the first of each."""
+    """Group files by a place, by default their folder, in order."""
     groups: dict[Path | str, list[Path]] = {}
     for file in files:
         groups.setdefault(place(file), []).append(file)
@@ -125,7 +128,7 @@ def group_files(
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One record of the source that a turn, or a part of one, came from.
+    """One record of the source, and the content that it adds to a turn.
 
     `content` is plain text, or the list of parts that this record adds to the turn.
     """
@@ -136,7 +139,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class SourceTurn:
-    """One message, made of one record or of several (an API message that its source split over lines)."""
+    """One message, made of one record or several."""
 
     role: str
     pieces: tuple[Piece, ...]
@@ -166,7 +169,7 @@ class SourceTurn:
 
     @property
     def content(self) -> str | list[Any]:
-        """The content to store: the text of a single text record, or all parts in order (text becomes a text part)."""
+        """The content to store: a single record's text, or all parts."""
         if len(self.pieces) == 1:
             only = self.pieces[0].content
             return only if isinstance(only, str) else list(only)
@@ -176,11 +179,11 @@ class SourceTurn:
         return parts
 
     def restricted(self, source_ids: frozenset[str]) -> SourceTurn:
-        """Return the turn made of only those of its records that have the ids given."""
+        """Return the turn with only the records of the given ids."""
         return replace(self, pieces=tuple(piece for piece in self.pieces if piece.source_id in source_ids))
 
     def renumbered(self, moved: Callable[[int], int | None], through: Callable[[int], int | None]) -> SourceTurn:
-        """Return the turn with other indices in its summary: those of first turns `moved`, and how far it reaches."""
+        """Return the turn with other indices in its summary."""
         if (summary := self.compaction) is None:
             return self
         changes = {"summarised_through": through, "first_kept": moved, "summarised_from": moved}
@@ -191,7 +194,7 @@ class SourceTurn:
 
 @dataclass(frozen=True, slots=True)
 class SourceScore:
-    """What a source says that a session, or the turn that came from one of its records, is worth."""
+    """A source's score of a session or of one of its turns."""
 
     id: str
     """The same whenever the score comes again; no other score has it (`scoring.score_id`)."""
@@ -207,7 +210,7 @@ class SourceScore:
 
 
 def distinct_paths(paths: Sequence[tuple[SourceTurn, ...]]) -> tuple[tuple[SourceTurn, ...], ...]:
-    """Return the first path, and of the others those that are no beginning of another one, in order.
+    """Return the first path, and others that are no prefix of another.
 
     A turn has one path from its root: a path is the beginning of another if its last turn stands inside that one.
     """
@@ -221,7 +224,7 @@ def distinct_paths(paths: Sequence[tuple[SourceTurn, ...]]) -> tuple[tuple[Sourc
 
 @dataclass(frozen=True, slots=True)
 class SourceSession:
-    """One session of a transcript: every path from its first turn to a leaf, the main one first.
+    """One session: every path from its first turn to a leaf, main path first.
 
     Paths share their common beginning (the same `SourceTurn` values). Only real forks make a second path; a parser
     links all records first and then decides which of the branchings that it sees are forks.
@@ -270,7 +273,7 @@ class SourceSession:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A line (counted from 1; 0 is the file itself) that could not be used, why, and its text."""
+    """A line that could not be used (0: the file), why, and its text."""
 
     line: int
     reason: str
@@ -279,7 +282,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """All that one file (or one folder that belongs together) says."""
+    """The content of one file, or of files that are read together."""
 
     sessions: tuple[SourceSession, ...]
     problems: tuple[Problem, ...] = ()

@@ -1,6 +1,6 @@
 """Report the texts of a file that no session keeps.
 
-Which texts of a file no session keeps: the import report counts each by its place, whatever the format.
+Report the texts of a file that no session keeps, by place.
 
 A parser decides what of a record becomes a turn. This module checks the outcome: it walks every string of a file and looks
 it up among the strings of the transcript that the parser made. So a field that no parser knows is reported, not lost.
@@ -46,7 +46,7 @@ def parse_and_account(
     contents: Sequence[tuple[str, bytes]],
     reasons: Mapping[str, str] = _NO_REASONS,
 ) -> Transcript:
-    """Return what a parser makes of files (name and bytes of each), with the strings that it does not keep.
+    """Parse files, and add the strings that the transcript does not keep.
 
     `reasons` says why by the beginning of a place; other places have `REASON`.
     """
@@ -60,7 +60,7 @@ def parse_and_account(
 def account_parts(
     parts: Iterable[Transcript], reread: Callable[[], Iterable[Document]], reasons: Mapping[str, str]
 ) -> Iterator[Transcript]:
-    """Yield the parts of a transcript, and last an empty one that says which strings of the file no part keeps.
+    """Yield the parts of a transcript, last one with the strings none keeps.
 
     Only hashes of the parts' strings stay in memory. A text that stands inside of a longer one is not recognised.
     """
@@ -114,7 +114,7 @@ class KeptTexts:
         return list(rows.values())
 
     def has(self, text: str) -> bool:
-        """Tell whether a string is kept: by itself, as a time, as JSON whose strings are, or inside of a longer text."""
+        """Tell whether a string is kept: whole, as a time, as JSON, or in a text."""
         if hash(text) in self._hashes or hash(text.strip()) in self._hashes:
             return True
         if _TIME.match(text) and (time := _as_time(text)) is not None:
@@ -169,7 +169,7 @@ class KeptTexts:
 
 
 def _values_of(value: object) -> Iterator[object]:
-    """Yield what a value of a transcript is made of; of its tool calls only what a session keeps."""
+    """Yield the parts of a transcript's value that a session keeps."""
     if isinstance(value, BaseModel):
         yield from (getattr(value, name) for name in type(value).model_fields)
     elif is_dataclass(value):
@@ -181,7 +181,7 @@ def _values_of(value: object) -> Iterator[object]:
 
 
 def long_strings(value: object, place: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the strings of a JSON value that are long enough, each with its place.
+    """Yield the long strings of a JSON value with their places.
 
     >>> list(long_strings({"message": {"content": [{"text": "twenty characters, or more"}]}}))
     [('message.content[].text', 'twenty characters, or more')]
@@ -204,7 +204,7 @@ def long_strings(value: object, place: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _place_under(place: str, key: str) -> tuple[str, bool]:
-    """Return the place of a field, and whether its key is data: a long id, a path or a text."""
+    """Return a field's place, and whether its key is data."""
     is_data = len(key) >= MIN_TEXT and _DATA_KEY.fullmatch(key) is not None
     name = "*" if is_data else _NUMBER.sub("[]", key)
     return (f"{place}.{name}" if place else name), is_data
