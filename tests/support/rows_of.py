@@ -51,19 +51,14 @@ def filled_rows(store: EmbeddedStore) -> sqlite3.Connection:
 @contextmanager
 def followed_rows(followed: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3.Connection]:
     """Give the rows of a store, into which each commit is brought as it comes."""
-    made, carry_out, drop_graph = empty_rows(), EmbeddedStore.carry_out, EmbeddedStore.drop_graph
+    made, carry_out = empty_rows(), EmbeddedStore.carry_out
 
     def carried_out(store: EmbeddedStore, batch: Any) -> None:
         for each in batch.settled if store is followed else ():
             row_writer.apply(made, remove=each.remove, add=each.add, drop=each.record.drop, leaves=each.lines)
         carry_out(store, batch)
 
-    def dropped(store: EmbeddedStore, graph: Any) -> int:
-        row_writer.apply(made, drop=[graph.value] if store is followed else ())
-        return drop_graph(store, graph)
-
     with monkeypatch.context() as patched:
-        patched.setattr(EmbeddedStore, "drop_graph", dropped)
         patched.setattr(EmbeddedStore, "carry_out", carried_out)
         yield made
 

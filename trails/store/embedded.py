@@ -117,7 +117,7 @@ class EmbeddedStore(EngineReader):
         self._index = None if path is None else IndexFolder(path)
         self._commits = commits or _log_at(path, create, durability, timeout, is_read_only)
         if tables is not None:
-            self._commits.home.tables = tables
+            self._commits.home.keep(tables)
         self._follows = path is not None and not self._commits.is_remote and not self._commits.is_read_only
         """Whether what others commit is seen without being asked for."""
         forked.remember(self)
@@ -134,7 +134,7 @@ class EmbeddedStore(EngineReader):
             self._commits.home.has_changed()
             if self._path is not None and not self._commits.is_read_only:
                 self._is_owner = self._commits.hold_owner()
-            if not self._commits.is_read_only:
+            if not self._commits.is_read_only and not self._commits.is_remote:
                 self._commits.finish_erasures(self)
         except BaseException:  # an interrupt too
             self._commits.close()

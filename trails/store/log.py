@@ -274,6 +274,7 @@ class Log:
                 self._received(index, tail, batch)
                 self._digest = digest
                 index.carry_out(batch)
+                index.refuse_failed()
             if reached >= head.number:
                 return news
 

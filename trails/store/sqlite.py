@@ -71,6 +71,10 @@ class Head(NamedTuple):
 class Tables(Protocol):
     """Tables that are derived from the log and kept in the same file: filled in the transaction of each commit."""
 
+    def prepare(self, connection: sqlite3.Connection, *, writes: bool) -> None:
+        """Get a connection ready, such as with functions that SQL calls; one that `writes` may make tables that are missing."""
+        ...
+
     def apply(self, connection: sqlite3.Connection, number: int, change: Any) -> None:
         """Bring in one commit (`trails.store.committing.Settled`), within the transaction, before it is committed.
 
@@ -99,8 +103,7 @@ class SqliteHome:
         self._is_synced = is_synced
         self.is_read_only = is_read_only
         self.patience = max(patience, 0.0)
-        self.tables: Tables | None = None
-        """What is derived from each commit in its own transaction."""
+        self._tables: Tables | None = None
         self._lock = threading.RLock()
         """Held during a transaction; in memory also by whoever reads, since there is one connection."""
         self._readers: deque[_Reader] = deque()
@@ -118,6 +121,12 @@ class SqliteHome:
             if create and not self._has_tables():
                 self._make()
             self._check()
+
+    def keep(self, tables: Tables) -> None:
+        """Keep tables that are derived from each commit in its own transaction; called before anything is read or written."""
+        self._tables = tables
+        with self._in_words():
+            tables.prepare(self._writer, writes=not self.is_read_only)
 
     # --- connections
 
@@ -228,6 +237,8 @@ class SqliteHome:
                 reader = self._readers.pop()
             except IndexError:
                 reader = _Reader(self._connect())
+                if self._tables is not None:
+                    self._tables.prepare(reader.connection, writes=False)
             try:
                 yield reader
             finally:
@@ -383,8 +394,8 @@ class SqliteHome:
                 for row, change in zip(rows, changes, strict=True):
                     lines += len(change.record.leaves)
                     self._writer.execute(_ADD, (*row.values(), lines))
-                    if self.tables is not None:
-                        self.tables.apply(self._writer, row.number, change)
+                    if self._tables is not None:
+                        self._tables.apply(self._writer, row.number, change)
                 due = max((row.number for row in rows if row.flags & ERASES), default=0)
                 self._writer.execute(_MOVE, (rows[-1].number, rows[-1].digest, due))
                 self._writer.execute("COMMIT")

@@ -73,7 +73,7 @@ def test_a_deletion_that_was_cut_short_is_ended_with_its_erasure_by_whoever_open
 
     with monkeypatch.context() as patched:
         patched.setattr(deletion, "sweep_pending", killed)
-        patched.setattr(PostgresLog, "_rid", killed)
+        patched.setattr(PostgresLog, "_rewrite", killed)
         with pytest.raises(KeyboardInterrupt):
             store.delete("chat")
     store.close()

@@ -18,6 +18,7 @@ from trails import HeadConflict, InvalidInput, StoreFailed
 from trails.exchange.remotes.store_copy import copy_store
 from trails.store import Change, PreconditionFailed, QuadStore
 from trails.store.embedded import EmbeddedStore
+from trails.store.nearby import drop_graph
 from trails.store.postgres.server import Server, Unreachable
 from trails.store.postgres.store import open_store
 from trails.testing import LogConformance
@@ -107,7 +108,7 @@ def test_a_dropped_graph_is_gone_in_every_index_and_stays_gone_in_the_overlay(
     first, second = two
     first.commit(Change(add=[_quad(1), _quad(2)]))
     second.sync()
-    assert first.drop_graph(_GRAPH) == 2
+    assert drop_graph(first, _GRAPH) == 2
     assert second.commit(Change(add=[_quad(3)], forbid=[(None, None, Literal("v"), _GRAPH)])).written
     assert second.quads((None, None, None, None)) == [_quad(3)]
     assert first.sync()

@@ -13,7 +13,7 @@ from tests.support.clusters import Cluster, log_of
 from trails import InvalidInput, StoreReadOnly
 from trails.history.removal import deletion
 
-_TABLES = "trails_stores, trails_records, trails_snapshots"
+_TABLES = "trails_stores, trails_records"
 
 
 @pytest.fixture

@@ -51,14 +51,11 @@ def test_a_reader_reads_and_cannot_write(as_role: dict[str, str]) -> None:
         assert "plan" in store
 
 
-def test_a_writer_appends_and_keeps_snapshots_and_cannot_take_text_out_of_the_log(
-    url: str, as_role: dict[str, str]
-) -> None:
+def test_a_writer_appends_and_cannot_take_text_out_of_the_log(url: str, as_role: dict[str, str]) -> None:
     with trails.open(as_role["writer"]) as store:
         session = store.load("plan")
         session.append("user", "the secret is 4711")
         assert session.persist() == 1
-        assert store.store.snapshot() == 2  # type: ignore[attr-defined]
         for take_out in (partial(store.redact, "plan", 1), partial(store.delete, "plan")):
             with pytest.raises(StoreFailed, match="no right to do that"):
                 take_out()
@@ -84,7 +81,7 @@ def test_readers_and_writers_are_named_by_a_vacuum_where_they_are_granted_to_say
     with trails.open(as_role["writer"]), trails.open(as_role["reader"]), trails.open(url) as owner:
         owner.create(id="other").persist()
         assert [late.is_closed for late in owner.maintenance.vacuum().behind] == [False, False]
-    assert _registered(url) == [(platform.node(), True)] * 3
+    assert _registered(url) == [(platform.node(), True)]  # the copy that they share
 
 
 def test_a_reader_without_that_grant_reads_on_and_is_not_named(url: str, as_role: dict[str, str]) -> None:

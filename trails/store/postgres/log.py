@@ -57,6 +57,11 @@ class PostgresLog(Log):
         return self._server.address.shown
 
     @property
+    def index_name(self) -> str:
+        """What this process's index is called in the database."""
+        return self._name
+
+    @property
     def server(self) -> Server:
         """The connection over which this process appends."""
         return self._server

@@ -328,8 +328,11 @@ class Server:
 
     def forget(self, index: str) -> None:
         """Say that an index is gone."""
-        with self._asked() as connection:
+        with self._asked() as connection, connection.pipeline():
+            connection.execute("BEGIN")
+            connection.execute(statements.UNHURRIED)
             connection.execute(statements.FORGET, (self.id, index))
+            connection.execute("COMMIT")
 
     def forget_old(self) -> None:
         """Drop those that were not heard of for `FORGOTTEN` days."""
