@@ -149,12 +149,6 @@ def test_parameters_that_cannot_be_read_are_refused_and_nothing_is_written(
     assert len(store.store) == 0
 
 
-def test_a_tool_calls_parameters_are_taken_with_the_old_name_of_the_time_out(runs: Runs) -> None:
-    answer = runs.spawn_tool(MAIN, {"task": "x", "timeoutSeconds": 5.9, "thinking": "HIGH", "agentId": " Main "})
-    run = runs.get(answer.run_id or "")
-    assert (run.run_timeout_seconds, run.thinking, run.cleanup, run.agent) == (5, "high", "keep", "main")
-
-
 def test_a_session_that_is_not_there_and_no_key_spawns_nothing(store: Repository, runs: Runs) -> None:
     for name in ("nobody", "urn:trails:session:nobody"):
         with pytest.raises(SessionNotFound, match="nobody"):
@@ -410,12 +404,6 @@ def test_a_run_that_waited_has_all_its_time_once_it_begins(runs: Runs, clock: Cl
     assert (runs.get("id-2").outcome, runs.get("id-2").started) == ("ok", START + timedelta(seconds=9))
 
 
-def test_a_run_without_a_time_out_waits_for_its_turn_as_long_as_it_takes(runs: Runs, clock: Clock) -> None:
-    runs.spawn(MAIN, "Look")
-    clock.pass_by(seconds=100)
-    assert runs.tick().timed_out == ()
-
-
 # --- other processes
 
 
@@ -470,16 +458,6 @@ def test_a_run_elsewhere_is_waited_for_and_a_wait_that_times_out_changes_nothing
     assert len(inbox(store, runs)) == 1
 
 
-def test_a_run_elsewhere_ends_once_its_time_is_up(store: Repository, clock: Clock, desk: Desk) -> None:
-    runs = elsewhere(store, clock, desk, wait=lambda run_id, timeout: {"status": "timeout"})
-    runs.spawn(MAIN, "Look", run_timeout_seconds=10)
-    clock.pass_by(seconds=9.999)
-    assert runs.tick().timed_out == ()
-    clock.pass_by(seconds=0.001)
-    assert runs.tick().timed_out == ("id-2",)
-    assert runs.get("id-2").outcome == "timeout"
-
-
 # --- announcing
 
 
@@ -522,15 +500,17 @@ def test_what_is_steered_in_is_taken_up_by_the_exchange_under_way(store: Reposit
     assert runs.get(run_id).announced_how == "steered"
 
 
+@pytest.mark.parametrize("raises", [True, False])
 def test_an_announcement_that_fails_is_tried_again_with_the_same_key_and_one_message(
-    store: Repository, clock: Clock, desk: Desk
+    store: Repository, clock: Clock, raises: bool
 ) -> None:
     tries: list[str] = []
 
-    def announce(word: Announcement) -> None:
+    def announce(word: Announcement) -> object:
         tries.append(word.idempotency_key)
-        if len(tries) < 3:
+        if len(tries) < 3 and raises:
             raise ConnectionError("gateway down")
+        return len(tries) >= 3
 
     runs = Runs(store, announce=announce, clock=clock, new_id=counter())
     runs.spawn(MAIN, "Look", cleanup="delete")
@@ -539,31 +519,8 @@ def test_an_announcement_that_fails_is_tried_again_with_the_same_key_and_one_mes
     assert runs.tick().failed == ("id-2",)
     assert runs.sweep().announced == ("id-2",)
     assert runs.sweep().announced == ()
-    assert len(set(tries)) == 1
-    assert len(tries) == 3
-    assert len(inbox(store, runs)) == 1
-    assert runs.list() == []
+    assert (len(tries), len(set(tries)), len(inbox(store, runs)), runs.list()) == (3, 1, 1, [])
     assert store.verify().ok
-
-
-def test_an_announcement_that_the_host_says_did_not_get_out_is_tried_again(
-    store: Repository, clock: Clock, desk: Desk
-) -> None:
-    told: list[str] = []
-    answers: list[object] = [False, False, None]
-
-    def announce(word: Announcement) -> object:
-        told.append(word.idempotency_key)
-        return answers[len(told) - 1]
-
-    runs = Runs(store, announce=announce, clock=clock, new_id=counter())
-    runs.spawn(MAIN, "Look")
-    runs.ended("id-2", "ok")
-    assert (runs.get("id-2").state, runs.get("id-2").cleanup_handled) == ("ended", False)
-    assert runs.sweep().failed == ("id-2",)
-    assert runs.sweep().announced == ("id-2",)
-    assert (len(told), len(set(told)), len(inbox(store, runs))) == (3, 1, 1)
-    assert runs.get("id-2").state == "done"
 
 
 @pytest.mark.parametrize("answer", [None, 0, "", [], True])
@@ -646,15 +603,6 @@ def test_a_kept_run_is_archived_after_an_hour_by_a_sweep_every_minute(
     assert runs.tick().archived == (answer.run_id,)
     assert child not in store
     assert len(inbox(store, runs)) == 1
-
-
-@pytest.mark.parametrize(("minutes", "seconds"), [(2.9, 120), (0.1, 60), (0, None), (-1, None)])
-def test_when_a_run_is_archived_is_configured_in_minutes(
-    store: Repository, clock: Clock, minutes: float, seconds: int | None
-) -> None:
-    runs = Runs(store, clock=clock, config={"agents": {"defaults": {"subagents": {"archiveAfterMinutes": minutes}}}})
-    answer = runs.spawn(MAIN, "x")
-    assert runs.get(answer.run_id or "").archive_at == (None if seconds is None else START + timedelta(seconds=seconds))
 
 
 def test_a_run_that_nothing_was_heard_of_is_announced_before_it_is_archived(

@@ -277,15 +277,6 @@ def test_a_session_has_eight_active_children_at_most(tree: Tree, main: Node) -> 
     assert everything(tree.store) == before
 
 
-@pytest.mark.parametrize("free", [Node.suspend, lambda node: node.complete("done"), lambda node: node.fail("no")])
-def test_a_child_that_rests_or_has_ended_leaves_room_for_another(main: Node, free: Callable[[Node], object]) -> None:
-    children = [branch(main, f"c{number}") for number in range(8)]
-    free(children[3])
-    branch(main, "c8")
-    with pytest.raises(LimitReached):
-        branch(main, "c9")
-
-
 def test_limits_are_set_for_each_agent(store: Repository) -> None:
     tree = Tree(store, limits=Limits(children=1), agent_limits={"cook": Limits(children=2)})
     cook, planner = tree.main("cook", "chat"), tree.main("planner", "chat")
@@ -358,24 +349,6 @@ def test_a_child_that_something_else_deleted_leaves_room(tree: Tree, main: Node)
     worker(main, "w8")
     with pytest.raises(SessionNotFound):
         tree.get("w3").complete()
-
-
-@pytest.mark.parametrize("end", ["completed", "failed", "expired", "suspended", "cancelled", "due"])
-def test_only_an_active_session_that_goes_on_spawns(tree: Tree, main: Node, clock: Clock, end: str) -> None:
-    made = branch(main, "b")
-    ways: dict[str, Callable[[], object]] = {
-        "completed": lambda: made.complete("done"),
-        "failed": lambda: made.fail("no"),
-        "expired": lambda: tree.sweep(START + timedelta(hours=1)),
-        "suspended": made.suspend,
-        "cancelled": made.cancel,
-        "due": lambda: clock.pass_by(minutes=30),
-    }
-    ways[end]()
-    before = everything(tree.store)
-    with pytest.raises(InvalidInput, match="spawns"):
-        worker(made, "w")
-    assert everything(tree.store) == before
 
 
 # --- results
@@ -637,51 +610,6 @@ def test_an_end_is_final(tree: Tree, main: Node, clock: Clock, state: str) -> No
     assert everything(tree.store) == before
 
 
-@pytest.mark.parametrize("kind", ["main", "worker"])
-def test_only_branches_rest(tree: Tree, main: Node, kind: str) -> None:
-    node = main if kind == "main" else worker(main, "w")
-    with pytest.raises(IllegalTransition, match="only a branch goes from active to suspended"):
-        node.suspend()
-
-
-def test_what_is_not_suspended_is_not_resumed_and_what_is_neither_completes_nor_rests_again(main: Node) -> None:
-    made = branch(main, "b")
-    with pytest.raises(IllegalTransition, match="is active and cannot become active"):
-        made.resume()
-    made.suspend()
-    steps: list[tuple[Callable[[], object], str]] = [
-        (made.suspend, "suspended"),
-        (made.complete, "completed"),
-        (lambda: made.fail("no"), "failed"),
-    ]
-    for step, to in steps:
-        with pytest.raises(IllegalTransition, match=f"is suspended and cannot become {to}"):
-            step()
-    made.resume()
-    made.complete()
-
-
-def test_resuming_needs_a_slot(tree: Tree, main: Node) -> None:
-    resting = branch(main, "b")
-    resting.suspend()
-    for number in range(8):
-        worker(main, f"w{number}")
-    with pytest.raises(LimitReached, match="8 active children"):
-        resting.resume()
-    tree.get("w5").complete()
-    resting.resume()
-    assert resting.state == "active"
-
-
-def test_time_goes_on_while_a_branch_rests(tree: Tree, main: Node, clock: Clock) -> None:
-    made = branch(main, "b")
-    made.suspend()
-    clock.pass_by(minutes=30)
-    with pytest.raises(InvalidInput, match="the next sweep ends it"):
-        made.resume()
-    assert (tree.sweep(), made.state) == (["b"], "expired")
-
-
 def test_the_idlest_branches_are_suspended(tree: Tree, main: Node, clock: Clock) -> None:
     cook = tree.main("cook", "chat")
     names = ["b0", "b1", "b2", "b3"]
@@ -729,19 +657,6 @@ def test_when_a_parent_ends_its_children_are_asked_to_end(tree: Tree, main: Node
     assert [result.session_id for result in tree.get("resting").results()] == ["deeper"]
 
 
-def test_the_children_of_a_session_that_was_swept_have_their_grace_from_then_on(
-    tree: Tree, main: Node, clock: Clock
-) -> None:
-    made = branch(main, "b")
-    branch(made, "below", ttl=timedelta(hours=9))
-    clock.pass_by(minutes=40)
-    assert tree.sweep() == ["b"]
-    clock.pass_by(seconds=29)
-    assert tree.sweep() == []
-    clock.pass_by(seconds=1)
-    assert tree.sweep() == ["below"]
-
-
 def test_a_session_that_was_asked_to_end_does_not_rest(main: Node) -> None:
     made = branch(main, "b")
     made.cancel("not needed")
@@ -751,14 +666,6 @@ def test_a_session_that_was_asked_to_end_does_not_rest(main: Node) -> None:
     assert [type(each).__name__ for each in made.history] == ["Transition", "Cancellation"]
     assert made.cancelled is not None
     assert made.cancelled.reason == "not needed"
-
-
-def test_a_branch_that_rests_expires_at_once_when_it_is_cancelled(main: Node) -> None:
-    made = branch(main, "b")
-    made.suspend()
-    made.cancel("not needed")
-    assert made.state == "expired"
-    assert [(result.status, result.error) for result in main.results()] == [("cancelled", "not needed")]
 
 
 def test_a_request_to_end_can_be_subscribed_to(tree: Tree, main: Node) -> None:
@@ -775,14 +682,6 @@ def test_a_request_to_end_can_be_subscribed_to(tree: Tree, main: Node) -> None:
         assert single.drain()
     assert all_of_them == [("b", "stop"), ("other", "its parent main ended")]
     assert one == ["other"]
-
-
-def test_a_grace_of_none_ends_children_with_the_next_sweep(store: Repository, main: Node, clock: Clock) -> None:
-    tree = Tree(store, clock=clock, grace=timedelta(0))
-    made = tree.spawn(main, "branch", "Find", id="b")
-    worker(made, "w")
-    made.complete("done")
-    assert tree.sweep() == ["w"]
 
 
 def test_a_grace_longer_than_the_calendar_ends_nothing_and_breaks_nothing(
@@ -922,16 +821,6 @@ def test_a_worker_gets_and_sends_no_messages(tree: Tree, main: Node) -> None:
 
 
 # --- the clock
-
-
-def test_a_sweep_looks_at_what_is_due_and_at_nothing_else(tree: Tree, main: Node, clock: Clock) -> None:
-    for number in range(4):
-        branch(main, f"b{number}", ttl=timedelta(minutes=10 + number))
-    assert tree.sweep(START + timedelta(minutes=9)) == []
-    assert tree.sweep(START + timedelta(minutes=11)) == ["b0", "b1"]
-    clock.pass_by(minutes=13)
-    assert tree.sweep() == ["b2", "b3"]
-    assert main.state == "active"
 
 
 def test_a_main_with_a_time_to_live_expires(tree: Tree) -> None:
