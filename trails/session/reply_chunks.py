@@ -288,14 +288,14 @@ def _copied(value: Any) -> dict[str, Any]:
 # --- Anthropic's messages
 
 _CLAUDE: Final = frozenset(
-    {
+    [
         "message_start",
         "content_block_start",
         "content_block_delta",
         "content_block_stop",
         "message_delta",
         "message_stop",
-    }
+    ]
 )
 _DELTAS: Final = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
@@ -376,12 +376,8 @@ class LangChainReply(PartialReply):
 
     def _add_part(self, part: Any) -> str:
         part = {"type": "text", "text": part} if isinstance(part, str) else dict(part)
-        if part.get("type") in (
-            "tool_use",
-            "input_json_delta",
-            "tool_call_chunk",
-        ):  # the call's own pieces say that, too
-            return ""
+        if part.get("type") in ("tool_use", "input_json_delta", "tool_call_chunk"):
+            return ""  # the call's own pieces say that, too
         last = self._parts[-1] if self._parts else {}
         if (last.get("type"), last.get("index")) == (part.get("type"), part.get("index")):
             _grow(last, part, joined=("text", "thinking", "reasoning", "signature"))
@@ -413,28 +409,28 @@ def _sum(into: dict[str, Any], more: _Fields) -> None:
 # --- Vercel's text streams
 
 _VERCEL: Final = frozenset(
-    {
-        *(
-            "text-delta",
-            "text-start",
-            "text-end",
-            "reasoning-delta",
-            "reasoning-start",
-            "reasoning-end",
-            "start",
-            "finish",
-        ),
-        *("tool-call", "tool-input-start", "tool-input-delta", "tool-input-end", "tool-input-available"),
-        *(
-            "start-step",
-            "finish-step",
-            "step-start",
-            "step-finish",
-            "message-metadata",
-            "stream-start",
-            "response-metadata",
-        ),
-    }
+    [
+        "text-delta",
+        "text-start",
+        "text-end",
+        "reasoning-delta",
+        "reasoning-start",
+        "reasoning-end",
+        "start",
+        "finish",
+        "tool-call",
+        "tool-input-start",
+        "tool-input-delta",
+        "tool-input-end",
+        "tool-input-available",
+        "start-step",
+        "finish-step",
+        "step-start",
+        "step-finish",
+        "message-metadata",
+        "stream-start",
+        "response-metadata",
+    ]
 )
 
 
@@ -461,10 +457,8 @@ class VercelReply(PartialReply):
             return text if name == "text" else ""
         if kind in ("tool-call", "tool-input-available"):
             given: Any = next((chunk[name] for name in ("input", "args") if name in chunk), {})
-            function = {
-                "name": chunk.get("toolName"),
-                "arguments": given if isinstance(given, str) else json.dumps(given),
-            }
+            arguments = given if isinstance(given, str) else json.dumps(given)
+            function = {"name": chunk.get("toolName"), "arguments": arguments}
             self._calls.append({"id": chunk.get("toolCallId"), "type": "function", "function": function})
         usage = chunk.get("totalUsage") or chunk.get("usage")
         reason = chunk.get("finishReason")

@@ -31,16 +31,8 @@ _NAMES: Final = frozenset(
 )  # fmt: skip
 """The properties whose values tell one thing from another: each gets a new value of its own."""
 _KEYS: Final = frozenset(
-    {
-        vocab.KEY,
-        vocab.ALIAS_KEY,
-        vocab.REMOVED_ALIAS,
-        vocab.FROM_KEY,
-        vocab.TO_KEY,
-        vocab.CHILD_KEY,
-        vocab.REQUESTER_KEY,
-    }
-    | {vocab.REQUESTER_DISPLAY_KEY}
+    {vocab.KEY, vocab.ALIAS_KEY, vocab.REMOVED_ALIAS, vocab.FROM_KEY, vocab.TO_KEY, vocab.CHILD_KEY}
+    | {vocab.REQUESTER_KEY, vocab.REQUESTER_DISPLAY_KEY}
 )
 _OPTIONAL: Final = frozenset({vocab.LABEL, vocab.FORMER_LABEL})
 """The properties that go with their values: two sessions cannot share a label."""
