@@ -355,7 +355,9 @@ def export_session(
     if format == openclaw_folder.FORMAT:
         raise InvalidInput("openclaw is a whole folder, not one session: `openclaw_export.export_folder` writes it")
     if format == parquet_export.FORMAT:
-        raise InvalidInput("parquet is a folder of tables, not one file: `exporters.parquet_export.export_tables` writes it")
+        raise InvalidInput(
+            "parquet is a folder of tables, not one file: `exporters.parquet_export.export_tables` writes it"
+        )
     if format not in EXPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to export; there are: {', '.join(EXPORT_FORMATS)}")
     writer = writers.WRITERS.get(format)

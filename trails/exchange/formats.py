@@ -47,12 +47,12 @@ class Format:
     """The files to read if this one is named."""
     groups: Callable[[Sequence[Path]], Iterable[Sequence[Path]]] = group_files
     """Splits the files of a folder into those that are read together."""
-    holds: Callable[[Sequence[str]], bool] | None = None
-    """Whether a zip whose members have these names is of this format; None for a format that comes in no zip."""
+    holds: Callable[[Sequence[str]], bool] = lambda _: False
+    """Whether a zip whose members have these names is of this format."""
     stream: Callable[[Sequence[tuple[str, IO[bytes]]]], Iterator[Transcript]] | None = None
     """Reads open files in parts, which are imported one after the other."""
-    tables: Callable[[Tables], bool] | None = None
-    """Whether an SQLite database with these tables is of this format; None for a format that has no database."""
+    tables: Callable[[Tables], bool] = lambda _: False
+    """Whether an SQLite database with these tables is of this format."""
     rows: Callable[[Database, str], Iterator[Transcript]] | None = None
     """Reads a database with a name in parts, which are imported one after the other."""
     reasons: Mapping[str, str] = field(default_factory=dict)
@@ -114,16 +114,16 @@ _LAST: Final = Format(message_lists.SOURCE, message_lists.sniff, groups=one_by_o
 @cache
 def all_formats() -> Mapping[str, Format]:
     """Return all formats by name, in the order of detection."""
-    found = {each.name: each for each in _FORMATS}
+    formats = {each.name: each for each in _FORMATS}
     for entry in entry_points(group="trails.formats"):
         try:
-            made = entry.load()
+            added = entry.load()
         except Exception as error:
             raise InvalidInput(f"the format {entry.name!r} ({entry.value}) cannot be loaded: {error}") from error
-        if not isinstance(made, Format) or made.name in found:
+        if not isinstance(added, Format) or added.name in formats:
             raise InvalidInput(f"the format {entry.name!r} ({entry.value}) is no Format with a name of its own")
-        found[made.name] = made
-    return {**found, _LAST.name: _LAST}
+        formats[added.name] = added
+    return {**formats, _LAST.name: _LAST}
 
 
 def format_named(name: str) -> Format:
@@ -138,24 +138,26 @@ def detect_format(head: bytes, whole: bytes | BinaryIO) -> Format | None:
 
     A database is detected by its tables, a zip by the names of its members.
     """
-    if head.startswith(containers.ZSTD_SIGNATURE):
-        head = containers.unpack_zstd(head, None, HEAD_BYTES)
-        return next((each for each in all_formats().values() if each.sniff(head)), None)
     if containers.is_sqlite(head):
         tables = containers.tables_of(whole)
-        return next((each for each in all_formats().values() if each.tables is not None and each.tables(tables)), None)
-    names = containers.member_names(whole) if head.startswith(containers.ZIP_SIGNATURE) else None
-    if names is not None:
-        return next((each for each in all_formats().values() if each.holds is not None and each.holds(names)), None)
-    return next((each for each in all_formats().values() if each.sniff(head)), None)
+        return _first(lambda each: each.tables(tables))
+    if head.startswith(containers.ZIP_SIGNATURE) and (names := containers.member_names(whole)) is not None:
+        return _first(lambda each: each.holds(names))
+    if head.startswith(containers.ZSTD_SIGNATURE):
+        head = containers.unpack_zstd(head, None, HEAD_BYTES)
+    return _first(lambda each: each.sniff(head))
 
 
 def detect_file(file: Path) -> Format | None:
     """Detect a file's format by its suffix or its content."""
-    if (found := next((each for each in all_formats().values() if each.ending == file.suffix), None)) is not None:
-        return found
+    if (exact := _first(lambda each: each.ending == file.suffix)) is not None:
+        return exact
     with file.open("rb") as opened:
         return detect_format(opened.read(HEAD_BYTES), opened)
+
+
+def _first(fits: Callable[[Format], bool]) -> Format | None:
+    return next((each for each in all_formats().values() if fits(each)), None)
 
 
 Group = tuple[Format, Sequence[Path]]
