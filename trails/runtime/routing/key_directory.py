@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 from uuid import uuid4
 
 from pyoxigraph import Literal as RdfLiteral
@@ -52,7 +52,7 @@ class RouterSettings(Value):
     @classmethod
     def from_json(
         cls, config: Mapping[str, Any] | None, *, zone: str | tzinfo | None = None, fold_case: bool = False
-    ) -> RouterSettings:
+    ) -> Self:
         """Read a configuration; what is wrong in it raises `InvalidInput` with its path.
 
         The time zone is `zone`, else `agents.defaults.userTimezone`, else UTC.

@@ -214,7 +214,7 @@ def _by_label(engine: Engine, requester_key: str | None, label: str, agent_id: s
 
 def _check_agents(engine: Engine, requester_key: str | None, target: str, *, shown: str | None = None) -> None:
     requester = keys.agent_id_from_key(requester_key)
-    policy = engine.settings.agents
+    policy = engine.settings.agent_to_agent
     if not policy.allows(requester, target):
         raise _RefusedError("forbidden", _DENIED if policy.enabled else _DISABLED, shown)
 

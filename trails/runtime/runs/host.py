@@ -24,10 +24,9 @@ from trails.rdf.ledger_records import Event
 from trails.rdf.subagent_records import Run, RunOrigin, SpawnMode
 from trails.runtime.config_values import Section
 from trails.runtime.exchanges import Running
-from trails.runtime.keys import KeySettings
-from trails.runtime.policy.message_policy import SendPolicy
 from trails.runtime.policy.session_entry import ModelHost
-from trails.runtime.policy.subagents import AgentToAgentPolicy, SpawnSettings, SubagentBrief, subagent_prompt
+from trails.runtime.policy.subagents import SpawnSettings, SubagentBrief, subagent_prompt
+from trails.runtime.routing.key_directory import RouterSettings
 from trails.session.session import Session
 
 Lane = Literal["main", "subagent", "nested"]
@@ -322,35 +321,33 @@ class Host:
     new_id: Callable[[], str] = uuid
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(RouterSettings):
     """What a configuration says of runs, read and checked once."""
 
-    keys: KeySettings
-    spawn: SpawnSettings
-    agents: AgentToAgentPolicy
-    send: SendPolicy | None
-    ping_pong: object
-    queue_mode: str
-    queue_modes: Mapping[str, str]
-    sandbox_sees_all: bool
+    spawn: SpawnSettings = SpawnSettings()
+    ping_pong: object = None
+    queue_mode: str = "collect"
+    queue_modes: Mapping[str, str] = {}
+    sandbox_sees_all: bool = False
 
     @classmethod
-    def from_json(cls, config: Mapping[str, Any] | None) -> Settings:
+    def from_json(cls, config: Mapping[str, Any] | None, **options: Any) -> Self:
         """Read a configuration; what is wrong raises `InvalidInput` with its path."""
         root = Section(config)
-        session = root.section("session")
         queue = root.section("messages").section("queue")
         sandbox = root.section("agents").section("defaults").section("sandbox")
-        return cls(
-            keys=KeySettings.from_json(root.fields),
-            spawn=SpawnSettings.from_json(root.fields),
-            agents=AgentToAgentPolicy.from_json(root.section("tools").get("agentToAgent")),
-            send=SendPolicy.from_json(session.get("sendPolicy")),
-            ping_pong=session.section("agentToAgent").get("maxPingPongTurns"),
-            queue_mode=str(queue.get("mode") or "collect"),
-            queue_modes={str(name): str(mode) for name, mode in queue.section("byChannel").fields.items()},
-            sandbox_sees_all=sandbox.get("sessionToolsVisibility") == "all",
+        return (
+            super()
+            .from_json(root.fields, **options)
+            .model_copy(
+                update={
+                    "spawn": SpawnSettings.from_json(root.fields),
+                    "ping_pong": root.section("session").section("agentToAgent").get("maxPingPongTurns"),
+                    "queue_mode": str(queue.get("mode") or "collect"),
+                    "queue_modes": {str(name): str(mode) for name, mode in queue.section("byChannel").fields.items()},
+                    "sandbox_sees_all": sandbox.get("sessionToolsVisibility") == "all",
+                }
+            )
         )
 
 

@@ -49,17 +49,52 @@ def idempotency_key(run: Run) -> str:
     return f"announce:{run.child_session_key}:{run.run_id}"
 
 
-class Announcer:
-    """Announces runs that ended, and cleans up after them."""
+def _claim_fields(run: Run) -> dict[str, Any] | None:
+    """Return the claim on a run, or None if it is claimed."""
+    is_free = run.ended is not None and run.cleanup_completed is None and not run.cleanup_handled
+    return {"cleanup_handled": True} if is_free else None
+
+
+SWEEP: Final = timedelta(seconds=SWEEP_SECONDS)
+
+
+class Ticked(Value):
+    """What a tick, a sweep or a recovery did, by run id."""
+
+    requeued: tuple[str, ...] = ()
+    """Runs that wait for their turn in this process again."""
+    waiting: tuple[str, ...] = ()
+    """Runs that another process still works on, as far as is known."""
+    ended: tuple[str, ...] = ()
+    timed_out: tuple[str, ...] = ()
+    announced: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    """Runs whose announcing failed; it is tried again."""
+    unheard: tuple[str, ...] = ()
+    """Runs that ended, of which nobody is there to be told."""
+    archived: tuple[str, ...] = ()
+    """Runs that were taken out of the registry, with their sessions."""
+    kept: Mapping[str, str] = Field(default_factory=dict)
+    """Runs whose session was to be deleted and was kept, with the reason."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values, ready for JSON."""
+        return self.model_dump()
+
+    def __bool__(self) -> bool:
+        """Return whether anything happened."""
+        return any(getattr(self, name) for name in type(self).model_fields if name != "waiting")
+
+
+class Upkeep:
+    """Announces runs that ended, cleans up after them, and does what is due."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
         self._busy: set[str] = set()
-
-    def is_busy(self, run_id: str) -> bool:
-        """Return whether a run is being announced in this process."""
-        return run_id in self._busy
+        self._recovered = False
+        self._swept: datetime | None = None
 
     def announce(self, run_id: str, *, resume: bool = False) -> Announced:
         """Announce a run that ended, unless somebody did; then clean up.
@@ -247,52 +282,7 @@ class Announcer:
             self._engine.registry.change(run.run_id, lambda _: {"kept_because": kept})
         return kept
 
-
-def _claim_fields(run: Run) -> dict[str, Any] | None:
-    """Return the claim on a run, or None if it is claimed."""
-    is_free = run.ended is not None and run.cleanup_completed is None and not run.cleanup_handled
-    return {"cleanup_handled": True} if is_free else None
-
-
-SWEEP: Final = timedelta(seconds=SWEEP_SECONDS)
-
-
-class Ticked(Value):
-    """What a tick, a sweep or a recovery did, by run id."""
-
-    requeued: tuple[str, ...] = ()
-    """Runs that wait for their turn in this process again."""
-    waiting: tuple[str, ...] = ()
-    """Runs that another process still works on, as far as is known."""
-    ended: tuple[str, ...] = ()
-    timed_out: tuple[str, ...] = ()
-    announced: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
-    """Runs whose announcing failed; it is tried again."""
-    unheard: tuple[str, ...] = ()
-    """Runs that ended, of which nobody is there to be told."""
-    archived: tuple[str, ...] = ()
-    """Runs that were taken out of the registry, with their sessions."""
-    kept: Mapping[str, str] = Field(default_factory=dict)
-    """Runs whose session was to be deleted and was kept, with the reason."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain values, ready for JSON."""
-        return self.model_dump()
-
-    def __bool__(self) -> bool:
-        """Return whether anything happened."""
-        return any(getattr(self, name) for name in type(self).model_fields if name != "waiting")
-
-
-class Upkeep:
-    """Does what is due."""
-
-    def __init__(self, engine: Engine, announcer: Announcer) -> None:
-        self._engine = engine
-        self._announcer = announcer
-        self._recovered = False
-        self._swept: datetime | None = None
+    # --- after a restart
 
     def recover(self) -> Ticked:
         """Take up what an earlier process left: once in this process, and nothing the second time."""
@@ -322,10 +312,10 @@ class Upkeep:
     def _resume(self, run: Run, did: _Progress) -> None:
         engine = self._engine
         if run.cleanup_handled and run.announced_as is not None:
-            did.note_announced(run.run_id, self._announcer.announce(run.run_id, resume=True))
+            did.note_announced(run.run_id, self.announce(run.run_id, resume=True))
             return
         if run.state == "ended":
-            did.note_announced(run.run_id, self._announcer.announce(run.run_id))
+            did.note_announced(run.run_id, self.announce(run.run_id))
         elif run.state == "running" and not engine.is_going(run.run_id):
             self._wait_again(run, did)
 
@@ -406,7 +396,7 @@ class Upkeep:
         due = {run.run_id for run in engine.registry.due(now)}
         for run in engine.registry.unfinished():
             if run.ended is not None and not run.cleanup_handled and run.run_id not in due | tried:
-                did.note_announced(run.run_id, self._announcer.announce(run.run_id))
+                did.note_announced(run.run_id, self.announce(run.run_id))
         for run_id in sorted(due):
             found = engine.registry.find(run_id)
             if found is not None and found.archive_at is not None and found.archive_at <= now:
@@ -414,19 +404,19 @@ class Upkeep:
 
     def _archive(self, run: Run, now: datetime, did: _Progress) -> None:
         engine = self._engine
-        if engine.is_going(run.run_id) or self._announcer.is_busy(run.run_id):
+        if engine.is_going(run.run_id) or run.run_id in self._busy:
             return
         if run.ended is None:  # nothing was heard of it for so long: its requester is told that much
             engine.end(run.run_id, "unknown")
         told: Announced = "taken"
         left = engine.registry.find(run.run_id)
         if left is not None and left.cleanup_completed is None:
-            told = self._announcer.announce(run.run_id)
+            told = self.announce(run.run_id)
             did.note_announced(run.run_id, told)
             left = engine.registry.find(run.run_id)
         if told == "failed" or left is None:
             return  # tried again with the next sweep; or gone with its own clean-up
-        kept = self._announcer.archive(left, now)
+        kept = self.archive(left, now)
         if kept is None:
             did.note("archived", run.run_id)
         else:

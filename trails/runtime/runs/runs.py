@@ -31,7 +31,7 @@ from trails.runtime.runs.host import (
 )
 from trails.runtime.runs.run_engine import Engine
 from trails.runtime.runs.run_registry import Imported
-from trails.runtime.runs.run_upkeep import Announcer, Ticked, Upkeep
+from trails.runtime.runs.run_upkeep import Ticked, Upkeep
 from trails.runtime.timer import Clock, Ticking, Wait
 from trails.session import Repository, opened
 
@@ -99,9 +99,8 @@ class Runs(Handle, public=True):
         self.lanes = Lanes(limits)
         """What waits and what goes on, lane by lane."""
         self._engine = Engine(store, host, settings, config, self.lanes, clock, interrupted)
-        self._announcer = Announcer(self._engine)
-        self._engine.ended = self._announcer.announce
-        self._upkeep = Upkeep(self._engine, self._announcer)
+        self._upkeep = Upkeep(self._engine)
+        self._engine.ended = self._upkeep.announce
 
     def __repr__(self) -> str:
         return f"<Runs of {self._engine.repository!r}>"
