@@ -19,8 +19,7 @@ from trails.rdf import vocab
 from trails.rdf.ledger_records import EntryTexts, Event, Exchange
 from trails.runtime.inbox import Book, change_entries
 from trails.runtime.timer import Clock
-from trails.session import Repository
-from trails.session.session import Session
+from trails.session import Repository, Session
 from trails.store.contract import PreconditionFailed
 
 _NO_ANSWERS: Final = frozenset({"user", "tool", "system", "summary"})

@@ -22,8 +22,7 @@ from trails.runtime import exchanges, inbox
 from trails.runtime.exchanges import Handler, HeadMove, Running, run_exchange
 from trails.runtime.inbox import Book, enter_entries
 from trails.runtime.timer import Clock, clock_time
-from trails.session import Repository, opened
-from trails.session.session import Session
+from trails.session import Repository, Session, opened
 
 Unfinished = Literal["refuse", "retry", "fail"]
 """What `process` does about an exchange that was under way when its process died."""

@@ -38,8 +38,7 @@ from trails.runtime.tree_state import (
     runtime_of,
     state_quad,
 )
-from trails.session import Repository
-from trails.session.session import Session
+from trails.session import Repository, Session
 from trails.store.contract import PreconditionFailed
 
 _TRIES: Final = 5

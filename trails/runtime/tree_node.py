@@ -34,7 +34,7 @@ from trails.runtime.inbox import change_entries
 from trails.runtime.ledger import Ledger
 from trails.runtime.tree_lifecycle import Lifecycle, SpawnOptions
 from trails.runtime.tree_state import SOURCE, ArtifactLike, Kind, Live, SessionResult, read_result
-from trails.session.session import Session
+from trails.session import Session
 from trails.store.contract import PreconditionFailed, QuadStore
 
 if TYPE_CHECKING:

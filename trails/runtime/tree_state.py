@@ -40,8 +40,7 @@ from trails.rdf.ledger_records import (
 from trails.rdf.session_records import prompt_quads, session_quads
 from trails.runtime.config_values import time_after
 from trails.runtime.inbox import Book, enter_entries, put_entries, shared_state
-from trails.session import Repository
-from trails.session.session import Session
+from trails.session import Repository, Session
 from trails.store.contract import QuadStore
 from trails.store.pattern import Pattern
 from trails.store.preview import Preview

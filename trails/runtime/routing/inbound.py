@@ -19,7 +19,7 @@ from trails.rdf.ledger_records import Decision, Event
 from trails.rdf.session_records import DEFAULT_PRINCIPAL
 from trails.runtime import inbox, keys, policy
 from trails.runtime.routing.key_directory import HeldKey, Inbound, ResetCause, Routed, Routing, new_id, until_written
-from trails.session.session import Session
+from trails.session import Session
 
 
 class Arrivals:

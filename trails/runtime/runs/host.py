@@ -27,7 +27,7 @@ from trails.runtime.exchanges import Running
 from trails.runtime.policy.session_entry import ModelHost
 from trails.runtime.policy.subagents import SpawnSettings, SubagentBrief, subagent_prompt
 from trails.runtime.routing.key_directory import RouterSettings
-from trails.session.session import Session
+from trails.session import Session
 
 Lane = Literal["main", "subagent", "nested"]
 """Where work goes on: answers to people, sub-agents' runs, and steps that sessions ask of one another."""
