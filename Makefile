@@ -90,7 +90,7 @@ wheel-test: $(VENV)/.dev
 	  else \
 	    $$pip install --upgrade 'pip>=25.1'; $$pip install $(PIP_FLAGS) --group test dist/*.whl; \
 	  fi; \
-	  cp -R tests benchmarks .ci pyproject.toml README.md CONTRIBUTING.md CHANGELOG.md Makefile "$$away"; \
+	  cp -R tests benchmarks ontology .ci pyproject.toml README.md CONTRIBUTING.md CHANGELOG.md Makefile "$$away"; \
 	  cd "$$away"; \
 	  venv/bin/python -c 'import sys, trails; print(trails.__file__); sys.exit("site-packages" not in trails.__file__)'; \
 	  TRAILS_SHARED="$(SHARED)" venv/bin/python -m pytest $(PYTEST_FLAGS) $(ENGINE_TESTS:%=--ignore=%)
@@ -101,7 +101,7 @@ wheel-pythons: $(VENV)/.dev
 	LOCK="$(LOCK)" PIP_FLAGS="$(PIP_FLAGS)" .ci/wheel-on-pythons dist/*.whl
 
 ontology: $(VENV)/.installed
-	$(BIN)/python -m trails.provenance.ontology
+	$(BIN)/python -m ontology.generate
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks

@@ -14,11 +14,10 @@ from pyoxigraph import Literal, NamedNode, Quad
 from rdflib import SH, Graph, URIRef
 
 import trails
+from ontology.generate import generated_files, load_ontology, write_generated
 from tests.support.everything import everything
 from trails import TrailsError
 from trails.provenance import ontology as shapes
-from trails.provenance import ontology as terms
-from trails.provenance.ontology import generated_files, write_generated
 from trails.rdf import vocab
 
 SESSION = NamedNode("urn:trails:session:plan")
@@ -64,7 +63,7 @@ def subject_of(quads: list[Quad], name: str) -> Quad:
 
 @pytest.mark.parametrize("name", ["shapes.ttl", "README.md"])
 def test_what_is_made_from_the_ontology_is_current(name: str) -> None:
-    assert (terms.ontology_folder() / name).read_text("utf-8") == generated_files()[name], "run `make ontology`"
+    assert (shapes.ontology_folder() / name).read_text("utf-8") == generated_files()[name], "run `make ontology`"
 
 
 def test_the_command_writes_what_is_made(tmp_path: Any) -> None:
@@ -74,8 +73,8 @@ def test_the_command_writes_what_is_made(tmp_path: Any) -> None:
 
 
 def test_every_property_and_every_class_has_a_shape() -> None:
-    graph = Graph().parse(terms.ontology_folder() / "shapes.ttl", format="turtle")
-    ontology = terms.load_ontology()
+    graph = Graph().parse(shapes.ontology_folder() / "shapes.ttl", format="turtle")
+    ontology = load_ontology()
     properties = {term.iri for term in ontology.terms if term.kind.endswith("property")}
     assert {str(each) for each in graph.objects(None, SH.targetSubjectsOf)} == properties
     edges = [term for term in ontology.of("object property") if term.ranges]
@@ -90,10 +89,10 @@ def test_every_property_and_every_class_has_a_shape() -> None:
 def test_the_page_names_every_term_once_and_every_link_in_it_leads_somewhere() -> None:
     page = generated_files()["README.md"]
     anchors = re.findall(r'<a id="(\w+)">', page)
-    assert sorted(anchors) == sorted(term.name for term in terms.load_ontology().terms)
+    assert sorted(anchors) == sorted(term.name for term in load_ontology().terms)
     assert set(re.findall(r"\]\(#(\w+)\)", page)) <= set(anchors)
     for file in re.findall(r"\]\((\w+\.ttl)\)", page):
-        assert (terms.ontology_folder() / file).is_file()
+        assert (shapes.ontology_folder() / file).is_file()
     for words in ("```mermaid", "gen_ai.usage.output_tokens", "schema:Message", "# purpose: "):
         assert words in page
 

@@ -12,8 +12,8 @@ from rdflib import DCTERMS, OWL, RDF, RDFS, SDO, SKOS, BNode, Graph, Literal, UR
 from rdflib.term import Node
 
 import trails
+from ontology.generate import load_ontology
 from tests.support.everything import everything
-from trails.provenance import ontology as terms
 from trails.rdf import query_files, vocab
 
 # Classes and properties of PROV-O, from the tables of section 3 of https://www.w3.org/TR/2013/REC-prov-o-20130430/
@@ -34,7 +34,7 @@ PROV_O = frozenset(
 )
 
 
-ONTOLOGY = terms.load_ontology()
+ONTOLOGY = load_ontology()
 PROPERTIES = {term.iri: term for term in ONTOLOGY.terms if term.kind.endswith("property")}
 
 

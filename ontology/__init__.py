@@ -1,0 +1,1 @@
+"""The published ontology, and what makes its shapes and its page."""
