@@ -20,6 +20,7 @@ import rdflib
 
 import trails
 from benchmarks.audit_store import DEEP, fill
+from benchmarks.data import raw_engine
 from trails import Repository
 from trails.rdf import query_files
 
@@ -93,7 +94,7 @@ def on_disk(place: Path) -> Iterator[Timing]:
             seconds, rows = cpu(done)
             yield Timing(name, seconds, _BAR if name == "store.load" else _QUICK_BAR, rows)
         given = values(store)
-    engine = ox.Store.read_only(str(place / "quads"))
+    engine = raw_engine(place)
     for name, query in query_files.catalogue().items():
         bar = _QUICK_BAR if name in QUICK else _BAR
         yield _apart(name, partial(_rows_of, engine, query.bind(**given[name])), bar, _ROUNDS)
@@ -176,7 +177,7 @@ def _make(place: Path, size: dict[str, int]) -> int:
         print(f"building {place} ...", file=sys.stderr, flush=True)
         with trails.open(place, create=True, durability="process") as store:
             fill(store, **size)
-    return len(ox.Store.read_only(str(place / "quads")))
+    return len(raw_engine(place))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -152,8 +153,11 @@ def _select(engine: ox.Store, session_id: str, column: ox.NamedNode) -> Iterable
 
 
 def raw_engine(folder: Path) -> ox.Store:
-    """Return the engine under a closed store's folder, opened without Trails."""
-    return ox.Store(str(folder / "quads"))
+    """Return the engine of a closed store, opened without Trails: its newest snapshot, which is made for that."""
+    with closing(EmbeddedStore(folder)) as store:
+        store.snapshot()
+    (snapshot,) = (folder / "index").glob("*.snapshot")
+    return ox.Store.read_only(str(snapshot))
 
 
 def closed_store(folder: Path, session_id: str, batch: Sequence[Message]) -> Path:

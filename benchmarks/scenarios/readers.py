@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
+from benchmarks.data import raw_engine
 from benchmarks.harness import Contestant, Result, Setting, Target, medians, timed
 from trails.rdf import vocab
 from trails.store.contract import Change
@@ -63,7 +64,7 @@ def _opening(name: str, path: Path) -> Contestant:
 
 
 def _raw(backup: Path) -> Contestant:
-    return Contestant(_RAW, lambda: timed(lambda: ox.Store.read_only(str(backup / "quads"))))
+    return Contestant(_RAW, lambda: timed(lambda: raw_engine(backup)))
 
 
 def _fill(owner: EmbeddedStore, quads: int, seed: int) -> None:

@@ -16,9 +16,8 @@ _TITLES = {
     "loading": "bytes by which a process grows with each of {count:,} {kind} turns that it loads and holds",
 }
 _PARTS = {
-    "engine": "quads",
-    "commit log": "commits",
-    "log of leaves": "log",
+    "log and rows": "trails.db",
+    "engine": "index/*.snapshot",
     "packs": "index/packs",
     "texts for search": "index/texts.*",
     "figures for lists": "index/figures.*",

@@ -89,7 +89,6 @@ def import_path(
         in_words(place, "read"),
         moving(progress, "importing") as move,
         collect_seldom(),
-        repository.workspace.loading(),
     ):
         if not place.exists():
             raise InvalidInput(f"there is no file or folder {place}")

@@ -195,13 +195,6 @@ class Workspace(Handle):
         with self._merging, store.alone(f"import {name}") if isinstance(store, EmbeddedStore) else nullcontext():
             yield
 
-    @contextmanager
-    def loading(self) -> Iterator[None]:
-        """Bring in much within: the store may give many commits to its engine at once."""
-        store = self.store
-        with store.loading() if isinstance(store, EmbeddedStore) else nullcontext():
-            yield
-
     def who(self, by: str | None) -> str:
         """Return the IRI of who does something: whoever is named, else the process's own actor, else one that is unknown."""
         return activity_records.actor_of(by, self.actor)

@@ -376,7 +376,7 @@ class EmbeddedStore(EngineReader):
     def forget_engine(self) -> None:
         """Have the engine opened anew before it is next used: its files hold what a vacuum removed."""
         self._is_stale = True
-        self._let_copies_go()
+        self._end_queries_for_erasure()
 
     # --- snapshots
 
@@ -440,7 +440,7 @@ class EmbeddedStore(EngineReader):
             count = len(engine)
             if self._index is None:
                 return count
-            self._let_copies_go()
+            self._end_queries_for_erasure()
             self._index.discard_all()
             if self._private is not None:
                 holder = self._index.open_private(None)
@@ -587,16 +587,8 @@ class EmbeddedStore(EngineReader):
         elif self._pending_size >= _TOGETHER:
             self._in_background(self._bring_up_quietly)
 
-    @contextlib.contextmanager
-    def loading(self) -> Iterator[None]:
-        """Bring in much within. The engine gets it many commits at a time in any case."""
-        yield
-
     def came(self, graph: ox.NamedNode, after: int, until: int) -> list[ox.Quad] | None:
-        """Return the quads that the commits after one, up to another, added to a graph, in order.
-
-        None if that is not known any more, or something was removed meanwhile.
-        """
+        """Return the quads that the commits after one, up to another, added to a graph; None if that is not known any more."""
         return self._news.of(graph, after, until)
 
     def hold(self) -> AbstractContextManager[object]:
@@ -654,6 +646,8 @@ class EmbeddedStore(EngineReader):
 
     def _take_out(self) -> None:
         if self._follower is not None:
+            if self.beside is not None and self._follower.is_behind(self._commits.erased_with):
+                maintenance.doubt_derived(self.beside)
             self._follower.take_out(self._commits.erased_with)
 
     def _tell_follower(self, *, resting: bool) -> None:
@@ -689,7 +683,7 @@ class EmbeddedStore(EngineReader):
             try:
                 yield
             finally:
-                self._let_copies_go()
+                self._end_queries_for_erasure()
 
     def alone(self, name: str) -> AbstractContextManager[None]:
         """Return what no two processes hold for the same name, and with which all is here that an earlier one wrote."""
@@ -725,7 +719,7 @@ class EmbeddedStore(EngineReader):
         except OSError as error:
             raise StoreFailed(f"{self.location} cannot be backed up to {destination}: {error}") from error
 
-    def _let_copies_go(self) -> None:
+    def _end_queries_for_erasure(self) -> None:
         self._end_queries("text was removed from the store for good, or its files were rebuilt; ask again", _PATIENCE)
 
     def _end_queries(self, why: str, patience: float = 0.0) -> None:
@@ -750,7 +744,7 @@ class EmbeddedStore(EngineReader):
         with self._write_lock:
             if self._closed:
                 return
-            self._let_copies_go()
+            self._end_queries_for_erasure()
             try:
                 if self._private is not None and self._unsaved + self._pending_size >= _SMALL and self._failed is None:
                     with suppress(StoreFailed, OSError, RuntimeError):
@@ -781,6 +775,10 @@ class Follower:
         """Have it read on; `resting` if nothing was committed for a while."""
         if (keep_up := self._keep_up()) is not None:
             keep_up(resting=resting)
+
+    def is_behind(self, number: int) -> bool:
+        """Tell whether it has not removed yet what others have removed up to a commit."""
+        return number > self._taken_out
 
     def take_out(self, number: int) -> None:
         """Have it remove what others have removed up to a commit, once."""

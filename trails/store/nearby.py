@@ -4,44 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from typing import Final, Protocol, TypeVar, runtime_checkable
+from typing import Final, TypeVar
 
 import pyoxigraph as ox
 
 from trails.errors import StoreFailed
 from trails.store.contract import Change, QuadStore
+from trails.store.embedded import EmbeddedStore
+from trails.store.reading import EngineReader
 
 _Found = TypeVar("_Found")
 _PAUSES: Final = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds between two looks at a store that others write to."""
-
-
-@runtime_checkable
-class Holdable(Protocol):
-    """A store that can be kept as it is for a while."""
-
-    def hold(self) -> AbstractContextManager[object]:
-        """Keep other threads from writing while it is held."""
-        ...
-
-
-@runtime_checkable
-class Containing(Protocol):
-    """A store that tells whether quads are there without returning them."""
-
-    def holds(self, quads: Sequence[ox.Quad]) -> list[bool]:
-        """Tell of each of some quads whether it is there."""
-        ...
-
-
-@runtime_checkable
-class Remembering(Protocol):
-    """A store that remembers what was added to it last."""
-
-    def came(self, graph: ox.NamedNode, after: int, until: int) -> list[ox.Quad] | None:
-        """Return the quads that the commits after one, up to another, added to a graph; None where that is not known."""
-        ...
 
 
 def at_one_moment(store: QuadStore, look: Callable[[], _Found]) -> _Found:
@@ -50,7 +24,7 @@ def at_one_moment(store: QuadStore, look: Callable[[], _Found]) -> _Found:
     A store that can be held is held. Another is looked at again where somebody committed meanwhile; raises `StoreFailed`
     where that never ends.
     """
-    if isinstance(store, Holdable):
+    if isinstance(store, EmbeddedStore):
         with store.hold():
             return look()
     for pause in _PAUSES:
@@ -65,17 +39,14 @@ def at_one_moment(store: QuadStore, look: Callable[[], _Found]) -> _Found:
 
 def holds(store: QuadStore, quads: Sequence[ox.Quad]) -> list[bool]:
     """Tell of each of some quads whether a store has it."""
-    if isinstance(store, Containing):
+    if isinstance(store, EngineReader):
         return store.holds(quads)
     return [bool(store.quads((each.subject, each.predicate, each.object, each.graph_name))) for each in quads]  # type: ignore[arg-type] # no triple is a subject here
 
 
 def came(store: QuadStore, graph: ox.NamedNode, after: int, until: int) -> list[ox.Quad] | None:
-    """Return the quads that the commits after one, up to another, added to a graph and to which nothing was removed since.
-
-    None where a store does not know that, or does not know it any more.
-    """
-    return store.came(graph, after, until) if isinstance(store, Remembering) else None
+    """Return the quads that the commits after one, up to another, added to a graph; None if a store does not know that."""
+    return store.came(graph, after, until) if isinstance(store, EmbeddedStore) else None
 
 
 def drop_graph(store: QuadStore, graph: ox.NamedNode) -> int:

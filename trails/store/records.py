@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -143,12 +143,6 @@ class Row:
         )
         return Unpacked(self, record, _digest(told), _digest(rest))
 
-    def leaf_lines(self) -> tuple[str, ...]:
-        """Return the lines of its leaves, without unpacking the rest."""
-        if self.leaves:
-            return lines_of(self.leaves)
-        return lines_packed(self.body)
-
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
@@ -244,8 +238,3 @@ def _digest(data: bytes) -> bytes:
 def parts_of(lines: bytes) -> list[bytes]:
     """Return lines of N-Quads, each with its newline."""
     return [line + b"\n" for line in lines.split(b"\n")[:-1]]
-
-
-def joined(parts: Iterable[bytes]) -> bytes:
-    """Return lines as one text."""
-    return b"".join(parts)
