@@ -103,39 +103,27 @@ def copy_store(
     here, there = os.fspath(source), os.fspath(destination)
     if _is_dump(here) and _is_dump(there):
         raise InvalidInput(f"{here} and {there} are both files of dumps: copy the file")
-    with contextlib.ExitStack() as stack:
-        move = stack.enter_context(moving(progress, "copying"))
-        beside = _beside(there)
-        stack.enter_context(in_words(beside, "written"))
+    # lines are sorted beside the copy; for one that is no path, among temporary files
+    in_database = is_address(there)
+    beside = Path(tempfile.gettempdir()) / "trails-copy" if in_database else folders.absolute(as_location(there))
+    with moving(progress, "copying") as move, in_words(beside, "written"):
         _refuse_within(here, there)
-        read = stack.enter_context(_opened(here, beside, move))
-        if _is_dump(there):
-            return _to_dump(read, beside, move)
-        return _to_store(read, there, beside, move)
+        with _opened(here, beside, move) as read:
+            return _to_dump(read, beside, move) if _is_dump(there) else _to_store(read, there, beside, move)
 
 
 def _refuse_within(here: str, there: str) -> None:
     """Raise `InvalidInput` where the place of the copy is what is copied, or lies in it."""
-    if is_address(here) or is_address(there):
-        if here == there:
-            raise InvalidInput(f"{shown(here)} is the store itself; name another place")
-        return
+    is_remote = is_address(here) or is_address(there)
     source, place = Path(here).resolve(), Path(there).resolve()
-    if place == source:
-        raise InvalidInput(f"{here} is the store itself; name another place")
-    if source.is_dir() and place.is_relative_to(source):
+    if here == there or (place == source and not is_remote):
+        raise InvalidInput(f"{shown(here) if is_remote else here} is the store itself; name another place")
+    if not is_remote and source.is_dir() and place.is_relative_to(source):
         raise InvalidInput(f"{there} lies in the folder of {here} itself; name a place beside it")
 
 
 def _is_dump(place: str) -> bool:
     return not is_address(place) and (place.endswith((".nq", ".nq.gz")) or Path(place).is_file())
-
-
-def _beside(location: str) -> Path:
-    """Return the place of a copy; for one that is no path, a name among temporary files: lines are sorted beside it."""
-    if is_address(location):
-        return Path(tempfile.gettempdir()) / "trails-copy"
-    return folders.absolute(as_location(location))
 
 
 # --- what is read
@@ -182,39 +170,35 @@ def _opened(location: str, beside: Path, progress: Progress | None) -> Iterator[
                 yield _Source(store.location, lines, store.log.lines())
 
 
-class _CopyProgress:
-    """What a dump tells of itself in comments, as far as it was read."""
+class _DumpNotes:
+    """What a dump says of itself in comments, as far as it was read."""
 
     def __init__(self) -> None:
         self.log: list[str] | None = None
         self._length = b""
-        self._end: list[bytes] | None = None
-        self._begins = False
+        self._end: list[bytes] = []
+        self.is_silent = True
+        """Whether it says nothing, as a dump of `trails store dump` does."""
 
     def take(self, line: bytes) -> None:
         """Take a comment, the dump's next one."""
-        if line == _BEGIN:
-            self._begins = True
-        elif line.startswith(_END):
+        is_own = line == _BEGIN or line.startswith((_END, _LOG))
+        self.is_silent = self.is_silent and not is_own
+        if line.startswith(_END):
             self._end = line.removeprefix(_END).split()
         elif line.startswith(_LOG):
             self.log, self._length = [], line.removeprefix(_LOG).strip()
-        elif self.log is not None:
+        elif self.log is not None and not is_own:
             self.log.append(line[2:].rstrip(b"\n").decode())
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether it tells nothing, as a dump of `trails store dump` does."""
-        return not self._begins and self._end is None and self.log is None
 
     def fits(self, found: _Source) -> bool:
         """Tell whether quads, and as many lines of the log, are what the end tells of."""
-        said = [b"%d" % found.quads, found.sha256.encode()]
-        return self._end == said and self._length == b"%d" % len(self.log or ())
+        expected = [b"%d" % found.quads, found.sha256.encode()]
+        return self._end == expected and self._length == b"%d" % len(self.log or ())
 
 
 def _from_dump(file: Path, lines: dumping.SortedLines) -> _Source:
-    told = _CopyProgress()
+    told = _DumpNotes()
     try:
         with in_words(file, "read"), file.open("rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b"
@@ -254,8 +238,8 @@ def _refuse_altered(dump: _Source) -> None:
 
 def _to_dump(source: _Source, file: Path, progress: Progress | None) -> Copied:
     if file.exists():
-        found = _held(file) if file.is_file() else None
-        if found == _holding(source):
+        found = _read_back(file) if file.is_file() else None
+        if found == (source.sha256, source.log):
             return _copied(source, str(file), written=False)
         raise _is_taken(str(file), None if found is None else found[1], source)
     with scratch(file) as folder:
@@ -264,7 +248,7 @@ def _to_dump(source: _Source, file: Path, progress: Progress | None) -> Copied:
             _write_dump(source, out, progress, packed=file.suffix == ".gz")
             out.flush()
             os.fsync(out.fileno())
-        if _held(part) != _holding(source):
+        if _read_back(part) != (source.sha256, source.log):
             raise IntegrityError(
                 f"{file} was written and does not hold what was read from {source.location}; copy it again"
             )
@@ -275,10 +259,8 @@ def _to_dump(source: _Source, file: Path, progress: Progress | None) -> Copied:
 
 def _write_dump(source: _Source, out: IO[bytes], progress: Progress | None, *, packed: bool) -> None:
     log = source.log or []
-    with contextlib.ExitStack() as stack:
-        to: IO[bytes] | gzip.GzipFile = out
-        if packed:
-            to = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0, compresslevel=6))
+    pack = gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0, compresslevel=6) if packed else None
+    with pack or contextlib.nullcontext(out) as to:
         to.write(_BEGIN)
         lines, done = source.lines(), 0
         while batch := list(islice(lines, _BATCH)):
@@ -292,21 +274,14 @@ def _write_dump(source: _Source, out: IO[bytes], progress: Progress | None, *, p
         to.write(_END + b"%d %s\n" % (source.quads, source.sha256.encode()))
 
 
-_Holding = tuple[str, list[str] | None]
-"""The digest over quads, and the log."""
-
-
-def _holding(source: _Source) -> _Holding:
-    return source.sha256, source.log
-
-
-def _held(file: Path) -> _Holding | None:
-    """Return what a dump holds, read back; None for what is no whole dump."""
+def _read_back(file: Path) -> tuple[str, list[str] | None] | None:
+    """Return the digest over a dump's quads, and its log; None for what is no whole dump."""
     with scratch(file) as folder, contextlib.closing(dumping.SortedLines(file, folder, 0, None)) as lines:
         try:
-            return _holding(_from_dump(file, lines))
+            found = _from_dump(file, lines)
         except InvalidInput:
             return None
+        return found.sha256, found.log
 
 
 def _is_taken(place: str, log: list[str] | None, source: _Source) -> InvalidInput:
@@ -349,22 +324,20 @@ class _Arriving:
         """Commit a change where nobody has committed since; raise `StoreFailed`, and commit nothing, where somebody has."""
         try:
             done = self.store.commit(replace(change, read=None, as_of=self.number))
-        except PreconditionFailed as failure:
-            raise self._is_not_alone() from failure
-        if done.number != self.number + done.written:
-            raise self._is_not_alone()
+            is_alone = done.number == self.number + done.written
+        except PreconditionFailed:
+            is_alone = False
+        if not is_alone:
+            raise StoreFailed(
+                f"another process writes to {self.store.location} while it is copied to: another copy into it, say. Wait until "
+                "that has ended, and copy again: what has arrived stays"
+            )
         self.number = done.number
 
     def begin_log(self) -> None:
         """Log what the store holds, where what was copied had no log."""
         begin_session(self.store)
         self.number = self.store.number
-
-    def _is_not_alone(self) -> StoreFailed:
-        return StoreFailed(
-            f"another process writes to {self.store.location} while it is copied to: another copy into it, say. Wait until that "
-            "has ended, and copy again: what has arrived stays"
-        )
 
 
 def _begun(location: str, place: Path) -> EmbeddedStore:
