@@ -280,7 +280,7 @@ def updated_at(entry: Mapping[str, Any]) -> float:
 
 
 @dataclass(slots=True)
-class NamedFile:
+class FolderEntry:
     """One entry of `sessions.json`, checked as far as its own text goes."""
 
     raw: str
@@ -306,7 +306,7 @@ class Folder:
 
     place: AgentFolder
     allow_outside: bool = False
-    named: list[NamedFile] = field(default_factory=list)
+    named: list[FolderEntry] = field(default_factory=list)
     transcripts: list[Transcript] = field(default_factory=list)
     sessions: dict[str, SourceSession] = field(default_factory=dict)
     """The transcripts that could be read, and empty ones for entries without a file, by name."""
@@ -347,10 +347,9 @@ def shown_path(file: Path | str) -> str:
 def read_json(file: Path) -> _Json | Problem:
     """Return the JSON object that a file is, or why it is none."""
     try:
-        data = file.read_bytes()
+        return json_files.read_object(file.read_bytes())
     except OSError as error:
         return Problem(0, f"cannot be read: {error.strerror or error}", "")
-    return json_files.read_object(data)
 
 
 def read_folder(place: AgentFolder, *, allow_outside: bool = False) -> Folder:
@@ -438,21 +437,18 @@ def _read_stored(folder: Folder, file: Path, stored: StoredTranscript, names: tu
     if not is_plain_name(stored.session_id):
         folder.refuse(file, f"the session {stored.session_id[:80]!r} has an id that cannot be the name of a file")
         return
-    read = text_coverage.parse_and_account(pi_session_file.parse, [(stored.session_id, stored.lines)])
-    named = replace(
-        read,
-        notes=tuple(f"session {stored.session_id}: {note}" for note in read.notes),
-        problems=tuple(replace(each, reason=f"session {stored.session_id}: {each.reason}") for each in read.problems),
-    )
-    _tell(folder, file, named)
+    own = stored.session_id
+    read = text_coverage.parse_and_account(pi_session_file.parse, [(own, stored.lines)])
+    problems = tuple(replace(each, reason=f"session {own}: {each.reason}") for each in read.problems)
+    _tell(folder, file, replace(read, notes=tuple(f"session {own}: {note}" for note in read.notes), problems=problems))
     folder.transcripts.append(replace(read, sessions=(), problems=(), notes=()))
     for session in read.sessions:
-        made = replace(_as_agents(session, stored.session_id, folder), files=names)
-        noted = {**made.meta[META], "window": stored.window} if stored.window else made.meta[META]
-        folder.sessions[stored.session_id] = replace(made, meta={**made.meta, META: noted})
+        made = _as_agents(session, own, folder)
+        noted = made.meta[META] | ({"window": stored.window} if stored.window else {})
+        folder.sessions[own] = replace(made, files=names, meta={**made.meta, META: noted})
 
 
-def _named(raw: str, entry: Any, agent: str, file: Path) -> NamedFile:
+def _named(raw: str, entry: Any, agent: str, file: Path) -> FolderEntry:
     """Return an entry, or raise `InvalidInput` saying why it is none."""
     if not isinstance(entry, dict):
         raise InvalidInput("is not an object")
@@ -462,11 +458,10 @@ def _named(raw: str, entry: Any, agent: str, file: Path) -> NamedFile:
     except InvalidInput as error:
         raise InvalidInput(f"cannot be kept: {error}") from error
     session_id = as_text(entry.get("sessionId"))
-    if session_id is None:
-        raise InvalidInput("has no sessionId")
-    if not is_plain_name(session_id):
-        raise InvalidInput("has a sessionId that cannot be the name of a file")
-    return NamedFile(raw, key, entry, session_id, file=file)
+    if session_id is None or not is_plain_name(session_id):
+        what = "no sessionId" if session_id is None else "a sessionId that cannot be the name of a file"
+        raise InvalidInput(f"has {what}")
+    return FolderEntry(raw, key, entry, session_id, file=file)
 
 
 def is_plain_name(name: str) -> bool:
@@ -491,10 +486,10 @@ def _transcripts(folder: Folder) -> Iterator[tuple[str, Path]]:
         else:
             others.append(shown_path(file.name))
     if others:
-        folder.notes.append(f"{shown_path(folder.place.folder)}: no transcripts, left alone: {list_files(others)}")
+        folder.notes.append(f"{shown_path(folder.place.folder)}: no transcripts, left alone: {list_names(others)}")
 
 
-def list_files(names: list[str], most: int = 5) -> str:
+def list_names(names: list[str], most: int = 5) -> str:
     """Return a few names, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
@@ -502,23 +497,21 @@ def list_files(names: list[str], most: int = 5) -> str:
 # --- which file is an entry's
 
 
-def _place(named: NamedFile, folder: Folder, files: dict[str, Path]) -> None:
+def _place(named: FolderEntry, folder: Folder, files: dict[str, Path]) -> None:
     """Find the transcript of an entry, and add it to the files to read."""
-    told = named.entry.get("sessionFile")
+    told, usual = named.entry.get("sessionFile"), stem_of(named.session_id, named.key)
     if isinstance(told, str) and told.strip():
         stem, file = _told_file(told.strip(), folder)
     else:
-        stems = dict.fromkeys((stem_of(named.session_id, named.key), named.session_id))
-        here = [each for each in stems if _is_file(folder.place.folder / f"{each}{_ENDING}")]
-        stem = here[0] if here else next(iter(stems))
+        here = [each for each in (usual, named.session_id) if _is_file(folder.place.folder / f"{each}{_ENDING}")]
+        stem = here[0] if here else usual
         file = folder.place.folder / f"{stem}{_ENDING}"
-    named.stem = stem if is_plain_name(stem) else stem_of(named.session_id, named.key)
-    if stem != named.stem or not _is_file(file):
-        return
-    if folder.may_read(file):
-        files.setdefault(stem, file)
-    else:
-        folder.barred.add(stem)
+    named.stem = stem if is_plain_name(stem) else usual
+    if stem == named.stem and _is_file(file):
+        if folder.may_read(file):
+            files.setdefault(stem, file)
+        else:
+            folder.barred.add(stem)
 
 
 def _is_file(file: Path) -> bool:
@@ -534,29 +527,21 @@ def _told_file(told: str, folder: Folder) -> tuple[str, Path]:
     A path in some state folder means the file of that name in this one, which may be a copy. Any other path is taken as
     told, and where nothing is there, as the name of a file in this folder.
     """
-    here = folder.place.folder
+    here, state = folder.place.folder, folder.place.state
     posix = PureWindowsPath(told).as_posix()
     name = PurePosixPath(posix).name
     stem = name.removesuffix(_ENDING)
-    standard = _STANDARD.search(posix)
+    apart = f"{stem}~{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+    standard, outside = _STANDARD.search(posix), here / told
     if standard is not None and keys.normalize_agent_id(standard[1]) == keys.normalize_agent_id(folder.place.agent):
         return stem, here / name
-    if standard is not None and folder.place.state is not None:
-        return _elsewhere(told, stem, folder.place.state / "agents" / standard[1] / "sessions" / name, here)
-    outside = here / told
-    if not _is_file(outside) or outside.parent.resolve() == here.resolve():
-        moved = _named_apart(told, stem)
-        return (moved, here / f"{moved}{_ENDING}") if _is_file(here / f"{moved}{_ENDING}") else (stem, here / name)
-    return _elsewhere(told, stem, outside, here)
-
-
-def _elsewhere(told: str, stem: str, file: Path, here: Path) -> tuple[str, Path]:
-    """Return a file of another folder; its name is made another one where a file of this folder has it."""
-    return (_named_apart(told, stem) if _is_file(here / f"{stem}{_ENDING}") else stem), file
-
-
-def _named_apart(told: str, stem: str) -> str:
-    return f"{stem}~{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+    if standard is not None and state is not None:
+        outside = state / "agents" / standard[1] / "sessions" / name
+    elif not _is_file(outside) or outside.parent.resolve() == here.resolve():
+        is_apart = _is_file(here / f"{apart}{_ENDING}")
+        return (apart, here / f"{apart}{_ENDING}") if is_apart else (stem, here / name)
+    # a file of another folder has another name if a file of this folder has its own
+    return (apart if _is_file(here / f"{stem}{_ENDING}") else stem), outside
 
 
 # --- transcripts
@@ -609,7 +594,7 @@ def _raw_key(folder: Folder, stem: str) -> Mapping[str, str]:
     return {} if found is None else {"key": found.raw}
 
 
-def _stand_in(folder: Folder, named: NamedFile, *, is_there: bool) -> None:
+def _stand_in(folder: Folder, named: FolderEntry, *, is_there: bool) -> None:
     """Let an entry without a transcript have an empty session."""
     what = "cannot be read" if is_there else "is not there"
     if named.stem in folder.barred and not is_there:

@@ -40,7 +40,14 @@ from trails.exchange.json_files import as_object
 from trails.exchange.matching import match_turns
 from trails.exchange.merge import ImportedFiles, begin_import, imported_id, merge
 from trails.exchange.openclaw import openclaw_files
-from trails.exchange.openclaw.openclaw_files import Folder, FolderLayout, NamedFile, find_layout, list_files, updated_at
+from trails.exchange.openclaw.openclaw_files import (
+    Folder,
+    FolderEntry,
+    FolderLayout,
+    find_layout,
+    list_names,
+    updated_at,
+)
 from trails.exchange.record_checks import combine_parts
 from trails.exchange.source_transcript import FileProblem, ImportReport, Problem, SourceSession, SourceTurn
 from trails.files import as_path, in_words
@@ -101,20 +108,18 @@ class Binder:
             label, says = self._label(entry, None)
             made = Conversation(key=key, session_id=session_id, label=label, created=_began(record, entry))
             tx = Transaction()
-            tx.add(_missing_session(self._store, belongs_quad(made.session_id, made.key)))
+            tx.add(_missing_quads(self._store, belongs_quad(made.session_id, made.key)))
             begin_conversation(tx, made)
             self._write_entry(tx, record, entry, label)
             self._commit(tx, session_id)
             return Binding("new", says)
         held = self._keyring.held(found[0])
-        if held.session_id != session_id:
-            return self._move(held, record, entry)
-        return self._change(held, record, entry)
+        return (self._change if held.session_id == session_id else self._move)(held, record, entry)
 
     def _change(self, held: HeldKey, record: SessionRecord, entry: Mapping[str, Any]) -> Binding:
         label, says = self._label(entry, held.conversation)
         before = held.to_json()
-        if _optional_text(before) == _optional_text(entry) and label == held.conversation.label:
+        if _canonical_json(before) == _canonical_json(entry) and label == held.conversation.label:
             return Binding("unchanged", says)
         if updated_at(entry) < updated_at(before):
             return Binding("older", ("it is older than the one here, which stays",))
@@ -123,33 +128,27 @@ class Binder:
         conversations.relabel_conversation(tx, held.conversation, label)
         tx.require([current_quad(held.key, held.session_id)])
         self._commit(tx, held.session_id)
-        names = sorted(
-            name
-            for name in {*before, *entry}
-            if name not in before or name not in entry or _optional_text(before[name]) != _optional_text(entry[name])
-        )
+        was, now = ({(name, _canonical_json(value)) for name, value in each.items()} for each in (before, entry))
+        names = sorted({name for name, _ in was ^ now})
         return Binding("changed", (f"changed: {', '.join(names) or _LABEL}", *says))
 
     def _move(self, held: HeldKey, record: SessionRecord, entry: Mapping[str, Any]) -> Binding:
         """Let a key name another session than before, as after a reset; the one before stays one of its sessions."""
-        if updated_at(entry) < updated_at(held.to_json()) or (
-            record.key is not None and updated_at(entry) == updated_at(held.to_json())
-        ):
-            known = record.key is not None  # an earlier session of the key, as its folder still has it
-            return Binding(
-                "older", () if known else (f"the key names the session {held.session_id!r} here, which is later",)
-            )
+        is_known = record.key is not None  # an earlier session of the key, as its folder still has it
+        later = updated_at(held.to_json()) - updated_at(entry)
+        if later > 0 or (is_known and later == 0):
+            why = f"the key names the session {held.session_id!r} here, which is later"
+            return Binding("older", () if is_known else (why,))
         label, says = self._label(entry, held.conversation)
         tx = Transaction()
-        tx.add(_missing_session(self._store, belongs_quad(record.id, held.key)))
+        tx.add(_missing_quads(self._store, belongs_quad(record.id, held.key)))
         tx.move([current_quad(held.key, held.session_id)], [current_quad(held.key, record.id)])
         tx.log(log_leaves.row_states("change", [held.session_id]))
         self._write_entry(tx, record, entry, label)
         conversations.relabel_conversation(tx, held.conversation, label)
         self._commit(tx, record.id)
-        return Binding(
-            "moved", (f"begun anew: it names {record.id!r} now, and named {held.session_id!r} before", *says)
-        )
+        moved = f"begun anew: it names {record.id!r} now, and named {held.session_id!r} before"
+        return Binding("moved", (moved, *says))
 
     def _commit(self, tx: Transaction, session_id: str) -> None:
         tx.log(log_leaves.row_states("change", [session_id]))
@@ -221,11 +220,11 @@ class Binder:
         return ancestor in waiting
 
 
-def _missing_session(store: Any, quads: Iterable[Quad]) -> list[Quad]:
+def _missing_quads(store: Any, quads: Iterable[Quad]) -> list[Quad]:
     return [q for q in quads if not store.quads((q.subject, q.predicate, q.object, q.graph_name))]
 
 
-def _optional_text(value: Any) -> str:
+def _canonical_json(value: Any) -> str:
     """Return a value as text, equal for equal JSON values: 1, 1.0 and true are not."""
     return json.dumps(value, sort_keys=True)
 
@@ -300,7 +299,7 @@ class _FolderImport:
     _began: ImportSource
     _allow_outside: bool
     _report: ImportReport = field(default_factory=ImportReport)
-    _spawned: list[tuple[Folder, NamedFile, str]] = field(default_factory=list)
+    _spawned: list[tuple[Folder, FolderEntry, str]] = field(default_factory=list)
     """Entries with a `spawnedBy`, and the ids of their sessions."""
 
     def run(self) -> ImportReport:
@@ -405,12 +404,12 @@ class _FolderImport:
             where = openclaw_files.shown_path(folder.place.folder)
             self._report.notes.append(
                 f"{where}: {len(loose)} transcript(s) that no entry names, kept as sessions without a key: "
-                f"{list_files(loose, 20)}"
+                f"{list_names(loose, 20)}"
             )
 
     # --- entries
 
-    def _entry(self, folder: Folder, named: NamedFile) -> None:
+    def _entry(self, folder: Folder, named: FolderEntry) -> None:
         file, where = named.file, f"the entry {named.raw!r}"
         self._count("entry")
         try:
@@ -436,7 +435,7 @@ class _FolderImport:
         if bound.outcome != "refused" and isinstance(named.entry.get("spawnedBy"), str):
             self._spawned.append((folder, named, session))
 
-    def _session_of(self, folder: Folder, named: NamedFile) -> str | None:
+    def _session_of(self, folder: Folder, named: FolderEntry) -> str | None:
         """Return the id of the session that holds the main path of an entry's transcript; None where there is none."""
         source = openclaw_files.source_of(folder.place.agent)
         first = imported_id(source, named.stem)
@@ -454,7 +453,7 @@ class _FolderImport:
             return first
         return family[0] if family else None
 
-    def _link(self, folder: Folder, named: NamedFile, session: str) -> None:
+    def _link(self, folder: Folder, named: FolderEntry, session: str) -> None:
         spawner = keys.store_key_of_agent(named.entry["spawnedBy"], folder.place.agent)
         try:
             said = Binder(self._repository).link(session, spawner)
@@ -500,14 +499,14 @@ def _is_missing(meta: Mapping[str, Any]) -> bool:
 
 def _without_rivals(
     folders: Sequence[Folder],
-) -> tuple[list[tuple[Folder, NamedFile]], list[tuple[Folder, NamedFile, NamedFile]]]:
+) -> tuple[list[tuple[Folder, FolderEntry]], list[tuple[Folder, FolderEntry, FolderEntry]]]:
     """Return the entries to bind, and those that are not, each with the one that was later.
 
     Of entries with one key, or with one transcript, the latest counts (`updatedAt`; of equals the first).
     """
     every = [(folder, named) for folder in folders for named in folder.named]
-    taken: dict[tuple[str, ...], NamedFile] = {}
-    lost: dict[int, NamedFile] = {}
+    taken: dict[tuple[str, ...], FolderEntry] = {}
+    lost: dict[int, FolderEntry] = {}
     for folder, named in sorted(every, key=lambda each: -each[1].updated):
         # what only one entry may have: its key (under any spelling), and its transcript
         claims: list[tuple[str, ...]] = [
