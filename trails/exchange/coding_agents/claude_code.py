@@ -187,12 +187,8 @@ def _grouped(reading: _Reading) -> list[_SessionRecords]:
             del group.all[record.id]
             group.all[record.id] = record
         elif record.defect is None and not record.says_the_same(known):
-            reading.refuse(
-                record.file,
-                record.line,
-                record.raw,
-                f"has the id {record.id!r} of line {known.line}, and says something else",
-            )
+            reason = f"has the id {record.id!r} of line {known.line}, and says something else"
+            reading.refuse(record.file, record.line, record.raw, reason)
     return list(groups.values())
 
 
@@ -327,11 +323,8 @@ def _with_open_ends(
     """Return the sessions, each with how many turns at its end may still get more lines, and in which file."""
     by_id = {group.id: group for group in groups}
     goes_on = {session.continues for session in sessions} | {as_text(raw.get("leafUuid")) for _, raw in reading.titles}
-    results = [
-        (record.session, as_object(record.raw.get("toolUseResult")))
-        for group in groups
-        for record in group.all.values()
-    ]
+    all_records = [record for group in groups for record in group.all.values()]
+    results = [(record.session, as_object(record.raw.get("toolUseResult"))) for record in all_records]
     answered = {(session, str(result["agentId"])) for session, result in results if result.get("agentId") is not None}
     found = []
     for session in sessions:

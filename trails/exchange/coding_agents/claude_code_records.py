@@ -167,10 +167,8 @@ def merge_queued_prompts(lines: Sequence[NumberedLine]) -> tuple[list[NumberedLi
     spoken = [raw for _, raw in lines if raw.get("type") == "user"]
     spoken_ids = {raw["uuid"] for raw in spoken if isinstance(raw.get("uuid"), str)}
     spoken_texts = {_queue_text(_content(raw)) for raw in spoken if raw.get("promptSource") == "queued"} - {""}
-    texts = [
-        _queue_text(_content(raw) if raw.get("type") == "user" else prompt)
-        for (_, raw), prompt in zip(lines, prompts, strict=True)
-    ]
+    delivering = zip(lines, prompts, strict=True)
+    texts = [_queue_text(_content(raw) if raw.get("type") == "user" else prompt) for (_, raw), prompt in delivering]
     last_answer = max((at for at, (_, raw) in enumerate(lines) if raw.get("type") == "assistant"), default=-1)
     waiting: list[_Waiting] = []
     made: list[NumberedLine] = []
@@ -472,12 +470,10 @@ def _defect(raw: Mapping[str, Any]) -> str | None:
         if raw["type"] in SPOKEN:
             validation.content(as_object(message)["content"])
             validation.usage(as_object(as_object(message).get("usage")) or None)
-        validation.meta(
-            {k: v for k, v in raw.items() if k not in _STRUCTURE or (k in COMMON and not isinstance(v, str))}
-        )
-        nested = {
-            k: v for k, v in as_object(raw.get("message")).items() if k != "content" and isinstance(v, dict | list)
-        }
+        odd = {name: raw[name] for name in COMMON if name in raw and not isinstance(raw[name], str)}
+        validation.meta(without_keys(raw, *_STRUCTURE) | odd)
+        message = without_keys(as_object(raw.get("message")), "content")
+        nested = {name: value for name, value in message.items() if isinstance(value, dict | list)}
         validation.meta({"message": nested} if nested else None)
     except InvalidInput as error:
         return f"cannot be kept: {error}"

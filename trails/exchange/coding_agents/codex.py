@@ -104,21 +104,9 @@ def _ids_in_name(name: str) -> tuple[str | None, str | None]:
 
 def groups(files: Sequence[Path]) -> Iterable[Sequence[Path]]:
     """Return the files that are read together: those of a folder, and of a thread that goes on in several files."""
-    found = (ROLLOUT_NAME.fullmatch(file.name) for file in files)
-    reverted = {named[1] for named in found if named and named[2]}
-    return group_files(
-        files, lambda file: str(thread) if (thread := thread_in_name(file.name)) in reverted else file.parent
-    )
-
-
-def thread_in_name(name: str) -> str | None:
-    """Return the id of the thread that a file's name has; None for any other name."""
-    return _ids_in_name(name)[0]
-
-
-def reverted_threads(names: Iterable[str]) -> set[str]:
-    """Return the ids of the threads that go on in several files, by the files' names: those are read together."""
-    return {thread for thread, file in map(_ids_in_name, names) if thread and file}
+    ids = {file: _ids_in_name(file.name) for file in files}
+    reverted = {thread for thread, continued in ids.values() if continued}
+    return group_files(files, lambda file: ids[file][0] or "" if ids[file][0] in reverted else file.parent)
 
 
 class RolloutLines:
@@ -374,7 +362,7 @@ class _Rollout:
     def _thread_id(self, header: _Json) -> str | None:
         if (found := as_text(header.get("id"))) is not None:
             return found
-        if (thread := thread_in_name(self._name)) is not None:
+        if (thread := _ids_in_name(self._name)[0]) is not None:
             self._reading.notes.append(f"has no header with an id; the thread's id {thread} is from the file's name")
         return thread
 

@@ -176,9 +176,8 @@ class Thread:
             self._active = [item for item in self._active if not item.waits]
             self.reading.notes.append(f"{len(late)} reasoning event(s) at the end wait for the item that repeats them")
         if self._meter.astray:
-            self.reading.notes.append(
-                f"{self._meter.astray} token_count event(s) follow no turn of the model, and were not used"
-            )
+            what = "token_count event(s) follow no turn of the model, and were not used"
+            self.reading.notes.append(f"{self._meter.astray} {what}")
         made = [tuple(item.turn(i) for i, item in enumerate(path)) for path in (self._active, *self._abandoned)]
         if len(made) > 1:
             self.reading.notes.append(f"{len(made) - 1} rollback(s); what was taken back is kept as a fork")
@@ -262,9 +261,8 @@ class Thread:
             self._sent(line, sent, time, is_event=False)
             return
         texts = [content] if isinstance(content, str) else texts_of(content)
-        item = self._item(
-            role, message_content(role, content), time, meta, frozenset([*texts, "".join(texts), "\n".join(texts)])
-        )
+        whole = frozenset([*texts, "".join(texts), "\n".join(texts)])
+        item = self._item(role, message_content(role, content), time, meta, whole)
         announced = self._echoes.take(role, lambda each: each.is_event and each.texts <= item.texts)
         if announced is not None and self._fits(line, item, payload):
             announced.content, announced.is_event = item.content, False

@@ -234,9 +234,8 @@ class _Log:
         for line, event in values:
             kind, own = event.get("type"), event.get("id")
             if not isinstance(kind, str) or not isinstance(event.get("data", {}), dict):
-                self.reading.refuse(
-                    line, "is no event of Copilot CLI: it has no type, or data that is no object", event
-                )
+                reason = "is no event of Copilot CLI: it has no type, or data that is no object"
+                self.reading.refuse(line, reason, event)
                 continue
             self.reading.count(kind)
             named = as_text(own) or f"line-{line}"
@@ -254,9 +253,8 @@ class _Log:
         if not session_id:
             self.reading.refuse(0, "is no session of Copilot CLI: nothing names it", self.name)
             return self.reading
-        self.reading.sessions += [
-            self._session(session_id, agent) for agent in self.agents.values() if agent.turns or not agent.key
-        ]
+        speaking = [agent for agent in self.agents.values() if agent.turns or not agent.key]
+        self.reading.sessions += [self._session(session_id, agent) for agent in speaking]
         return self.reading
 
     def _finish(self) -> None:

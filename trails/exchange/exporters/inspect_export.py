@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Final
 
 from trails.context.messages import HEADINGS, Message, Picture, Piece, Thought, messages_of, text_of
 from trails.exchange.exporters.session_family import Family, Member, SessionExport, author_name, prompt_text, report
-from trails.exchange.json_files import as_object, as_text, without_keys, without_null
+from trails.exchange.json_files import as_object, as_text, objects_in, without_keys, without_null
 from trails.exchange.traces.inspect_samples import SAMPLE_META
 from trails.model import iris
 from trails.model.values import ToolCall, Turn
@@ -90,9 +90,7 @@ def message_text(message: _Json) -> str:
     content = message["content"]
     if isinstance(content, str):
         return content
-    return "\n".join(
-        str(part.get("text", "")) for part in content if isinstance(part, dict) and part.get("type") == "text"
-    )
+    return "\n".join(str(part.get("text", "")) for part in objects_in(content) if part.get("type") == "text")
 
 
 def call_arguments(call: ToolCall) -> _Json:
@@ -236,9 +234,7 @@ class _Sample:
         sample = {**self._sample(line, scored, meta), **{key: meta[key] for key in SAMPLE_META if key in meta}}
         model, task = self._model(), meta.get("task") or record.label or record.id
         began, ended = self._begin.isoformat(), self._time.isoformat()
-        dataset: object = meta.get("dataset") or record.agent
-        if not isinstance(dataset, Mapping):
-            dataset = {"name": str(dataset), "samples": 1, "sample_ids": [sample["id"]]}
+        name = str(meta.get("dataset") or record.agent)
         names = ("eval_id", "run_id")  # old logs have none
         known = {name: meta[name] for name in names if name in meta}
         spec = {
@@ -246,9 +242,7 @@ class _Sample:
             "created": meta.get("created") or began,
             "task": task,
             "task_id": _id("task", task),
-            "dataset": dict(dataset)
-            if isinstance(dataset, Mapping)
-            else {"name": str(dataset), "samples": 1, "sample_ids": [sample["id"]]},
+            "dataset": as_object(meta.get("dataset")) or {"name": name, "samples": 1, "sample_ids": [sample["id"]]},
             "model": meta.get("model") or model,
             "config": {},
             **as_object(meta.get("eval")),
@@ -434,11 +428,8 @@ class _Sample:
         for name, number in (usage or {}).items():
             if isinstance(number, int) and not isinstance(number, bool):
                 self._usage[model, name] += number
-        output = {
-            "model": model,
-            "choices": [{"message": message, "stop_reason": reason}],
-            "completion": message_text(message),
-        }
+        choices = [{"message": message, "stop_reason": reason}]
+        output = {"model": model, "choices": choices, "completion": message_text(message)}
         told = turn.call
         started = told.started if told and told.started else self._time
         self._event(

@@ -91,9 +91,8 @@ def _as_it_was(turn: Turn, lost: Counter[str]) -> Iterator[_Json]:
     parts = as_list(content)
     in_parts = {call.id for call in calls_in(parts)}
     results = results_in(parts)
-    is_anthropic = (
-        turn.role == "tool" and bool(parts) and all(as_object(part).get("type") == "tool_result" for part in parts)
-    )
+    kinds = {str(as_object(part).get("type")) for part in parts}
+    is_anthropic = turn.role == "tool" and kinds == {"tool_result"}
     message: _Json = {"role": "user" if is_anthropic else turn.role, "content": content}
     if calls := [call for call in turn.tool_calls if call.id not in in_parts]:
         beside = as_object(turn.meta.get("tool_calls"))

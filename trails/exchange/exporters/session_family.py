@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from trails.compare import session_figures
@@ -38,12 +38,7 @@ class SessionExport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON."""
-        return {
-            "format": self.format,
-            "sessions": list(self.sessions),
-            "turns": self.turns,
-            "left_out": list(self.left_out),
-        }
+        return {name: list(each) if isinstance(each, tuple) else each for name, each in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +132,9 @@ def _within(member: Member, run: Segment) -> Sequence[Turn]:
 def family_ids(repository: Repository, session_id: str, *, forks: bool) -> list[str]:
     """Return the ids of the sessions that are asked for: one, or with `forks` all its descendants by forks too."""
     reader = repository.reader
-    return (
-        session_figures.in_tree_order(session_figures.families(reader, [session_id]), session_id)
-        if forks
-        else [session_id]
-    )
+    if not forks:
+        return [session_id]
+    return session_figures.in_tree_order(session_figures.families(reader, [session_id]), session_id)
 
 
 def read_family(repository: Repository, session_id: str, *, forks: bool, spawned: bool = False) -> Family:

@@ -98,9 +98,8 @@ def database_entries(database: Database) -> Iterator[DatabaseEntry]:
                 held.setdefault("sessionId", row[current])
                 if isinstance(row.get("spawned_by"), str):
                     held.setdefault("spawnedBy", row["spawned_by"])
-            yield DatabaseEntry(
-                str(row["session_key"]), str(row[current]), held.reason if isinstance(held, Problem) else held
-            )
+            entry = held.reason if isinstance(held, Problem) else held
+            yield DatabaseEntry(str(row["session_key"]), str(row[current]), entry)
         return
 
 
@@ -170,16 +169,11 @@ def place_of(source_session: str | None) -> tuple[str, str] | None:
     return (source.removeprefix(_SOURCE), stem) if source.startswith(_SOURCE) and stem else None
 
 
-def topic_stem(session_id: str, topic: str) -> str:
-    """Return the name of a topic's file, without its ending."""
-    return f"{session_id}-topic-{quote(topic, safe=_URI_SAFE)}"
-
-
 def stem_of(session_id: str, key: str) -> str:
     """Return the name that the transcript of a session of a key has where its entry names no file, without its ending."""
     parsed = keys.parse_key(key)
     if parsed.thread_marker == "topic" and parsed.thread_id:
-        return topic_stem(session_id, parsed.thread_id)
+        return f"{session_id}-topic-{quote(parsed.thread_id, safe=_URI_SAFE)}"
     return session_id
 
 

@@ -143,10 +143,8 @@ def turns_between(store: QuadStore, session: ox.NamedNode, start: int, end: int)
         turns = [quad.subject for quad in store.quads((None, vocab.INDEX, vocab.integer(index), session))]
         for turn in cast("list[ox.NamedNode]", turns):
             own = store.quads((turn, None, None, session))
-            linked = [
-                *(quad.object for quad in own),
-                *(quad.subject for quad in store.quads((None, None, turn, session))),
-            ]
+            answers = store.quads((None, None, turn, session))
+            linked = [*(quad.object for quad in own), *(quad.subject for quad in answers)]
             parts = dict.fromkeys(each for each in linked if isinstance(each, ox.NamedNode))
             below = [part for part in parts if part.value.startswith(f"{turn.value}/")]
             found += [*own, *(quad for part in below for quad in store.quads((part, None, None, session)))]

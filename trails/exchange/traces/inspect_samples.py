@@ -180,9 +180,8 @@ class Sample:
             self._line_of(owner, [])
         sessions = [self._session(meta), *self._agents()]
         self._odd["attachment(s) are not in the log; the texts name them still"] += len(self._texts.missing)
-        self._odd["sample(s) have texts without the attachments that would let them grow beyond all bounds"] += (
-            self._texts.is_full
-        )
+        full = "sample(s) have texts without the attachments that would let them grow beyond all bounds"
+        self._odd[full] += self._texts.is_full
         return sessions
 
     # --- what the events tell

@@ -52,10 +52,8 @@ def message_key(message: _Json) -> str:
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     calls = message.get("tool_calls")
-    asked = [
-        [call.get("id"), call.get("function"), call.get("arguments")] if isinstance(call, dict) else call
-        for call in as_list(calls)
-    ]
+    names = ("id", "function", "arguments")
+    asked = [[call.get(name) for name in names] if isinstance(call, dict) else call for call in as_list(calls)]
     said = [message.get("role"), content or [], asked, message.get("tool_call_id")]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
@@ -114,10 +112,8 @@ def given_scores(sample: _Json) -> tuple[dict[str, _Json], int]:
 
 def score_details(scores: Mapping[str, _Json]) -> dict[str, Any]:
     """Return what scores say beside their value and their reason."""
-    names = ("answer", "metadata")
-    return without_empty(
-        {name: without_empty({key: score.get(key) for key in names}) for name, score in scores.items()}
-    )
+    kept = {name: {key: score.get(key) for key in ("answer", "metadata")} for name, score in scores.items()}
+    return without_empty({name: without_empty(each) for name, each in kept.items()})
 
 
 def sample_scores(

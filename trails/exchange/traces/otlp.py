@@ -136,11 +136,8 @@ class TracedSession:
         if path is None:
             return
         read = read_json(result)  # the text stays if it is no object and no list
-        part = {
-            "type": "tool_call_response",
-            "id": call_id,
-            "response": read if isinstance(read, dict | list) else result,
-        }
+        response = read if isinstance(read, dict | list) else result
+        part = {"type": "tool_call_response", "id": call_id, "response": response}
         part |= {"is_error": True} if span.failed else {}
         turn = SourceTurn(
             role="tool",
@@ -403,9 +400,8 @@ class Spans:
         homes = {key: self._conversation(span) for key, span in self._spans.items()}
         spoken = [key for key in self._said if self._spans[key].operation not in ("execute_tool", "embeddings")]
         above = {up for key in spoken for up in self._line_up(key)}
-        told = {
-            call_id for said in self._said.values() for message in said.given for call_id in answered_calls(message)
-        }
+        given = [message for said in self._said.values() for message in said.given]
+        told = {call_id for message in given for call_id in answered_calls(message)}
         tools = [key for key, span in self._spans.items() if span.operation == "execute_tool"]
         silent = {homes[key] for key in spoken if not self._said[key].given}
         untold = [k for k in tools if homes[k] in silent and self._spans[k].text("gen_ai.tool.call.id") not in told]
