@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import trails
 from trails.exchange.coding_agents import claude_code
-from trails.exchange.coding_agents.claude_code import find_files, parse, sniff
+from trails.exchange.coding_agents.claude_code import companions, parse, sniff
 from trails.exchange.merge import merge
 from trails.exchange.source_transcript import SourceSession, SourceTurn, Transcript
 from trails.model.content_parts import calls_in, results_in
@@ -603,8 +603,8 @@ def test_a_session_file_comes_with_the_files_of_its_sub_agents(tmp_path: Path) -
     for name in ("s2.jsonl", "s1.jsonl"):
         (tmp_path / name).touch()
     agents = [below / "agent-a.jsonl", below / "agent-b.jsonl"]
-    assert find_files(tmp_path / "s1.jsonl") == [tmp_path / "s1.jsonl", *agents]
-    assert find_files(tmp_path / "s2.jsonl") == [tmp_path / "s2.jsonl"]
+    assert companions(tmp_path / "s1.jsonl") == [tmp_path / "s1.jsonl", *agents]
+    assert companions(tmp_path / "s2.jsonl") == [tmp_path / "s2.jsonl"]
     files = [tmp_path / "s1.jsonl", tmp_path / "s2.jsonl", *agents]
     assert [list(group) for group in claude_code.groups(files)] == [files]
 

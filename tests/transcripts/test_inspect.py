@@ -22,6 +22,7 @@ from trails import Repository
 from trails.errors import InvalidInput
 from trails.exchange import containers
 from trails.exchange.file_import import import_bytes, import_path
+from trails.exchange.formats import format_named
 from trails.exchange.source_transcript import SourceSession, Transcript
 from trails.exchange.traces import inspect_log
 
@@ -47,7 +48,7 @@ def need_zstd() -> None:
 
 
 def parsed(data: bytes, name: str = "log") -> Transcript:
-    return inspect_log.parse([(name, data)])
+    return format_named("inspect").read([(name, data)])
 
 
 def only(data: bytes) -> SourceSession:

@@ -14,13 +14,14 @@ from tests.support.machines import examples
 from trails import Repository
 from trails.exchange.chats import message_lists
 from trails.exchange.file_import import import_bytes, import_path
+from trails.exchange.formats import format_named
 from trails.exchange.source_transcript import SourceSession, Transcript
 
 FILES = ("openai_tools.jsonl", "reason_tool_use.jsonl", "sharegpt_tools.json", "toy_chat_fine_tuning.jsonl")
 
 
 def parsed(*records: Any) -> Transcript:
-    return message_lists.parse([("file", "\n".join(json.dumps(record) for record in records).encode())])
+    return format_named("messages").read([("file", "\n".join(json.dumps(record) for record in records).encode())])
 
 
 def only(record: Any) -> SourceSession:
@@ -33,7 +34,7 @@ def test_a_real_file_has_the_conversations_messages_and_calls_that_were_counted(
     counted = json.loads((shared / "data/research/data_research_expectations.json").read_text())[f"messages/{name}"]
     data = (shared / "data/research/messages" / name).read_bytes()
     assert message_lists.sniff(data[: 1 << 16])
-    found = message_lists.parse([(name, data)])
+    found = format_named("messages").read([(name, data)])
     assert not found.problems
     assert [len(session.paths[0]) for session in found.sessions] == counted["lengths"]
     assert found.records == {"record": counted["conversations"], **counted["roles"]}
@@ -134,7 +135,7 @@ def test_what_is_no_record_or_message_is_reported_and_the_rest_is_read() -> None
 def test_a_file_cut_anywhere_loses_no_whole_record(data: st.DataObject) -> None:
     whole = "\n".join(json.dumps({"messages": [{"role": "user", "content": str(n)}]}) for n in range(5)).encode()
     cut = whole[: data.draw(st.integers(0, len(whole)))]
-    found = message_lists.parse([("file", cut)])
+    found = format_named("messages").read([("file", cut)])
     assert len(found.sessions) >= cut.count(b"\n")
     assert len(found.sessions) + len(found.problems) == max(1, cut.count(b"\n") + bool(cut.rpartition(b"\n")[2]))
 

@@ -19,7 +19,6 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
-from trails.errors import InvalidInput
 from trails.model.values import Call, Compaction, ToolResult
 from trails.secrets import Found, shown_id
 
@@ -102,18 +101,6 @@ class ImportReport(BaseModel):
     def shown_ids(self) -> dict[str, list[str]]:
         """Return the lists of session ids with secrets in them masked."""
         return {name: [shown_id(each) for each in getattr(self, name)] for name in _IDS}
-
-
-def files_at(path: Path, *patterns: str) -> list[Path]:
-    """Return a file, or a folder's files that match a pattern.
-
-    Raises `InvalidInput` if there is neither.
-    """
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
-        raise InvalidInput(f"there is no file or folder {path}")
-    return sorted({file for pattern in patterns for file in path.rglob(pattern) if file.is_file()})
 
 
 def group_files(

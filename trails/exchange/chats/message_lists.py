@@ -21,7 +21,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from io import BytesIO
 from typing import IO, Any, Final
 
 from trails.exchange.format_detection import Outline, guess_origin, outline_of_first, outline_of_listed
@@ -30,7 +29,6 @@ from trails.exchange.record_checks import (
     Reading,
     as_content,
     combine_files,
-    combine_parts,
     leftover,
     parse_time,
     valid_name,
@@ -97,11 +95,6 @@ def _says(message: Outline) -> bool:
     if message.get("kind") in ("request", "response") or ("role" not in keys and "type" not in keys):
         return "parts" in keys and "info" not in keys
     return message.get("type") in message_shapes.LANGCHAIN and bool(keys & {"content", "data"})
-
-
-def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
-    """Return what files of records (name and bytes of each) say; nothing that they hold raises."""
-    return combine_parts(stream([(name, BytesIO(data)) for name, data in files]))
 
 
 def stream(files: Sequence[tuple[str, IO[bytes]]]) -> Iterator[Transcript]:

@@ -23,7 +23,7 @@ from trails.exchange.coding_agents.claude_code_turns import (
 )
 from trails.exchange.json_files import as_object, as_text
 from trails.exchange.record_checks import valid_name
-from trails.exchange.source_transcript import Problem, SourceSession, SourceTurn, Transcript, files_at, group_files
+from trails.exchange.source_transcript import Problem, SourceSession, SourceTurn, Transcript, group_files
 
 SOURCE: Final = "claude-code"
 
@@ -59,14 +59,9 @@ def sniff(head: bytes) -> bool:
     return any(_SIGNS & each.keys() or each.get("type") in _SIGNING for each in format_detection.outline_of_lines(head))
 
 
-def find_files(path: Path) -> list[Path]:
-    """Return the files that belong together, sorted: a session's file with those of its sub-agents, or all of a folder.
-
-    Raises `InvalidInput` where there is nothing at `path`.
-    """
-    if path.is_file():
-        return [path, *sorted((path.with_suffix("") / "subagents").rglob("agent-*.jsonl"))]
-    return files_at(path, "*.jsonl")
+def companions(path: Path) -> list[Path]:
+    """Return a session's file with those of its sub-agents."""
+    return [path, *sorted((path.with_suffix("") / "subagents").rglob("agent-*.jsonl"))]
 
 
 def groups(files: Sequence[Path]) -> Iterable[Sequence[Path]]:

@@ -32,7 +32,7 @@ from trails.exchange import format_detection, json_files
 from trails.exchange.coding_agents.codex_items import ITEMS, Thread
 from trails.exchange.json_files import as_object, as_text, without_keys
 from trails.exchange.record_checks import Reading, combine_files, parse_time, valid_name
-from trails.exchange.source_transcript import SourceSession, Transcript, files_at, group_files
+from trails.exchange.source_transcript import SourceSession, Transcript, group_files
 
 SOURCE: Final = "codex"
 _AGENT_THREADS: Final = frozenset({"subagent", "review", "guardian", "guardian_review"})
@@ -195,15 +195,11 @@ def _is_whole(data: bytes) -> bool:
     return _WHOLE.match(data.removeprefix(b"\xef\xbb\xbf").lstrip()) is not None
 
 
-def find_files(path: Path) -> list[Path]:
-    """Return the file itself, or all rollouts in a folder and below; raise `InvalidInput` where there is neither.
-
-    A file of a reverted thread brings the thread's other files, in all days' folders.
-    """
-    found = files_at(path, "*.jsonl", "*.jsonl.zst", "rollout-*.json")
+def companions(path: Path) -> list[Path]:
+    """Return a file, with the other files of its thread, in all days' folders, if that goes on in several."""
     thread, continued = _ids_in_name(path.name)
-    if path.is_dir() or continued is None:
-        return found
+    if continued is None:
+        return [path]
     is_dated = all(folder.name.isdigit() for folder in path.absolute().parents[:3])
     root = path.absolute().parents[3] if is_dated else path.parent
     return [path, *sorted(each for each in root.rglob(f"rollout-*{thread}*.jsonl*") if not each.samefile(path))]

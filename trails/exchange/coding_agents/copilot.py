@@ -37,7 +37,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange import format_detection, json_files
@@ -51,7 +50,7 @@ from trails.exchange.record_checks import (
     valid_name,
     without_empty,
 )
-from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript, files_at
+from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript
 from trails.model.values import Compaction
 from trails.usage import with_source
 
@@ -171,11 +170,6 @@ def sniff(head: bytes) -> bool:
     if any(line.get("type") in _BEGINS and "data" in line and line["data"] is None for line in lines):
         return all(_TYPES.fullmatch(line.get("type") or "abort") for line in lines)
     return is_history(head)
-
-
-def find_files(path: Path) -> list[Path]:
-    """Return the file itself, or all that may be sessions in a folder and below; raise `InvalidInput` where there is neither."""
-    return files_at(path, "*.jsonl", "*.json")
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:

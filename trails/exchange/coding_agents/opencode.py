@@ -38,7 +38,7 @@ from trails.exchange.coding_agents.opencode_turns import (
 from trails.exchange.containers import Database, Tables
 from trails.exchange.json_files import as_object, as_text, objects_in, without_keys
 from trails.exchange.record_checks import Reading
-from trails.exchange.source_transcript import Problem, SourceSession, Transcript, files_at, group_files
+from trails.exchange.source_transcript import Problem, SourceSession, Transcript, group_files
 
 _HELD: Final = re.compile(rb'"messages"\s*:\s*\[\s*(?:\]|\{\s*"(?:info|parts)"\s*:)')
 _SESSION: Final = re.compile(rb'^\s*\{\s*"info"\s*:\s*\{[^{}\[\]]*"id"\s*:\s*"ses_')
@@ -65,11 +65,10 @@ def sniff(head: bytes) -> bool:
     return session.startswith("ses_") and own.startswith(("msg_", "prt_"))
 
 
-def find_files(path: Path) -> list[Path]:
-    """Return the file with those that belong to its session, or all JSON files in a folder and below."""
-    found = files_at(path, "*.json")
-    if not path.is_file() or not path.name.startswith("ses_"):
-        return found
+def companions(path: Path) -> list[Path]:
+    """Return a file, with those of its session if it begins one."""
+    if not path.name.startswith("ses_"):
+        return [path]
     root, own = root_of(path), path.stem
 
     def files_in(*places: Path) -> list[Path]:
@@ -78,7 +77,7 @@ def find_files(path: Path) -> list[Path]:
     messages = files_in(root / "message" / own, root / "session" / "message" / own)
     names = [message.stem for message in messages]
     parts = [files_in(root / "part" / name, root / "session" / "part" / own / name) for name in names]
-    return [*found, *messages, *(file for files in parts for file in files)]
+    return [path, *messages, *(file for files in parts for file in files)]
 
 
 def root_of(file: Path) -> Path:

@@ -22,7 +22,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final
 
 from pyoxigraph import Literal
@@ -33,7 +32,7 @@ from trails.exchange import json_files
 from trails.exchange.json_files import as_object, as_text, objects_in, without_keys
 from trails.exchange.openclaw.pi_entries import NotedHeader, read_entry, read_noted, write_time
 from trails.exchange.record_checks import Reading, combine_files, parse_time
-from trails.exchange.source_transcript import Problem, SourceSession, SourceTurn, Transcript, distinct_paths, files_at
+from trails.exchange.source_transcript import Problem, SourceSession, SourceTurn, Transcript, distinct_paths
 from trails.history.transcript import stored_length
 from trails.model import iris, validation
 from trails.model.values import SessionRecord, Turn
@@ -68,15 +67,6 @@ def sniff(head: bytes) -> bool:
     """
     entries, _ = json_files.read_lines(head)
     return bool(entries) and _is_header(entries[0][1])
-
-
-def find_files(path: Path) -> list[Path]:
-    """Return the file itself, or all pi sessions in a folder and below; raise `InvalidInput` where there is neither."""
-    found = []
-    for file in files_at(path, "*.jsonl"):
-        with file.open("rb") as opened:
-            found += [file] if file == path or sniff(opened.read(1 << 16)) else []
-    return found
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:

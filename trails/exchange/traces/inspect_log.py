@@ -12,16 +12,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from io import BytesIO
-from pathlib import Path
 from typing import IO, Any, Final
 
 from trails.errors import InvalidInput
 from trails.exchange import containers, format_detection, json_files
 from trails.exchange.containers import Archive
 from trails.exchange.json_files import as_object, without_keys
-from trails.exchange.record_checks import Reading, combine_files, combine_parts, valid_name, without_empty
-from trails.exchange.source_transcript import Problem, Transcript, files_at
+from trails.exchange.record_checks import Reading, combine_files, valid_name, without_empty
+from trails.exchange.source_transcript import Problem, Transcript
 from trails.exchange.traces.inspect_samples import Pool, Sample, join_pools
 
 _HEADER: Final = "header.json"
@@ -56,16 +54,6 @@ def holds(names: Sequence[str]) -> bool:
     (True, False)
     """
     return _START in names or (_HEADER in names and any(name.startswith(("samples/", "_journal/")) for name in names))
-
-
-def find_files(path: Path) -> list[Path]:
-    """Return the file itself, or all logs in a folder and below; raise `InvalidInput` where there is neither."""
-    return files_at(path, "*.eval", "*.json")
-
-
-def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
-    """Return what logs (name and bytes of each) say; see `stream`."""
-    return combine_parts(stream([(name, BytesIO(data)) for name, data in files]))
 
 
 def stream(files: Sequence[tuple[str, IO[bytes]]]) -> Iterator[Transcript]:

@@ -29,7 +29,7 @@ from typing import Any, Final
 from trails.exchange import format_detection, json_files
 from trails.exchange.json_files import as_list
 from trails.exchange.record_checks import Reading, combine_files, turn_fault, valid_name, without_empty
-from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript, files_at
+from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript
 from trails.exchange.traces import span_messages
 from trails.exchange.traces.span_messages import (
     INPUT,
@@ -330,16 +330,10 @@ def sniff(head: bytes) -> bool:
     return bool(first & _EXPORT) or all(first & keys for keys in _FLAT)
 
 
-def find_files(path: Path) -> list[Path]:
-    """Return the file itself with its log records or spans beside it (`run.traces.json`, `run.logs.json`), or all in a folder.
-
-    Raises `InvalidInput` where there is neither.
-    """
-    found = files_at(path, "*.json", "*.jsonl")
-    if path.is_file():
-        beside = (path.with_name(path.name.replace(old, new)) for old, new in _BESIDE if old in path.name)
-        found += [each for each in beside if each.is_file()]
-    return found
+def companions(path: Path) -> list[Path]:
+    """Return a file with its log records or spans beside it (`run.traces.json`, `run.logs.json`)."""
+    beside = (path.with_name(path.name.replace(old, new)) for old, new in _BESIDE if old in path.name)
+    return [path, *(each for each in beside if each.is_file())]
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
