@@ -11,7 +11,6 @@ tool's run that names no call is that of the call of its name with its arguments
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -20,7 +19,7 @@ from trails.exchange.json_files import as_list, as_object, as_text
 from trails.exchange.record_checks import epoch_time, first_name, utc_time, valid_name
 from trails.exchange.source_transcript import Transcript
 from trails.exchange.traces.otlp import Spans
-from trails.exchange.traces.span_values import OpenCalls, parse_embedded, step
+from trails.exchange.traces.span_values import parse_embedded, read_steps, step
 from trails.exchange.traces.spans import TraceSpan
 
 SOURCE: Final = "langsmith"
@@ -46,28 +45,21 @@ def sniff(head: bytes) -> bool:
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     """Return what files of runs (name and bytes of each) say together; nothing that they hold raises."""
-    spans, runs, titles = Spans(SOURCE, many=len(files) > 1), list[tuple[str, TraceSpan]](), dict[str, str]()
+    spans, steps, titles = (
+        Spans(SOURCE, many=len(files) > 1),
+        list[tuple[str, TraceSpan, object, str]](),
+        dict[str, str](),
+    )
     for name, data in files:
         for line, value in spans.values(name, data):
             for run, trace in _runs_in(value, None):
                 if (span := _span(line, run, trace)) is None:
                     spans.refuse(name, line, "is no run of LangSmith: it has no id or no run_type", run)
                     continue
-                runs.append((name, span))
+                steps.append((name, span, span.raw.get("inputs"), f"run/{str(span.raw.get('run_type'))[:50]}"))
                 if span.parent is None:
                     titles.setdefault(span.trace, span.name)
-    calls = OpenCalls()
-    for name, span in sorted(runs, key=lambda each: each[1].order):
-        calls.see(span, span.raw.get("inputs"), span.name)
-        spans.take(name, span, f"run/{str(span.raw.get('run_type'))[:50]}")
-    found = spans.transcript()
-    return replace(
-        found,
-        sessions=tuple(
-            replace(each, title=titles.get(next(iter(each.meta.get("traces", ())), each.id)) or None)
-            for each in found.sessions
-        ),
-    )
+    return read_steps(spans, steps, lambda trace: {"title": titles.get(trace) or None})
 
 
 def _runs_in(value: object, trace: str | None) -> Iterator[tuple[object, str | None]]:

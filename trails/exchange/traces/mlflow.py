@@ -8,26 +8,21 @@ the top of a trace makes them where no span below it does. Both forms of spans a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from trails.exchange.format_detection import outline_of_first
 from trails.exchange.json_files import as_object, as_text
 from trails.exchange.record_checks import epoch_time, first_name, parse_time, without_empty
-from trails.exchange.source_transcript import SourceSession, Transcript
+from trails.exchange.source_transcript import Transcript
 from trails.exchange.traces.otlp import Spans
-from trails.exchange.traces.span_values import OpenCalls, parse_embedded, step
+from trails.exchange.traces.span_values import parse_embedded, read_steps, step
 from trails.exchange.traces.spans import TraceSpan
 
 SOURCE: Final = "mlflow"
 
-_KINDS: Final = {
-    "LLM": "chat",
-    "CHAT_MODEL": "chat",
-    "AGENT": "invoke_agent",
-    "TOOL": "execute_tool",
-    "EMBEDDING": "embeddings",
-}
+_KINDS: Final = {"AGENT": "invoke_agent", "TOOL": "execute_tool", "EMBEDDING": "embeddings"} | dict.fromkeys(
+    ("LLM", "CHAT_MODEL"), "chat"
+)
 _INPUTS: Final = "mlflow.spanInputs"
 _OUTPUTS: Final = "mlflow.spanOutputs"
 _TYPE: Final = "mlflow.spanType"
@@ -56,7 +51,7 @@ def sniff(head: bytes) -> bool:
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     """Return what files of traces (name and bytes of each) say together; nothing that they hold raises."""
     spans, infos = Spans(SOURCE, many=len(files) > 1), dict[str, _Json]()
-    steps: list[tuple[str, TraceSpan, object]] = []
+    steps: list[tuple[str, TraceSpan, object, str]] = []
     for name, data in files:
         for line, value in spans.values(name, data):
             info, listed = value.get("info"), as_object(value.get("data")).get("spans")
@@ -65,40 +60,37 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
                 continue
             trace = str(info.get("trace_id") or info.get("request_id") or "")
             for each in listed:
-                if (made := _span(line, each, trace, info)) is None:
+                attributes = _attributes(each)
+                if (span := _span(line, each, attributes, trace, info)) is None:
                     spans.refuse(name, line, "is no span: it has no id", each)
                     continue
-                infos.setdefault(made[0].trace, info)
-                steps.append((name, *made))
-    calls = OpenCalls()
-    for name, span, given in sorted(steps, key=lambda each: each[1].order):
-        calls.see(span, given, span.name)
-        spans.take(name, span, f"span/{str(_attributes(span.raw).get(_TYPE) or 'other')[:50]}")
-    found = spans.transcript()
-    return replace(found, sessions=tuple(_told(session, infos) for session in found.sessions))
+                infos.setdefault(span.trace, info)
+                steps.append(
+                    (name, span, attributes.get(_INPUTS), f"span/{str(attributes.get(_TYPE) or 'other')[:50]}")
+                )
+    return read_steps(spans, steps, lambda trace: _about(infos.get(trace, {})))
 
 
-def _told(session: SourceSession, infos: Mapping[str, _Json]) -> SourceSession:
-    """Return a session with what its first trace says of all: its name, its user, its tags."""
-    info = infos.get(next(iter(session.meta.get("traces", ())), session.id), {})
+def _about(info: _Json) -> dict[str, Any]:
+    """Return what a trace says of its session: its name, its user, its tags."""
     tags = as_object(info.get("tags"))
     own = {key: value for key, value in tags.items() if not key.startswith("mlflow.")}
     more = without_empty({"tags": own, "user": _metadata(info).get("mlflow.trace.user")})
-    return replace(session, meta={**session.meta, **more}, title=as_text(tags.get("mlflow.traceName")))
+    return {**more, "title": as_text(tags.get("mlflow.traceName"))}
 
 
 def _metadata(info: _Json) -> _Json:
     return as_object(info.get("trace_metadata", info.get("request_metadata")))
 
 
-def _attributes(span: _Json) -> dict[str, Any]:
-    """Return a span's attributes, each with what its JSON text stands for."""
-    held = as_object(span.get("attributes"))  # MLflow writes each as JSON, texts too
+def _attributes(span: object) -> dict[str, Any]:
+    """Return a span's attributes, parsed: MLflow writes each as JSON, texts too."""
+    held = as_object(as_object(span).get("attributes"))
     return {key: value if (read := parse_embedded(value)) is None else read for key, value in held.items()}
 
 
-def _span(line: int, span: object, trace: str, info: _Json) -> tuple[TraceSpan, object] | None:
-    """Return a span, and what it was given; None for what is none."""
+def _span(line: int, span: object, attributes: dict[str, Any], trace: str, info: _Json) -> TraceSpan | None:
+    """Return a span; None if it has no id."""
     if not isinstance(span, dict):
         return None
     context = as_object(span.get("context"))
@@ -107,7 +99,6 @@ def _span(line: int, span: object, trace: str, info: _Json) -> tuple[TraceSpan, 
         return None
     own = span.get("trace_id") or context.get("trace_id")
     parent = span.get("parent_span_id") or span.get("parent_id")
-    attributes = _attributes(span)
     kind = _KINDS.get(str(attributes.get(_TYPE)).upper(), "")
     status = span.get("status")
     failed = "ERROR" in str(status.get("code") if isinstance(status, dict) else span.get("status_code")).upper()
@@ -127,20 +118,17 @@ def _span(line: int, span: object, trace: str, info: _Json) -> tuple[TraceSpan, 
     made |= {key: value for key, value in attributes.items() if key.startswith("gen_ai.") and key not in made}
     if failed:
         made["error.type"] = status.get("message") if isinstance(status, dict) else span.get("status_message")
-    return (
-        TraceSpan(
-            line=line,
-            raw=span,
-            trace=trace or str(own or identity),
-            id=identity,
-            parent=parent if isinstance(parent, str) else None,
-            name=str(span.get("name") or ""),
-            start=_time(span, "start"),
-            end=_time(span, "end"),
-            attributes=made,
-            failed=failed,
-        ),
-        attributes.get(_INPUTS),
+    return TraceSpan(
+        line=line,
+        raw=span,
+        trace=trace or str(own or identity),
+        id=identity,
+        parent=parent if isinstance(parent, str) else None,
+        name=str(span.get("name") or ""),
+        start=_time(span, "start"),
+        end=_time(span, "end"),
+        attributes=made,
+        failed=failed,
     )
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from trails.exchange.json_files import as_list, as_object, as_text
+from trails.exchange.source_transcript import Transcript
+from trails.exchange.traces.otlp import Spans
 from trails.exchange.traces.span_messages import INPUT, OUTPUT
 from trails.exchange.traces.spans import TraceSpan, read_json
 from trails.model import message_shapes, validation
@@ -136,6 +139,25 @@ def _result(answer: object) -> tuple[str | None, Any]:
     if len(said) == 1 and isinstance(said[0].get("tool_call_id"), str):
         return said[0]["tool_call_id"], said[0].get("content")
     return None, inner if inner is None or isinstance(inner, str) else json.dumps(inner, ensure_ascii=False)
+
+
+def read_steps(
+    spans: Spans, steps: Iterable[tuple[str, TraceSpan, object, str]], about: Callable[[str], dict[str, Any]]
+) -> Transcript:
+    """Return the sessions of steps: the file of each, its span, its input, and its kind of record.
+
+    `about` returns the title and metadata that a trace gives to the session that begins with it.
+    """
+    calls = OpenCalls()
+    for name, span, given, kind in sorted(steps, key=lambda step: step[1].order):
+        calls.see(span, given, span.name)
+        spans.take(name, span, kind)
+    found = spans.transcript()
+    sessions = []
+    for session in found.sessions:
+        told = about(next(iter(session.meta.get("traces", ())), session.id))
+        sessions.append(replace(session, title=told.pop("title", None), meta={**session.meta, **told}))
+    return replace(found, sessions=tuple(sessions))
 
 
 class OpenCalls:
