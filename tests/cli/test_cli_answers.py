@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from trails.cli import main
+from trails.cli import main, options
 from trails.cli.options import answer, there_is_more
 
 ONE_LINE = 62
@@ -27,30 +27,30 @@ class Plan:
         return {"turns": 3}
 
 
-def run(command: Callable[[], None]) -> Result:
-    return CliRunner().invoke(click.command()(command))
+def run(command: Callable[[], None], *arguments: str) -> Result:
+    return CliRunner().invoke(options.command("try", store=False)(command), arguments)
 
 
 def test_json_is_the_whole_answer_and_nothing_is_drawn() -> None:
     drawn: list[object] = []
-    result = run(lambda: answer({"plan": Plan()}, [1], drawn.append, said="three turns", as_json=True))
+    result = run(lambda: answer({"plan": Plan()}, [1], drawn.append, said="three turns"), "--json")
     assert (json.loads(result.stdout), result.stderr, drawn) == ({"plan": {"turns": 3}}, "", [])
 
 
 def test_people_get_the_drawing_on_stdout_and_what_is_said_on_stderr() -> None:
     plan = Plan()
-    result = run(lambda: answer(plan, "a drawing", click.echo, empty="nothing", said="three turns", as_json=False))
+    result = run(lambda: answer(plan, "a drawing", click.echo, empty="nothing", said="three turns"))
     assert (result.stdout, result.stderr, plan.asked) == ("a drawing\n", "three turns\n", 0)
 
 
 @pytest.mark.parametrize("shown", [None, []])
 def test_people_who_are_shown_nothing_are_told_so_on_stderr(shown: list[str] | None) -> None:
-    result = run(lambda: answer({}, shown, click.echo, empty="there is nothing", as_json=False))
+    result = run(lambda: answer({}, shown, click.echo, empty="there is nothing"))
     assert (result.stdout, result.stderr) == ("", "there is nothing\n")
 
 
 def test_what_is_none_is_not_drawn() -> None:
-    assert run(lambda: answer({}, None, click.echo, as_json=False)).output == ""
+    assert run(lambda: answer({}, None, click.echo)).output == ""
 
 
 def test_the_next_page_is_a_command_that_can_be_pasted() -> None:

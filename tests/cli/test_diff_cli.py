@@ -17,9 +17,9 @@ import trails
 from tests.support.commands import Run
 from tests.support.terminals import on_terminal
 from trails.cli.diff_formats import markdown, page, patch
-from trails.cli.terminal import clean
 from trails.compare import diff
 from trails.compare.session_diff import readable_blocks
+from trails.display.terminal_text import clean
 
 HOSTILE = '</pre><script>alert(1)</script> & "quotes" \x1b[31m `ticks` ```` | a\u202eb'
 

@@ -104,7 +104,7 @@ def test_a_hit_shows_its_session_whole_and_what_was_found_at_any_width(place: Pa
 
 @pytest.mark.parametrize("start", [0, 7, 40, 113])
 def test_what_was_found_stays_in_view_wherever_it_stands(start: int) -> None:
-    line = highlighted("x" * start + " needle " + "y" * (113 - start), "Needle", 30, colours=False)
+    line = highlighted("x" * start + " needle " + "y" * (113 - start), "Needle", 30).plain
     assert "needle" in line
     assert len(line) <= 30
 

@@ -1,6 +1,8 @@
-"""The command line, `trails`: a module for a command or a few near ones, with `base` and `terminal` under all of them."""
+"""The command line, `trails`: the table of its commands, and the options that all have."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import click
 
@@ -8,127 +10,79 @@ import trails
 from trails.cli.options import by_option, pager_option, store_option
 from trails.cli.program import Commands, Place
 
-_TOPICS: dict[str, dict[str, Place]] = {
-    "Start": {
-        "demo": "help.demo",
-        "guide": "help.guide",
-        "help": "help.help_",
-        "init": "commands.store.init",
-        "import": "commands.import_export.import_files",
-        "create": "commands.sessions.create",
-        "append": "commands.sessions.append",
-    },
-    "Look": {
-        "list": "commands.listing.list_sessions",
-        "show": "commands.show.show",
-        "log": "commands.log.log",
-        "search": "commands.search.search",
-        "diff": "commands.compare.diff",
-        "compare": "commands.compare.compare",
-        "tree": "commands.log.tree",
-        "branches": "commands.show.branches",
-        "head": "commands.inbox.head",
-        "tail": "commands.show.tail",
-        "replay": "commands.show.replay",
-        "context": "commands.show.show_context",
-        "blame": "commands.show.blame",
-        "bisect": "commands.compare.bisect_turns",
-        "tags": "commands.annotations.list_tags",
-        "notes": "commands.annotations.list_notes",
-        "scores": "commands.annotations.list_scores",
-        "agreement": "commands.annotations.show_agreement",
-        "stats": "commands.listing.stats",
-        "cost": "commands.listing.cost",
-    },
-    "Change": {
-        "fork": "commands.sessions.fork",
-        "rerun": "commands.compare.rerun",
-        "label": "commands.annotations.set_label",
-        "tag": "commands.annotations.tag",
-        "note": "commands.annotations.write_note",
-        "score": "commands.annotations.give_score",
-        "cherry-pick": "commands.sessions.cherry_pick",
-        "take": "commands.sessions.take",
-        "compact": "commands.show.compact",
-        "detach": "commands.sessions.detach",
-        "flatten": "commands.sessions.flatten",
-        "delete": "commands.sessions.delete",
-    },
-    "Move": {
-        "push": "commands.moving.push",
-        "pull": "commands.moving.pull",
-        "copy": "commands.moving.copy",
-        "mirror": "commands.moving.mirror",
-    },
-    "Ask": {
-        "query": "commands.search.query",
-        "queries": "commands.search.list_queries",
-        "verify": "commands.store.verify",
-        "validate": "commands.audit.validate",
-        "audit": "commands.audit.audit",
-        "info": "commands.store.info",
-    },
-    "Take out": {
-        "export": "commands.import_export.export",
-        "prov": "commands.import_export.write_prov",
-        "documents": "commands.import_export.list_documents",
-        "completion": "completion.completion",
-    },
-    "Erase": {
-        "scan": "commands.sessions.find_secrets",
-        "redact": "commands.sessions.redact",
-        "delete-document": "commands.import_export.delete_document",
-    },
+
+def _places(names: str) -> dict[str, str]:
+    """Return the places of commands by name: MODULE.FUNCTION, with NAME= before it if the function has another name.
+
+    A module stands in `trails.cli.commands`, with a dot before it in `trails.cli`.
+    """
+    found = {}
+    for each in names.split():
+        name, _, place = each.rpartition("=")
+        name = name or place.rpartition(".")[2].replace("_", "-")
+        found[name] = place[1:] if place.startswith(".") else f"commands.{place}"
+    return found
+
+
+_TOPICS: Mapping[str, Mapping[str, Place]] = {
+    "Start": _places("""
+        .help.demo .help.guide help=.help.help_ store.init import=import_export.import_files sessions.create
+        sessions.append
+    """),
+    "Look": _places("""
+        list=listing.list_sessions show.show log.log search.search compare.diff compare.compare log.tree
+        show.branches inbox.head show.tail show.replay context=show.show_context show.blame
+        bisect=compare.bisect_turns tags=annotations.list_tags notes=annotations.list_notes
+        scores=annotations.list_scores agreement=annotations.show_agreement listing.stats listing.cost
+    """),
+    "Change": _places("""
+        sessions.fork compare.rerun label=annotations.set_label annotations.tag note=annotations.write_note
+        score=annotations.give_score sessions.cherry_pick sessions.take show.compact sessions.detach
+        sessions.flatten sessions.delete
+    """),
+    "Move": _places("moving.push moving.pull moving.copy moving.mirror"),
+    "Ask": _places("search.query queries=search.list_queries store.verify audit.validate audit.audit store.info"),
+    "Take out": _places("""
+        import_export.export prov=import_export.write_prov documents=import_export.list_documents
+        .completion.completion
+    """),
+    "Erase": _places("scan=sessions.find_secrets sessions.redact import_export.delete_document"),
     "Messages": {
         "inbox": {
             "": "Messages to sessions, the exchanges that answer them, and what was delivered.",
-            "list": "commands.inbox.inbox",
-            "receive": "commands.inbox.receive",
-            "process": "commands.inbox.process",
-            "exchanges": "commands.inbox.exchanges",
-            "events": "commands.inbox.events",
-            "retry": "commands.inbox.retry",
-            "fail": "commands.inbox.fail",
-            "drop": "commands.inbox.drop",
-            "delivered": "commands.inbox.delivered",
+            **_places("""
+                list=inbox.inbox inbox.receive inbox.process inbox.exchanges inbox.events inbox.retry inbox.fail
+                inbox.drop inbox.delivered
+            """),
         },
     },
     "Agents": {
         "runs": {
             "": "Runs of sub-agents, and the tree of sessions that spawned others.",
-            "list": "commands.agents.list_runs",
-            "show": "commands.agents.show_run",
-            "tree": "commands.agents.spawn_tree",
+            **_places("list=agents.list_runs show=agents.show_run tree=agents.spawn_tree"),
         },
         "keys": {
             "": "Sessions by key, and what the policies of a configuration mean for them.",
-            "list": "commands.agents.list_keys",
-            "policy": "commands.agents.policy",
+            **_places("list=agents.list_keys agents.policy"),
         },
     },
     "Prove": {
         "proof": {
             "": "Checkpoints, signatures and proofs: what convinces others that nothing was altered.",
-            "checkpoint": "commands.proofs.checkpoint",
-            "cosign": "commands.proofs.cosign",
-            "timestamp": "commands.proofs.timestamp",
-            "sign": "commands.proofs.sign",
-            "make": "commands.proofs.proof",
-            "check": "commands.store.verify_proof",
+            **_places("""
+                proofs.checkpoint proofs.cosign proofs.timestamp proofs.sign make=proofs.proof
+                check=store.verify_proof
+            """),
         },
     },
     "Keep safe": {
-        "doctor": "commands.store.check_machine",
+        **_places("doctor=store.check_machine"),
         "store": {
             "": "Upkeep of the store: backups, dumps, upgrades, and room.",
-            "backup": "commands.store.backup",
-            "restore": "commands.store.restore_backup",
-            "dump": "commands.store.dump",
-            "load": "commands.store.load_dump",
-            "upgrade": "commands.store.upgrade_store",
-            "vacuum": "commands.store.vacuum",
-            "discard": "commands.moving.discard_copy",
-            "prune": "commands.sessions.prune",
+            **_places("""
+                store.backup restore=store.restore_backup store.dump load=store.load_dump
+                upgrade=store.upgrade_store store.vacuum discard=moving.discard_copy sessions.prune
+            """),
         },
     },
 }
@@ -142,29 +96,15 @@ _FIRST = (
 )
 """What people use most: the first screen."""
 _MOVED = {
-    "receive": "inbox receive",
-    "process": "inbox process",
-    "exchanges": "inbox exchanges",
-    "events": "inbox events",
-    "retry": "inbox retry",
-    "fail": "inbox fail",
-    "drop": "inbox drop",
-    "delivered": "inbox delivered",
-    "spawn-tree": "runs tree",
-    "sessions": "keys list",
-    "policy": "keys policy",
-    "checkpoint": "proof checkpoint",
-    "cosign": "proof cosign",
-    "timestamp": "proof timestamp",
-    "sign": "proof sign",
-    "verify-proof": "proof check",
-    "backup": "store backup",
-    "restore": "store restore",
-    "dump": "store dump",
-    "load": "store load",
-    "upgrade": "store upgrade",
-    "vacuum": "store vacuum",
-    "prune": "store prune",
+    old.partition("=")[0]: f"{group} {old.rpartition('=')[2]}"
+    for group, names in {
+        "inbox": "receive process exchanges events retry fail drop delivered",
+        "runs": "spawn-tree=tree",
+        "keys": "sessions=list policy",
+        "proof": "checkpoint cosign timestamp sign verify-proof=check",
+        "store": "backup restore dump load upgrade vacuum prune",
+    }.items()
+    for old in names.split()
 }
 """What was a command of its own before there were groups; it works on, and says where it went."""
 

@@ -13,10 +13,10 @@ from rich.text import Text
 
 from trails.cli import drawing
 from trails.cli.options import note
-from trails.cli.terminal import clean, count, shorten
 from trails.compare.statistics import OUTCOME, ROOT, number
 from trails.display import tables
 from trails.display.tables import NUMERIC
+from trails.display.terminal_text import clean, count, shorten
 
 if TYPE_CHECKING:
     from trails.compare.comparison import Aggregate, Comparison, Group

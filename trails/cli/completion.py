@@ -16,7 +16,7 @@ from typing import Final
 import click
 from click import shell_completion as shells
 
-from trails.cli.options import DEFAULT_STORE, STORE, refuse
+from trails.cli import options as cli
 
 _BASH: Final = r"""%(complete_func)s() {
     local IFS=$'\n' line="${COMP_LINE:0:COMP_POINT}" word before="" each open="" i sign
@@ -86,7 +86,7 @@ _FIXED: Final = {
 """Names that are written down here too, since what they come from takes longer to import than a shell may wait."""
 
 
-@click.command("completion")
+@cli.command("completion", json=False, store=False)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the script that completes commands and names in a shell.
@@ -101,7 +101,7 @@ def completion(shell: str) -> None:
     """
     made = shells.get_completion_class(shell)
     if made is None:
-        refuse(f"there is no completion for {shell}")
+        cli.refuse(f"there is no completion for {shell}")
     program = click.get_current_context().find_root().command
     click.echo(made(program, {}, "trails", "_TRAILS_COMPLETE").source())
 
@@ -152,7 +152,7 @@ def offered(context: click.Context, kind: str, incomplete: str) -> list[shells.C
 
         return _items(name for name in query_files.names() if name.startswith(incomplete))
     with suppress(Exception):  # a line that is being typed is no place for an error
-        return _items(_stored(Path(context.meta.get(STORE, DEFAULT_STORE)), kind, incomplete))
+        return _items(_stored(Path(context.meta.get(cli.STORE, cli.DEFAULT_STORE)), kind, incomplete))
     return []
 
 

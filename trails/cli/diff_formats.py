@@ -1,15 +1,4 @@
-"""Write a diff as text, Markdown, a page or a patch.
-
-What is summed up above a diff: what the sides share, and what each tail amounts to.
-
-A diff as Markdown.
-
-A diff as one HTML page: no script, nothing from elsewhere, every text escaped, light and dark.
-
-A diff as a unified patch, as `git diff` writes one.
-
-A diff on a terminal: one turn after the other, or both sides beside each other.
-"""
+"""Write a diff on a terminal, as Markdown, as an HTML page or as a patch."""
 
 from __future__ import annotations
 
@@ -17,14 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from rich.table import Table
 from rich.text import Text
 
 from trails.cli import drawing
-from trails.cli.terminal import clean, one_line, shorten
-from trails.cli.terminal import count as count_terminal
 from trails.compare import text_diff
 from trails.compare.session_diff import (
     CONTEXT_LINES,
@@ -36,14 +24,28 @@ from trails.compare.session_diff import (
     readable_blocks,
     runs_of,
 )
-from trails.compare.text_diff import Span as Span_text_diff
-from trails.display.terminal_text import count
+from trails.compare.text_diff import Span
+from trails.display.terminal_text import clean, count, one_line, shorten
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trails.compare import Diff, Entry, Span
+    from trails.compare import Diff, Entry
     from trails.model.values import Turn
+
+
+_STYLE: Final = Path(__file__).with_name("diff_page.css")
+_WORDS: Final = {"equal": "equal", "changed": "changed", "left": "only left", "right": "only right"}
+
+
+def document(diff: Diff, form: str) -> str:
+    """Return a diff as a document: "markdown", "html" or "patch"."""
+    return {"markdown": markdown, "html": page, "patch": patch}[form](diff)
+
+
+def draw(diff: Diff, *, side_by_side: bool, full: bool) -> None:
+    """Print a diff for people, one turn after the other or in two columns."""
+    (_draw_columns if side_by_side else _draw_turns)(drawing.screen(), diff, full=full)
 
 
 def diff_summary(diff: Diff) -> list[str]:
@@ -56,8 +58,7 @@ def diff_summary(diff: Diff) -> list[str]:
     kinds = diff.kinds
     if not diff.entries:
         return [shared, "nothing differs"]
-    words = {"equal": "equal", "changed": "changed", "left": "only left", "right": "only right"}
-    counted = ", ".join(f"{number} {words[kind]}" for kind, number in kinds.items() if number)
+    counted = ", ".join(f"{number} {_WORDS[kind]}" for kind, number in kinds.items() if number)
     return [shared, f"after that: {counted}" if diff else f"nothing differs: {counted}"]
 
 
@@ -92,17 +93,14 @@ def markdown(diff: Diff) -> str:
     lines += [f"| {_escaped(name)} | {mine} | {other} |" for name, mine, other in count_rows(diff)]
     for run in runs_of(diff.entries):
         if isinstance(run, int):
-            lines += ["", f"*{count_terminal(run, 'equal turn')}*"]
+            lines += ["", f"*{count(run, 'equal turn')}*"]
         else:
             lines += ["", *_markdown_entry(run[0])]
     return "\n".join(lines) + "\n"
 
 
-_MARKDOWN_WORDS: Final = {"equal": "equal", "changed": "changed", "left": "only left", "right": "only right"}
-
-
 def _markdown_entry(entry: Entry) -> Iterator[str]:
-    yield f"### {block_place(entry)} {_escaped(entry.role)}: {_MARKDOWN_WORDS[entry.kind]}"
+    yield f"### {block_place(entry)} {_escaped(entry.role)}: {_WORDS[entry.kind]}"
     for block in blocks_of(entry):
         text = clean(mark_spans(block.spans) if entry.kind == "changed" else "".join(span.text for span in block.spans))
         sign = {"left": "-", "right": "+"}.get(entry.kind, "")
@@ -121,57 +119,24 @@ def _escaped(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>#|~!&])", r"\\\1", one_line(text))
 
 
-_STYLE: Final = """
-:root { color-scheme: light dark; --ink: #1b1f24; --soft: #59636e; --paper: #fff; --line: #d1d9e0; --band: #f6f8fa;
-  --left: #ffebe9; --right: #dafbe1; --del: #ffc1ba; --ins: #9ee8ac; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e9ed; --soft: #9aa4af; --paper: #0d1117; --line: #30363d; --band: #151b23;
-    --left: #2d1517; --right: #12261a; --del: #7a2b2f; --ins: #1d6a35; }
-}
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1200px; padding: 24px 16px 48px; background: var(--paper); color: var(--ink);
-  font: 15px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 22px; margin: 0 0 8px; }
-p { margin: 4px 0; color: var(--soft); }
-table { border-collapse: collapse; margin: 16px 0 24px; }
-th, td { padding: 3px 16px 3px 0; border-bottom: 1px solid var(--line); text-align: left; }
-td + td, th + th { text-align: right; font-variant-numeric: tabular-nums; }
-.entry { border: 1px solid var(--line); border-radius: 6px; margin: 0 0 12px; overflow: hidden; }
-.entry h2 { margin: 0; padding: 4px 12px; font-size: 13px; font-weight: 600; color: var(--soft);
-  background: var(--band); border-bottom: 1px solid var(--line); }
-.entry h2 b { color: var(--ink); }
-.sides { display: flex; }
-.side { flex: 1 1 0; padding: 8px 12px; min-width: 0; }
-.side + .side { border-left: 1px solid var(--line); }
-.left.has { background: var(--left); }
-.right.has { background: var(--right); }
-.equal { color: var(--soft); }
-.label { font-size: 12px; color: var(--soft); margin: 8px 0 0; }
-.label:first-child { margin-top: 0; }
-pre { margin: 0; white-space: pre-wrap; font: 13px/1.5 ui-monospace, monospace; }
-del, ins { text-decoration: none; border-radius: 3px; }
-del { background: var(--del); }
-ins { background: var(--ins); }
-.gap { text-align: center; margin: 0 0 12px; }
-@media (max-width: 640px) {
-  .sides { display: block; }
-  .side + .side { border-left: 0; border-top: 1px solid var(--line); }
-  .side:empty { display: none; }
-}
-"""
-_PAGE_WORDS: Final = {"equal": "equal", "changed": "changed", "left": "only left", "right": "only right"}
-
-
 def page(diff: Diff) -> str:
     """Return the page: both sides beside each other, turn by turn."""
     heading = f"{_text(diff.left.name)} and {_text(diff.right.name)}"
     lines = ["<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">']
     lines += ['<meta name="viewport" content="width=device-width, initial-scale=1">']
-    lines += ["<title>", heading, "</title>", f"<style>{_STYLE}</style>", "</head>", "<body>", f"<h1>{heading}</h1>"]
+    lines += [
+        "<title>",
+        heading,
+        "</title>",
+        f"<style>\n{_STYLE.read_text('utf-8')}</style>",
+        "</head>",
+        "<body>",
+        f"<h1>{heading}</h1>",
+    ]
     lines += [f"<p>{_text(line)}</p>" for line in diff_summary(diff)]
     lines += _table(diff)
     for run in runs_of(diff.entries):
-        lines += [f'<p class="gap">{count_terminal(run, "equal turn")}</p>'] if isinstance(run, int) else _entry(run[0])
+        lines += [f'<p class="gap">{count(run, "equal turn")}</p>'] if isinstance(run, int) else _entry(run[0])
     return "\n".join([*lines, "</body>", "</html>"]) + "\n"
 
 
@@ -189,7 +154,7 @@ def _table(diff: Diff) -> Iterator[str]:
 
 def _entry(entry: Entry) -> Iterator[str]:
     yield '<section class="entry">'
-    yield f"<h2>{block_place(entry)} <b>{_text(entry.role)}</b> {_PAGE_WORDS[entry.kind]}</h2>"
+    yield f"<h2>{block_place(entry)} <b>{_text(entry.role)}</b> {_WORDS[entry.kind]}</h2>"
     blocks = blocks_of(entry)
     if entry.kind == "equal":
         yield f'<div class="side equal">{"".join(_block(block, None) for block in blocks)}</div>'
@@ -292,13 +257,13 @@ _QUIET: Final = 240
 """An equal span that is longer than this is shown by its ends."""
 
 
-def unified(console: Console, diff: Diff, *, full: bool) -> None:
+def _draw_turns(console: Console, diff: Diff, *, full: bool) -> None:
     """Print a diff, one turn after the other."""
     _head(console, diff)
     for run in runs_of(diff.entries):
         console.print()
         if isinstance(run, int):
-            console.print(Text(f"  … {count_terminal(run, 'equal turn')}", style="dim italic"))
+            console.print(Text(f"  … {count(run, 'equal turn')}", style="dim italic"))
             continue
         (entry,) = run
         style = _STYLES[entry.kind]
@@ -309,7 +274,7 @@ def unified(console: Console, diff: Diff, *, full: bool) -> None:
             _print_block(console, block, entry)
 
 
-def side_by_side(console: Console, diff: Diff, *, full: bool) -> None:
+def _draw_columns(console: Console, diff: Diff, *, full: bool) -> None:
     """Print a diff in two columns."""
     width = min(console.width, _WIDEST) if console.width > 1000 else console.width
     _head(console, diff)
@@ -320,7 +285,7 @@ def side_by_side(console: Console, diff: Diff, *, full: bool) -> None:
     table.add_column(ratio=1, overflow="fold")
     for run in runs_of(diff.entries):
         if isinstance(run, int):
-            table.add_row(Text(f"… {count_terminal(run, 'equal turn')}", style="dim italic"), "", "")
+            table.add_row(Text(f"… {count(run, 'equal turn')}", style="dim italic"), "", "")
         else:
             table.add_row(*_cells(run[0], console, full=full))
         table.add_row("", "", "")
@@ -333,11 +298,8 @@ def _head(console: Console, diff: Diff) -> None:
     for line in diff_summary(diff):
         console.print(Text(one_line(line)), soft_wrap=True)
     if diff.entries:
-        counts = drawing.table("", "left", "right", right=("left", "right"))
-        for row in count_rows(diff):
-            counts.add_row(*(Text(one_line(cell)) for cell in row))
         console.print()
-        console.print(counts)
+        drawing.print_table(("", "left", "right"), count_rows(diff), right=("left", "right"))
 
 
 def _title(entry: Entry) -> str:
@@ -352,19 +314,17 @@ def _shown(entry: Entry, console: Console, *, full: bool) -> Iterable[Block]:
             yield block
         elif entry.kind == "equal":
             text = "".join(span.text for span in block.spans)
-            yield Block(block.label, (Span_text_diff("equal", shorten(text, max(20, min(console.width, 160) - 8))),))
+            yield Block(block.label, (Span("equal", shorten(text, max(20, min(console.width, 160) - 8))),))
         else:
             yield Block(block.label, tuple(_short(span) for span in block.spans))
 
 
-def _short(span: Span_text_diff) -> Span_text_diff:
+def _short(span: Span) -> Span:
     text = span.text
     if span.side == "equal" and len(text) > _QUIET:
-        return Span_text_diff("equal", f"{text[:100]} … {text[-100:]}")
+        return Span("equal", f"{text[:100]} … {text[-100:]}")
     if len(text) > _SHORT:
-        return Span_text_diff(
-            span.side, f"{text[:_SHORT]} … ({count_terminal(len(text) - _SHORT, 'more character')}; --full shows them)"
-        )
+        return Span(span.side, f"{text[:_SHORT]} … ({count(len(text) - _SHORT, 'more character')}; --full shows them)")
     return span
 
 
@@ -374,30 +334,21 @@ def _print_block(console: Console, block: Block, entry: Entry) -> None:
     sign = _SIGNS[entry.kind] if entry.kind in ("left", "right") else " "
     start = Text.assemble((f"{sign}{_INDENT[1:]}{'  ' if block.label else ''}", _STYLES[entry.kind]))
     for line in _coloured(block.spans, console, marks=entry.kind == "changed").split("\n", allow_blank=True):
-        for piece in line.wrap(console, max(20, console.width - len(start))):
-            piece.rstrip()
-            whole = start + piece
-            whole.rstrip()
-            console.print(whole)
+        drawing.print_wrapped(console, line, start)
 
 
-def _coloured(spans: Sequence[Span_text_diff], console: Console, *, marks: bool) -> Text:
-    """Return spans in colours, or with git's marks where there are no colours."""
+def _coloured(spans: Sequence[Span], console: Console, *, marks: bool) -> Text:
+    """Return spans in colours, or with git's marks if there are no colours."""
     made = Text()
-    bare = marks and _is_bare(console)
+    styles = {"equal": "dim" if len(spans) == 1 else "", "left": "red strike", "right": "green"}
     for span in spans:
-        text = clean(mark_spans([span]) if bare else span.text)
-        made.append(text, style="dim" if span.side == "equal" and len(spans) == 1 else _span_style(span))
+        made.append(clean(mark_spans([span]) if marks and _is_bare(console) else span.text), style=styles[span.side])
     return made
 
 
 def _is_bare(console: Console) -> bool:
     """Tell whether no colour says what differs: in a pipe, under NO_COLOR, and on a terminal that has none."""
     return console.no_color or console.color_system is None
-
-
-def _span_style(span: Span_text_diff) -> str:
-    return {"equal": "", "left": "red strike", "right": "green"}[span.side]
 
 
 def _cells(entry: Entry, console: Console, *, full: bool) -> tuple[Text, Text, Text]:
@@ -413,6 +364,7 @@ def _cell(entry: Entry, blocks: Sequence[Block], side: Literal["left", "right"],
         return Text()
     style = _STYLES[entry.kind]
     made = Text.assemble((f"{turn.index}  {one_line(turn.role)}", style if style == "dim" else f"bold {style}"))
+    styles = {"equal": "dim" if entry.kind == "equal" else "", "left": "red", "right": "green"}
     for block in blocks:
         spans = [span for span in block.spans if span.side in ("equal", side)]
         if not spans:
@@ -422,9 +374,5 @@ def _cell(entry: Entry, blocks: Sequence[Block], side: Literal["left", "right"],
             made.append(f"{one_line(block.label)}\n", style="italic")
         for span in spans:
             text = clean(mark_spans([span]) if bare else span.text)
-            made.append(text, style="dim" if entry.kind == "equal" else _column_style(span))
+            made.append(text, style=styles[span.side])
     return made
-
-
-def _column_style(span: Span_text_diff) -> str:
-    return {"equal": "", "left": "red", "right": "green"}[span.side]

@@ -1,13 +1,6 @@
-"""Draw values and query results for people.
-
-Drawing with rich: tables, transcripts and trees, for people. Nothing here reads a store.
+"""Draw values and query results with rich, for people. Nothing here reads a store.
 
 On a terminal, text is wrapped to its width; in a pipe every row stays one line, so that `grep` and `cut` work.
-
-Query results as text: the SPARQL 1.1 result formats (JSON, CSV, TSV), and a table for people.
-
-What could steer a terminal is escaped where the format has escapes, so that values stay equal; CSV, which has none, shows it
-as pictures.
 """
 
 from __future__ import annotations
@@ -21,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 import pyoxigraph as ox
@@ -31,9 +24,10 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from trails.cli.terminal import clean, clean_csv, count, escaped, one_line, shorten, to_json
+from trails.cli.terminal import clean_csv, escaped, to_json
 from trails.display.progress import DRAWN, moving
 from trails.display.tables import inert
+from trails.display.terminal_text import clean, count, one_line, shorten
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import content_parts
@@ -49,7 +43,7 @@ if TYPE_CHECKING:
 
 WIDTH: Final = "trails.width"
 """Where a command that runs others says how wide they print when stdout is no terminal."""
-_ENDLESS: Final = 100_000
+ENDLESS: Final = 100_000
 _ROLE_STYLES: Final = {"user": "cyan", "human": "cyan", "assistant": "green", "tool": "yellow", "summary": "magenta"}
 _SHORT_LINES: Final = 12
 _SHORT_TEXT: Final = 2000
@@ -72,8 +66,9 @@ def screen(*, stderr: bool = False) -> Screen:
     if width is None and "COLUMNS" in os.environ:
         width = shutil.get_terminal_size().columns  # COLUMNS=0 says nothing, and would leave room for nothing
     elif width is None and not stream.isatty():
-        width = _ENDLESS
-    return Screen(file=stream, width=width, markup=False, highlight=False, emoji=False)
+        width = ENDLESS
+    colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    return Screen(file=stream, width=width, color_system=colours, markup=False, highlight=False, emoji=False)
 
 
 def progress(what: str) -> AbstractContextManager[Callable[[int, int, str], None] | None]:
@@ -109,40 +104,71 @@ def moment(time: datetime | None, *, seconds: bool = False) -> str:
 def table(*columns: str, fold: Iterable[str] = (), right: Iterable[str] = ()) -> Table:
     """Return an empty table; cells of the columns in `fold` may wrap, those of the columns in `right` are numbers."""
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-    folding, numbers = set(fold), set(right)
     for name in columns:
-        justify: JustifyMethod = "right" if name in numbers else "left"
-        made.add_column(name, overflow="fold", no_wrap=name not in folding, justify=justify)
+        justify: JustifyMethod = "right" if name in right else "left"
+        made.add_column(name, overflow="fold", no_wrap=name not in fold, justify=justify)
     return made
 
 
 def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], *, fold: Iterable[str] = (), right: Iterable[str] = ()
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    *,
+    fold: Iterable[str] = (),
+    right: Iterable[str] = (),
+    least: Mapping[str, int] = MappingProxyType({}),
+    styles: Mapping[str, str] = MappingProxyType({}),
+    most: int | None = None,
+    rule: bool = True,
 ) -> None:
-    """Print rows of bare texts as a table on stdout; see `table`."""
-    made = table(*columns, fold=fold, right=right)
-    for row in rows:
-        made.add_row(*(Text(clean(cell)) for cell in row))
-    screen().print(made)
+    """Print rows as a table on stdout; `fold` and `right` are as for `table`.
+
+    Columns in `least` may be cut to so many cells if there is no room, with an ellipsis; in a pipe nothing is cut. A first
+    cell of more than `most` cells stands on a line of its own, above its row. Without `rule`, no line is under the names.
+    """
+    console, made, above = screen(), table(*columns, fold=fold, right=right), dict[int, Text]()
+    if not rule:
+        made.box = None
+    for column in made.columns:
+        name = str(column.header)
+        column.style = styles.get(name, "")
+        if name in least:
+            column.no_wrap, column.min_width = False, least[name]
+    for number, row in enumerate(rows):
+        cells = [cell if isinstance(cell, Text) else Text(clean(cell)) for cell in row]
+        for name, cell in zip(columns, cells, strict=True):
+            if name in least:
+                cell.no_wrap, cell.overflow = True, "ellipsis"
+        if most is not None and cells[0].cell_len > most:
+            cells[0].style = styles.get(columns[0], "")
+            above[number], cells[0] = cells[0], Text()
+        made.add_row(*cells)
+    with console.capture() as printed:
+        console.print(made)
+    for number, line in enumerate(printed.get().splitlines(), -1 if made.box is None else -2):
+        if number in above:
+            console.print(above[number], soft_wrap=True)
+        sys.stdout.write(f"{line.rstrip()}\n")  # which escapes what the terminal cannot show
 
 
-def grid(rows: Mapping[str, Any]) -> Table:
-    """Return names and values, one pair a line."""
+def print_grid(rows: Mapping[str, Any]) -> None:
+    """Print names and values, one pair a line."""
     made = Table.grid(padding=(0, 2))
     made.add_column(style="bold", no_wrap=True)
     made.add_column(overflow="fold")
     for name, value in rows.items():
         made.add_row(Text(name), value if isinstance(value, Text) else Text(clean(str(value))))
-    return made
+    screen().print(made)
 
 
-def sessions(console: Console, records: Sequence[SessionRecord]) -> None:
-    """Print session records: as a table where it fits, else two lines each, so that an id is never cut or broken."""
+def sessions(records: Sequence[SessionRecord]) -> None:
+    """Print session records: as a table if it fits, else two lines each, so that an id is never cut or broken."""
+    console = screen()
     labels = {record.id: record.label for record in records if record.label}
     made = table("id", "label", "branch", "parent@index", "created (UTC)", "agent")
     for record in records:
         made.add_row(*_session_cells(record, labels))
-    if console.measure(made, options=console.options.update(max_width=_ENDLESS)).maximum <= console.width:
+    if console.measure(made, options=console.options.update(max_width=ENDLESS)).maximum <= console.width:
         console.print(made)
         return
     for record in records:
@@ -175,9 +201,7 @@ def origin(record: SessionRecord, labels: Mapping[str, str] = MappingProxyType({
 # --- transcripts
 
 
-def session_head(
-    console: Console, record: SessionRecord, turns: Sequence[Turn], system: str | None, *, full: bool
-) -> None:
+def session_head(record: SessionRecord, turns: Sequence[Turn], system: str | None, *, full: bool) -> None:
     """Print what a session is, above its transcript."""
     last = turns[-1].digest if turns else digests.GENESIS
     rows = {
@@ -195,12 +219,12 @@ def session_head(
         "system": None if system is None else system if full else shorten(system, 200),
         "meta": ", ".join(f"{key}={value}" for key, value in record.meta.items()) or None,
     }
-    console.print(grid({name: value for name, value in rows.items() if value is not None}))
+    print_grid({name: value for name, value in rows.items() if value is not None})
 
 
-def transcript(console: Console, session_id: str, turns: Iterable[Turn], *, full: bool) -> None:
+def transcript(session_id: str, turns: Iterable[Turn], *, full: bool) -> None:
     """Print turns one after the other: a line on each, its text indented below; inherited turns name their owner."""
-    names: dict[str, str] = {}
+    console, names = screen(), dict[str, str]()
     is_whole: bool | None = None
     for turn in turns:
         is_whole = turn.index == 0 if is_whole is None else is_whole
@@ -277,15 +301,22 @@ def _print_lines(console: Console, lines: Iterable[_Line], *, full: bool) -> Non
     for text, style in lines:
         kept = text if full else "\n".join(text[:_SHORT_TEXT].split("\n", _SHORT_LINES)[:_SHORT_LINES])
         for line in clean(kept).rstrip("\n").split("\n"):
-            for piece in Text(line, style=style).wrap(console, max(20, console.width - len(_INDENT))):
-                piece.rstrip()
-                console.print(Text(_INDENT) + piece if piece else "")
+            print_wrapped(console, Text(line, style=style), Text(_INDENT))
         if left := len(text[len(kept) :].strip()):
             console.print(Text(f"{_INDENT}… {count(left, 'more character')}; --full shows them", style="dim italic"))
 
 
-def replay(console: Console, turns: Iterable[Mapping[str, Any]]) -> None:
+def print_wrapped(console: Console, line: Text, indent: Text) -> None:
+    """Print a line as long as it may be, wrapped and indented."""
+    for piece in line.wrap(console, max(20, console.width - len(indent))):
+        whole = indent + piece
+        whole.rstrip()
+        console.print(whole)
+
+
+def replay(turns: Iterable[Mapping[str, Any]]) -> None:
     """Print replayed turns: index, role and whole text."""
+    console = screen()
     for turn in turns:
         style = _ROLE_STYLES.get(turn["role"], "blue")
         console.print(Text.assemble((f"{turn['index']:>3}  ", "bold"), (clean(turn["role"]), f"bold {style}")))
@@ -295,7 +326,7 @@ def replay(console: Console, turns: Iterable[Mapping[str, Any]]) -> None:
 # --- the forest
 
 
-def forest(console: Console, trees: Sequence[Twig]) -> None:
+def forest(trees: Sequence[Twig]) -> None:
     """Print trees of forks and spawned sessions."""
     for top in trees:
         drawn = Tree(_twig_label(top), guide_style="dim")
@@ -303,7 +334,7 @@ def forest(console: Console, trees: Sequence[Twig]) -> None:
         while open_twigs:
             twig, branch = open_twigs.pop()
             open_twigs += [(child, branch.add(_twig_label(child))) for child in twig.children]
-        console.print(drawn)
+        screen().print(drawn)
 
 
 def _twig_label(twig: Twig) -> Text:
@@ -332,168 +363,140 @@ def _twig_label(twig: Twig) -> Text:
 # --- verdicts
 
 
-def verdict(console: Console, report: VerifyReport) -> None:
+def verdict(report: VerifyReport) -> None:
     """Print what `verify` read and found."""
-    counted = [
-        (report.sessions, "session"),
-        (report.turns, "turn"),
-        (report.records, "catalog record"),
-        (report.log_lines, "log line"),
-    ]
-    read = f"{', '.join(count(number, noun) for number, noun in counted if number or noun != 'catalog record')} read"
+    console = screen()
+    counted = {"session": report.sessions, "turn": report.turns, "log line": report.log_lines}
+    if report.records:
+        counted = {"session": report.sessions, "turn": report.turns, "catalog record": report.records} | counted
+    read = f"{', '.join(count(number, noun) for noun, number in counted.items())} read"
     if report.ok:
         console.print(Text.assemble(("ok", "bold green"), f": {read}; nothing is wrong"))
-        _since(console, report)
-        return
-    console.print(Text.assemble((count(len(report.findings), "finding"), "bold red"), f": {read}"))
-    made = table("code", "session", "turn", "what", fold=("session", "what"))
-    for finding in report.findings:
-        index = "" if finding.index is None else str(finding.index)
-        cells = (finding.code, finding.session_id or "", index, one_line(finding.message))
-        made.add_row(*(Text(clean(cell)) for cell in cells))
-    console.print(made)
-    _since(console, report)
+    else:
+        console.print(Text.assemble((count(len(report.findings), "finding"), "bold red"), f": {read}"))
+        rows = [(e.code, e.session_id or "", _index(e.index), one_line(e.message)) for e in report.findings]
+        print_table(("code", "session", "turn", "what"), rows, fold=("session", "what"))
+    for line in _remarks(report):
+        console.print(line)
+    if report.history:
+        console.print(f"since the checkpoint, as the log tells ({count(len(report.history), 'line')}):")
+        events = [
+            (
+                e.session_id,
+                e.what,
+                str(e.count),
+                _index(e.index),
+                e.by or "",
+                e.time.isoformat(timespec="minutes") if e.time else "",
+            )
+            for e in report.history
+        ]
+        print_table(("session", "what", "times", "turn", "by", "when"), events, fold=("session",))
 
 
-def _unsigned(console: Console, report: VerifyReport) -> None:
-    """Print which turns nobody signed."""
-    if report.unsigned is None:
-        return
-    if not report.unsigned:
-        console.print("every turn is signed")
-    for each in report.unsigned:
-        place = str(each.first) if each.first == each.last else f"{each.first} to {each.last}"
-        console.print(f"nobody signed {one_line(each.session_id)}: {place}")
+def _index(index: int | None) -> str:
+    return "" if index is None else str(index)
 
 
-def _since(console: Console, report: VerifyReport) -> None:
-    """Print up to where it was looked, and what was changed, and logged, of what a checkpoint covers."""
+def _remarks(report: VerifyReport) -> Iterator[str]:
+    """Yield what limits a verdict: where reading ended, who signed, and that nothing was changed since a checkpoint."""
     if report.since is not None:
-        console.print(
-            f"turns were read only of sessions that changed since line {report.since:,} of the log: the checkpoint's last"
-        )
+        yield f"turns were read only of sessions that changed since line {report.since:,} of the log: the checkpoint's last"
     if report.up_to is not None:
-        console.print(
-            f"up to commit {report.up_to:,}: the store is open elsewhere, and what comes later was not looked at"
-        )
-    for each in report.witnessed or ():
-        console.print(f"cosigned by {one_line(each.name)}, {each.time.isoformat()}")
-    if report.timestamped is not None:
-        stamp = report.timestamped
-        console.print(f"the checkpoint was there by {stamp.time.isoformat()}, as {one_line(stamp.authority)} says")
-    _unsigned(console, report)
-    if report.history is None:
-        return
-    if not report.history:
-        if not report.ok:
-            return  # the log tells of nothing, and the findings say what was done without it
-        console.print("since the checkpoint: nothing that it covers was changed, deleted or redacted")
-        return
-    console.print(f"since the checkpoint, as the log tells ({count(len(report.history), 'line')}):")
-    made = table("session", "what", "times", "turn", "by", "when", fold=("session",))
-    for event in report.history:
-        index = "" if event.index is None else str(event.index)
-        when = "" if event.time is None else event.time.isoformat(timespec="minutes")
-        cells = (event.session_id, event.what, str(event.count), index, event.by or "", when)
-        made.add_row(*(Text(clean(cell)) for cell in cells))
-    console.print(made)
+        yield f"up to commit {report.up_to:,}: the store is open elsewhere, and what comes later was not looked at"
+    for witness in report.witnessed or ():
+        yield f"cosigned by {one_line(witness.name)}, {witness.time.isoformat()}"
+    if (stamp := report.timestamped) is not None:
+        yield f"the checkpoint was there by {stamp.time.isoformat()}, as {one_line(stamp.authority)} says"
+    if report.unsigned is not None and not report.unsigned:
+        yield "every turn is signed"
+    for each in report.unsigned or ():
+        place = str(each.first) if each.first == each.last else f"{each.first} to {each.last}"
+        yield f"nobody signed {one_line(each.session_id)}: {place}"
+    if report.ok and report.history is not None and not report.history:  # else the findings say what the log does not
+        yield "since the checkpoint: nothing that it covers was changed, deleted or redacted"
 
 
-RESULT_FORMATS: Final = ("table", "json", "csv", "tsv", "turtle", "ntriples")
+# --- results of queries
+
 _RESULT_CELL: Final = 400
-_NUMBERS: Final = frozenset(
-    ox.NamedNode(f"http://www.w3.org/2001/XMLSchema#{name}") for name in ("integer", "decimal", "double", "float")
-)
+_NUMBERS: Final = frozenset(ox.NamedNode(f"{vocab.XSD}{name}") for name in ("integer", "decimal", "double", "float"))
 _ARABIC_MARK: Final = "\N{ARABIC LETTER MARK}"
 _SHORT_IRIS: Final = {
     **{iri: f"{name}:" for name, iri in vocab.PREFIXES.items()},
     **{f"urn:trails:{kind}:": f"{kind}:" for kind in ("session", "principal", "agent", "tool", "meta")},
 }
+_GRAPH_FORMATS: Final = {
+    "table": ox.RdfFormat.TURTLE,
+    "turtle": ox.RdfFormat.TURTLE,
+    "ntriples": ox.RdfFormat.N_TRIPLES,
+    "json": ox.RdfFormat.JSON_LD,
+}
 
 
 def format_result(result: Result, form: str, *, csv_safe: bool = False) -> str:
-    """Return a result in one of the formats (not "table", unless it is a graph, which then is Turtle).
+    """Return a result in one of the formats (not rows as "table"; a graph is then Turtle).
 
-    JSON of a graph is JSON-LD. With `csv_safe`, no text in CSV is a formula for a spreadsheet. Raises `InvalidInput` for a
-    format that has no place for this kind of result.
+    JSON of a graph is JSON-LD. What could steer a terminal is escaped if the format has escapes, so that values stay equal;
+    CSV, which has none, shows it as pictures. With `csv_safe`, no text in CSV is a formula for a spreadsheet. Raises
+    `InvalidInput` for a format that has no place for this kind of result.
     """
     if isinstance(result, list):
-        return escaped(_result_graph(result, form))
+        return escaped(_graph(result, form))
     if isinstance(result, bool):
-        return _boolean(result, form)
-    if form in ("turtle", "ntriples"):
-        raise InvalidInput(f"{form} is for CONSTRUCT and DESCRIBE; this query gives rows: use table, json, csv or tsv")
-    if form == "csv":
-        return _result_csv(result, safe=csv_safe)
-    return {"json": _result_json, "tsv": _result_tsv}[form](result)
+        answer = str(result).lower()
+        if form == "json":
+            return to_json({"head": {}, "boolean": result}) + "\n"
+        if form != "table":
+            kind = "rows" if form in ("csv", "tsv") else "CONSTRUCT and DESCRIBE"
+            raise InvalidInput(f"{form} is for {kind}; ASK gives yes or no (here: {answer}): use table or json")
+        return f"{answer}\n"
+    names = result.variables
+    match form:
+        case "csv":
+            out = io.StringIO()
+            writer = csv.writer(out, lineterminator="\r\n")
+            writer.writerow(names)
+            writer.writerows([_csv_cell(row[name], safe=csv_safe) for name in names] for row in result)
+            return clean_csv(out.getvalue())
+        case "tsv":
+            lines = ["\t".join(f"?{name}" for name in names)]
+            lines += ["\t".join(_tsv_cell(row[name]) for name in names) for row in result]
+            return escaped("\n".join(lines) + "\n")
+        case "json":
+            rows = [{name: _json_term(row[name]) for name in names if row[name] is not None} for row in result]
+            return to_json({"head": {"vars": list(names)}, "results": {"bindings": rows}}, ascii_only=True) + "\n"
+    raise InvalidInput(f"{form} is for CONSTRUCT and DESCRIBE; this query gives rows: use table, json, csv or tsv")
 
 
-def _result_graph(triples: list[ox.Triple], form: str) -> str:
-    formats = {
-        "table": ox.RdfFormat.TURTLE,
-        "turtle": ox.RdfFormat.TURTLE,
-        "ntriples": ox.RdfFormat.N_TRIPLES,
-        "json": ox.RdfFormat.JSON_LD,
-    }
-    if form not in formats:
+def _graph(triples: list[ox.Triple], form: str) -> str:
+    if form not in _GRAPH_FORMATS:
         raise InvalidInput(f"{form} is for rows; this query gives triples: use turtle, ntriples or json")
     prefixes = None if form == "ntriples" else vocab.PREFIXES
-    written = _serialized(triples, formats[form], prefixes)
-    # Names with a prefix may hold this one, and there it cannot be escaped.
-    return _serialized(triples, formats[form], None) if prefixes and _ARABIC_MARK in written else written
+    text = (ox.serialize(triples, format=_GRAPH_FORMATS[form], prefixes=prefixes) or b"").decode("utf-8")
+    if prefixes and _ARABIC_MARK in text:  # names with a prefix may hold this mark, and there it cannot be escaped
+        return (ox.serialize(triples, format=_GRAPH_FORMATS[form]) or b"").decode("utf-8")
+    return text
 
 
-def _serialized(triples: list[ox.Triple], form: ox.RdfFormat, prefixes: dict[str, str] | None) -> str:
-    written = ox.serialize(triples, format=form, prefixes=prefixes)
-    return "" if written is None else written.decode("utf-8")
-
-
-def _boolean(answer: bool, form: str) -> str:
-    if form == "json":
-        return to_json({"head": {}, "boolean": answer}) + "\n"
-    if form != "table":
-        kind = "rows" if form in ("csv", "tsv") else "CONSTRUCT and DESCRIBE"
-        raise InvalidInput(f"{form} is for {kind}; ASK gives yes or no (here: {_yes_or_no(answer)}): use table or json")
-    return f"{_yes_or_no(answer)}\n"
-
-
-def _yes_or_no(answer: bool) -> str:
-    return "true" if answer else "false"
-
-
-def _result_json(rows: Solutions) -> str:
-    bindings = [{name: _term_json(row[name]) for name in rows.variables if row[name] is not None} for row in rows]
-    found = {"head": {"vars": list(rows.variables)}, "results": {"bindings": bindings}}
-    return to_json(found, ascii_only=True) + "\n"
-
-
-def _term_json(term: Any) -> dict[str, Any]:
-    if isinstance(term, ox.NamedNode):
-        return {"type": "uri", "value": term.value}
-    if isinstance(term, ox.BlankNode):
-        return {"type": "bnode", "value": term.value}
-    if isinstance(term, ox.Triple):
-        inside = {"subject": term.subject, "predicate": term.predicate, "object": term.object}
-        return {"type": "triple", "value": {name: _term_json(part) for name, part in inside.items()}}
+def _json_term(term: Any) -> dict[str, Any]:
+    match term:
+        case ox.NamedNode():
+            return {"type": "uri", "value": term.value}
+        case ox.BlankNode():
+            return {"type": "bnode", "value": term.value}
+        case ox.Triple():
+            parts = {name: _json_term(getattr(term, name)) for name in ("subject", "predicate", "object")}
+            return {"type": "triple", "value": parts}
+    literal = {"type": "literal", "value": term.value}
     if term.language:
-        return {"type": "literal", "value": term.value, "xml:lang": term.language}
-    if term.datatype == vocab.STRING:
-        return {"type": "literal", "value": term.value}
-    return {"type": "literal", "value": term.value, "datatype": term.datatype.value}
+        return literal | {"xml:lang": term.language}
+    return literal if term.datatype == vocab.STRING else literal | {"datatype": term.datatype.value}
 
 
-def _result_csv(rows: Solutions, *, safe: bool) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow(rows.variables)
-    cell = _inert if safe else _plain
-    writer.writerows([cell(row[name]) for name in rows.variables] for row in rows)
-    return clean_csv(out.getvalue())
-
-
-def _inert(term: Any) -> str:
+def _csv_cell(term: Any, *, safe: bool) -> str:
     is_number = isinstance(term, ox.Literal) and term.datatype in _NUMBERS
-    return _plain(term) if is_number else inert(_plain(term))
+    return inert(_plain(term)) if safe and not is_number else _plain(term)
 
 
 def _plain(term: Any) -> str:
@@ -502,35 +505,24 @@ def _plain(term: Any) -> str:
     return term.value if isinstance(term, ox.NamedNode | ox.Literal) else str(term)
 
 
-def _result_tsv(rows: Solutions) -> str:
-    lines = ["\t".join(f"?{name}" for name in rows.variables)]
-    lines += ["\t".join("" if row[name] is None else _tsv_term(row[name]) for name in rows.variables) for row in rows]
-    return escaped("\n".join(lines) + "\n")
+def _tsv_cell(term: Any) -> str:
+    return "" if term is None else str(term).replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
 
 
-def _tsv_term(term: Any) -> str:
-    return str(term).replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+def print_result(rows: Solutions) -> None:
+    """Print rows as a table: IRIs shortened, long values cut; the other formats give everything."""
+    names = rows.variables
+    right = [name for name in names if all(_is_number(row[name]) for row in rows)]
+    cells = [[shorten(_shown(row[name]), _RESULT_CELL) for name in names] for row in rows]
+    print_table(names, cells, fold=names, right=right)
 
 
-def result_table(rows: Solutions) -> Table:
-    """Return rows as a table: IRIs shortened, long values cut; the other formats give everything."""
-    from rich.text import Text
-
-    numbers = [name for name in rows.variables if all(_is_number(row[name]) for row in rows)]
-    made = table(*rows.variables, fold=rows.variables, right=numbers)
-    for row in rows:
-        made.add_row(*(Text(_cell(row[name])) for name in rows.variables))
-    return made
+def _shown(term: Any) -> str:
+    return short_iri(term.value) if isinstance(term, ox.NamedNode) else _plain(term)
 
 
 def _is_number(term: Any) -> bool:
     return isinstance(term, ox.Literal) and term.datatype in (vocab.INTEGER, vocab.DECIMAL, vocab.DOUBLE)
-
-
-def _cell(term: Any) -> str:
-    if isinstance(term, ox.NamedNode):
-        return shorten(short_iri(term.value), _RESULT_CELL)
-    return shorten(_plain(term), _RESULT_CELL)
 
 
 def short_iri(iri: str) -> str:
@@ -539,7 +531,5 @@ def short_iri(iri: str) -> str:
     >>> short_iri("http://www.w3.org/ns/prov#value"), short_iri("urn:trails:session:a")
     ('prov:value', 'session:a')
     """
-    for start, short in _SHORT_IRIS.items():
-        if iri.startswith(start):
-            return short + iri[len(start) :]
-    return iri
+    start = next((start for start in _SHORT_IRIS if iri.startswith(start)), "")
+    return _SHORT_IRIS.get(start, "") + iri.removeprefix(start)

@@ -1,13 +1,4 @@
-"""Commands that explain: help, guide, demo, and the manual.
-
-The command `help`: all commands, one of them, or the manual's pages.
-
-Man pages of all commands, in the macros of man(7), made from what `--help` says.
-
-`trails guide`: the pages of the guide, which ships inside the package.
-
-`trails demo`: the sample transcript imported, forked, compared, asked about and verified, command by command.
-"""
+"""Commands that explain: help, guide, demo, and the manual."""
 
 from __future__ import annotations
 
@@ -15,22 +6,18 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 import trails
-from trails.cli.examples import EXAMPLES
-from trails.cli.options import answer, command, json_option, note, refuse, store_folder, store_location, through_pager
-from trails.cli.program import Commands, Group
+from trails.cli import options as cli
+from trails.cli.program import Commands, Group, examples
 from trails.errors import InvalidInput
 from trails.suggestions import did_you_mean
-
-if TYPE_CHECKING:
-    from trails.cli.drawing import Screen
 
 
 def _commands(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
@@ -41,10 +28,9 @@ def _commands(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[s
     return [name for name in found.commands if name.startswith(incomplete)] if isinstance(found, click.Group) else []
 
 
-@click.command("help")
+@cli.command("help", json=False, store=False, pager=True)
 @click.argument("words", metavar="[COMMAND]", nargs=-1, shell_complete=_commands)
 @click.option("--man", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Write man pages there.")
-@through_pager
 def help_(words: tuple[str, ...], man: Path | None) -> None:
     """Explain a command, or list all of them.
 
@@ -56,27 +42,27 @@ def help_(words: tuple[str, ...], man: Path | None) -> None:
     assert isinstance(program, Commands)  # noqa: S101 - there is one program
     if man is not None:
         written = write_pages(program, man / "man1")
-        note(f"wrote {written} pages into {man / 'man1'}")
+        cli.note(f"wrote {written} pages into {man / 'man1'}")
         return
     if not words:
         formatter = context.make_formatter()
         program.format_everything(context, formatter)
         click.echo(formatter.getvalue().rstrip())
         return
-    command: click.Command = program
+    found: click.Command = program
     inner = context
     for word in words:
-        if not isinstance(command, click.Group):
-            refuse(f"`{inner.command_path}` is no group: it has no command {word!r}")
-        name, found, _ = command.resolve_command(inner, [word])
-        assert found is not None  # noqa: S101 - what is not found raises
-        parent = context if isinstance(command, Group) or command is program else inner
-        inner = click.Context(found, info_name=name, parent=parent if command is program else inner)
-        command = found
-    click.echo(command.get_help(inner))
+        if not isinstance(found, click.Group):
+            cli.refuse(f"`{inner.command_path}` is no group: it has no command {word!r}")
+        _, below, _ = found.resolve_command(inner, [word])
+        assert below is not None  # noqa: S101 - what is not found raises
+        is_top = found is program
+        inner = click.Context(below, info_name=word, parent=context if is_top else inner)
+        found = below
+    click.echo(found.get_help(inner))
 
 
-_SECTION: Final = "1"
+# --- man pages, in the macros of man(7), made from what `--help` says
 
 
 def write_pages(program: Commands, folder: Path) -> int:
@@ -84,117 +70,96 @@ def write_pages(program: Commands, folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     root = click.Context(program, info_name="trails")
     pages = {"trails": _program_page(program, root)}
-    for path, made in program.every().items():
-        pages[f"trails-{path.replace(' ', '-')}"] = command_page(path, made, root)
+    pages |= {
+        f"trails-{path.replace(' ', '-')}": command_page(path, made, root) for path, made in program.every().items()
+    }
     for name, made in program.commands.items():
         if isinstance(made, Group):
-            pages[f"trails-{name}"] = _group_page(name, made)
+            usage, listed = f"{name}\\fR COMMAND [ARGS]...", _entries(_shorts(made.commands))
+            pages[f"trails-{name}"] = _page(f"trails-{name}", _short(made), rf"\fBtrails {usage}", COMMANDS=listed)
     for name, text in pages.items():
-        (folder / f"{name}.{_SECTION}").write_text(text, encoding="utf-8")
+        (folder / f"{name}.1").write_text(text, encoding="utf-8")
     return len(pages)
 
 
-def command_page(path: str, command: click.Command, root: click.Context) -> str:
+def command_page(path: str, made: click.Command, root: click.Context) -> str:
     """Return the page of one command; `path` is what is typed for it after `trails`."""
-    context = click.Context(command, info_name=path, parent=root)
-    usage = " ".join(command.collect_usage_pieces(context))
-    options = [each for parameter in command.params if (each := parameter.get_help_record(context))]
-    return "\n".join(
-        [
-            *_title(f"trails-{path.replace(' ', '-')}", command.get_short_help_str(1000)),
-            ".SH SYNOPSIS",
-            rf"\fBtrails {_roff_text(path)}\fR {_roff_text(usage)}",
-            ".SH DESCRIPTION",
-            *_paragraphs(command.help or ""),
-            ".SH OPTIONS",
-            *(line for names, says in options for line in (".TP", rf"\fB{_roff_text(names)}\fR", _roff_text(says))),
-            ".SH EXAMPLES",
-            *_verbatim(EXAMPLES[path]),
-            *_see_also(),
-            "",
-        ]
+    context = click.Context(made, info_name=path, parent=root)
+    usage = " ".join(made.collect_usage_pieces(context))
+    return _page(
+        f"trails-{path.replace(' ', '-')}",
+        _short(made),
+        rf"\fBtrails {_roff_text(path)}\fR {_roff_text(usage)}",
+        DESCRIPTION=_paragraphs(made.help or ""),
+        OPTIONS=_entries(each for one in made.params if (each := one.get_help_record(context))),
+        EXAMPLES=_verbatim(examples()[path]),
     )
 
 
 def _program_page(program: Commands, root: click.Context) -> str:
-    options = [each for parameter in program.get_params(root) if (each := parameter.get_help_record(root))]
-    lines = [
-        *_title("trails", (program.help or "").partition("\n")[0]),
-        ".SH SYNOPSIS",
+    summary, _, rest = (program.help or "").partition("\n")
+    return _page(
+        "trails",
+        summary,
         r"\fBtrails\fR [OPTIONS] COMMAND [ARGS]...",
-        ".SH DESCRIPTION",
-        *_paragraphs((program.help or "").partition("\n")[2]),
-        ".SH OPTIONS",
-        *(line for names, says in options for line in (".TP", rf"\fB{_roff_text(names)}\fR", _roff_text(says))),
-        ".SH COMMANDS",
-    ]
-    for path, made in program.every().items():
-        lines += [".TP", rf"\fB{_roff_text(path)}\fR", _roff_text(made.get_short_help_str(1000))]
+        DESCRIPTION=_paragraphs(rest),
+        OPTIONS=_entries(each for one in program.get_params(root) if (each := one.get_help_record(root))),
+        COMMANDS=_entries(_shorts(program.every())),
+    )
+
+
+def _page(name: str, summary: str, usage: str, **sections: list[str]) -> str:
+    lines = [f'.TH "{name.upper()}" "1" "" "trails {trails.__version__}" "Trails"']
+    lines += [".SH NAME", rf"{_roff_text(name)} \- {_roff_text(summary.rstrip('.'))}", ".SH SYNOPSIS", usage]
+    for title, text in sections.items():
+        lines += [f".SH {title}", *text]
+    if name != "trails":
+        lines += [".SH SEE ALSO", r"\fBtrails\fR(1), \fBtrails-help\fR(1), \fBtrails-guide\fR(1)"]
     return "\n".join([*lines, ""])
 
 
-def _group_page(name: str, group: Group) -> str:
-    lines = [
-        *_title(f"trails-{name}", group.get_short_help_str(1000)),
-        ".SH SYNOPSIS",
-        rf"\fBtrails {_roff_text(name)}\fR COMMAND [ARGS]...",
-        ".SH COMMANDS",
-    ]
-    for each, made in group.commands.items():
-        lines += [".TP", rf"\fB{_roff_text(each)}\fR", _roff_text(made.get_short_help_str(1000))]
-    return "\n".join([*lines, *_see_also(), ""])
+def _short(made: click.Command) -> str:
+    return made.get_short_help_str(1000)
 
 
-def _title(name: str, says: str) -> list[str]:
-    heading = f'.TH "{name.upper()}" "{_SECTION}" "" "trails {trails.__version__}" "Trails"'
-    return [heading, ".SH NAME", rf"{_roff_text(name)} \- {_roff_text(says.rstrip('.'))}"]
+def _shorts(commands: Mapping[str, click.Command]) -> Iterable[tuple[str, str]]:
+    return ((name, _short(made)) for name, made in commands.items())
+
+
+def _entries(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    return [line for name, text in pairs for line in (".TP", rf"\fB{_roff_text(name)}\fR", _roff_text(text))]
 
 
 def _paragraphs(text: str) -> list[str]:
     """Return a help text's paragraphs; one that opens with `\\b` keeps its lines."""
     lines: list[str] = []
     for paragraph in filter(None, (each.strip("\n") for each in re.split(r"\n\s*\n", text.strip()))):
-        kept = paragraph.lstrip().startswith("\b")
-        lines += (
-            _verbatim(paragraph.replace("\b", "").strip("\n").splitlines()) if kept else [".PP", _roff_text(paragraph)]
-        )
+        if paragraph.lstrip().startswith("\b"):
+            lines += _verbatim(paragraph.replace("\b", "").strip("\n").splitlines())
+        else:
+            lines += [".PP", _roff_text(paragraph)]
     return lines
 
 
-def _verbatim(lines: tuple[str, ...] | list[str]) -> list[str]:
+def _verbatim(lines: Iterable[str]) -> list[str]:
     return [".PP", ".nf", *map(_roff_text, lines), ".fi"]
 
 
-def _see_also() -> list[str]:
-    return [".SH SEE ALSO", r"\fBtrails\fR(1), \fBtrails-help\fR(1), \fBtrails-guide\fR(1)"]
-
-
 def _roff_text(text: str) -> str:
-    r"""Return text that no formatter takes for a request: one line where it was several, `\`, `-` and a first dot escaped."""
+    r"""Return text that no formatter takes for a request: one line, with `\`, `-` and a first dot escaped."""
     plain = text if "\n" not in text else " ".join(text.split())
     escaped = plain.replace("\\", r"\e").replace("-", r"\-")
     return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped
 
 
+# --- the guide
+
 FOLDER: Final = Path(__file__).parent.parent / "guide"
-PAGES: Final = (
-    *("python", "command-line", "branches", "notebooks", "context"),
-    *("rerun", "pipeline", "messages", "agents", "keys", "async"),
-    *(
-        "graph",
-        "provenance",
-        "transcripts",
-        "proofs",
-        "as-of-then",
-        "audit",
-        "redaction",
-        "durability",
-        "moving",
-        "postgres",
-        "mirrors",
-        "compared",
-    ),
-)
+_NAMES: Final = """
+    python command-line branches notebooks context rerun pipeline messages agents keys async graph provenance transcripts
+    proofs as-of-then audit redaction durability moving postgres mirrors compared
+"""
+PAGES: Final = tuple(_NAMES.split())
 """In the order in which one would read them."""
 ERRORS: Final = "errors"
 """What the pages of errors have in common: `errors/head-conflict`; by itself, it lists them."""
@@ -257,10 +222,9 @@ def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
     return [name for name in names if name.startswith(incomplete)]
 
 
-@click.command("guide")
+@cli.command("guide", store=False)
 @click.argument("page", metavar="[PAGE]", required=False, shell_complete=_complete)
-@json_option
-def guide(page: str | None, as_json: bool) -> None:
+def guide(page: str | None) -> None:
     """Show a page of the guide, or list the pages.
 
     A page is about one task, with examples; each error has one too, which its message names, and `trails guide errors`
@@ -270,16 +234,12 @@ def guide(page: str | None, as_json: bool) -> None:
         pages = [read_page(name) for name in (PAGES if page is None else error_pages())]
         value = {"pages": [_described(each) for each in pages]}
         said = f"`trails guide PAGE` shows a page, `trails guide {ERRORS}` lists those of errors"
-        answer(value, pages, _draw_pages, said=said, as_json=as_json)
+        column = "what it is for"
+        draw = cli.table(f"page,{column}", lambda page: (page.name, page.summary), fold=(column,))
+        cli.answer(value, pages, draw, said=said)
     else:
         found = read_page(page)
-        answer(_described(found) | {"text": found.text}, found, _draw_page, as_json=as_json)
-
-
-def _draw_pages(pages: Sequence[GuidePage]) -> None:
-    from trails.cli import drawing
-
-    drawing.print_table(("page", "what it is for"), [(p.name, p.summary) for p in pages], fold=("what it is for",))
+        cli.answer(_described(found) | {"text": found.text}, found, _draw_page)
 
 
 def _draw_page(page: GuidePage) -> None:
@@ -307,55 +267,16 @@ def _lay_out(page: GuidePage) -> None:
 
 
 SAMPLES: Final = Path(__file__).parent.parent / "_samples"
+_STEPS: Final = Path(__file__).with_name("demo.txt")
+"""The steps of the demo: what to say, and after "$ " the command."""
 _SAMPLE: Final = "{sample}"
-_SHOWN: Final = {_SAMPLE: '"$(trails demo --sample-path)"'}
-_PLAN: Final = "plan"
-_WHAT_IF: Final = "what-if"
-_IMPORTED: Final = "claude-code:release-plan"
+_SHOWN: Final = '"$(trails demo --sample-path)"'
+_LABELS: Final = ("plan", "what-if")
 _DEMO_WIDTH: Final = 100
-"""How wide the demo prints where stdout is no terminal."""
-
-_QUESTION: Final = "What if the alias goes, and we call it 2.0?"
-_ANSWER: Final = "Then the changelog needs a migration section, and Thursday is still possible."
+"""How wide the demo prints if stdout is no terminal."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """A command of the demo and what to say before it."""
-
-    text: str
-    arguments: Sequence[str]
-
-
-_STEPS: Final = (
-    _Step(
-        "A coding agent's transcript comes in: its user went back once, and a sub-agent checked the docs.",
-        ("import", "--create", _SAMPLE),
-    ),
-    _Step("A label is easier to type than an id.", ("label", _IMPORTED, _PLAN)),
-    _Step("Three sessions came of it: the conversation, the path that was given up, and the sub-agent.", ("list",)),
-    _Step("How they hang together: the index that a fork starts at, the first digits of each head.", ("tree",)),
-    _Step("The conversation itself.", ("show", _PLAN)),
-    _Step(
-        "Now go back to index 4 and try another way. The fork shares turns 0 to 3 and copies none.",
-        ("fork", _PLAN, "--at", "4", "--label", _WHAT_IF),
-    ),
-    _Step("The fork goes on by itself.", ("append", _WHAT_IF, "user", _QUESTION)),
-    _Step("", ("append", _WHAT_IF, "assistant", _ANSWER, "--model", "m-1")),
-    _Step("What differs? Only what comes after the fork is read.", ("diff", _PLAN, _WHAT_IF, "--side-by-side")),
-    _Step("All branches of the conversation in one table.", ("compare", _PLAN)),
-    _Step("And as a graph, newest turns first.", ("log", "--graph")),
-    _Step(
-        "It is all RDF. Who and what influenced the fork's answer?",
-        ("query", "influences", "-p", f"session={_WHAT_IF}", "-p", "index=5"),
-    ),
-    _Step("What did all of it cost? (`trails queries` lists what else can be asked.)", ("cost",)),
-    _Step("And nothing was altered since it was written.", ("verify",)),
-    _Step("What else there is stands in a guide, a page a task.", ("guide",)),
-)
-
-
-@command("demo")
+@cli.command("demo", json=False)
 @click.option("--create", is_flag=True, help="With --store: create the store if it is not there.")
 @click.option("--sample-path", is_flag=True, help="Only print where the sample transcript is.")
 def demo(create: bool, sample_path: bool) -> None:
@@ -367,28 +288,28 @@ def demo(create: bool, sample_path: bool) -> None:
     if sample_path:
         click.echo(SAMPLES)
         return
-    named = store_location(named_only=True)
+    named = cli.store_location(named_only=True)
     if named is None:
         with tempfile.TemporaryDirectory(prefix="trails-demo-") as folder:
             _run(str(Path(folder) / "demo.trails"))
         return
-    store_folder()  # the steps are for a folder
+    cli.store_folder()  # the steps are for a folder
     if not create and not Path(named).is_dir():
-        refuse(f"there is no store at {named}; give --create to make one there, or leave --store out")
+        cli.refuse(f"there is no store at {named}; give --create to make one there, or leave --store out")
     _refuse_if_seen(named)
     _run(named)
-    note(f"the store {named} keeps all this")
+    cli.note(f"the store {named} keeps all this")
 
 
 def _refuse_if_seen(location: str) -> None:
-    import trails
-
-    if not (Path(location) / "trails.json").exists():
+    try:
+        store = trails.open(location, read_only=True)
+    except InvalidInput:  # there is none yet
         return
-    with trails.open(location) as store:
-        for label in (_PLAN, _WHAT_IF):
+    with store:
+        for label in _LABELS:
             if store.list(label=label):
-                refuse(
+                cli.refuse(
                     f"the store {location} has a session labelled {label!r} already; name another store for the demo"
                 )
 
@@ -399,28 +320,29 @@ def _run(location: str) -> None:
     context = click.get_current_context()
     if not sys.stdout.isatty():
         context.meta[drawing.WIDTH] = _DEMO_WIDTH
-    screen = drawing.screen()
-    _heading(screen, "Every command below can be repeated like this:", "export TRAILS_STORE=./demo.trails")
-    for step in _STEPS:
-        _take(step, screen, context, location)
+    _heading("Every command below can be repeated like this:", "export TRAILS_STORE=./demo.trails")
+    program, text = context.find_root().command, ""
+    for line in _STEPS.read_text("utf-8").splitlines():
+        if not line.startswith("$ "):
+            text = line
+            continue
+        words = line.removeprefix("$ ")
+        _heading(text, f"trails {words.replace(_SAMPLE, _SHOWN)}")
+        sys.stdout.flush()
+        arguments = [str(SAMPLES) if each == _SAMPLE else each for each in shlex.split(words)]
+        program.main(["--store", location, *arguments], prog_name="trails", standalone_mode=False, parent=context)
+        sys.stdout.flush()
+        text = ""
 
 
-def _take(step: _Step, screen: Screen, context: click.Context, location: str) -> None:
-    """Print a command as one would type it, then run it, in this process."""
-    shown = " ".join(_SHOWN.get(each) or shlex.quote(each) for each in step.arguments)
-    _heading(screen, step.text, f"trails {shown}")
-    real = ["--store", location, *(str(SAMPLES) if each == _SAMPLE else each for each in step.arguments)]
-    sys.stdout.flush()
-    program = context.find_root().command
-    program.main(real, prog_name="trails", standalone_mode=False, parent=context)
-    sys.stdout.flush()
-
-
-def _heading(screen: Screen, text: str, *commands: str) -> None:
+def _heading(text: str, command: str) -> None:
+    """Print what a step is for, and its command on one line, as one would paste it."""
     from rich.text import Text
 
+    from trails.cli import drawing
+
+    screen = drawing.screen()
     screen.print()
     if text:
         screen.print(Text(text, style="italic"))
-    for each in commands:
-        screen.print(Text(f"$ {each}", style="bold magenta"), soft_wrap=True)  # one line, as one would paste it
+    screen.print(Text(f"$ {command}", style="bold magenta"), soft_wrap=True)

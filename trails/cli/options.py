@@ -1,12 +1,7 @@
 """Options, arguments and answers that many commands share.
 
-Moments as people write them: a date, a time with its zone, or how long ago.
-
-Which turns a person means: an index, a range with an exclusive end, or several of them.
-
-The ground under every command: where the store is, how errors end a run, and the shared options.
-
-Only click is imported here, so that `trails --help` stays quick; commands import what they need when they run.
+Commands import this module as `cli`. Only click is imported here, so that `trails --help` stays quick; commands import what
+they need when they run.
 """
 
 from __future__ import annotations
@@ -15,31 +10,40 @@ import math
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
-from trails.cli.terminal import NO_PAGER, after_paging, is_utf8, one_line, paging, to_json
+from trails.cli.terminal import after_paging, is_utf8, paging, to_json
+from trails.display.terminal_text import one_line
 from trails.errors import InvalidInput
 
 if TYPE_CHECKING:
     from trails import Repository
     from trails.history.lookup.pages import Page
 
+DEFAULT_STORE: Final = "./.trails"
+STORE: Final = "trails.store"
+_NAMED, _ACTOR, _JSON, _NO_PAGER = "trails.store.named", "trails.actor", "trails.json", "trails.no-pager"
+_AS_OF, _AS_OF_TEXT = "trails.as_of", "trails.as_of.text"
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_Shown = TypeVar("_Shown")
+_Item = TypeVar("_Item")
+_Page = TypeVar("_Page", bound="Page[Any]")
+
+
+# --- times and turns as people write them
+
 _AGO: Final = re.compile(r"([0-9]{1,6})([mhdwy])")
-_UNITS: Final = {
-    "m": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-    "w": timedelta(weeks=1),
-    "y": timedelta(days=365),
-}
-FORMS: Final = "write 2026-05-01, 2026-05-01T12:00Z, today, yesterday, or how long ago: 30m, 12h, 7d, 2w"
+_UNITS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
+_FORMS: Final = "write 2026-05-01, 2026-05-01T12:00Z, today, yesterday, or how long ago: 30m, 12h, 7d, 2w"
+_TURNS: Final = re.compile(r"([0-9]{1,12})|([0-9]{0,12}):([0-9]{0,12})")
 
 
 def moment_of(text: str, now: datetime) -> datetime:
@@ -59,17 +63,17 @@ def moment_of(text: str, now: datetime) -> datetime:
         return today if text == "today" else today - timedelta(days=1)
     try:
         if ago := _AGO.fullmatch(text):
-            return now - int(ago[1]) * _UNITS[ago[2]]
+            return now - timedelta(seconds=int(ago[1]) * _UNITS[ago[2]])
         moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        raise ValueError(f"{text!r} is no time; {FORMS}") from None
+        raise ValueError(f"{text!r} is no time; {_FORMS}") from None
     if moment.tzinfo is None and len(text) > len("2026-05-01"):
         raise ValueError(f"{text!r} has no time zone; write {text}Z for UTC, or an offset as in {text}+02:00")
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
-    """Return in a few characters how long ago a moment was, or a dash where there is none.
+    """Return in a few characters how long ago a moment was, or a dash if there is none.
 
     >>> now = datetime(2026, 5, 8, 12, 30, tzinfo=UTC)
     >>> [ago(now - timedelta(**{unit: 3}), now) for unit in ("seconds", "minutes", "hours", "days", "weeks")]
@@ -78,15 +82,12 @@ def ago(moment: datetime | None, now: datetime) -> str:
     if moment is None:
         return "-"
     seconds = (now - moment).total_seconds()
-    if seconds < 60:
-        return "now" if seconds > -60 else f"{moment.astimezone(UTC):%Y-%m-%d}"
+    if -60 < seconds < 60:
+        return "now"
     for most, unit in ((3600, "m"), (86_400, "h"), (14 * 86_400, "d"), (100 * 86_400, "w")):
-        if seconds < most:
-            return f"{int(seconds / _UNITS[unit].total_seconds())}{unit} ago"
+        if 0 < seconds < most:
+            return f"{int(seconds / _UNITS[unit])}{unit} ago"
     return f"{moment.astimezone(UTC):%Y-%m-%d}"
-
-
-_PART: Final = re.compile(r"([0-9]{1,12})|([0-9]{0,12}):([0-9]{0,12})")
 
 
 def looks_like_turns(text: str) -> bool:
@@ -95,7 +96,7 @@ def looks_like_turns(text: str) -> bool:
     >>> looks_like_turns("1,3:5"), looks_like_turns("plan")
     (True, False)
     """
-    return all(_PART.fullmatch(part) for part in text.split(","))
+    return all(_TURNS.fullmatch(part) for part in text.split(","))
 
 
 def indexes(text: str, length: int) -> list[int]:
@@ -104,42 +105,37 @@ def indexes(text: str, length: int) -> list[int]:
     >>> indexes("1,3:5", 9), indexes("7:", 9), indexes(":2", 9)
     ([1, 3, 4], [7, 8], [0, 1])
     """
-    found: list[int] = []
+    chosen: list[int] = []
     for part in text.split(","):
-        matched = _PART.fullmatch(part)
-        if not matched:
+        match = _TURNS.fullmatch(part)
+        if not match:
             raise InvalidInput(
                 f"{text!r} names no turns; write an index (3), a range with its end left out (2:5), or 1,3:5"
             )
-        single, first, last = matched.groups()
+        single, first, last = match.groups()
         start, end = (int(single), int(single) + 1) if single else (int(first or 0), int(last) if last else length)
         if not start < end <= length:
             raise InvalidInput(f"there are no turns {part!r}: the transcript has {length} (0 to {max(0, length - 1)})")
-        if found and start <= found[-1]:
+        if chosen and start <= chosen[-1]:
             raise InvalidInput(f"{text!r} goes back or names a turn twice; give turns in ascending order")
-        found += range(start, end)
-    return found
-
-
-DEFAULT_STORE: Final = "./.trails"
-STORE: Final = "trails.store"
-_NAMED: Final = "trails.store.named"
-_ACTOR: Final = "trails.actor"
-_AS_OF: Final = "trails.as_of"
-_AS_OF_TEXT: Final = "trails.as_of.text"
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-_Shown = TypeVar("_Shown")
-_Item = TypeVar("_Item")
-_Page = TypeVar("_Page", bound="Page[Any]")
+        chosen += range(start, end)
+    return chosen
 
 
 # --- the store
 
 
-def _remember_store(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        ctx.meta[STORE] = value
-        ctx.meta[_NAMED] = ctx.get_parameter_source(str(parameter.name)) == click.core.ParameterSource.COMMANDLINE
+def _remember(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """Return the callback of an option that is kept for the whole run, and is no parameter of the command."""
+
+    def remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+        if value not in (None, False):
+            ctx.meta[key] = value
+            if key == STORE:
+                source = ctx.get_parameter_source(str(parameter.name))
+                ctx.meta[_NAMED] = source == click.core.ParameterSource.COMMANDLINE
+
+    return remember
 
 
 def store_option(*, everywhere: bool = False) -> Callable[[_Command], _Command]:
@@ -149,14 +145,9 @@ def store_option(*, everywhere: bool = False) -> Callable[[_Command], _Command]:
         metavar="PATH",
         envvar="TRAILS_STORE" if everywhere else None,
         expose_value=False,
-        callback=_remember_store,
+        callback=_remember(STORE),
         help=f"The folder of the store; default: the environment's TRAILS_STORE, else {DEFAULT_STORE}.",
     )
-
-
-def _remember_actor(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        ctx.meta[_ACTOR] = value
 
 
 def remember_as_of(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -166,26 +157,16 @@ def remember_as_of(ctx: click.Context, parameter: click.Parameter, value: str | 
     from trails.history.as_of.log_moment import MARK
 
     ctx.meta[_AS_OF_TEXT] = value
-    is_file = Path(value).is_file()
-    if MARK.fullmatch(value) and not is_file:
-        ctx.meta[_AS_OF] = value
-    elif is_file:
+    if Path(value).is_file():
         ctx.meta[_AS_OF] = Path(value).read_bytes()
+    elif MARK.fullmatch(value):
+        ctx.meta[_AS_OF] = value
     else:
         try:
-            ctx.meta[_AS_OF] = _moment(value)
+            ctx.meta[_AS_OF] = moment_of(value, datetime.now(UTC))
         except ValueError as error:
             what = f"{value!r} is no file with a checkpoint, and no mark of a log; {error}"
             raise click.BadParameter(what, ctx, parameter) from None
-
-
-as_of_option = click.option(
-    "--as-of",
-    metavar="MOMENT",
-    expose_value=False,
-    callback=remember_as_of,
-    help="The store as it was: a checkpoint's file, a mark, a time.",
-)
 
 
 def store_location(*, named_only: bool = False) -> str | None:
@@ -197,36 +178,30 @@ def store_location(*, named_only: bool = False) -> str | None:
 
 
 def store_folder() -> Path:
-    """Return the folder that is the store; raise `InvalidInput` for a store in PostgreSQL, which has none, and other URLs."""
-    import trails
+    """Return the folder that is the store; raise `InvalidInput` for a store in PostgreSQL, and for other URLs."""
     from trails.opening import as_location
     from trails.store.postgres.address import is_address, shown
 
     place = store_location() or ""
     if is_address(place):
-        raise trails.InvalidInput(
-            f"this command works on a store's own files, and {shown(place)} has none on this machine"
-        )
+        raise InvalidInput(f"this command works on a store's own files, and {shown(place)} has none on this machine")
     return Path(as_location(place))
 
 
 def open_store(*, create: bool = False, reading: bool = False, recorded: bool = False) -> Repository:
-    """Open the store that the command line or the environment names; it is created only where `create` says so.
+    """Open the store that the command line or the environment names; it is created only if `create` says so.
 
-    With `reading` it is only read, also while another process has it open, and as it was where `--as-of` says so. A
-    command whose reads are kept on record where the environment asks for it says so by `recorded`: what it reads then
-    takes the owner, who can write that down.
+    With `reading` it is only read, also while another process has it open, and as it was if `--as-of` says so. A
+    command whose reads are kept on record if the environment asks for it says so by `recorded`: it then opens the store
+    as its owner, who can write that down.
     """
-    import trails
-
     try:
         store = open_at(store_location() or "", create=create, reading=reading, recorded=recorded)
-    except trails.InvalidInput as error:
-        said = error.message.replace(" (create=True)", "")
+    except InvalidInput as error:
+        problem = error.message.replace(" (create=True)", "")
         has_create = any(each.name == "create" for each in click.get_current_context().command.params)
         makes = "--create or `trails init` makes one" if has_create else "`trails init` makes one"
-        hint = f"--store PATH or TRAILS_STORE names the store, {makes}"
-        raise trails.InvalidInput(f"{said} ({hint})") from error
+        raise InvalidInput(f"{problem} (--store PATH or TRAILS_STORE names the store, {makes})") from error
     if reading and is_as_of():
         store = _as_it_was(store)
     store.workspace.index.progress = True
@@ -239,15 +214,21 @@ def is_as_of() -> bool:
 
 
 def _as_it_was(store: Repository) -> Repository:
-    """Return a store as it was when `--as-of` says, and say on stderr what of then is not to be seen any more."""
+    """Return a store as it was when `--as-of` says; note on stderr which sessions of then are changed or gone."""
     context = click.get_current_context()
     context.call_on_close(store.close)
     past = store.at(context.meta[_AS_OF])
-    said = past.as_of
-    if said is not None:
-        lost = [f"{len(ids)} {what}" for ids, what in ((said.gone, "deleted"), (said.changed, "changed")) if ids]
-        note(f"as of {said.mark}" + (f"; sessions of then by now: {', '.join(lost)}" if lost else ""))
+    if (as_of := past.as_of) is not None:
+        lost = [f"{len(ids)} {what}" for ids, what in ((as_of.gone, "deleted"), (as_of.changed, "changed")) if ids]
+        note(f"as of {as_of.mark}" + (f"; sessions of then by now: {', '.join(lost)}" if lost else ""))
     return past
+
+
+def place_of(store: Repository, ref: str) -> Any:
+    """Return the session that a REF names, and how many turns of it (None: all)."""
+    from trails.history.lookup import names
+
+    return names.parse_revision(store.workspace, ref)
 
 
 def open_at(place: str, *, create: bool = False, reading: bool = False, recorded: bool = False) -> Repository:
@@ -271,39 +252,57 @@ IN_OLDER_COPIES: Final = "older backups, dumps and exports still hold it"
 tsv_option = click.option(
     "--tsv", "as_tsv", is_flag=True, help="Print tab-separated values, whole, with a line of names."
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text for people.")
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+json_option = click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember(_JSON),
+    help="Print JSON instead of text for people.",
+)
 by_option = click.option(
     "--by",
     metavar="NAME",
     expose_value=False,
-    callback=_remember_actor,
+    callback=_remember(_ACTOR),
     help="Who does it, or agent:NAME; default: the environment's TRAILS_ACTOR, else unknown.",
 )
-
-
-def _remember_pager(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
-    if value:
-        ctx.meta[NO_PAGER] = True
-
-
-def _pager_option(*, hidden: bool) -> Callable[[_Command], _Command]:
-    return click.option(
+pager_option, _hidden_pager_option = (
+    click.option(
         "--no-pager",
         is_flag=True,
         expose_value=False,
         hidden=hidden,
-        callback=_remember_pager,
+        callback=_remember(_NO_PAGER),
         help="Never page; TRAILS_PAGER or PAGER name the pager, default: less.",
     )
-
-
-pager_option = _pager_option(hidden=False)
-hidden_pager_option = _pager_option(hidden=True)
-"""The same, said behind the command's name."""
-reason_option = click.option("--reason", metavar="TEXT", help="Why; it is kept.")
-meta_option = click.option("--meta", multiple=True, metavar="NAME=VALUE", help="A fact about it; may be given again.")
+    for hidden in (False, True)
+)
+meta_option = click.option(
+    "--meta",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=lambda ctx, parameter, values: dict(pairs(values, "--meta")) or None,
+    help="A fact about it; may be given again.",
+)
+id_option = click.option("--id", metavar="ID", help="The new session's id; made up unless given.")
+label_option = click.option("--label", metavar="LABEL", help="A name for it that no other session has.")
 session_argument = click.argument("session", metavar="SESSION")
+_OPTIONS: Final = {
+    "by": by_option,
+    "reason": click.option("--reason", metavar="TEXT", help="Why; it is kept."),
+    "yes": click.option("--yes", is_flag=True, help="Do not ask."),
+    "as_of": click.option(
+        "--as-of",
+        metavar="MOMENT",
+        expose_value=False,
+        callback=remember_as_of,
+        help="The store as it was: a checkpoint's file, a mark, a time.",
+    ),
+    "json": json_option,
+    "pager": _hidden_pager_option,
+    "store": store_option(),
+}
+"""What `command` adds by name, in the order of the help."""
 
 
 class Named(click.types.StringParamType):
@@ -316,13 +315,9 @@ class Named(click.types.StringParamType):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[click.shell_completion.CompletionItem]:
         """Return the names that go on from what was typed."""
-        made: list[click.shell_completion.CompletionItem] = _completion().offered(ctx, self.kind, incomplete)
-        return made
-
-
-def _completion() -> Any:
-    """Return the module of completion, which stands above this one."""
-    return import_module("trails.cli.completion")
+        completion: Any = import_module("trails.cli.completion")  # which stands above this module
+        items: list[click.shell_completion.CompletionItem] = completion.offered(ctx, self.kind, incomplete)
+        return items
 
 
 _KINDS: Final = {
@@ -334,179 +329,37 @@ _KINDS: Final = {
 """What parameters name, by what they are called in the command's function."""
 
 
-def through_pager(function: _Command) -> _Command:
-    """Let what a command prints go through a pager where it is longer than the screen."""
+def command(
+    name: str, *, group: click.Group | None = None, json: bool = True, store: bool = True, **extra: Any
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a command of a function: with `--json` and `--store` unless told otherwise, and names completed by a shell.
 
-    @wraps(function)
-    def shown(*args: Any, **kwargs: Any) -> Any:
-        with paging(wanted=not click.get_current_context().meta.get(NO_PAGER)):
-            return function(*args, **kwargs)
-
-    return cast(_Command, shown)
-
-
-def command(name: str, *, pager: bool = False, **attributes: Any) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a command that opens a store: its function, with `--store` added last, and the names in it for completion.
-
-    With `pager`, what it prints goes through a pager where it is longer than the screen.
+    `by`, `reason`, `yes` and `as_of` add those options. With `pager`, output that is longer than the screen goes through
+    a pager.
     """
+    wanted = {
+        "json": json,
+        "store": store,
+        **{option: extra.pop(option, False) for option in _OPTIONS if option in extra},
+    }
 
     def wrap(function: Callable[..., Any]) -> click.Command:
-        make: Callable[..., click.Command] = click.command(name, **attributes)
-        made = make(store_option()(hidden_pager_option(through_pager(function)) if pager else function))
-        made.params.sort(key=lambda parameter: parameter.name == "store")
+        @wraps(function)
+        def run(*args: Any, **options: Any) -> Any:
+            never = not wanted.get("pager") or click.get_current_context().meta.get(_NO_PAGER)
+            with nullcontext() if never else paging():
+                return function(*args, **options)
+
+        made: click.Command = (group or click).command(name, **extra)(run)
+        for option, add in _OPTIONS.items():
+            if wanted.get(option):
+                add(made)
         for each in made.params:
             if each.type is click.STRING and each.name in _KINDS:
                 each.type = Named(_KINDS[each.name])
         return made
 
     return wrap
-
-
-# --- answers
-
-
-def page_options(*, most: int = 1000) -> Callable[[_Command], _Command]:
-    """Add `--limit` (at most `most`), `--page` and `--cursor`: which part of a list is shown."""
-
-    def wrap(function: _Command) -> _Command:
-        function = click.option("--cursor", metavar="TEXT", help="Go on where the page before ended.")(function)
-        page = click.option(
-            "--page", type=click.IntRange(1, 1000), default=1, metavar="N", help="The Nth page of the list."
-        )
-        return limit_option(most=most)(page(function))
-
-    return wrap
-
-
-def paged(ask: Callable[[str | None], _Page], page: int, cursor: str | None) -> _Page:
-    """Return a page that `ask` gives for a cursor: the one after a cursor, or the Nth from the beginning."""
-    if page > 1 and cursor is not None:
-        refuse("--page counts from the beginning, and --cursor goes on from elsewhere; give one")
-    found = ask(cursor)
-    for number in range(1, page):
-        if found.cursor is None:
-            refuse(f"there is no page {page}: the list ends with page {number}")
-        found = ask(found.cursor)
-    return found
-
-
-def first_of(found: Sequence[_Item], limit: int | None) -> tuple[Sequence[_Item], int]:
-    """Return the first of a list, `limit` at most (None: all), and how many are left out.
-
-    >>> first_of("abc", 2), first_of("abc", None)
-    (('ab', 1), ('abc', 0))
-    """
-    shown = found[:limit]
-    return shown, len(found) - len(shown)
-
-
-def left_out(shown: int, more: int) -> str | None:
-    """Return what to say of a list that was cut by `first_of`, or None where it was not.
-
-    >>> left_out(2, 1)
-    'there is more: 2 of 3 are shown; -n 3 shows all'
-    """
-    every = f"{shown + more:,}"
-    return f"there is more: {shown:,} of {every} are shown; -n {shown + more} shows all" if more else None
-
-
-def answer(
-    value: Any,
-    shown: _Shown | None,
-    draw: Callable[[_Shown], object],
-    *,
-    as_json: bool,
-    empty: str | None = None,
-    said: str | None = None,
-) -> None:
-    """Answer a command on stdout: with a value as JSON where that was asked for, else by drawing what is shown of it.
-
-    In the value, whatever has a `to_dict` may stand as it is: it is called for JSON alone. People who are shown nothing
-    are told what `empty` says; `said` is told them in the end, on stderr. What is None is never drawn.
-    """
-    if as_json:
-        print_json(value)
-        return
-    if empty is not None and not shown:
-        note(empty)
-    elif shown is not None:
-        draw(shown)
-    if said is not None:
-        note(said)
-
-
-def echo_each(lines: Iterable[object]) -> None:
-    """Print a line each."""
-    for line in lines:
-        click.echo(line)
-
-
-def print_json(value: Any) -> None:
-    """Print a value as indented JSON on stdout."""
-    click.echo(to_json(value, ascii_only=not is_utf8(sys.stdout)))
-
-
-def note(message: str) -> None:
-    """Tell a person what was done, on stderr: stdout carries only results. What is paged is left first."""
-    after_paging(lambda: click.echo(one_line(message), err=True))
-
-
-def there_is_more(cursor: str | None, name: str, *arguments: str | None, **options: str | None) -> str | None:
-    """Return what to type for the page after this one, or None where this was the last; what was not given is left out.
-
-    >>> there_is_more("c", "list", agent="a b", label=None)
-    "there is more: trails list --agent 'a b' --cursor c"
-    """
-    if cursor is None:
-        return None
-    words = ["trails", name, *(word for word in arguments if word is not None)]
-    context = click.get_current_context(silent=True)
-    if context is not None and context.meta.get(_NAMED):
-        from trails.store.postgres.address import shown
-
-        options = options | {"store": shown(store_location() or "")}
-    if context is not None and _AS_OF_TEXT in context.meta:
-        options = options | {"as-of": context.meta[_AS_OF_TEXT]}
-    for option, value in options.items():
-        words += [f"--{option}", value] if value else []
-    return f"there is more: {shlex.join([*words, '--cursor', cursor])}"
-
-
-def refuse(message: str) -> NoReturn:
-    """End the command as wrong usage."""
-    raise click.UsageError(message, ctx=click.get_current_context())
-
-
-def end(code: int) -> NoReturn:
-    """End the command with an exit code, quietly: what there is to say was said."""
-    click.get_current_context().exit(code)
-
-
-def confirmed(question: str, what: str) -> bool:
-    """Ask on a terminal; elsewhere end the command as wrong usage. `what` is what asks, at the start of a sentence."""
-    if sys.stdin is None or not sys.stdin.isatty():  # closed by `<&-`
-        refuse(f"{what} asks first, and stdin is no terminal; give --yes")
-    try:
-        return click.confirm(question, err=True)
-    except click.Abort as aborted:
-        click.echo(err=True)  # the cursor stands behind the question
-        if isinstance(aborted.__context__, EOFError):
-            raise click.ClickException("nobody answered; nothing was done") from None
-        raise
-
-
-class Number(click.FloatRange):
-    """A number within bounds; what is no number (`nan`), or none that could be written (`inf`), is outside of all."""
-
-    name = "number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number, or end the command as wrong usage."""
-        number = float(super().convert(value, param, ctx))
-        if not math.isfinite(number):
-            self.fail(f"{value!r} is no number that can be compared", param, ctx)
-        return number
 
 
 def limit_option(default: int | None = 50, most: int = 1000) -> Callable[[_Command], _Command]:
@@ -522,58 +375,225 @@ def limit_option(default: int | None = 50, most: int = 1000) -> Callable[[_Comma
     )
 
 
+def page_options(*, most: int = 1000) -> Callable[[_Command], _Command]:
+    """Add `--limit` (at most `most`), `--page` and `--cursor`: which part of a list is shown."""
+    page_type = click.IntRange(1, 1000)
+    page = click.option("--page", type=page_type, default=1, metavar="N", help="The Nth page of the list.")
+    cursor = click.option("--cursor", metavar="TEXT", help="Go on where the page before ended.")
+    return lambda function: limit_option(most=most)(page(cursor(function)))
+
+
 def time_option(name: str, help_text: str) -> Callable[[_Command], _Command]:
-    """Add an option that takes a moment, as `trails.cli.options` reads it: ISO 8601, a date, or how long ago."""
-    return click.option(name, metavar="TIME", callback=_parse_time, help=help_text)
+    """Add an option that takes a moment, as `moment_of` reads it: ISO 8601, a date, or how long ago."""
+
+    def parse(ctx: click.Context, parameter: click.Parameter, value: str | None) -> datetime | None:
+        try:
+            return None if value is None else moment_of(value, datetime.now(UTC))
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, parameter) from None
+
+    return click.option(name, metavar="TIME", callback=parse, help=help_text)
 
 
-def _moment(text: str) -> datetime:
+class Number(click.FloatRange):
+    """A number within bounds; `nan` and `inf` are outside of all."""
 
-    return moment_of(text, datetime.now(UTC))
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number, or end the command as wrong usage."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no number that can be compared", param, ctx)
+        return number
 
 
-def _parse_time(ctx: click.Context, parameter: click.Parameter, value: str | None) -> datetime | None:
+# --- answers
+
+
+def as_json() -> bool:
+    """Tell whether the command is to answer in JSON."""
+    return bool(click.get_current_context().meta.get(_JSON))
+
+
+def answer(
+    value: Any,
+    shown: _Shown | None,
+    draw: Callable[[_Shown], object] | None = None,
+    *,
+    empty: str | None = None,
+    said: str | None = None,
+) -> None:
+    """Answer a command on stdout: with a value as JSON if `--json` asks for it, else by drawing what is shown of it.
+
+    Without `draw`, a text is printed, and of anything else a line each. In the value, anything with a `to_dict` may stand
+    as it is: it is called for JSON alone. If nothing is shown, people read `empty`; they read `said` in the end, on
+    stderr. None is never drawn.
+    """
+    if as_json():
+        print_json(value)
+        return
+    if empty is not None and not shown:
+        note(empty)
+    elif shown is not None and draw is not None:
+        draw(shown)
+    elif shown is not None:
+        echo_each([shown] if isinstance(shown, str | int) or not isinstance(shown, Iterable) else shown)
+    if said is not None:
+        note(said)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as indented JSON on stdout."""
+    click.echo(to_json(value, ascii_only=not is_utf8(sys.stdout)))
+
+
+def table(columns: str, row: Callable[[Any], Sequence[Any]], **layout: Any) -> Callable[[Iterable[Any]], None]:
+    """Return what draws a table with a row for each value; `columns` are separated by commas, see `drawing.print_table`."""
+
+    def draw(values: Iterable[Any]) -> None:
+        from trails.cli import drawing
+
+        drawing.print_table(columns.split(","), map(row, values), **layout)
+
+    return draw
+
+
+def answer_list(
+    name: str,
+    every: Sequence[Any],
+    limit: int | None,
+    draw: Callable[[Any], object],
+    empty: str,
+    *,
+    describe: Callable[[Any], Any] | None = None,
+    **value: Any,
+) -> None:
+    """Answer with the first values of a list, `limit` at most (None: all), under a name, and how many are left out."""
+    shown = every[:limit]
+    more = len(every) - len(shown)
+    values = shown if describe is None else [describe(each) for each in shown]
+    answer({**value, name: values, "more": more}, shown, draw, empty=empty, said=left_out(len(shown), more))
+
+
+def left_out(shown: int, more: int) -> str | None:
+    """Return what to say of a list that was cut, or None if it was not.
+
+    >>> left_out(2, 1)
+    'there is more: 2 of 3 are shown; -n 3 shows all'
+    """
+    every = f"{shown + more:,}"
+    return f"there is more: {shown:,} of {every} are shown; -n {shown + more} shows all" if more else None
+
+
+def paged(ask: Callable[[str | None], _Page], page: int, cursor: str | None) -> _Page:
+    """Return a page that `ask` gives for a cursor: the one after a cursor, or the Nth from the beginning."""
+    if page > 1 and cursor is not None:
+        refuse("--page counts from the beginning, and --cursor goes on from elsewhere; give one")
+    rows = ask(cursor)
+    for number in range(1, page):
+        if rows.cursor is None:
+            refuse(f"there is no page {page}: the list ends with page {number}")
+        rows = ask(rows.cursor)
+    return rows
+
+
+def there_is_more(cursor: str | None, name: str, *arguments: str | None, **options: str | None) -> str | None:
+    """Return what to type for the page after this one, or None for the last; what was not given is left out.
+
+    >>> there_is_more("c", "list", agent="a b", label=None)
+    "there is more: trails list --agent 'a b' --cursor c"
+    """
+    if cursor is None:
+        return None
+    words = ["trails", name, *(word for word in arguments if word is not None)]
+    context = click.get_current_context(silent=True)
+    meta: Mapping[str, Any] = context.meta if context else {}
+    if meta.get(_NAMED):
+        from trails.store.postgres.address import shown
+
+        options["store"] = shown(store_location() or "")
+    options["as-of"] = meta.get(_AS_OF_TEXT)
+    for option, value in options.items():
+        words += [f"--{option}", value] if value else []
+    return f"there is more: {shlex.join([*words, '--cursor', cursor])}"
+
+
+def echo_tsv(names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows as tab-separated values with a line of names; tabs and line ends in values become blanks."""
+    for row in (names, *rows):
+        line = "\t".join("" if value is None else one_line(str(value)) for value in row)
+        sys.stdout.write(f"{line}\n")
+
+
+def echo_each(lines: Iterable[object]) -> None:
+    """Print a line each."""
+    for line in lines:
+        click.echo(line)
+
+
+def note(message: str) -> None:
+    """Tell a person what was done, on stderr: stdout carries only results. Output in a pager comes first."""
+    after_paging(lambda: click.echo(one_line(message), err=True))
+
+
+def note_each(label: str, texts: Sequence[str], most: int = 20) -> None:
+    """Tell a person the first of several things, and how many more there are."""
+    for text in texts[:most]:
+        note(f"{label}: {text}")
+    if len(texts) > most:
+        note(f"{label}: {len(texts) - most} more; --json lists them all")
+
+
+def refuse(message: str) -> NoReturn:
+    """End the command as wrong usage."""
+    raise click.UsageError(message, ctx=click.get_current_context())
+
+
+def end(code: int) -> NoReturn:
+    """End the command with an exit code, quietly: all messages were printed before."""
+    click.get_current_context().exit(code)
+
+
+def confirm(question: str, what: str, otherwise: str) -> None:
+    """Ask on a terminal, and end the command with `otherwise` and code 1 for a no; elsewhere end it as wrong usage.
+
+    `what` is what asks, at the start of a sentence.
+    """
+    if sys.stdin is None or not sys.stdin.isatty():  # closed by `<&-`
+        refuse(f"{what} asks first, and stdin is no terminal; give --yes")
     try:
-        return None if value is None else _moment(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, parameter) from None
+        if click.confirm(question, err=True):
+            return
+    except click.Abort as aborted:
+        click.echo(err=True)  # the cursor stands behind the question
+        if isinstance(aborted.__context__, EOFError):
+            raise click.ClickException("nobody answered; nothing was done") from None
+        raise
+    note(otherwise)
+    end(1)
 
 
-def read_stdin() -> str:
-    """Return all of stdin, which must be UTF-8, byte for byte."""
+# --- what people give
+
+
+def text_of(argument: str) -> str:
+    """Return the text that an argument stands for: all of stdin for "-", which must be UTF-8, else itself."""
+    if argument != "-":
+        return argument
     if sys.stdin is None:  # a shell closes it with `<&-`
         refuse("stdin is closed; give the text itself, or send it there")
     return decoded(sys.stdin.buffer.read(), "stdin")
 
 
-def read_text(file: str) -> str:
+def read_text(file: str | Path) -> str:
     """Return a file's text, which must be UTF-8, or end the command as wrong usage."""
     from trails.files import read_whole
 
     try:
-        return decoded(read_whole(Path(file)), file)
+        return decoded(read_whole(Path(file)), str(file))
     except (OSError, ValueError) as error:
         refuse(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}")
-
-
-def refuse_in_store(output: Path | None) -> None:
-    """End the command as wrong usage where a file would be written among the store's own."""
-    location = store_location() or ""
-    if output is not None and location != ":memory:" and output.resolve().is_relative_to(Path(location).resolve()):
-        refuse(f"{output} lies in the store's own folder, whose files are the store's; name another place")
-
-
-def one_format(format_: str | None, *, as_json: bool) -> str | None:
-    """Return the format that `--format` and `--json` ask for, which may not be two."""
-    if as_json and format_ not in (None, "json"):
-        refuse(f"--json and --format {format_} are two formats; give one")
-    return "json" if as_json else format_
-
-
-def one_of(as_tsv: bool, as_json: bool) -> None:
-    """End the command as wrong usage where two formats are asked for."""
-    if as_tsv and as_json:
-        refuse("--tsv and --json are two formats; give one")
 
 
 def decoded(data: bytes, source: str) -> str:
@@ -584,12 +604,44 @@ def decoded(data: bytes, source: str) -> str:
         refuse(f"{source} is not UTF-8 text ({error.reason} at byte {error.start})")
 
 
+def check_options(*rules: tuple[bool, str]) -> None:
+    """End the command as wrong usage by the first rule that is broken."""
+    for is_broken, what in rules:
+        if is_broken:
+            refuse(what)
+
+
+def refuse_replacing(path: Path | None, *, force: bool) -> None:
+    """End the command as wrong usage if a file would be replaced without --force."""
+    if path is not None and path.exists() and not force:
+        refuse(f"{path} is there already; give --force to replace it, or name another file")
+
+
+def refuse_in_store(output: Path | None) -> None:
+    """End the command as wrong usage if a file would be written among the store's own."""
+    location = store_location() or ""
+    if output is not None and location != ":memory:" and output.resolve().is_relative_to(Path(location).resolve()):
+        refuse(f"{output} lies in the store's own folder, whose files are the store's; name another place")
+
+
+def one_format(format_: str | None) -> str | None:
+    """Return the format that `--format` and `--json` ask for, which may not be two."""
+    if as_json() and format_ not in (None, "json"):
+        refuse(f"--json and --format {format_} are two formats; give one")
+    if format_ == "json":
+        click.get_current_context().meta[_JSON] = True
+    return "json" if as_json() else format_
+
+
+def one_of(as_tsv: bool) -> None:
+    """End the command as wrong usage if `--tsv` and `--json` are given."""
+    if as_tsv and as_json():
+        refuse("--tsv and --json are two formats; give one")
+
+
 def pairs(values: Sequence[str], option: str) -> list[tuple[str, str]]:
     """Return NAME=VALUE arguments as pairs; the value may hold further equals signs."""
-    found = []
     for value in values:
-        key, equals, rest = value.partition("=")
-        if not equals or not key:
+        if value.find("=") < 1:
             refuse(f"{option} takes NAME=VALUE, not {value!r}")
-        found.append((key, rest))
-    return found
+    return [(name, rest) for name, _, rest in (value.partition("=") for value in values)]

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from trails.cli import examples
-from trails.cli.terminal import is_utf8, one_line
+from trails.cli.terminal import is_utf8
+from trails.display.terminal_text import one_line
 from trails.errors import InvalidInput, PendingTurnsWarning, SessionNotFound, TrailsError
 from trails.suggestions import did_you_mean
 
+_EXAMPLES: Final = Path(__file__).with_name("examples.txt")
 _COMPLETING: Final = "_TRAILS_COMPLETE"
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
@@ -62,8 +65,15 @@ def _made_at(place: str, path: str) -> click.Command:
     module, _, made_by = place.rpartition(".")
     made = getattr(import_module(f"trails.cli.{module}"), made_by)
     assert isinstance(made, click.Command)  # noqa: S101 - the table of commands is our own
-    made.epilog = examples.shown(path)
+    made.epilog = "\b\nExamples:\n" + "\n".join(f"  {each}" for each in examples()[path])
     return made
+
+
+@cache
+def examples() -> dict[str, list[str]]:
+    """Return example command lines by what is typed for a command, the plainest first."""
+    blocks = re.findall(r"^(\S.*)\n((?: .*\n)+)", _EXAMPLES.read_text("utf-8"), re.MULTILINE)
+    return {name: [line.strip() for line in lines.splitlines()] for name, lines in blocks}
 
 
 class Group(click.Group):

@@ -52,7 +52,8 @@ def recover(lifecycle: Lifecycle, now: datetime) -> list[str]:
 
 def _fail_interrupted(lifecycle: Lifecycle, now: datetime) -> list[str]:
     runtime = lifecycle.runtime
-    interrupted = sorted(runtime.index.at_work(), key=lambda each: (each.depth, each.id))
+    working = (each for each in runtime.index.values() if each.state == "active" and each.kind != "main")
+    interrupted = sorted(working, key=lambda each: (each.depth, each.id))
     if len(interrupted) > _BULK:
         for session, last in lifecycle.repository.reader.select("last_entries"):
             runtime.book.runtime.wrote(iris.session_id(session.value), int(last.value))
@@ -261,8 +262,7 @@ class Tree(Handle, public=True):
     def mains(self) -> list[Node]:
         """Return the mains that have not ended, by id."""
         return nodes(
-            self._lifecycle,
-            (each.id for each in self._lifecycle.runtime.index.chosen(lambda live: live.kind == "main")),
+            self._lifecycle, (each.id for each in self._lifecycle.runtime.index.values() if each.kind == "main")
         )
 
     def at_work(self, agent: str) -> list[Node]:
@@ -292,8 +292,14 @@ class Tree(Handle, public=True):
         """
         wanted, runtime = validation.index(count, "count"), self._lifecycle.runtime
         with runtime.lock:
-            working = runtime.index.at_work(agent)
-            found = [each for each in working if each.kind == "branch" and each.ends_by is None]
+            found = [
+                each
+                for each in runtime.index.values()
+                if each.kind == "branch"
+                and each.state == "active"
+                and each.ends_by is None
+                and agent in (None, each.agent)
+            ]
             found.sort(key=lambda each: (runtime.touched.get(each.id, _LONG_AGO), each.id))
             for each in found[:wanted]:
                 self._lifecycle.suspend(each.id, by=by)
@@ -304,7 +310,8 @@ class Tree(Handle, public=True):
     def sweep(self, now: datetime | None = None) -> list[str]:
         """End every session whose time is over at `now` (default: the clock's time); return the ids, in order.
 
-        A time to live that is over ends it as expired, a grace that is over as failed, with the result "cancelled".
+        A time to live that is over ends it as expired, a grace that is over as failed, with the result "cancelled". What
+        is not due is not looked at.
         """
         return self._lifecycle.end_due(self._lifecycle.now(now))
 

@@ -279,9 +279,8 @@ class Lifecycle:
                 self.runtime.reload()  # something else deleted one
             else:
                 break
-        held = {live.slot for live in index.children(parent_id)}
         slots = (iris.child_slot(iris.session(parent_id), number) for number in range(len(children) + 1))
-        return next(slot for slot in slots if slot not in held)
+        return next(slot for slot in slots if index.holder(slot) is None)
 
     def _make(
         self,

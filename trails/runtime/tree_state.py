@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -193,28 +193,25 @@ class Live:
 
 
 class Index(dict[str, Live]):
-    """The sessions that have not ended, by id. Other threads may change it: each look takes a copy."""
-
-    def chosen(self, is_chosen: Callable[[Live], object]) -> list[Live]:
-        """Return the sessions that a test chooses, by id."""
-        return sorted(filter(is_chosen, list(self.values())), key=lambda live: live.id)
+    """The sessions that have not ended, by id."""
 
     def children(self, session_id: str) -> list[Live]:
         """Return the children of a session that have not ended, by id."""
-        return self.chosen(lambda live: live.parent == session_id)
+        return sorted((each for each in self.values() if each.parent == session_id), key=lambda each: each.id)
 
-    def at_work(self, agent: str | None = None) -> list[Live]:
-        """Return the branches and workers (of an agent) that are active, by id."""
-        return self.chosen(lambda live: live.state == "active" and live.kind != "main" and agent in (None, live.agent))
+    def at_work(self, agent: str) -> list[Live]:
+        """Return an agent's branches and workers that are active, by id."""
+        working = (each for each in self.values() if each.agent == agent and each.state == "active")
+        return sorted((each for each in working if each.kind != "main"), key=lambda each: each.id)
 
     def holder(self, slot: str) -> Live | None:
         """Return the session that takes a slot, or None if it is free."""
-        return next(iter(self.chosen(lambda live: live.slot == slot)), None)
+        return next((each for each in self.values() if each.slot == slot), None)
 
     def due(self, now: datetime) -> list[Live]:
         """Return the sessions that are due, the longest due first."""
-        due = self.chosen(lambda live: live.due is not None and live.due <= now)
-        return sorted(due, key=lambda live: live.due or now)
+        found = [(each.due, each.id) for each in self.values() if each.due is not None and each.due <= now]
+        return [self[session_id] for _, session_id in sorted(found)]
 
 
 def read_index(reader: Reader) -> Index:

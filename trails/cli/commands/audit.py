@@ -1,51 +1,28 @@
-"""Commands for auditors: audit and validate.
-
-Commands for auditors: audit, with what checks a report.
-
-The command that checks PROV against the W3C's constraints: validate.
-"""
+"""Commands for auditors: audit and validate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from trails import files
+from trails.cli import options as cli
 from trails.cli.commands.proofs import (
-    authority_option,
+    evidence_options,
     note_option,
-    quorum_option,
+    output_option,
     refuse_existing,
-    require_signed_option,
-    signers_option,
-    timestamp_option,
-    verifier_option,
-    witness_option,
+    signature_options,
 )
-from trails.cli.options import (
-    EXISTING_FILE,
-    NEW_FILE,
-    answer,
-    command,
-    decoded,
-    echo_each,
-    end,
-    json_option,
-    note,
-    open_store,
-    refuse,
-    store_option,
-    time_option,
-)
-from trails.cli.terminal import clean, count, one_line
+from trails.cli.terminal import to_json
+from trails.display.terminal_text import clean, count, one_line
 from trails.errors import InvalidInput
-from trails.files import read_whole
 
 if TYPE_CHECKING:
-    from trails import Repository
     from trails.audit import Report
     from trails.provenance import Finding, Validation
 
@@ -72,31 +49,23 @@ def audit() -> None:
     """
 
 
-@audit.command("report")
+@cli.command("report", group=audit)
 @click.argument("session", metavar="[SESSION]", required=False)
 @click.option("--all", "everything", is_flag=True, help="The whole store.")
 @click.option(
     "--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="How to write it."
 )
-@click.option("-o", "--output", type=NEW_FILE, help="The file to write, which may not be there yet; default: stdout.")
+@output_option
 @click.option(
     "--fail-on", "fatal", type=click.Choice(_VERDICTS), multiple=True, help="Which verdicts make the exit code 1."
 )
 @note_option("--checkpoint", "A checkpoint that was kept elsewhere.")
-@verifier_option
-@witness_option
-@quorum_option
-@timestamp_option
-@authority_option
-@signers_option
-@require_signed_option
-@time_option("--time", "When the audit is said to be made; default: now.")
-@click.option("--key", metavar="FILE", type=EXISTING_FILE, help="The log's secret key, to sign the report with.")
+@signature_options
+@cli.time_option("--time", "When the audit is said to be made; default: now.")
+@click.option("--key", metavar="FILE", type=cli.EXISTING_FILE, help="The log's secret key, to sign the report with.")
 @click.option(
-    "--signed", metavar="FILE", type=NEW_FILE, help="Where to write the checkpoint that vouches for the report."
+    "--signed", metavar="FILE", type=cli.NEW_FILE, help="Where to write the checkpoint that vouches for the report."
 )
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@store_option()
 def report(
     *,
     session: str | None,
@@ -106,7 +75,6 @@ def report(
     fatal: tuple[str, ...],
     key: Path | None,
     signed: Path | None,
-    as_json: bool,
     **how: Any,
 ) -> None:
     """Say whether a session, or a store, is valid, complete and unaltered.
@@ -121,52 +89,38 @@ def report(
     report, as JSON, against it.
     """
     from trails.audit import audit as audited
+    from trails.audit.report import report_extension, report_html, report_markdown
 
     _check_scope(session, everything=everything)
     if (key is None) != (signed is None):
-        refuse("--key and --signed go together: the log's key, and the file for what it signs")
-    refuse_existing(output, signed)
-    with open_store(reading=True, recorded=True) as store:
+        cli.refuse("--key and --signed go together: the log's key, and the file for what it signs")
+    refuse_existing(signed)
+    with cli.open_store(reading=True, recorded=True) as store:
         made = audited(store, session, **how)
         if key is not None and signed is not None:
-            _sign(store, made, key, signed)
-    form = "json" if as_json else form
+            vouched = store.proofs.checkpoint(cli.read_text(key), [report_extension(made.digest)])
+            files.write_new(signed, vouched.encode(), public=True)
+            cli.note(f"wrote the checkpoint that vouches for the report to {signed}")
+    form = "json" if cli.as_json() else form
+    text = (
+        to_json(made.to_dict()) + "\n" if form == "json" else (report_html if form == "html" else report_markdown)(made)
+    )
     if output is not None:
-        files.write_new(output, _written(made, form).encode())
-        note(f"wrote the report to {output}")
+        files.write_new(output, text.encode())
+        cli.note(f"wrote the report to {output}")
     elif form == "text":
         _draw(made)
+    elif form == "json":
+        cli.print_json(made.to_dict())
     else:
-        text = _written(made, form)
-        answer(made, text, lambda text: click.echo(clean(text), nl=False), as_json=form == "json")
+        click.echo(clean(text), nl=False)
     if made.fails(fatal or _FAULTS):
-        end(1)
+        cli.end(1)
 
 
 def _check_scope(session: str | None, *, everything: bool) -> None:
     if (session is None) != everything:
-        refuse("name a SESSION, or give --all for the whole store")
-
-
-def _sign(store: Repository, made: Report, key: Path, signed: Path) -> None:
-    from trails.audit.report import report_extension
-
-    vouched = store.proofs.checkpoint(decoded(read_whole(key), str(key)), [report_extension(made.digest)])
-    files.write_new(signed, vouched.encode(), public=True)
-    note(f"wrote the checkpoint that vouches for the report to {signed}")
-
-
-def _written(made: Report, form: str) -> str:
-    from trails.audit import report
-    from trails.cli.terminal import to_json
-
-    match form:
-        case "json":
-            return to_json(made.to_dict()) + "\n"
-        case "html":
-            return report.report_html(made)
-        case _:
-            return report.report_markdown(made)
+        cli.refuse("name a SESSION, or give --all for the whole store")
 
 
 def _draw(made: Report) -> None:
@@ -191,24 +145,12 @@ def _draw(made: Report) -> None:
         console.print(f"- {line}")
 
 
-@audit.command("check")
+@cli.command("check", group=audit, store=False)
 @click.argument("report", metavar="REPORT|PACK", type=click.Path(exists=True, path_type=Path))
 @note_option("--checkpoint", "The checkpoint that vouches for a report; a pack has its own.")
-@verifier_option
-@witness_option
-@quorum_option
-@timestamp_option
-@authority_option
-@json_option
+@evidence_options
 def check(
-    *,
-    report: Path,
-    checkpoint: str | None,
-    verifiers: Sequence[str],
-    timestamp: bytes | None,
-    authorities: list[str],
-    as_json: bool,
-    **demanded: Any,
+    *, report: Path, checkpoint: str | None, timestamp: bytes | None, authorities: list[str], **demanded: Any
 ) -> None:
     """Check that a log vouches for a report or a pack, without any store.
 
@@ -219,25 +161,25 @@ def check(
     from trails.audit.report import check_signed_report
     from trails.integrity.witnesses import check_timestamp
 
-    if not verifiers:
-        refuse("without the log's public key no signature can be trusted; give --verifier KEY")
+    if not demanded["verifiers"]:
+        cli.refuse("without the log's public key no signature can be trusted; give --verifier KEY")
     if report.is_dir() or report.suffix == ".zip":
         packed = evidence_pack.read_pack(report)
-        evidence_pack.check_pack(packed, verifiers)
-        text = decoded(packed["report.json"], "report.json")
-        checkpoint = checkpoint or decoded(packed["report.checkpoint"], "report.checkpoint")
+        evidence_pack.check_pack(packed, demanded["verifiers"])
+        text = cli.decoded(packed["report.json"], "report.json")
+        checkpoint = checkpoint or cli.decoded(packed["report.checkpoint"], "report.checkpoint")
     else:
-        text = decoded(read_whole(report), str(report))
+        text = cli.read_text(report)
     if checkpoint is None:
-        refuse("a report is held against the checkpoint that vouches for it; give --checkpoint FILE")
-    state = check_signed_report(text, checkpoint, verifiers, **demanded)
+        cli.refuse("a report is held against the checkpoint that vouches for it; give --checkpoint FILE")
+    state = check_signed_report(text, checkpoint, **demanded)
     stamp = check_timestamp(checkpoint, timestamp, authorities)
     value = {"valid": True, "log": state.origin, "size": state.size, "timestamped": stamp}
     by = "" if stamp is None else f", by {stamp.time.isoformat()}, as {one_line(stamp.authority)} says"
-    answer(value, f"valid: the log {one_line(state.origin)} vouches for it{by}", click.echo, as_json=as_json)
+    cli.answer(value, f"valid: the log {one_line(state.origin)} vouches for it{by}")
 
 
-@audit.command("pack")
+@cli.command("pack", group=audit)
 @click.argument("session", metavar="[SESSION]", required=False)
 @click.option("--all", "everything", is_flag=True, help="The whole store.")
 @click.option(
@@ -249,20 +191,10 @@ def check(
     help="What to write; not there yet.",
 )
 @note_option("--checkpoint", "A checkpoint that was kept elsewhere.")
-@verifier_option
-@witness_option
-@quorum_option
-@timestamp_option
-@authority_option
-@signers_option
-@require_signed_option
-@time_option("--time", "When the audit is said to be made; default: now.")
-@click.option("--key", metavar="FILE", type=EXISTING_FILE, help="The log's secret key: it vouches for the report.")
-@json_option
-@store_option()
-def pack_files(
-    *, session: str | None, everything: bool, output: Path, key: Path | None, as_json: bool, **how: Any
-) -> None:
+@signature_options
+@cli.time_option("--time", "When the audit is said to be made; default: now.")
+@click.option("--key", metavar="FILE", type=cli.EXISTING_FILE, help="The log's secret key: it vouches for the report.")
+def pack_files(*, session: str | None, everything: bool, output: Path, key: Path | None, **how: Any) -> None:
     """Write all that an outside auditor needs into a folder or a zip.
 
     The report, the records as N-Quads with the program that checks them, PROV, the checkpoint, the proof of each session's
@@ -274,36 +206,27 @@ def pack_files(
 
     _check_scope(session, everything=everything)
     refuse_existing(output)
-    signer = None if key is None else decoded(read_whole(key), str(key))
-    with open_store(reading=True, recorded=True) as store:
+    signer = None if key is None else cli.read_text(key)
+    with cli.open_store(reading=True, recorded=True) as store:
         made = audited(store, session, **how)
         packed = evidence_pack.make_pack(
             store, made, checkpoint=how["checkpoint"], timestamp=how["timestamp"], signer=signer
         )
     evidence_pack.write_pack(packed, output, made.time)
     value = {"output": str(output), "report": made.digest, "files": sorted(packed)}
-    answer(value, None, click.echo, said=f"wrote {len(packed)} files to {one_line(str(output))}", as_json=as_json)
+    cli.answer(value, None, said=f"wrote {len(packed)} files to {one_line(str(output))}")
 
 
 FORMATS = ("provn", "json", "jsonld", "xml", "turtle", "trig", "ntriples", "nquads")
 
 
-@command("validate")
+@cli.command("validate")
 @click.argument("source", metavar="[FILE|STORE]", required=False, type=click.Path(path_type=Path))
 @click.option("--format", type=click.Choice(FORMATS), help="What FILE is; default: by the end of its name.")
 @click.option("--timed", is_flag=True, help="Compare the times that are stated with the order, too.")
 @click.option("--skew", metavar="SECONDS", type=click.FloatRange(0), help="With --timed: how far clocks may differ.")
 @click.option("--shapes", is_flag=True, help="Check RDF by the ontology's SHACL shapes instead.")
-@json_option
-def validate(
-    *,
-    source: Path | None,
-    format: str | None,  # noqa: A002 - the option's name
-    timed: bool,
-    skew: float | None,
-    shapes: bool,
-    as_json: bool,
-) -> None:
+def validate(*, source: Path | None, timed: bool, skew: float | None, shapes: bool, **how: Any) -> None:
     """Check PROV, a file's or a store's, by the W3C's constraints.
 
     Without an argument it is the store that --store names; the rules are those of PROV-CONSTRAINTS. Each finding names
@@ -315,58 +238,47 @@ def validate(
     from trails.provenance import validate as checked
 
     if skew is not None and not timed:
-        refuse("--skew goes with --timed")
+        cli.refuse("--skew goes with --timed")
     if source is not None and not source.exists():
         raise InvalidInput(f"there is no {source}; name a PROV file or the folder of a store")
-    if shapes:
-        if timed:
-            refuse("--timed goes with PROV's constraints, not with --shapes")
-        _by_shapes(source, format, as_json=as_json)
-        return
-    if source is not None and not source.is_dir():
-        verdict = checked(source, format=format, timed=timed, skew=skew or 0.0)
-    elif format is not None:
-        refuse("--format goes with a file, and a store is none")
-    else:
-        with _opened(source) as store:
-            verdict = checked(store, timed=timed, skew=skew or 0.0)
-    answer(verdict, list(_shown(verdict)), echo_each, said=_said(verdict), as_json=as_json)
+    if shapes and timed:
+        cli.refuse("--timed goes with PROV's constraints, not with --shapes")
+    with _source(source, how["format"]) as opened:
+        if shapes:
+            _by_shapes(opened, how["format"])
+            return
+        verdict = checked(opened, format=how["format"], timed=timed, skew=skew or 0.0)
+    cli.answer(verdict, list(_shown(verdict)), said=_said(verdict))
     if not verdict.ok:
-        end(1)
+        cli.end(1)
 
 
-def _by_shapes(source: Path | None, format: str | None, *, as_json: bool) -> None:  # noqa: A002 - the option's name
+def _source(source: Path | None, form: str | None) -> AbstractContextManager[Any]:
+    """Return what is to be checked: a file, or a store that is open to be read."""
+    from trails.opening import open_to_read
+
+    if source is not None and not source.is_dir():
+        return nullcontext(source)
+    if form is not None:
+        cli.refuse("--format goes with a file, and a store is none")
+    return cli.open_store(reading=True) if source is None else open_to_read(source)
+
+
+def _by_shapes(source: Any, form: str | None) -> None:
     from trails.history import record_registry
     from trails.provenance.ontology import violations, violations_in
 
-    if source is not None and not source.is_dir():
-        found = violations_in(source, format)
-    elif format is not None:
-        refuse("--format goes with a file, and a store is none")
-    else:
-        with _opened(source) as store:
-            quads = store.store.quads((None, None, None, None))
-            # what documents of others say was not written by Trails
-            found = violations(
-                quad for quad in quads if record_registry.owner_of(str(getattr(quad.graph_name, "value", ""))) is None
-            )
+    if isinstance(source, Path):
+        found = violations_in(source, form)
+    else:  # what documents of others say was not written by Trails
+        quads = source.store.quads((None, None, None, None))
+        graphs = ((quad, str(getattr(quad.graph_name, "value", ""))) for quad in quads)
+        found = violations(quad for quad, graph in graphs if record_registry.owner_of(graph) is None)
     lines = [f"{one_line(each.node)}: {one_line(each.message)} ({each.shape})" for each in found]
     said = f"not as the ontology says, {count(len(found), 'finding')}" if found else "as the ontology says"
-    answer(
-        {"valid": not found, "findings": [each.to_dict() for each in found]},
-        lines,
-        echo_each,
-        said=said,
-        as_json=as_json,
-    )
+    cli.answer({"valid": not found, "findings": [each.to_dict() for each in found]}, lines, said=said)
     if found:
-        end(1)
-
-
-def _opened(folder: Path | None) -> Repository:
-    from trails.opening import open_to_read
-
-    return open_store(reading=True) if folder is None else open_to_read(folder)
+        cli.end(1)
 
 
 def _shown(verdict: Validation) -> Iterator[str]:

@@ -1,40 +1,18 @@
-"""Commands that import and export transcripts and PROV.
-
-Commands that write PROV, and that keep PROV documents of others: prov, documents, delete-document.
-
-Commands that bring transcripts in and take sessions out: import, export.
-"""
+"""Commands that import and export transcripts and PROV."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 
 from trails import files
-from trails.cli.options import (
-    NEW_FILE,
-    Named,
-    answer,
-    as_of_option,
-    by_option,
-    command,
-    confirmed,
-    end,
-    first_of,
-    json_option,
-    left_out,
-    limit_option,
-    note,
-    open_store,
-    refuse,
-    refuse_in_store,
-    yes_option,
-)
-from trails.cli.terminal import clean, count, escaping, one_line, shorten
+from trails.cli import options as cli
+from trails.cli.terminal import escaping
+from trails.display.terminal_text import clean, count, one_line, shorten
 from trails.errors import InvalidInput, TrailsError
 from trails.model import iris
 
@@ -43,35 +21,23 @@ if TYPE_CHECKING:
     from trails.display.progress import Progress
     from trails.exchange.exporters.session_family import SessionExport
     from trails.exchange.openclaw.openclaw_export import ExportReport
-    from trails.exchange.source_transcript import ImportReport, LeftOut
+    from trails.exchange.source_transcript import FileProblem, ImportReport, LeftOut
     from trails.rdf.activity_records import ImportedDocument
 
 FORMATS = ("provn", "json", "jsonld", "xml", "turtle", "trig")
 PICTURES = ("svg", "png", "mermaid")
 
 
-@command("prov", pager=True)
+@cli.command("prov", pager=True)
 @click.argument("session", metavar="[SESSION|TURN|DOCUMENT]", required=False)
 @click.option("--all", "whole", is_flag=True, help="Write everything that is stored.")
 @click.option("--format", "format_", type=click.Choice(FORMATS + PICTURES), required=True, help="The format to write.")
 @click.option("--turn", metavar="INDEX", type=int, help="Only this turn of SESSION, counted from 0.")
 @click.option("--forks", is_flag=True, help="With svg, png and mermaid: draw the tree of forks, without turns.")
 @click.option("--recorded-only", is_flag=True, help="Leave out what is only derived by a rule.")
-@click.option("-o", "--output", type=NEW_FILE, help="The file to write; default: stdout.")
+@click.option("-o", "--output", type=cli.NEW_FILE, help="The file to write; default: stdout.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
-@json_option
-def write_prov(
-    *,
-    session: str | None,
-    whole: bool,
-    format_: str,
-    turn: int | None,
-    forks: bool,
-    recorded_only: bool,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
-) -> None:
+def write_prov(*, session: str | None, whole: bool, format_: str, output: Path | None, force: bool, **how: Any) -> None:
     """Write what is stored as a W3C PROV document, or draw it.
 
     Of SESSION (an id, an IRI or a label) with its ancestors as far as it inherits them, of a TURN (its IRI), or with
@@ -80,89 +46,78 @@ def write_prov(
     are pictures of at most 200 nodes. A DOCUMENT of somebody else's (its IRI; `trails documents` lists them) is written
     as what it says, in any of the other formats.
     """
-    from functools import partial
-
     from trails.provenance.session_export import draw, export
 
     if whole == (session is not None):
-        refuse("name a session or a turn, or give --all")
-    if as_json and output is None:
-        refuse("--json says what was written where, and stdout is for the data: give -o FILE too")
-    if output is not None and output.exists() and not force:
-        refuse(f"{output} is there already; give --force to replace it, or name another file")
-    if forks and format_ not in PICTURES:
-        refuse("--forks goes with the formats svg, png and mermaid")
+        cli.refuse("name a session or a turn, or give --all")
+    if cli.as_json() and output is None:
+        cli.refuse("--json says what was written where, and stdout is for the data: give -o FILE too")
+    cli.refuse_replacing(output, force=force)
+    is_picture = format_ in PICTURES
+    if (forks := how.pop("forks")) and not is_picture:
+        cli.refuse("--forks goes with the formats svg, png and mermaid")
     is_document = session is not None and session.startswith(iris.document(""))
-    if is_document and (format_ in PICTURES or turn is not None or recorded_only):
-        refuse("a PROV document of somebody else's is written as it is, and no picture is drawn of it")
-    with open_store(reading=True, recorded=True) as store:
-        if format_ in PICTURES:
-            drawn = draw(store, format=format_, session=session, turn=turn, forks=forks, recorded_only=recorded_only)
-            write: Callable[[BinaryIO], object] = partial(_put, drawn)
-        else:
-            write = partial(export, store, format=format_, session=session, turn=turn, recorded_only=recorded_only)
+    if is_document and (is_picture or how["turn"] is not None or how["recorded_only"]):
+        cli.refuse("a PROV document of somebody else's is written as it is, and no picture is drawn of it")
+    with cli.open_store(reading=True, recorded=True) as store:
+
+        def write(out: BinaryIO) -> None:
+            if is_picture:
+                out.write(draw(store, format=format_, session=session, forks=forks, **how))
+                return
+            export(store, out, format=format_, session=session, **how)
+
         if output is None:
-            plain = format_ in ("xml", *PICTURES)  # these hold nothing that steers a terminal, and are not text alone
+            plain = is_picture or format_ == "xml"  # these hold nothing that steers a terminal, and are not text alone
             write(sys.stdout.buffer if plain else escaping(sys.stdout.buffer))
             return
         files.write_whole(output, write)
     value = {"format": format_, "output": str(output), "bytes": output.stat().st_size}
-    answer(value, None, click.echo, said=f"wrote {one_line(str(output))}", as_json=as_json)
-
-
-def _put(data: bytes, out: BinaryIO) -> None:
-    out.write(data)
+    cli.answer(value, None, said=f"wrote {one_line(str(output))}")
 
 
 # --- PROV documents of others
 
 
-def import_documents(paths: tuple[Path, ...], format_: str, *, create: bool, keep_invalid: bool, as_json: bool) -> None:
+def import_documents(paths: tuple[Path, ...], format_: str, *, create: bool, keep_invalid: bool) -> None:
     """Bring PROV documents in: `trails import --format prov`, or prov-FORMAT."""
     from trails.provenance import import_document
     from trails.provenance.serializations import READ_FORMATS as READABLE
 
     chosen = format_.partition("-")[2] or None
     if chosen is not None and chosen not in READABLE:
-        refuse(
+        cli.refuse(
             f"{format_!r} is no format of PROV documents; there are prov and: {', '.join(f'prov-{each}' for each in READABLE)}"
         )
-    with open_store(create=create) as store:
-        found = []
-        for path in paths:
-            try:
-                found.append(import_document(store, path, format=chosen, keep_invalid=keep_invalid))
-            except TrailsError:
-                if found:  # what came in before the failing file is there
-                    answer({"documents": list(map(_plain, found))}, found, _draw, as_json=as_json)
-                raise
-    answer({"documents": list(map(_plain, found))}, found, _draw, as_json=as_json)
+    found: list[ImportedDocument] = []
+    try:
+        with cli.open_store(create=create) as store:
+            found.extend(import_document(store, path, format=chosen, keep_invalid=keep_invalid) for path in paths)
+    finally:
+        if found:  # also what came in before a failing file
+            cli.answer({"documents": list(map(_plain, found))}, map(_described, found))
 
 
-@command("documents", pager=True)
-@limit_option(None, most=1_000_000)
-@json_option
-def list_documents(*, limit: int | None, as_json: bool) -> None:
+@cli.command("documents", pager=True)
+@cli.limit_option(None, most=1_000_000)
+def list_documents(*, limit: int | None) -> None:
     """List the PROV documents of others, the oldest first.
 
     `trails import --format prov FILE` brings one in, `trails prov DOCUMENT` writes it again.
     """
     from trails.provenance import documents
 
-    with open_store(reading=True) as store:
-        found, more = first_of(documents(store), limit)
-    value, said = {"documents": list(map(_plain, found)), "more": more}, left_out(len(found), more)
+    with cli.open_store(reading=True) as store:
+        every = documents(store)
     empty = "there are no PROV documents of others"
-    answer(value, found, _draw, empty=empty, said=said, as_json=as_json)
+    cli.answer_list(
+        "documents", every, limit, lambda found: cli.echo_each(map(_described, found)), empty, describe=_plain
+    )
 
 
-@command("delete-document")
+@cli.command("delete-document", by=True, reason=True, yes=True)
 @click.argument("document", metavar="DOCUMENT")
-@click.option("--reason", help="Why; it stays on record.")
-@by_option
-@yes_option
-@json_option
-def delete_document(*, document: str, reason: str | None, yes: bool, as_json: bool) -> None:
+def delete_document(*, document: str, reason: str | None, yes: bool) -> None:
     """Delete a PROV document of somebody else's.
 
     That it was there, who deleted it and when stays on record. DOCUMENT is its IRI, its SHA-256 or the beginning of that, or
@@ -170,12 +125,11 @@ def delete_document(*, document: str, reason: str | None, yes: bool, as_json: bo
     """
     from trails.provenance import delete_document as delete
 
-    with open_store() as store:
-        if not yes and not confirmed(f"Delete the PROV document {document}?", "deleting"):
-            note("nothing was deleted")
-            end(1)
+    with cli.open_store() as store:
+        if not yes:
+            cli.confirm(f"Delete the PROV document {document}?", "deleting", "nothing was deleted")
         found = delete(store, document, reason=reason)
-    answer({"document": _plain(found)}, None, click.echo, said=f"deleted {found.iri}", as_json=as_json)
+    cli.answer({"document": _plain(found)}, None, said=f"deleted {found.iri}")
 
 
 def _plain(document: ImportedDocument) -> dict[str, Any]:
@@ -183,15 +137,14 @@ def _plain(document: ImportedDocument) -> dict[str, Any]:
     return {"iri": document.iri, **shown, "by": iris.author_name(document.by_iri)}
 
 
-def _draw(found: Sequence[ImportedDocument]) -> None:
-    for each in found:
-        verdict = "valid" if each.valid else f"not valid ({', '.join(each.broken)})"
-        by = f"{clean(iris.author_name(each.by_iri))}, {each.time:%Y-%m-%d %H:%M}"
-        click.echo(f"{each.iri}")
-        click.echo(
-            f"  {one_line(each.name or '-')}, {each.format}, {count(each.statements, 'statement')}, {verdict}; by {by}"
-        )
+def _described(document: ImportedDocument) -> str:
+    verdict = "valid" if document.valid else f"not valid ({', '.join(document.broken)})"
+    facts = f"{one_line(document.name or '-')}, {document.format}, {count(document.statements, 'statement')}, {verdict}"
+    by = f"{clean(iris.author_name(document.by_iri))}, {document.time:%Y-%m-%d %H:%M}"
+    return f"{document.iri}\n  {facts}; by {by}"
 
+
+# --- transcripts
 
 _SOURCES = click.Path(exists=True, allow_dash=True, path_type=Path)
 _STDIN = Path("-")
@@ -201,13 +154,13 @@ _SHOWN_SESSIONS: Final = 20
 _VERIFIER = "verify_export.py"
 
 
-@command("import")
+@cli.command("import", by=True)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=_SOURCES)
 @click.option(
     "--format",
     "format_",
     metavar="NAME",
-    type=Named("import-format"),
+    type=cli.Named("import-format"),
     help="claude-code, pi, codex, copilot-cli, gemini-cli, chatgpt, swe-agent, mini-swe-agent, inspect, atif, langfuse, "
     "langsmith, mlflow, otel, cline, goose, opencode, messages, openclaw, nquads or trig; told from the files' content unless "
     "given. "
@@ -230,14 +183,11 @@ _VERIFIER = "verify_export.py"
     "--keep-invalid", is_flag=True, help="With prov: keep a document that breaks PROV's constraints, and say so."
 )
 @click.option("--create", is_flag=True, help="Create the store if it is not there.")
-@by_option
-@json_option
 def import_files(
     *,
     paths: tuple[Path, ...],
     format_: str | None,
     create: bool,
-    as_json: bool,
     final: bool,
     growing: bool,
     keep_invalid: bool,
@@ -256,16 +206,16 @@ def import_files(
 
     if format_ is not None and format_.partition("-")[0] == "prov":
         if final or growing or any(how.values()):
-            refuse("with PROV documents go --keep-invalid, --create and --by alone")
-        import_documents(paths, format_, create=create, keep_invalid=keep_invalid, as_json=as_json)
+            cli.refuse("with PROV documents go --keep-invalid, --create and --by alone")
+        import_documents(paths, format_, create=create, keep_invalid=keep_invalid)
         return
     if keep_invalid:
-        refuse("--keep-invalid goes with --format prov")
+        cli.refuse("--keep-invalid goes with --format prov")
     if final and growing:
-        refuse("--final and --growing exclude each other; give one, or neither")
+        cli.refuse("--final and --growing exclude each other; give one, or neither")
     how["final"] = final if final or growing else None
     report = ImportReport()
-    with open_store(create=create) as store:
+    with cli.open_store(create=create) as store:
         try:
             with drawing.progress("importing") as progress:
                 for number, path in enumerate(paths):
@@ -273,14 +223,14 @@ def import_files(
                     report.add(_import_one(store, path, format_, progress=moves, **how))
         except TrailsError as error:
             if _recognised(report):
-                answer(report, report, _draw_report, as_json=as_json)  # what came in before the failing path is there
+                cli.answer(report, report, _draw_report)  # what came in before the failing path is there
             if isinstance(error, InvalidInput) and (path == _STDIN or path.is_file()):
                 raise click.ClickException(str(error)) from error  # the command line is right, the file cannot be read
             raise
-    answer(report, report, _draw_report, as_json=as_json)
+    cli.answer(report, report, _draw_report)
     if not _recognised(report):
-        note("nothing could be imported")
-        end(1)
+        cli.note("nothing could be imported")
+        cli.end(1)
 
 
 def _moves(progress: Progress, number: int, paths: int) -> Progress:
@@ -299,7 +249,7 @@ def _import_one(
 
     if path == _STDIN:
         if how.pop("allow_outside"):
-            raise click.UsageError("--allow-outside goes with a folder, not with standard input")
+            cli.refuse("--allow-outside goes with a folder, not with standard input")
         how["final"] = how["final"] is not False
         return import_bytes(store, sys.stdin.buffer.read(), format=format_, **how)
     return import_path(store, path, format=format_, progress=progress, **how)
@@ -357,20 +307,25 @@ def _summary(report: ImportReport) -> str:
 
 
 def _draw_remarks(report: ImportReport) -> None:
+    from trails.cli.commands.sessions import described
+
     if report.deleted:
-        note("sessions that were deleted here are not imported again; --restore brings exported ones back")
-    _draw_secrets(report)
-    for text in report.notes[:_SHOWN_PROBLEMS]:
-        note(f"note: {text}")
-    if len(report.notes) > _SHOWN_PROBLEMS:
-        note(f"note: {len(report.notes) - _SHOWN_PROBLEMS} more; --json lists them all")
+        cli.note("sessions that were deleted here are not imported again; --restore brings exported ones back")
+    cli.note_each("secret", [described(each) for each in report.secrets])
+    if stored := sum(not found.redacted for found in report.secrets):
+        cli.note(
+            f"{count(stored, 'secret')} in the store as {'it is' if stored == 1 else 'they are'}; --redact-secrets on a first "
+            "import takes them out, `trails redact` does for turns that are there"
+        )
+    cli.note_each("note", report.notes)
     _draw_left_out(report.left_out)
-    for problem in report.problems[:_SHOWN_PROBLEMS]:
-        place = f"{problem.file}, line {problem.line}" if problem.line else problem.file
-        text = f": {shorten(problem.text, 60)}" if problem.text else ""
-        note(f"problem: {place}: {problem.reason}{text}")
-    if len(report.problems) > _SHOWN_PROBLEMS:
-        note(f"problem: {len(report.problems) - _SHOWN_PROBLEMS} more; --json lists them all")
+    cli.note_each("problem", [_problem(each) for each in report.problems])
+
+
+def _problem(problem: FileProblem) -> str:
+    place = f"{problem.file}, line {problem.line}" if problem.line else problem.file
+    text = f": {shorten(problem.text, 60)}" if problem.text else ""
+    return f"{place}: {problem.reason}{text}"
 
 
 def _draw_left_out(rows: Sequence[LeftOut]) -> None:
@@ -385,33 +340,19 @@ def _draw_left_out(rows: Sequence[LeftOut]) -> None:
         first = f"{same[0].file}, line {same[0].line}" if same[0].line else same[0].file
         more = f" and {count(len(same) - 1, 'more file')}" if len(same) > 1 else ""
         texts = count(sum(row.count for row in same), "text")
-        note(f"not kept: {texts} at {one_line(place)} ({one_line(first)}{more}): {reason}")
+        cli.note(f"not kept: {texts} at {one_line(place)} ({one_line(first)}{more}): {reason}")
     if len(places) > _SHOWN_PROBLEMS:
-        note(f"not kept: texts at {len(places) - _SHOWN_PROBLEMS} more places; --json lists them all")
+        cli.note(f"not kept: texts at {len(places) - _SHOWN_PROBLEMS} more places; --json lists them all")
 
 
-def _draw_secrets(report: ImportReport) -> None:
-    from trails.cli.commands.sessions import described
-
-    for found in report.secrets[:_SHOWN_PROBLEMS]:
-        note(f"secret: {described(found)}")
-    if len(report.secrets) > _SHOWN_PROBLEMS:
-        note(f"secret: {len(report.secrets) - _SHOWN_PROBLEMS} more; --json lists them all")
-    if stored := sum(not found.redacted for found in report.secrets):
-        note(
-            f"{count(stored, 'secret')} in the store as {'it is' if stored == 1 else 'they are'}; --redact-secrets on a first "
-            "import takes them out, `trails redact` does for turns that are there"
-        )
-
-
-@command("export")
+@cli.command("export", as_of=True)
 @click.argument("session", metavar="[SESSION]", required=False)
 @click.option(
     "--format",
     "format_",
     metavar="NAME",
     required=True,
-    type=Named("export-format"),
+    type=cli.Named("export-format"),
     help="nquads, trig or pi; html, a page to read; messages, lines to tune a model on; inspect; atif; or the folders "
     "parquet and openclaw.",
 )
@@ -428,18 +369,8 @@ def _draw_secrets(report: ImportReport) -> None:
     is_flag=True,
     help=f"For nquads: write {_VERIFIER} beside the file, which checks it without Trails.",
 )
-@as_of_option
-@json_option
 def export(
-    *,
-    session: str | None,
-    format_: str,
-    output: Path | None,
-    agents: tuple[str, ...],
-    forks: bool,
-    force: bool,
-    with_verifier: bool,
-    as_json: bool,
+    *, session: str | None, format_: str, output: Path | None, agents: tuple[str, ...], with_verifier: bool, **how: bool
 ) -> None:
     """Write a session to a file or stdout.
 
@@ -453,44 +384,45 @@ def export(
     """
     from trails.exchange.file_import import export_session
 
-    if with_verifier and (format_ != "nquads" or output is None):
-        raise click.UsageError("--with-verifier goes with --format nquads and -o FILE")
+    cli.check_options(
+        (
+            with_verifier and (format_ != "nquads" or output is None),
+            "--with-verifier goes with --format nquads and -o FILE",
+        ),
+        (format_ == "openclaw" and how["forks"], "--forks goes with a session; openclaw is all sessions by key"),
+        (bool(agents) and format_ != "openclaw", "--agent goes with --format openclaw only"),
+        (session is None and format_ not in ("openclaw", "parquet"), "Missing argument 'SESSION'."),
+    )
     if format_ == "openclaw":
-        if forks:
-            raise click.UsageError("--forks goes with a session; openclaw is all sessions by key")
-        _export_folder(session, output, agents, force=force, as_json=as_json)
+        _export_folder(session, output, agents, force=how["force"])
         return
-    if agents:
-        raise click.UsageError("--agent goes with --format openclaw only")
     if format_ == "parquet":
-        _export_tables(session, output, forks=forks, force=force, as_json=as_json)
+        _export_tables(session, output, **how)
         return
-    if session is None:
-        raise click.UsageError("Missing argument 'SESSION'.")
     output = None if output == Path("-") else output
-    if as_json and output is None:
-        raise click.UsageError("--json says what was written where, and stdout is for the data: give -o FILE too")
+    if cli.as_json() and output is None:
+        cli.refuse("--json says what was written where, and stdout is for the data: give -o FILE too")
     if output is not None:
-        _export_file(session, format_, output, forks=forks, force=force, with_verifier=with_verifier, as_json=as_json)
+        _export_file(session or "", format_, output, with_verifier=with_verifier, **how)
         return
-    with open_store(reading=True, recorded=True) as store:
-        report = export_session(store, store.resolve(session), format_, escaping(sys.stdout.buffer), forks=forks)
-    _tell_left_out(report)
+    with cli.open_store(reading=True, recorded=True) as store:
+        session_id, out = store.resolve(session or ""), escaping(sys.stdout.buffer)
+        report = export_session(store, session_id, format_, out, forks=how["forks"])
+    _note_left_out(report)
 
 
-def _export_file(
-    session: str, format_: str, output: Path, *, forks: bool, force: bool, with_verifier: bool, as_json: bool
-) -> None:
+def _export_file(session: str, format_: str, output: Path, *, forks: bool, force: bool, with_verifier: bool) -> None:
+    from trails.audit.evidence_pack import standalone_verifier
     from trails.exchange.file_import import export_session
 
     if output.is_dir():
-        raise click.UsageError(f"{output} is a folder; name a file")
-    beside = output.with_name(_VERIFIER) if with_verifier else None
-    for path in (output, beside):
-        if path is not None and path.exists() and not (force or (path == beside and _is_verifier(path))):
-            refuse(f"{path} is there already; give --force to replace it, or name another file")
-    refuse_in_store(output)
-    with open_store(reading=True, recorded=True) as store:
+        cli.refuse(f"{output} is a folder; name a file")
+    beside, verifier = output.with_name(_VERIFIER), standalone_verifier() if with_verifier else b""
+    cli.refuse_replacing(output, force=force)
+    if with_verifier and not (beside.is_file() and beside.read_bytes() == verifier):
+        cli.refuse_replacing(beside, force=force)
+    cli.refuse_in_store(output)
+    with cli.open_store(reading=True, recorded=True) as store:
         session_id = store.resolve(session)
         written: list[SessionExport] = []
         files.write_whole(
@@ -498,59 +430,48 @@ def _export_file(
         )
     (report,) = written
     value = {"session": session_id, **report.to_dict(), "output": str(output)}
-    if beside is not None:
-        files.write_whole(beside, lambda out: out.write(_verifier()))
+    checks = ""
+    if with_verifier:
+        files.write_whole(beside, lambda out: out.write(verifier))
         value["verifier"] = str(beside)
-    answer(value, None, click.echo, as_json=as_json)
+        checks = f", and what checks it to {beside}"
+    cli.answer(value, None)
     others = f" and {count(len(report.sessions) - 1, 'fork')}" if len(report.sessions) > 1 else ""
-    note(f"wrote {session_id}{others} to {output}{'' if beside is None else f', and what checks it to {beside}'}")
-    _tell_left_out(report)
+    cli.note(f"wrote {session_id}{others} to {output}{checks}")
+    _note_left_out(report)
 
 
-def _tell_left_out(report: SessionExport) -> None:
+def _note_left_out(report: SessionExport) -> None:
     for text in report.left_out:
-        note(f"left out: {text}")
+        cli.note(f"left out: {text}")
 
 
-def _verifier() -> bytes:
-    """Return the program that checks an export without Trails."""
-    from trails.audit import evidence_pack
-
-    return evidence_pack.standalone_verifier()
-
-
-def _is_verifier(path: Path) -> bool:
-    return path.is_file() and path.read_bytes() == _verifier()
-
-
-def _export_tables(session: str | None, output: Path | None, *, forks: bool, force: bool, as_json: bool) -> None:
+def _export_tables(session: str | None, output: Path | None, *, forks: bool, force: bool) -> None:
     from trails.exchange.exporters.parquet_export import export_tables
 
     if output is None:
-        raise click.UsageError("parquet is a folder of tables: name it with -o FOLDER")
+        cli.refuse("parquet is a folder of tables: name it with -o FOLDER")
     if session is None and forks:
-        raise click.UsageError("without a session all of them are written, forks too: leave --forks out")
-    refuse_in_store(output)
-    with open_store(reading=True, recorded=True) as store:
+        cli.refuse("without a session all of them are written, forks too: leave --forks out")
+    cli.refuse_in_store(output)
+    with cli.open_store(reading=True, recorded=True) as store:
         report = export_tables(store, output, session, forks=forks, force=force)
-    answer({**report.to_dict(), "output": str(output)}, None, click.echo, as_json=as_json)
-    note(f"wrote {count(len(report.sessions), 'session')} with {count(report.turns, 'turn')} to {output}")
-    _tell_left_out(report)
+    cli.answer({**report.to_dict(), "output": str(output)}, None)
+    cli.note(f"wrote {count(len(report.sessions), 'session')} with {count(report.turns, 'turn')} to {output}")
+    _note_left_out(report)
 
 
-def _export_folder(
-    session: str | None, output: Path | None, agents: tuple[str, ...], *, force: bool, as_json: bool
-) -> None:
+def _export_folder(session: str | None, output: Path | None, agents: tuple[str, ...], *, force: bool) -> None:
     from trails.exchange.openclaw.openclaw_export import export_folder
 
     if session is not None:
-        raise click.UsageError("openclaw is a whole folder: name no session; --agent chooses agents")
+        cli.refuse("openclaw is a whole folder: name no session; --agent chooses agents")
     if output is None:
-        raise click.UsageError("openclaw is a whole folder: name it with -o FOLDER")
-    refuse_in_store(output)
-    with open_store(reading=True, recorded=True) as store, files.private_folders():
+        cli.refuse("openclaw is a whole folder: name it with -o FOLDER")
+    cli.refuse_in_store(output)
+    with cli.open_store(reading=True, recorded=True) as store, files.private_folders():
         report = export_folder(store, output, agents=agents or None, force=force)
-    answer(report, report, lambda report: _draw_export(report, output), as_json=as_json)
+    cli.answer(report, report, lambda report: _draw_export(report, output))
 
 
 def _draw_export(report: ExportReport, output: Path) -> None:
@@ -560,7 +481,4 @@ def _draw_export(report: ExportReport, output: Path) -> None:
     )
     for name in report.agents:
         click.echo(f"  {one_line(name)}")
-    for text in report.notes[:_SHOWN_PROBLEMS]:
-        note(f"note: {text}")
-    if len(report.notes) > _SHOWN_PROBLEMS:
-        note(f"note: {len(report.notes) - _SHOWN_PROBLEMS} more; --json lists them all")
+    cli.note_each("note", report.notes)

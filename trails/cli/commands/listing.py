@@ -1,43 +1,16 @@
-"""Commands that list sessions and add up cost.
-
-The command that lists sessions, so that one can be told from another: list.
-
-Commands that add up what was done and what it cost: stats, cost.
-"""
+"""Commands that list sessions and add up what was done and its cost: list, stats, cost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
-from trails.cli import terminal
-from trails.cli.options import (
-    EXISTING_FILE,
-    Named,
-    ago,
-    answer,
-    as_of_option,
-    command,
-    is_as_of,
-    json_option,
-    left_out,
-    limit_option,
-    note,
-    one_of,
-    open_store,
-    page_options,
-    paged,
-    pairs,
-    store_location,
-    there_is_more,
-    time_option,
-    tsv_option,
-)
-from trails.cli.terminal import Column, count
+from trails.cli import options as cli
+from trails.display.terminal_text import count
 from trails.usage import total
 
 if TYPE_CHECKING:
@@ -61,45 +34,43 @@ FIELDS: Final = (
 """The columns of tab-separated values."""
 
 
+_FILTERS: Final = (
+    click.option("--principal", metavar="NAME", help="Only sessions that run for this principal."),
+    click.option("--agent", metavar="NAME", help="Only sessions that this agent runs."),
+    click.option("--project", metavar="NAME", help="Only sessions of this project: a name, or the whole path."),
+    click.option(
+        "--meta",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Only sessions of which this is noted; may be repeated.",
+    ),
+)
+
+
 def session_filters(function: _Command) -> _Command:
-    """Add what says which sessions are meant: --principal, --agent, --project and --meta."""
-    for option in (
-        click.option(
-            "--meta", multiple=True, metavar="NAME=VALUE", help="Only sessions of which this is noted; may be repeated."
-        ),
-        click.option("--project", metavar="NAME", help="Only sessions of this project: a name, or the whole path."),
-        click.option("--agent", metavar="NAME", help="Only sessions that this agent runs."),
-        click.option("--principal", metavar="NAME", help="Only sessions that run for this principal."),
-    ):
+    """Add options that choose sessions: --principal, --agent, --project and --meta."""
+    for option in reversed(_FILTERS):
         function = option(function)
     return function
 
 
-@command("list", pager=True)
+@cli.command("list", pager=True, as_of=True)
 @session_filters
-@click.option("--label", metavar="LABEL", type=Named("session"), help="Only the session with this label.")
-@time_option("--since", "Only sessions that were active at this time or later, such as 7d for the last seven days.")
-@time_option("--until", "Only sessions that were last active before this time.")
+@click.option("--label", metavar="LABEL", type=cli.Named("session"), help="Only the session with this label.")
+@cli.time_option("--since", "Only sessions that were active at this time or later, such as 7d for the last seven days.")
+@cli.time_option("--until", "Only sessions that were last active before this time.")
 @click.option("--sort", type=click.Choice(_SORTS), default="created", show_default=True, help="The greatest first.")
-@page_options()
-@tsv_option
-@as_of_option
-@json_option
+@cli.page_options()
+@cli.tsv_option
 def list_sessions(
     *,
-    principal: str | None,
-    agent: str | None,
-    project: str | None,
     meta: tuple[str, ...],
-    label: str | None,
     since: datetime | None,
     until: datetime | None,
-    sort: Any,
-    limit: int,
     page: int,
     cursor: str | None,
     as_tsv: bool,
-    as_json: bool,
+    **chosen: Any,
 ) -> None:
     """List sessions, newest first.
 
@@ -108,38 +79,31 @@ def list_sessions(
     beginning that no other has, which can be typed in its place. A TIME is a date, a time with its zone, today, yesterday,
     or how long ago (12h, 7d). JSON and tab-separated values are never cut.
     """
-    one_of(as_tsv, as_json)
-    asked: dict[str, Any] = {"principal": principal, "agent": agent, "project": project, "label": label, "sort": sort}
-    asked |= {"meta": dict(pairs(meta, "--meta")) or None, "active_since": since, "active_until": until, "limit": limit}
-    found = None if as_json or as_tsv or is_as_of() else _at_once(asked, page, cursor)
+    cli.one_of(as_tsv)
+    facts = dict(cli.pairs(meta, "--meta")) or None
+    asked = chosen | {"meta": facts, "active_since": since, "active_until": until}
+    found = None if cli.as_json() or as_tsv or cli.is_as_of() else _at_once(asked, page, cursor)
     value: Any = None
     if found is None:
         from trails.history.lookup import names
 
-        with open_store(reading=True) as store:
-            summaries = paged(lambda after: store.summaries(**asked, cursor=after), page, cursor)
-            if as_json:
+        with cli.open_store(reading=True) as store:
+            summaries = cli.paged(lambda after: store.summaries(**asked, cursor=after), page, cursor)
+            if as_tsv:
+                cli.echo_tsv(FIELDS, ([each.to_dict()[name] for name in FIELDS] for each in summaries))
+                return
+            near = {}
+            if cli.as_json():
                 value = {"sessions": _whole(store, summaries), "cursor": summaries.cursor}
-            near = (
-                {} if as_json or as_tsv else {each.id: names.near_ids(store.workspace, each.id) for each in summaries}
-            )
+            else:
+                near = {each.id: names.near_ids(store.workspace, each.id) for each in summaries}
             found = _Lines([_line_of(each) for each in summaries], summaries.cursor, near)
-        if as_tsv:
-            terminal.tsv_lines(FIELDS, ([each.to_dict()[name] for name in FIELDS] for each in summaries))
-            return
-    more = there_is_more(
-        found.cursor,
-        "list",
-        *(word for each in meta for word in ("--meta", each)),
-        principal=principal,
-        agent=agent,
-        project=project,
-        since=None if since is None else since.isoformat(),
-        until=None if until is None else until.isoformat(),
-        sort=None if sort == "created" else sort,
-        limit=None if limit == 50 else str(limit),
-    )
-    answer(value, found.lines, lambda _: _draw(found), empty="no sessions found", said=more, as_json=as_json)
+    given = {name: chosen[name] for name in ("principal", "agent", "project")}
+    given |= {name: None if time is None else time.isoformat() for name, time in (("since", since), ("until", until))}
+    given["sort"] = None if chosen["sort"] == "created" else chosen["sort"]
+    given["limit"] = None if chosen["limit"] == 50 else str(chosen["limit"])
+    more = cli.there_is_more(found.cursor, "list", *(word for each in meta for word in ("--meta", each)), **given)
+    cli.answer(value, found.lines, lambda _: _draw(found), empty="no sessions found", said=more)
 
 
 def _whole(store: Repository, found: Sequence[SessionSummary]) -> list[dict[str, Any]]:
@@ -181,7 +145,7 @@ def _at_once(asked: Mapping[str, Any], page: int, cursor: str | None) -> _Lines 
         return None
     from trails.plumbing.index import alone
 
-    file = alone.figures_of(Path(store_location() or ""))
+    file = alone.figures_of(Path(cli.store_location() or ""))
     return None if file is None else alone.asked(file, lambda told: _lines_in(told, asked, page, cursor))
 
 
@@ -220,50 +184,43 @@ def _line_of_row(row: Mapping[str, Any]) -> _Line:
 
 
 def _draw(found: _Lines) -> None:
+    from trails.cli import drawing
     from trails.history.lookup.names import short_id
 
-    now, width = datetime.now(UTC), terminal.room()
+    now, width = datetime.now(UTC), drawing.screen().width
     longest = max(len(each.id) for each in found.lines)
     is_narrow = width < _ROOMY + longest and longest > _SHORT
-    made = [
-        Column("session", style="cyan", most=width // 3 if is_narrow else None),
-        Column("turns", right=True),
-        Column("tokens", right=True),
-        Column("active"),
-        Column("project", least=8),
-        Column("about", least=min(16, width // 3)),
-    ]
-    cells = [
-        [
-            short_id(each.id, found.near.get(each.id, ())) if is_narrow else each.id,
-            f"{each.turns:,}",
-            short_number(each.tokens),
-            ago(each.active, now) if width < _ROOMY else _written(each.active),
-            (each.project or "-").rstrip("/").rpartition("/")[2] if width < terminal.ENDLESS else each.project or "-",
-            _about(each),
-        ]
+    rows = [
+        {
+            "session": short_id(each.id, found.near.get(each.id, ())) if is_narrow else each.id,
+            "turns": f"{each.turns:,}",
+            "tokens": short_number(each.tokens),
+            "active": cli.ago(each.active, now) if width < _ROOMY else drawing.moment(each.active),
+            "project": _project(each.project, whole=width >= drawing.ENDLESS),
+            "about": _about(each),
+        }
         for each in found.lines
     ]
-    kept = [
-        number
-        for number, column in enumerate(made)
-        if (column.heading != "project" or any(row[number] != "-" for row in cells))
-        and width >= _FROM.get(column.heading, 0)
-    ]
-    terminal.draw_columns([made[number] for number in kept], ([row[number] for number in kept] for row in cells))
+    has_project = any(row["project"] != "-" for row in rows)
+    shown = [name for name in rows[0] if width >= _FROM.get(name, 0) and (name != "project" or has_project)]
+    drawing.print_table(
+        shown,
+        [[row[name] for name in shown] for row in rows],
+        right=("turns", "tokens"),
+        least={"project": 8, "about": min(16, width // 3)},
+        styles={"session": "cyan"},
+        most=width // 3 if is_narrow else None,
+        rule=False,
+    )
 
 
-def _written(moment: datetime | None) -> str:
-    return "-" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+def _project(name: str | None, *, whole: bool) -> str:
+    return "-" if not name else name if whole else name.rstrip("/").rpartition("/")[2]
 
 
 def _about(each: _Line) -> str:
-    fork = f"fork of {each.parent}" if each.parent else ""
-    return ": ".join(_parts(each.label, fork if not each.label else "", each.told)) or "-"
-
-
-def _parts(*texts: str | None) -> Iterator[str]:
-    return (text for text in texts if text)
+    fork = f"fork of {each.parent}" if each.parent and not each.label else None
+    return ": ".join(filter(None, (each.label, fork, each.told))) or "-"
 
 
 def short_number(number: int | None) -> str:
@@ -283,92 +240,75 @@ def short_number(number: int | None) -> str:
     raise AssertionError
 
 
-_BY: Final = click.Choice(("day", "model", "project", "principal", "session"))
 _NAMED: Final = 5
 """How many models without a price are named."""
+_OPTIONS: Final = (
+    session_filters,
+    cli.limit_option(None, most=100_000),
+    cli.time_option("--since", "Only what was done at this time or later, such as 7d."),
+    cli.time_option("--until", "Only what was done before this time."),
+    cli.tsv_option,
+    click.option("--model", metavar="NAME", help="Only calls of this model."),
+)
 
 
 def _options(by: str) -> Callable[[_Command], _Command]:
-    """Add what both commands take: what to group by, and which sessions, calls and times."""
+    """Add the options of both commands: what to group by, and which sessions, calls and times."""
+    groups = click.Choice(("day", "model", "project", "principal", "session"))
 
     def wrap(function: _Command) -> _Command:
-        function = click.option("--model", metavar="NAME", help="Only calls of this model.")(
-            as_of_option(json_option(function))
-        )
-        function = time_option("--until", "Only what was done before this time.")(tsv_option(function))
-        function = time_option("--since", "Only what was done at this time or later, such as 7d.")(function)
-        function = limit_option(None, most=100_000)(session_filters(function))
-        return click.option("--by", type=_BY, default=by, show_default=True, help="What to group by.")(function)
+        for option in reversed(_OPTIONS):
+            function = option(function)
+        return click.option("--by", type=groups, default=by, show_default=True, help="What to group by.")(function)
 
     return wrap
 
 
-@command("stats", pager=True)
+@cli.command("stats", pager=True, as_of=True)
 @_options("day")
-def stats(**options: Any) -> None:
+def stats(*, limit: int | None, as_tsv: bool, meta: tuple[str, ...], **asked: Any) -> None:
     """Count turns, calls and tokens by day, model or project.
 
     Or by principal or session. Days are in UTC. A turn and a call count once, however often they were copied, and where
     they were made. A TIME is a date, a time with its zone, today, yesterday, or how long ago (12h, 7d).
     """
-    with open_store(reading=True) as store:
-        found = store.stats(**_asked(options))
-    _answer(found, _STATS, **_how(options))
+    with cli.open_store(reading=True) as store:
+        found = store.stats(**asked, meta=dict(cli.pairs(meta, "--meta")) or None)
+    _answer(found, ("sessions", "turns", "calls", "input", "output", "cached"), limit, as_tsv=as_tsv)
 
 
-@command("cost", pager=True)
+@cli.command("cost", pager=True, as_of=True)
 @click.option(
     "--prices",
-    type=EXISTING_FILE,
+    type=cli.EXISTING_FILE,
     metavar="FILE",
     help="A price table, TOML or JSON; default: the file that the environment's TRAILS_PRICES names.",
 )
 @_options("model")
-def cost(*, prices: Path | None, **options: Any) -> None:
+def cost(*, limit: int | None, as_tsv: bool, meta: tuple[str, ...], **asked: Any) -> None:
     """Add up what model calls cost, by model, day or project.
 
     Or by principal or session. A call costs what its source reported; else what a price table says, which gives for each
     model what a million tokens cost, as in {"m-1": {"input": 3, "output": 15}}; else what the package genai-prices knows,
-    in US dollars, where that is installed. A call without any of these is in no sum, and is counted as unpriced.
+    in US dollars, if that is installed. A call without any of these is in no sum, and is counted as unpriced.
     """
-    with open_store(reading=True) as store:
-        found = store.cost(prices=prices, **_asked(options))
-    _answer(found, _COST, **_how(options))
+    with cli.open_store(reading=True) as store:
+        found = store.cost(**asked, meta=dict(cli.pairs(meta, "--meta")) or None)
+    columns = ("calls", "input", "output", "cached", "cost", "estimated", "unpriced")
+    _answer(found, columns, limit, as_tsv=as_tsv)
     if found.total.unpriced:
+        from trails.history.lookup import model_prices
+
         models = found.total.unpriced_models
         named = ", ".join(models[:_NAMED]) + (f" and {len(models) - _NAMED} more" if len(models) > _NAMED else "")
-        note(f"{count(found.total.unpriced, 'call')} without a price, in no sum: {named}; {_remedy()}")
-
-
-def _remedy() -> str:
-    from trails.history.lookup import model_prices
-
-    own = "--prices FILE gives one"
-    return own if model_prices.has_price_package() else f'{own}, `pip install "trails[prices]"` those of known models'
-
-
-def _asked(options: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: options[name] for name in ("by", "principal", "agent", "project", "model", "since", "until")}
-    return kept | {"meta": dict(pairs(options["meta"], "--meta")) or None}
-
-
-def _how(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: options[name] for name in ("limit", "as_tsv", "as_json")}
-
-
-_Cell = Callable[["Row"], str]
-
-
-def _number(name: str) -> _Cell:
-    return lambda row: "-" if getattr(row, name) is None else f"{getattr(row, name):,}"
-
-
-def _tokens(name: str) -> _Cell:
-    return lambda row: short_number(getattr(row, name))
+        remedy = "--prices FILE gives one"
+        if not model_prices.has_price_package():
+            remedy += ', `pip install "trails[prices]"` those of known models'
+        cli.note(f"{count(found.total.unpriced, 'call')} without a price, in no sum: {named}; {remedy}")
 
 
 def money(amount: float | None) -> str:
-    """Return an amount as people read it: two digits, more where it is small, a dash where it is not known.
+    """Return an amount as people read it: two digits, more if it is small, a dash if it is not known.
 
     >>> money(1234.5), money(0.0123), money(0.0), money(None)
     ('1,234.50', '0.0123', '0.00', '-')
@@ -378,53 +318,44 @@ def money(amount: float | None) -> str:
     return f"{amount:,.2f}" if amount == 0 or abs(amount) >= 0.1 else f"{amount:.4f}"
 
 
-_TOKENS: Final[tuple[tuple[str, _Cell], ...]] = (
-    ("input", _tokens("input_tokens")),
-    ("output", _tokens("output_tokens")),
-    ("cached", _tokens("cache_read_tokens")),
-)
-_STATS: Final[tuple[tuple[str, _Cell], ...]] = (
-    ("sessions", _number("sessions")),
-    ("turns", _number("turns")),
-    ("calls", _number("calls")),
-    *_TOKENS,
-)
-_COST: Final[tuple[tuple[str, _Cell], ...]] = (
-    ("calls", _number("calls")),
-    *_TOKENS,
-    ("cost", lambda row: money(row.cost)),
-    ("estimated", _number("estimated")),
-    ("unpriced", _number("unpriced")),
-)
+_TOKENS: Final = {"input": "input_tokens", "output": "output_tokens", "cached": "cache_read_tokens"}
 
 
-def _answer(
-    found: Statistics, shown: Sequence[tuple[str, _Cell]], *, limit: int | None, as_tsv: bool, as_json: bool
-) -> None:
-    """Answer with rows by group and their total; of days the last are shown where they are limited, else the first."""
-    one_of(as_tsv, as_json)
+def _cell(row: Row, name: str) -> str:
+    """Return a cell of a column as people read it."""
+    if name in _TOKENS:
+        return short_number(getattr(row, _TOKENS[name]))
+    value = getattr(row, name)
+    return money(value) if name == "cost" else "-" if value is None else f"{value:,}"
+
+
+def _answer(found: Statistics, columns: Sequence[str], limit: int | None, *, as_tsv: bool) -> None:
+    """Answer with rows by group and their total; a limit shows the last days, or the first of other groups."""
+    cli.one_of(as_tsv)
     rows = list(found)
     if limit is not None:
         rows = rows[-limit:] if found.by == "day" else rows[:limit]
     more = len(found) - len(rows)
+    said = cli.left_out(len(rows), more)
     if as_tsv:
-        names = list(found.total.to_dict())
-        terminal.tsv_lines([found.by, *names[1:]], ([_text(each) for each in row.to_dict().values()] for row in rows))
-        if more:
-            note(left_out(len(rows), more) or "")
+        values = (row.to_dict().values() for row in rows)
+        texts = (
+            [" ".join(map(str, each)) if isinstance(each, list | tuple) else each for each in row] for row in values
+        )
+        cli.echo_tsv([found.by, *list(found.total.to_dict())[1:]], texts)
+        if said:
+            cli.note(said)
         return
-    value = {"by": found.by, "rows": rows, "total": found.total, "more": more}
 
     def draw(rows: Sequence[Row]) -> None:
-        made = [Column(found.by, least=12, style="cyan"), *(Column(name, right=True) for name, _ in shown)]
-        lines = [[row.group or "(none)", *(cell(row) for _, cell in shown)] for row in rows]
+        from trails.cli import drawing
+
+        lines = [[row.group or "(none)", *(_cell(row, name) for name in columns)] for row in rows]
         if len(found) > 1:
-            lines.append(["total", *(cell(found.total) for _, cell in shown)])
-        terminal.draw_columns(made, lines)
+            lines.append(["total", *(_cell(found.total, name) for name in columns)])
+        by: str = found.by
+        styles = {by: "cyan"}
+        drawing.print_table([by, *columns], lines, right=columns, least={by: 12}, styles=styles, rule=False)
 
-    empty, said = "nothing was done, or nothing that was asked for", left_out(len(rows), more)
-    answer(value, rows, draw, empty=empty, said=said, as_json=as_json)
-
-
-def _text(value: Any) -> Any:
-    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+    value = {"by": found.by, "rows": rows, "total": found.total, "more": more}
+    cli.answer(value, rows, draw, empty="nothing was done, or nothing that was asked for", said=said)

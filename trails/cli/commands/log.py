@@ -1,15 +1,4 @@
-"""Commands that draw history: log and tree.
-
-The lines of a graph of turns, newest first, as `git log --graph` draws commits. Pure: nothing is read or printed.
-
-A strand is the run of turns that a session owns. Above the turn that a fork leaves, first come the newer turns of its
-parent, then the fork's, on a lane further right, then the line that leads it back. So a drawing is as wide as forks are
-nested, however many leave one turn.
-
-The command that lists turns newest first, as `git log` does commits: log.
-
-The command that draws the forest of forks and spawned sessions: tree.
-"""
+"""Commands that draw history: log and tree."""
 
 from __future__ import annotations
 
@@ -21,24 +10,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trails.cli.options import (
-    answer,
-    as_of_option,
-    command,
-    json_option,
-    open_store,
-    page_options,
-    refuse,
-    there_is_more,
-)
-from trails.cli.terminal import clean, count, shorten
+from trails.cli import options as cli
+from trails.display.terminal_text import clean, count, shorten
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from trails import Repository
-    from trails.history.lookup.forest import ForestNode, Twig
+    from trails.history.lookup.forest import ForestNode
     from trails.model.values import Turn
+
+# --- the lanes of a graph of turns, newest first, as `git log --graph` draws commits
+#
+# A strand is the run of turns that a session owns. Above the turn that a fork leaves, first come the newer turns of its
+# parent, then the fork's, on a lane further right, then the line that leads it back. So a drawing is as wide as forks are
+# nested, however many leave one turn.
 
 _TURN: Final = "●"
 _DOWN: Final = "│"
@@ -73,7 +59,7 @@ class LaneLine:
     def plain(self) -> str:
         """Return the graph in ASCII, for where nothing else can be printed.
 
-        >>> Line("│ ├─╯").plain()
+        >>> LaneLine("│ ├─╯").plain()
         "| |-'"
         """
         return self.graph.translate(_PLAIN)
@@ -82,7 +68,7 @@ class LaneLine:
 def draw_lanes(strands: Iterable[Strand]) -> Iterator[LaneLine]:
     """Give the lines of all strands; those that no root leads to (their lineage goes in a circle) come last.
 
-    >>> [line.graph for line in draw([Strand("plan", None, 0, 3), Strand("fork", "plan", 1, 2)])]
+    >>> [line.graph for line in draw_lanes([Strand("plan", None, 0, 3), Strand("fork", "plan", 1, 2)])]
     ['●', '●', '│ ●', '├─╯', '●']
     """
     every = {strand.id: strand for strand in strands if strand.start < strand.end}
@@ -149,13 +135,11 @@ class _Listing:
     """How many notes there are on a turn, by its digest."""
 
 
-@command("log", pager=True)
+@cli.command("log", pager=True, as_of=True)
 @click.argument("ref", metavar="[REF]", required=False)
 @click.option("--graph", is_flag=True, help="Draw the forks: with REF, also what was forked from it.")
-@page_options(most=10_000)
-@as_of_option
-@json_option
-def log(*, ref: str | None, graph: bool, limit: int, page: int, cursor: str | None, as_json: bool) -> None:
+@cli.page_options(most=10_000)
+def log(*, ref: str | None, graph: bool, limit: int, page: int, cursor: str | None) -> None:
     """List turns newest first, a line each.
 
     REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it: then its
@@ -166,13 +150,13 @@ def log(*, ref: str | None, graph: bool, limit: int, page: int, cursor: str | No
     from trails.history.lookup.pages import make_cursor, tie_break
 
     if page > 1 and cursor is not None:
-        refuse("--page counts from the beginning, and --cursor goes on from elsewhere; give one")
+        cli.refuse("--page counts from the beginning, and --cursor goes on from elsewhere; give one")
     after = None if cursor is None else _page_end(cursor)
-    with open_store(reading=True) as store:
+    with cli.open_store(reading=True) as store:
         listing = _listing(store, ref, forks=graph, seen=None if after is None else after.seen)
         lines, more = _page(draw_lanes(listing.strands), limit, after, skip=(page - 1) * limit)
         if page > 1 and not lines:
-            refuse(f"there is no page {page}: the log has fewer turns")
+            cli.refuse(f"there is no page {page}: the log has fewer turns")
         turns = _turns(store, lines)
         seen = len(store.store.log.lines()) if after is None and more else after.seen if after else 0
     last = turns.get(_last_turn(lines)) if more else None
@@ -188,9 +172,9 @@ def log(*, ref: str | None, graph: bool, limit: int, page: int, cursor: str | No
             console.print(_line(listing, line, turns, graph=graph, width=console.width), soft_wrap=True)
 
     given = [ref, "--graph" if graph else None, *(() if limit == 50 else ("-n", str(limit)))]
-    next_page = there_is_more(onward, "log", *given)
+    next_page = cli.there_is_more(onward, "log", *given)
     value = {"turns": rows, "cursor": onward}
-    answer(value, shown, draw, empty="there are no turns", said=next_page, as_json=as_json)
+    cli.answer(value, shown, draw, empty="there are no turns", said=next_page)
 
 
 # --- pages
@@ -215,7 +199,7 @@ def _page_end(cursor: str) -> _PageEnd:
 
     place = _PageEnd(*parse_cursor(cursor, 3))
     if place.seen < 0:
-        refuse(f"{cursor!r} is no cursor; give the one that the page before ended with")
+        cli.refuse(f"{cursor!r} is no cursor; give the one that the page before ended with")
     return place
 
 
@@ -228,7 +212,7 @@ def _is_at(line: LaneLine, end: _PageEnd) -> bool:
 def _page(lines: Iterator[LaneLine], limit: int, after: _PageEnd | None, *, skip: int) -> tuple[list[LaneLine], bool]:
     """Return the lines of one page, `skip` turns left out before it, and whether there are more turns after it."""
     if after is not None and not any(_is_at(line, after) for line in lines):
-        refuse(f"the turn where the page before ended, number {after.index} of its session, is not in this log")
+        cli.refuse(f"the turn where the page before ended, number {after.index} of its session, is not in this log")
     found: list[LaneLine] = []
     led_back: list[LaneLine] = []  # these lines belong to the turn below them
     for line in lines:
@@ -497,26 +481,19 @@ def _names(listing: _Listing, place: tuple[str, int], turn: Turn) -> list[Text]:
     return names
 
 
-@command("tree", pager=True)
+@cli.command("tree", pager=True, as_of=True)
 @click.argument("session", metavar="[SESSION]", required=False)
-@as_of_option
-@json_option
-def tree(session: str | None, as_json: bool) -> None:
+def tree(session: str | None) -> None:
     """Draw the forest of forks and spawned sessions.
 
     Without SESSION (an id, an IRI or a label), all trees of the store. Each line gives: @ the index that a fork starts
     at, or "spawned"; label and id; how many turns its transcript has, and how many of them it owns; the first 8 digits
     of its head. A parent that was deleted or is missing is drawn as such.
     """
+    from trails.cli import drawing
     from trails.history.lookup import forest
 
-    with open_store(reading=True) as store:
+    with cli.open_store(reading=True) as store:
         top = None if session is None else store.resolve(session)
-        found = forest.build_forest(store.reader, top)
-    answer({"sessions": list(found)}, found.trees, _draw, empty="the store holds no sessions", as_json=as_json)
-
-
-def _draw(trees: Sequence[Twig]) -> None:
-    from trails.cli import drawing
-
-    drawing.forest(drawing.screen(), trees)
+        grown = forest.build_forest(store.reader, top)
+    cli.answer({"sessions": list(grown)}, grown.trees, drawing.forest, empty="the store holds no sessions")

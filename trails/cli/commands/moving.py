@@ -1,9 +1,4 @@
-"""Commands that move sessions between stores: push, pull, copy, mirror.
-
-Commands that bring sessions, and whole stores, from one place to another: push, pull, copy, discard.
-
-`trails mirror`: what a store holds, kept in somebody's SPARQL server.
-"""
+"""Commands that move sessions between stores: push, pull, copy, discard, mirror."""
 
 from __future__ import annotations
 
@@ -15,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trails.cli.options import Named, answer, by_option, command, end, json_option, note, open_at, open_store, refuse
-from trails.cli.terminal import count
+from trails.cli import options as cli
+from trails.display.terminal_text import count, one_line
 from trails.errors import MirrorFailed
 
 if TYPE_CHECKING:
     from trails import Mirror, Mirrored, Moved, MovedSession, Repository
 
-_sessions = click.argument("sessions", metavar="SESSION...", nargs=-1, type=Named("session"))
 _OPTIONS: Final = (
+    click.argument("sessions", metavar="SESSION...", nargs=-1, type=cli.Named("session")),
     click.option("--all", "every", is_flag=True, help="All sessions."),
     click.option("--restore", is_flag=True, help="Let sessions come back that were deleted where they go."),
     click.option("--dry-run", is_flag=True, help="Say what would happen, and write nothing."),
@@ -33,18 +28,14 @@ _OPTIONS: Final = (
 def _moving(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_OPTIONS):
         function = option(function)
-    return _sessions(function)
+    return function
 
 
-@command("push")
+@cli.command("push", by=True)
 @_moving
 @click.option("--to", "other", metavar="STORE", required=True, help="The store that they go to.")
 @click.option("--create", is_flag=True, help="Create that store if it is not there.")
-@by_option
-@json_option
-def push(
-    sessions: tuple[str, ...], *, every: bool, restore: bool, dry_run: bool, other: str, create: bool, as_json: bool
-) -> None:
+def push(sessions: tuple[str, ...], *, every: bool, dry_run: bool, other: str, create: bool, **how: Any) -> None:
     """Bring sessions, and what they inherit, into another store.
 
     SESSION is an id, an IRI or a label. What is the beginning of ours there goes on; where both went on, our tail becomes a
@@ -53,44 +44,45 @@ def push(
     """
     import trails
 
-    with open_store(reading=True, recorded=True) as store, open_at(other, create=create, reading=dry_run) as there:
-        done = trails.push(store, _named(store, sessions, every=every), there, restore=restore, dry_run=dry_run)
-    _tell(done, as_json=as_json)
+    with (
+        cli.open_store(reading=True, recorded=True) as store,
+        cli.open_at(other, create=create, reading=dry_run) as there,
+    ):
+        done = trails.push(store, _named(store, sessions, every=every), there, dry_run=dry_run, **how)
+    _tell(done)
 
 
-@command("pull")
+@cli.command("pull", by=True)
 @_moving
 @click.option("--from", "other", metavar="STORE", required=True, help="The store that they come from.")
 @click.option("--create", is_flag=True, help="Create the store that they come into if it is not there.")
-@by_option
-@json_option
-def pull(
-    sessions: tuple[str, ...], *, every: bool, restore: bool, dry_run: bool, other: str, create: bool, as_json: bool
-) -> None:
+def pull(sessions: tuple[str, ...], *, every: bool, dry_run: bool, other: str, create: bool, **how: Any) -> None:
     """Bring sessions, and what they inherit, from another store.
 
     SESSION is an id, an IRI or a label there. All else is as with `trails push`, from there to here.
     """
     import trails
 
-    with open_at(other, reading=True, recorded=True) as there, open_store(create=create, reading=dry_run) as store:
-        done = trails.pull(store, _named(there, sessions, every=every), there, restore=restore, dry_run=dry_run)
-    _tell(done, as_json=as_json)
+    with (
+        cli.open_at(other, reading=True, recorded=True) as there,
+        cli.open_store(create=create, reading=dry_run) as store,
+    ):
+        done = trails.pull(store, _named(there, sessions, every=every), there, dry_run=dry_run, **how)
+    _tell(done)
 
 
 def _named(store: Repository, sessions: Sequence[str], *, every: bool) -> list[str]:
     if every and sessions:
-        refuse("--all is all sessions; give it, or name some")
+        cli.refuse("--all is all sessions; give it, or name some")
     if not every and not sessions:
-        refuse("name the sessions, or give --all")
+        cli.refuse("name the sessions, or give --all")
     return store.reader.ids() if every else list(sessions)
 
 
-@click.command("copy")
+@cli.command("copy", store=False)
 @click.argument("source", metavar="SRC")
 @click.argument("destination", metavar="DST")
-@json_option
-def copy(source: str, destination: str, *, as_json: bool) -> None:
+def copy(source: str, destination: str) -> None:
     """Copy a whole store, log and all, to a new place or a dump.
 
     SRC and DST are stores or, one of them, the file of a dump (.nq or .nq.gz). The copy is read back and verified before it
@@ -101,17 +93,16 @@ def copy(source: str, destination: str, *, as_json: bool) -> None:
 
     with drawing.progress("copying") as progress:
         done = store_copy.copy_store(source, destination, progress=progress)
-    answer(done, f"{done.quads:,} quads, sha256 {done.sha256}", click.echo, as_json=as_json)
-    if not as_json:
+    cli.answer(done, f"{done.quads:,} quads, sha256 {done.sha256}")
+    if not cli.as_json():
         log = f"{count(done.log_lines, 'line')} of its log" if done.log_root else "no log, which a dump may lack"
         what = f"{done.source} was copied to {done.destination} with {log}"
-        note(what if done.written else f"{done.destination} was there already, whole and equal")
+        cli.note(what if done.written else f"{done.destination} was there already, whole and equal")
 
 
-@click.command("discard")
+@cli.command("discard", store=False)
 @click.argument("place", metavar="URL")
-@json_option
-def discard_copy(place: str, *, as_json: bool) -> None:
+def discard_copy(place: str) -> None:
     """Remove a copy in PostgreSQL that was not finished.
 
     URL is what `trails copy` was given. A store of which the copy was finished, or that was made otherwise, is never removed.
@@ -119,9 +110,9 @@ def discard_copy(place: str, *, as_json: bool) -> None:
     from trails.exchange.remotes.store_copy import discard_copy
 
     done = discard_copy(place)
-    answer(done, f"{done.commits:,} commits", click.echo, as_json=as_json)
-    if not as_json:
-        note(f"{done.location} was a copy that was not finished, and is there no more")
+    cli.answer(done, f"{done.commits:,} commits")
+    if not cli.as_json():
+        cli.note(f"{done.location} was a copy that was not finished, and is there no more")
 
 
 _SAID: Final = {
@@ -134,18 +125,17 @@ _SAID: Final = {
 }
 
 
-def _tell(done: Moved, *, as_json: bool) -> None:
-    answer(done, done.sessions, _draw, empty="there are no sessions", as_json=as_json)
-    if not as_json:
+def _tell(done: Moved) -> None:
+    cli.answer(done, done.sessions, _draw, empty="there are no sessions")
+    if not cli.as_json():
         added = sum(each.turns_added for each in done.sessions)
         said = f"would bring {count(added, 'turn')}" if done.dry_run else f"brought {count(added, 'turn')}"
-        note(f"{said} from {done.source} to {done.target}")
+        cli.note(f"{said} from {done.source} to {done.target}")
     if not done.ok:
-        end(1)
+        cli.end(1)
 
 
 def _draw(sessions: Iterable[MovedSession]) -> None:
-    from trails.cli.terminal import one_line
 
     for each in sessions:
         said = _SAID.get(each.outcome, "")
@@ -160,14 +150,14 @@ def _draw(sessions: Iterable[MovedSession]) -> None:
         if each.redacted:
             click.echo(one_line(f"{'':<13} redacted there: {', '.join(map(str, each.redacted))}"))
         for what in each.said:
-            note(what)
+            cli.note(what)
 
 
 _KINDS: Final = ("oxigraph", "virtuoso", "fuseki", "graphdb", "neptune", "stardog", "rdfox", "qlever", "other")
 _LONGEST_WAIT: Final = 60.0
 
 
-@command("mirror")
+@cli.command("mirror")
 @click.argument("source", metavar="STORE")
 @click.argument("url", metavar="URL")
 @click.option("-f", "--follow", is_flag=True, help="Go on until interrupted, with what comes then.")
@@ -178,21 +168,9 @@ _LONGEST_WAIT: Final = 60.0
     "--server", type=click.Choice(_KINDS), metavar="KIND", help="The kind of server; default: what it calls itself."
 )
 @click.option("--update-url", metavar="URL", help="Where it takes updates; default: by its kind.")
-@click.option("--catalog", type=click.Choice(["default", "named"]), help="Which graph has the catalogue.")
+@click.option("--catalog", "catalogue", type=click.Choice(["default", "named"]), help="Which graph has the catalogue.")
 @click.option("--anew", is_flag=True, help="Take out first what is there of a store.")
-@json_option
-def mirror(
-    *,
-    source: str,
-    url: str,
-    follow: bool,
-    interval: float,
-    server: Any,
-    update_url: str | None,
-    catalog: Any,
-    anew: bool,
-    as_json: bool,
-) -> None:
+def mirror(*, source: str, url: str, follow: bool, interval: float, **given: Any) -> None:
     """Keep what a store holds in a SPARQL 1.1 server.
 
     STORE is a folder or an address of PostgreSQL, URL the server's, such as http://localhost:7878. Run again, it goes on
@@ -203,21 +181,20 @@ def mirror(
     from trails import Mirror
     from trails.cli import drawing
 
-    given = {"server": server, "update_url": update_url, "catalogue": catalog}
-    with open_at(source, reading=True) as store:
+    with cli.open_at(source, reading=True) as store:
         if follow:
             with suppress(KeyboardInterrupt):
-                _follow(store, url, given, anew=anew, interval=interval, as_json=as_json)
+                _follow(store, url, given, interval)
             return
         with drawing.working("mirroring"):
-            there = Mirror(store, url, anew=anew, **given)
+            there = Mirror(store, url, **given)
             done = there.sync()
     value = {"mirror": there.location, "server": there.kind} | _plain(done)
-    answer(value, _said(done, there), click.echo, as_json=as_json)
+    cli.answer(value, _said(done, there))
     _note_references(done)
 
 
-def _follow(store: Repository, url: str, given: dict[str, Any], *, anew: bool, interval: float, as_json: bool) -> None:
+def _follow(store: Repository, url: str, given: dict[str, Any], interval: float) -> None:
     from trails import Mirror
     from trails.exchange.remotes.mirror import Displaced
     from trails.exchange.remotes.mirror_endpoint import Away
@@ -226,30 +203,24 @@ def _follow(store: Repository, url: str, given: dict[str, Any], *, anew: bool, i
     there, wait = None, 1.0
     while True:
         try:
-            there = Mirror(store, url, anew=anew, **given)
-            anew = False
+            there = Mirror(store, url, **given)
+            given["anew"] = False
             for done in there.follow(interval):
                 wait = 1.0
-                click.echo(json.dumps(_plain(done)) if as_json else _said(done, there))
+                click.echo(json.dumps(_plain(done)) if cli.as_json() else _said(done, there))
                 _note_references(done)
         except Displaced:
             raise
         except (MirrorFailed, Unreachable) as error:
             if there is None and not isinstance(error, (Away, Unreachable)):
                 raise
-            note(f"{error.message}; trying again in {wait:.0f} s")
+            cli.note(f"{error.message}; trying again in {wait:.0f} s")
             time.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
 
 
 def _plain(done: Mirrored) -> dict[str, int]:
-    return {
-        "position": done.position,
-        "sessions": done.sessions,
-        "triples": done.triples,
-        "dropped": done.dropped,
-        "references": done.references,
-    }
+    return {name: getattr(done, name) for name in ("position", "sessions", "triples", "dropped", "references")}
 
 
 def _said(done: Mirrored, there: Mirror) -> str:
@@ -262,12 +233,12 @@ def _said(done: Mirrored, there: Mirror) -> str:
 
 def _note_references(done: Mirrored) -> None:
     if done.references:
-        note(
+        cli.note(
             f"{count(done.references, 'literal')} cannot be held by that server: a reference (SHA-256, bytes) stands for each"
         )
 
 
-def verify_mirror(store: Repository, url: str, *, as_json: bool) -> None:
+def verify_mirror(store: Repository, url: str) -> None:
     """Answer with how a mirror differs from its store; the exit code is 1 where it does."""
     from trails.cli import drawing
     from trails.exchange.remotes.mirror_comparison import compare_mirror
@@ -283,6 +254,6 @@ def verify_mirror(store: Repository, url: str, *, as_json: bool) -> None:
     said = "\n".join(
         [*lines, f"{verdict}: {count(report.triples, 'triple')} in {count(report.graphs, 'graph')} and the catalogue"]
     )
-    answer(report.to_dict(), said, click.echo, as_json=as_json)
+    cli.answer(report, said)
     if not report.ok:
-        end(1)
+        cli.end(1)

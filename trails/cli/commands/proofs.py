@@ -1,16 +1,8 @@
-"""Commands that sign and prove the state of a log.
-
-Commands that sign the state of the store's log, and prove what it covers: checkpoint, proof.
-
-The command of witnesses of a checkpoint: cosign.
-
-The commands that let a time-stamp authority say when a checkpoint was there: timestamp request, timestamp add.
-
-The command by which a principal signs the head of a session: sign.
-"""
+"""Commands that sign and prove the state of a log, and the options that name keys and checkpoints."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -21,19 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from trails import files
-from trails.cli.options import (
-    EXISTING_FILE,
-    NEW_FILE,
-    answer,
-    command,
-    decoded,
-    json_option,
-    note,
-    open_store,
-    print_json,
-    refuse,
-)
-from trails.cli.terminal import one_line
+from trails.cli import options as cli
+from trails.display.terminal_text import one_line
 from trails.errors import IntegrityError
 from trails.files import read_whole
 
@@ -53,13 +34,13 @@ def _read_keys(ctx: click.Context, parameter: click.Parameter, values: tuple[str
             keys.append(value)
             continue
         try:
-            found = decoded(read_whole(Path(value)), value).split()
+            lines = cli.decoded(read_whole(Path(value)), value).split()
         except OSError as error:
             what = f"{value!r} is no verifier key, and no file that holds one can be read there ({error.strerror})"
             raise click.BadParameter(what, ctx, parameter) from error
-        if not found:
+        if not lines:
             raise click.BadParameter(f"{value!r} holds no verifier key", ctx, parameter)
-        keys += found
+        keys += lines
     return keys
 
 
@@ -68,7 +49,7 @@ def _read_note(ctx: click.Context, parameter: click.Parameter, value: Path | Non
         return None
     from trails.integrity.signed_notes import claimed_checkpoint
 
-    text = decoded(read_whole(value), str(value))
+    text = cli.read_text(value)
     try:
         claimed_checkpoint(text)
     except IntegrityError as error:
@@ -77,74 +58,98 @@ def _read_note(ctx: click.Context, parameter: click.Parameter, value: Path | Non
     return text
 
 
-verifier_option = click.option(
-    "--verifier",
-    "verifiers",
-    metavar="KEY",
-    multiple=True,
-    callback=_read_keys,
-    help="The log's public key, or a file that holds it; again for further keys.",
-)
+def _keys_option(name: str, says: str, *names: str) -> Callable[[_Command], _Command]:
+    return click.option(name, *names, metavar="KEY", multiple=True, callback=_read_keys, help=says)
 
 
-witness_option = click.option(
-    "--witness",
-    "witnesses",
-    metavar="KEY",
-    multiple=True,
-    callback=_read_keys,
-    help="The public key of a witness of the checkpoint, or a file that holds it; again for further ones.",
-)
-signers_option = click.option(
-    "--signers",
-    metavar="KEY",
-    multiple=True,
-    callback=_read_keys,
-    help="The public key of a principal whose signatures count, or a file of such keys; again for further ones.",
-)
-require_signed_option = click.option("--require-signed", is_flag=True, help="Turns that nobody signed are findings.")
-quorum_option = click.option(
-    "--quorum", metavar="N", type=click.IntRange(min=1), help="How many witnesses must have cosigned; default: all."
-)
+def note_option(name: str, help_text: str) -> Callable[[_Command], _Command]:
+    """Add an option that takes the file of a checkpoint and gives its text."""
+    return click.option(name, metavar="FILE", type=cli.EXISTING_FILE, callback=_read_note, help=help_text)
 
 
-def _read_bytes(_: click.Context, __: click.Parameter, value: Path | None) -> bytes | None:
-    return None if value is None else read_whole(value)
-
-
-def _read_texts(_: click.Context, __: click.Parameter, values: tuple[Path, ...]) -> list[str]:
-    return [decoded(read_whole(each), str(each)) for each in values]
-
-
-timestamp_option = click.option(
-    "--timestamp",
-    metavar="FILE",
-    type=EXISTING_FILE,
-    callback=_read_bytes,
-    help="The response of a time-stamp authority over the checkpoint: demand that it holds.",
+verifier_option = _keys_option(
+    "--verifier", "The log's public key, or a file that holds it; again for further keys.", "verifiers"
 )
 authority_option = click.option(
     "--tsa-cert",
     "authorities",
     metavar="FILE",
-    type=EXISTING_FILE,
+    type=cli.EXISTING_FILE,
     multiple=True,
-    callback=_read_texts,
+    callback=lambda ctx, parameter, values: [cli.read_text(each) for each in values],
     help="The certificate, in PEM, of a trusted time-stamp authority or of who certifies it; again for further ones.",
+)
+_EVIDENCE: Final = (
+    verifier_option,
+    _keys_option(
+        "--witness",
+        "The public key of a witness of the checkpoint, or a file that holds it; again for further ones.",
+        "witnesses",
+    ),
+    click.option(
+        "--quorum", metavar="N", type=click.IntRange(min=1), help="How many witnesses must have cosigned; default: all."
+    ),
+    click.option(
+        "--timestamp",
+        metavar="FILE",
+        type=cli.EXISTING_FILE,
+        callback=lambda ctx, parameter, value: None if value is None else read_whole(value),
+        help="The response of a time-stamp authority over the checkpoint: demand that it holds.",
+    ),
+    authority_option,
+)
+_SIGNATURES: Final = (
+    _keys_option(
+        "--signers",
+        "The public key of a principal whose signatures count, or a file of such keys; again for further ones.",
+    ),
+    click.option("--require-signed", is_flag=True, help="Turns that nobody signed are findings."),
 )
 
 
-def note_option(name: str, help_text: str) -> Callable[[_Command], _Command]:
-    """Add an option that takes the file of a checkpoint and gives its text."""
-    return click.option(name, metavar="FILE", type=EXISTING_FILE, callback=_read_note, help=help_text)
+def evidence_options(function: _Command) -> _Command:
+    """Add what a checkpoint is held against: --verifier, --witness, --quorum, --timestamp and --tsa-cert."""
+    for option in reversed(_EVIDENCE):
+        function = option(function)
+    return function
 
 
-@command("checkpoint")
-@click.option("--key", metavar="FILE", type=NEW_FILE, required=True, help="The file of the log's secret key.")
+def signature_options(function: _Command) -> _Command:
+    """Add what must hold of a checkpoint and of signatures: `evidence_options`, --signers and --require-signed."""
+    for option in reversed(_SIGNATURES):
+        function = option(function)
+    return evidence_options(function)
+
+
+def _new_file(ctx: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    refuse_existing(path)
+    return path
+
+
+def refuse_existing(*paths: Path | None) -> None:
+    """End the command as wrong usage if a file to be written is there already."""
+    for path in paths:
+        if path is not None and path.exists():
+            cli.refuse(
+                f"{path} is there already, and keys, checkpoints and proofs are not written over; name another file"
+            )
+
+
+output_option = click.option(
+    "-o",
+    "--output",
+    type=cli.NEW_FILE,
+    callback=_new_file,
+    help="The file to write, which may not be there yet; default: stdout.",
+)
+# --- checkpoints and proofs
+
+
+@cli.command("checkpoint")
+@click.option("--key", metavar="FILE", type=cli.NEW_FILE, required=True, help="The file of the log's secret key.")
 @click.option("--new-key", "name", metavar="NAME", help="Make the key instead, for a log of this name.")
-@click.option("-o", "--output", type=NEW_FILE, help="The file to write, which may not be there yet; default: stdout.")
-@json_option
-def checkpoint(*, key: Path, name: str | None, output: Path | None, as_json: bool) -> None:
+@output_option
+def checkpoint(*, key: Path, name: str | None, output: Path | None) -> None:
     """Sign the state of the store's log, to be kept elsewhere.
 
     Keep what this prints where the owner of the disk cannot change it.
@@ -156,36 +161,32 @@ def checkpoint(*, key: Path, name: str | None, output: Path | None, as_json: boo
     and the public one in FILE.pub and on stdout, to be given to all who verify. NAME is the log's name for good, best
     like a URL without its scheme: example.com/trails.
     """
+    from trails.integrity.signed_notes import claimed_checkpoint, new_key, to_base64
+
     if name is not None:
         if output is not None:
-            refuse("--new-key makes a key and no checkpoint; leave --output out")
-        make_key(name, key, as_json=as_json)
+            cli.refuse("--new-key makes a key and no checkpoint; leave --output out")
+        _make_key(name, key, new_key)
         return
-    from trails.integrity.signed_notes import claimed_checkpoint, to_base64
-
     if not key.is_file():
-        refuse(f"there is no key at {key}; make one with `trails proof checkpoint --new-key NAME --key {key}`")
-    refuse_existing(output)
-    with open_store(reading=True) as store:
-        made = store.proofs.checkpoint(decoded(read_whole(key), str(key)))
-    if output is not None:
-        files.write_new(output, made.encode(), public=True)
-        note(f"wrote the checkpoint to {output}: keep a copy where the owner of this disk cannot change it")
+        cli.refuse(f"there is no key at {key}; make one with `trails proof checkpoint --new-key NAME --key {key}`")
+    with cli.open_store(reading=True) as store:
+        made = store.proofs.checkpoint(cli.read_text(key))
     state = claimed_checkpoint(made)
     value = {"origin": state.origin, "size": state.size, "root": to_base64(state.root), "checkpoint": made}
-    shown = made.encode() if output is None else None  # as bytes: a note stays one where a terminal knows no em dash
-    answer(value, shown, partial(click.echo, nl=False), as_json=as_json)
+    where = f"to {output}: keep a copy where the owner of this disk cannot change it"
+    _answer_checkpoint(value, made, output, where)
 
 
-def make_key(name: str, path: Path, *, as_json: bool, witness: bool = False) -> None:
-    """Make a key of a log or of a witness, and answer with its public half."""
-    from trails.integrity.signed_notes import new_key
-    from trails.integrity.witnesses import new_witness_key
+def _answer_checkpoint(value: dict[str, Any], made: str, output: Path | None, where: str) -> None:
+    if output is not None:
+        files.write_new(output, made.encode(), public=True)
+        cli.note(f"wrote the checkpoint {where}")
+    shown = made.encode() if output is None else None  # as bytes: a note stays one if a terminal knows no em dash
+    cli.answer(value, shown, partial(click.echo, nl=False))
 
-    write_key(name, path, new_witness_key if witness else new_key, as_json=as_json)
 
-
-def write_key(name: str, path: Path, make: Callable[[str], tuple[str, str]], *, as_json: bool) -> None:
+def _make_key(name: str, path: Path, make: Callable[[str], tuple[str, str]]) -> None:
     """Make a key with a name by what makes a secret and a public half, write both, and answer with the public one."""
     public = path.with_name(f"{path.name}.pub")
     refuse_existing(path, public)
@@ -198,10 +199,10 @@ def write_key(name: str, path: Path, make: Callable[[str], tuple[str, str]], *, 
         raise
     value = {"name": name, "key": str(path), "public_key": str(public), "verifier": verifier}
     said = f"wrote the secret key to {path} and the public one to {public}: keep the first from others, give out the second"
-    answer(value, verifier, click.echo, said=said, as_json=as_json)
+    cli.answer(value, verifier, said=said)
 
 
-@command("make")
+@cli.command("make")
 @click.argument("session", metavar="[SESSION]", required=False)
 @click.argument("index", metavar="[INDEX]", required=False, type=click.IntRange(min=0))
 @note_option("--checkpoint", "The checkpoint to prove against.  [required]")
@@ -209,8 +210,7 @@ def write_key(name: str, path: Path, make: Callable[[str], tuple[str, str]], *, 
 @click.option(
     "--without-content", is_flag=True, help="Prove the digest of the turn's content and withhold the content."
 )
-@click.option("-o", "--output", type=NEW_FILE, help="The file to write, which may not be there yet; default: stdout.")
-@click.option("--json", is_flag=True, expose_value=False, help="A proof is JSON with or without this.")
+@output_option
 def proof(
     *,
     session: str | None,
@@ -233,56 +233,40 @@ def proof(
     the content comes its salt: whoever has it can try guesses at the arguments of the turn's tool calls.
     """
     if checkpoint is None:
-        refuse("a proof is against a checkpoint; give --checkpoint FILE")
+        cli.refuse("a proof is against a checkpoint; give --checkpoint FILE")
     if (since is None) == (session is None) or (session is None) != (index is None):
-        refuse("give SESSION and INDEX to prove a turn, or --since to prove growth")
+        cli.refuse("give SESSION and INDEX to prove a turn, or --since to prove growth")
     if since is not None and without_content:
-        refuse("a proof of growth holds no content; leave --without-content out")
-    refuse_existing(output)
-    with open_store(reading=True) as store:
+        cli.refuse("a proof of growth holds no content; leave --without-content out")
+    with cli.open_store(reading=True) as store:
         made: ConsistencyProof | TurnProof
         if since is not None:
             made = store.proofs.growth(since, checkpoint)
         else:
-            assert session is not None and index is not None  # noqa: S101, PT018 - checked above
-            made = store.proofs.turn(store.resolve(session), index, checkpoint, reveal=not without_content)
+            made = store.proofs.turn(store.resolve(session or ""), index or 0, checkpoint, reveal=not without_content)
     if output is None:
-        import json
-
-        print_json(json.loads(made.to_json()))
+        cli.print_json(json.loads(made.to_json()))
     else:
         files.write_new(output, made.to_json().encode())
-        note(f"wrote the proof to {output}")
+        cli.note(f"wrote the proof to {output}")
 
 
-def refuse_existing(*paths: Path | None) -> None:
-    """End the command as wrong usage where a file to be written is there already."""
-    for path in paths:
-        if path is not None and path.exists():
-            refuse(f"{path} is there already, and keys, checkpoints and proofs are not written over; name another file")
+# --- witnesses and time-stamp authorities
 
 
-@click.command("cosign")
-@click.argument("checkpoint", metavar="[CHECKPOINT]", type=EXISTING_FILE, required=False)
-@click.option("--key", metavar="FILE", type=NEW_FILE, help="The file of the witness's secret key.")
+@cli.command("cosign", store=False)
+@click.argument("checkpoint", metavar="[CHECKPOINT]", type=cli.EXISTING_FILE, required=False)
+@click.option("--key", metavar="FILE", type=cli.NEW_FILE, help="The file of the witness's secret key.")
 @click.option("--new-key", "name", metavar="NAME", help="Make the key instead, for a witness of this name.")
 @verifier_option
 @note_option("--kept", "The checkpoint of this log that the witness cosigned last.")
-@click.option("--growth", metavar="FILE", type=EXISTING_FILE, help="The proof that the log only grew since that one.")
-@click.option("--add", metavar="FILE", type=EXISTING_FILE, help="Add lines that witnesses gave, and sign nothing.")
-@click.option("-o", "--output", type=NEW_FILE, help="The file to write, which may not be there yet; default: stdout.")
-@json_option
+@click.option(
+    "--growth", metavar="FILE", type=cli.EXISTING_FILE, help="The proof that the log only grew since that one."
+)
+@click.option("--add", metavar="FILE", type=cli.EXISTING_FILE, help="Add lines that witnesses gave, and sign nothing.")
+@output_option
 def cosign(
-    *,
-    checkpoint: Path | None,
-    key: Path | None,
-    name: str | None,
-    verifiers: list[str],
-    kept: str | None,
-    growth: Path | None,
-    add: Path | None,
-    output: Path | None,
-    as_json: bool,
+    *, checkpoint: Path | None, key: Path | None, name: str | None, add: Path | None, output: Path | None, **kept: Any
 ) -> None:
     """Say as a witness that you saw a checkpoint, and when.
 
@@ -298,44 +282,35 @@ def cosign(
     grew since (`trails proof make --since`): without these, its line says when it saw the checkpoint, and no more.
     `trails verify --witness` demands the lines. `trails proof cosign --new-key NAME --key FILE` makes a witness's key.
     """
+    from trails.integrity.witnesses import new_witness_key, with_cosignatures
+
     if name is not None:
         if key is None or checkpoint is not None:
-            refuse("--new-key makes a key in the file that --key names, and cosigns nothing")
-        make_key(name, key, as_json=as_json, witness=True)
+            cli.refuse("--new-key makes a key in the file that --key names, and cosigns nothing")
+        _make_key(name, key, new_witness_key)
         return
     if checkpoint is None or (key is None) == (add is None):
-        refuse("give a CHECKPOINT, and --key to cosign it or --add to add lines that witnesses gave")
-    refuse_existing(output)
-    text = decoded(read_whole(checkpoint), str(checkpoint))
-    made = _added(text, add) if key is None else _cosigned(text, key, verifiers, kept, growth)
-    if output is not None:
-        files.write_new(output, made.encode(), public=True)
-        note(f"wrote the checkpoint to {output}")
-    shown = made.encode() if output is None else None
-    answer({"checkpoint": made}, shown, partial(click.echo, nl=False), as_json=as_json)
+        cli.refuse("give a CHECKPOINT, and --key to cosign it or --add to add lines that witnesses gave")
+    text = cli.read_text(checkpoint)
+    lines = cli.read_text(add) if add is not None else _cosignature(text, cli.read_text(key or ""), **kept)
+    made = with_cosignatures(text, lines)
+    _answer_checkpoint({"checkpoint": made}, made, output, f"to {output}")
 
 
-def _added(text: str, lines: Path | None) -> str:
-    from trails.integrity.witnesses import with_cosignatures
-
-    assert lines is not None  # noqa: S101 - checked by the caller
-    return with_cosignatures(text, decoded(read_whole(lines), str(lines)))
-
-
-def _cosigned(text: str, key: Path, verifiers: list[str], kept: str | None, growth: Path | None) -> str:
-    """Return the checkpoint with the witness's line, once the log's signature and its growth were checked."""
+def _cosignature(text: str, key: str, verifiers: list[str], kept: str | None, growth: Path | None) -> str:
+    """Return a witness's line, once the log's signature and its growth were checked."""
     from trails.integrity.proofs import ConsistencyProof, read_proof
     from trails.integrity.signed_notes import open_checkpoint
-    from trails.integrity.witnesses import cosign, with_cosignatures
+    from trails.integrity.witnesses import cosign
 
     if (kept is None) != (growth is None):
-        refuse("--kept and --growth go together: a proof of growth is since a checkpoint")
+        cli.refuse("--kept and --growth go together: a proof of growth is since a checkpoint")
     state = open_checkpoint(text, verifiers)
     if kept is not None and growth is not None:
         proof = read_proof(read_whole(growth))
         if not isinstance(proof, ConsistencyProof) or proof.verify(kept, verifiers) != state:
-            refuse(f"{growth} is no proof that the log grew to this checkpoint")
-    return with_cosignatures(text, cosign(text, decoded(read_whole(key), str(key)), datetime.now(UTC)))
+            cli.refuse(f"{growth} is no proof that the log grew to this checkpoint")
+    return cosign(text, key, datetime.now(UTC))
 
 
 @click.group("timestamp")
@@ -353,35 +328,37 @@ def timestamp() -> None:
     """
 
 
-@timestamp.command("request")
-@click.argument("checkpoint", type=EXISTING_FILE)
-@click.option("-o", "--output", type=NEW_FILE, required=True, help="The file to write, which may not be there yet.")
-@json_option
-def request(*, checkpoint: Path, output: Path, as_json: bool) -> None:
+@cli.command("request", group=timestamp, store=False)
+@click.argument("checkpoint", type=cli.EXISTING_FILE)
+@click.option(
+    "-o",
+    "--output",
+    type=cli.NEW_FILE,
+    required=True,
+    callback=_new_file,
+    help="The file to write, which may not be there yet.",
+)
+def request(*, checkpoint: Path, output: Path) -> None:
     """Write a request for a time stamp of a checkpoint.
 
     It holds the checkpoint's SHA-256 and a random number, and nothing else of it.
     """
-    from trails.integrity.witnesses import timestamp_request as made
+    from trails.integrity.witnesses import timestamp_request
 
-    refuse_existing(output)
-    files.write_new(output, made(_note(checkpoint)), public=True)
+    files.write_new(output, timestamp_request(_note(checkpoint)), public=True)
     said = f"wrote the request to {one_line(str(output))}: send it to a time-stamp authority"
-    answer({"request": str(output)}, None, click.echo, said=said, as_json=as_json)
+    cli.answer({"request": str(output)}, None, said=said)
 
 
-@timestamp.command("add")
-@click.argument("checkpoint", type=EXISTING_FILE)
-@click.argument("response", type=EXISTING_FILE)
+@cli.command("add", group=timestamp, store=False)
+@click.argument("checkpoint", type=cli.EXISTING_FILE)
+@click.argument("response", type=cli.EXISTING_FILE)
 @click.option(
-    "--request", "asked", metavar="FILE", type=EXISTING_FILE, required=True, help="The request that was sent."
+    "--request", "asked", metavar="FILE", type=cli.EXISTING_FILE, required=True, help="The request that was sent."
 )
 @authority_option
-@click.option("-o", "--output", type=NEW_FILE, help="The file to keep the response in; default: CHECKPOINT.tsr.")
-@json_option
-def add(
-    *, checkpoint: Path, response: Path, asked: Path, authorities: list[str], output: Path | None, as_json: bool
-) -> None:
+@click.option("-o", "--output", type=cli.NEW_FILE, help="The file to keep the response in; default: CHECKPOINT.tsr.")
+def add(*, checkpoint: Path, response: Path, asked: Path, authorities: list[str], output: Path | None) -> None:
     """Check an authority's response, and keep it beside the checkpoint.
 
     It must grant what was asked, for this checkpoint and with this request's random number. Who signed it is checked with
@@ -393,28 +370,30 @@ def add(
     refuse_existing(kept)
     note, data = _note(checkpoint), read_whole(response)
     check_timestamp_answer(note, read_whole(asked), data)
-    found = read_timestamp(note, data, authorities) if authorities else None
+    stamp = read_timestamp(note, data, authorities) if authorities else None
     files.write_new(kept, data, public=True)
-    value = {"timestamp": str(kept), "timestamped": None if found is None else found.to_dict()}
-    by = "nobody's signature was checked" if found is None else f"there by {found.time.isoformat()}"
-    answer(value, None, click.echo, said=f"kept the response in {one_line(str(kept))}: {by}", as_json=as_json)
+    by = "nobody's signature was checked" if stamp is None else f"there by {stamp.time.isoformat()}"
+    value = {"timestamp": str(kept), "timestamped": stamp}
+    cli.answer(value, None, said=f"kept the response in {one_line(str(kept))}: {by}")
 
 
 def _note(path: Path) -> bytes:
-    """Return the bytes of a checkpoint; raise IntegrityError where the file holds none."""
+    """Return the bytes of a checkpoint; raise `IntegrityError` if the file holds none."""
     from trails.integrity.signed_notes import claimed_checkpoint
 
     data = read_whole(path)
-    claimed_checkpoint(decoded(data, str(path)))
+    claimed_checkpoint(cli.decoded(data, str(path)))
     return data
 
 
-@command("sign")
+# --- principals
+
+
+@cli.command("sign")
 @click.argument("session", metavar="[SESSION]", required=False)
-@click.option("--key", metavar="FILE", type=NEW_FILE, required=True, help="The file of the principal's secret key.")
+@click.option("--key", metavar="FILE", type=cli.NEW_FILE, required=True, help="The file of the principal's secret key.")
 @click.option("--new-key", "principal", metavar="PRINCIPAL", help="Make the key instead, for this principal.")
-@json_option
-def sign(*, session: str | None, key: Path, principal: str | None, as_json: bool) -> None:
+def sign(*, session: str | None, key: Path, principal: str | None) -> None:
     """Sign a session's head, and so all its turns, as a principal.
 
     The signature is stored beside the session, and goes with it into exports. `trails verify` checks all signatures and,
@@ -425,18 +404,16 @@ def sign(*, session: str | None, key: Path, principal: str | None, as_json: bool
     on stdout.
     """
     from trails.integrity.signed_notes import new_principal_key
+    from trails.model import validation
 
     if (principal is None) == (session is None):
-        refuse("name the SESSION to sign, or make a key with --new-key PRINCIPAL")
+        cli.refuse("name the SESSION to sign, or make a key with --new-key PRINCIPAL")
     if principal is not None:
-        from trails.model import validation
-
-        write_key(validation.name(principal, "principal"), key, new_principal_key, as_json=as_json)
+        _make_key(validation.name(principal, "principal"), key, new_principal_key)
         return
-    assert session is not None  # noqa: S101 - checked above
     if not key.is_file():
-        refuse(f"there is no key at {key}; make one with `trails proof sign --new-key PRINCIPAL --key {key}`")
-    with open_store() as store:
-        made = store.load(store.resolve(session)).sign(decoded(read_whole(key), str(key)).strip())
+        cli.refuse(f"there is no key at {key}; make one with `trails proof sign --new-key PRINCIPAL --key {key}`")
+    with cli.open_store() as store:
+        made = store.load(store.resolve(session or "")).sign(cli.read_text(key).strip())
     said = f"{one_line(made.principal)} signed {one_line(made.session_id)} through turn {made.index}"
-    answer(made, None, click.echo, said=said, as_json=as_json)
+    cli.answer(made, None, said=said)

@@ -1,11 +1,4 @@
-"""Commands for the store itself: upkeep, verification, backups.
-
-Commands about the store itself: init, info, vacuum, upgrade, doctor.
-
-Commands that find out whether what is stored, or proven, was altered: verify, verify-proof.
-
-Commands that copy a store and bring it back: backup, restore, dump, load.
-"""
+"""Commands for the store itself: upkeep, verification, backups."""
 
 from __future__ import annotations
 
@@ -15,48 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trails.cli import options as cli
 from trails.cli.commands.moving import verify_mirror
-from trails.cli.commands.proofs import (
-    authority_option,
-    note_option,
-    quorum_option,
-    require_signed_option,
-    signers_option,
-    timestamp_option,
-    verifier_option,
-    witness_option,
-)
-from trails.cli.options import (
-    EXISTING_FILE,
-    IN_OLDER_COPIES,
-    NEW_FILE,
-    answer,
-    as_of_option,
-    command,
-    echo_each,
-    end,
-    is_as_of,
-    json_option,
-    note,
-    open_at,
-    open_store,
-    refuse,
-    refuse_in_store,
-    store_folder,
-    store_location,
-)
-from trails.cli.terminal import count, one_line, shorten
+from trails.cli.commands.proofs import evidence_options, note_option, signature_options
+from trails.display.terminal_text import count, one_line, shorten
 from trails.errors import IntegrityError, InvalidInput
 from trails.files import read_whole
 
 if TYPE_CHECKING:
-    from trails.integrity.proofs import ConsistencyProof, TurnProof
+    from trails.integrity.proofs import TurnProof
     from trails.integrity.signed_notes import Checkpoint
     from trails.model.values import VerifyReport
     from trails.store.doctor import Check
 
 
-@command("init")
+@cli.command("init", json=False)
 @click.argument("place", required=False)
 def init(place: str | None) -> None:
     """Create an empty store.
@@ -64,30 +30,23 @@ def init(place: str | None) -> None:
     PLACE is a folder, or postgresql://HOST/DATABASE?store=NAME; without it, what --store or TRAILS_STORE names. A store that
     is there already is left as it is.
     """
-    with open_store(create=True) if place is None else open_at(place, create=True) as store:
+    with cli.open_store(create=True) if place is None else cli.open_at(place, create=True) as store:
         sessions, place = store.info()["sessions"], store.store.location
-    note(f"the store {place} is ready and holds {count(sessions, 'session')}")
+    cli.note(f"the store {place} is ready and holds {count(sessions, 'session')}")
 
 
-@command("info")
-@json_option
-def info(as_json: bool) -> None:
+@cli.command("info")
+def info() -> None:
     """Say where the store is and what it holds."""
-    with open_store(reading=True) as store:
-        facts = store.info()
-    answer(facts, facts, _draw_facts, as_json=as_json)
-
-
-def _draw_facts(facts: Mapping[str, Any]) -> None:
     from trails.cli import drawing
 
-    shown = {name: f"{value:,}" if type(value) is int else value for name, value in facts.items()}
-    drawing.screen().print(drawing.grid(shown))
+    with cli.open_store(reading=True) as store:
+        facts = store.info()
+    cli.answer(facts, {name: f"{n:,}" if type(n) is int else n for name, n in facts.items()}, drawing.print_grid)
 
 
-@command("vacuum")
-@json_option
-def vacuum(as_json: bool) -> None:
+@cli.command("vacuum")
+def vacuum() -> None:
     """Rebuild the store without what was deleted or redacted.
 
     Then no file of it holds any of that. It needs as much free space again as the store has. Cut short, it leaves the
@@ -95,20 +54,20 @@ def vacuum(as_json: bool) -> None:
     """
     from trails.cli import drawing
 
-    with open_store() as store, drawing.working("rebuilding"):
+    with cli.open_store() as store, drawing.working("rebuilding"):
         report = store.maintenance.vacuum()
     sizes = f"{report.bytes_before:,} bytes before, {report.bytes_after:,} after"
-    answer(report, sizes, click.echo, as_json=as_json)
+    cli.answer(report, sizes)
     if not report.behind:
-        note(f"what was deleted or redacted is in no file of the store any more; {IN_OLDER_COPIES}")
+        cli.note(f"what was deleted or redacted is in no file of the store any more; {cli.IN_OLDER_COPIES}")
         return
-    note(f"what was deleted or redacted is in the store no more; {IN_OLDER_COPIES}")
+    cli.note(f"what was deleted or redacted is in the store no more; {cli.IN_OLDER_COPIES}")
     for each in report.behind:
-        note(f"it may still be in the files of {each}")
-    note("`sync` there, or close it and delete that folder in the cache of its machine (`trails guide postgres`)")
+        cli.note(f"it may still be in the files of {each}")
+    cli.note("`sync` there, or close it and delete that folder in the cache of its machine (`trails guide postgres`)")
 
 
-@command("upgrade")
+@cli.command("upgrade")
 @click.option(
     "--backup",
     "backup_folder",
@@ -116,8 +75,7 @@ def vacuum(as_json: bool) -> None:
     type=click.Path(path_type=Path),
     help="Where the backup goes; default: beside.",
 )
-@json_option
-def upgrade_store(backup_folder: Path | None, as_json: bool) -> None:
+def upgrade_store(backup_folder: Path | None) -> None:
     """Bring a store of an older format up to this version's.
 
     A backup is made first. A store that is there already is left as it is. Cut short, it goes on when it is run again.
@@ -125,23 +83,22 @@ def upgrade_store(backup_folder: Path | None, as_json: bool) -> None:
     from trails.store.postgres.address import is_address
     from trails.store.upgrade import upgrade
 
-    if is_address(place := store_location() or ""):
+    if is_address(place := cli.store_location() or ""):
         from trails.store.postgres.upkeep import upgrade as upgrade_tables
 
         report = upgrade_tables(place)
     else:
-        report = upgrade(store_folder(), backup=backup_folder)
+        report = upgrade(cli.store_folder(), backup=backup_folder)
     said = f"the store has format {report.after} now; as it was, it is at {report.backup}"
     if report.backup is None and report.steps:
         said = f"the store has format {report.after}; its sessions are as they were"
     elif report.backup is None:
         said = f"the store has format {report.before}, the newest; nothing was to do"
-    answer(report, (*report.steps, *report.notes), echo_each, said=said, as_json=as_json)
+    cli.answer(report, (*report.steps, *report.notes), said=said)
 
 
-@command("doctor")
-@json_option
-def check_machine(as_json: bool) -> None:
+@cli.command("doctor")
+def check_machine() -> None:
     """Say what is wrong with this machine or the store.
 
     It says what to do about it too. It changes nothing, and may run while the store is open elsewhere, which it then
@@ -154,25 +111,25 @@ def check_machine(as_json: bool) -> None:
     from trails.store.doctor import doctor
     from trails.store.postgres.address import is_address
 
-    if is_address(location := store_location() or ""):
+    if is_address(location := cli.store_location() or ""):
         from trails.store.postgres.upkeep import look as look_at_server
 
-        _tell(look_at_server(location), as_json=as_json)
+        _tell(look_at_server(location))
         return
-    place = store_folder()
+    place = cli.store_folder()
     checks = doctor(place)
     if folders.is_store(place):
         checks = [*checks, index_checks.look(place), packs.look(place)]
         if any(check.ok and check.name == "opens" for check in checks):  # nobody has it open, and the engine can
             checks.append(migrations.find_miscounted(place))
-    _tell(checks, as_json=as_json)
+    _tell(checks)
 
 
-def _tell(checks: Sequence[Check], *, as_json: bool) -> None:
+def _tell(checks: Sequence[Check]) -> None:
     well = all(check.ok for check in checks)
-    answer({"ok": well, "checks": checks}, checks, _draw_checks, as_json=as_json)
+    cli.answer({"ok": well, "checks": checks}, checks, _draw_checks)
     if not well:
-        end(1)
+        cli.end(1)
 
 
 def _draw_checks(checks: Iterable[Check]) -> None:
@@ -182,37 +139,15 @@ def _draw_checks(checks: Iterable[Check]) -> None:
             click.echo(f"{'':<6} {'':<12} -> {one_line(check.remedy)}")
 
 
-@command("verify")
+@cli.command("verify", as_of=True)
 @click.argument("session", metavar="[SESSION]", required=False)
 @note_option("--checkpoint", "A checkpoint that was kept elsewhere: find what was rewritten since.")
 @note_option(
     "--since", "A checkpoint of a store that was verified then: read turns only of sessions that changed since."
 )
-@verifier_option
-@witness_option
-@quorum_option
-@timestamp_option
-@authority_option
-@signers_option
-@require_signed_option
-@as_of_option
+@signature_options
 @click.option("--mirror", metavar="URL", help="Hold a mirror in a SPARQL server against the store.")
-@json_option
-def verify(
-    *,
-    session: str | None,
-    mirror: str | None,
-    checkpoint: str | None,
-    since: str | None,
-    verifiers: list[str],
-    witnesses: list[str],
-    quorum: int | None,
-    timestamp: bytes | None,
-    authorities: list[str],
-    signers: list[str],
-    require_signed: bool,
-    as_json: bool,
-) -> None:
+def verify(*, session: str | None, mirror: str | None, **how: Any) -> None:
     """Check that what is stored is whole and was not altered.
 
     All sessions, or SESSION (an id, an IRI or a label) with its ancestors. The exit code is 1 where something was
@@ -235,65 +170,30 @@ def verify(
     from trails.cli import drawing
 
     if mirror is not None:
-        if (
-            session is not None
-            or checkpoint
-            or since
-            or timestamp
-            or require_signed
-            or is_as_of()
-            or [*verifiers, *witnesses, *signers]
-        ):
-            refuse("--mirror compares a whole mirror with the store, and nothing else; leave the others out")
-        with open_store(reading=True) as store:
-            verify_mirror(store, mirror, as_json=as_json)
+        if session is not None or any(how.values()) or cli.is_as_of():
+            cli.refuse("--mirror compares a whole mirror with the store, and nothing else; leave the others out")
+        with cli.open_store(reading=True) as store:
+            verify_mirror(store, mirror)
         return
-    with open_store(reading=True) as store, drawing.working("verifying"):
-        wanted = None if session is None else store.resolve(session)
-        report = store.verify(
-            wanted,
-            checkpoint=checkpoint,
-            since=since,
-            verifiers=verifiers,
-            witnesses=witnesses,
-            quorum=quorum,
-            timestamp=timestamp,
-            authorities=authorities,
-            signers=signers,
-            require_signed=require_signed,
-        )
-    answer_report(report, as_json=as_json)
+    with cli.open_store(reading=True) as store, drawing.working("verifying"):
+        report = store.verify(None if session is None else store.resolve(session), **how)
+    answer_report(report)
 
 
-def answer_report(report: VerifyReport, *, as_json: bool) -> None:
+def answer_report(report: VerifyReport) -> None:
     """Answer with what was verified; the exit code is 1 where something was found."""
     from trails.cli import drawing
 
-    answer(report, report, lambda report: drawing.verdict(drawing.screen(), report), as_json=as_json)
+    cli.answer(report, report, drawing.verdict)
     if not report.ok:
-        end(1)
+        cli.end(1)
 
 
-@click.command("check")
-@click.argument("file", metavar="FILE", type=EXISTING_FILE)
-@verifier_option
-@witness_option
-@quorum_option
-@timestamp_option
-@authority_option
+@cli.command("check", store=False)
+@click.argument("file", metavar="FILE", type=cli.EXISTING_FILE)
+@evidence_options
 @note_option("--kept", "For a proof of growth: the older checkpoint, as it was kept.")
-@json_option
-def verify_proof(
-    *,
-    file: Path,
-    verifiers: list[str],
-    witnesses: list[str],
-    quorum: int | None,
-    timestamp: bytes | None,
-    authorities: list[str],
-    kept: str | None,
-    as_json: bool,
-) -> None:
+def verify_proof(*, file: Path, verifiers: list[str], kept: str | None, **demanded: Any) -> None:
     """Check a proof, without any store.
 
     FILE is what `trails proof make` wrote. The exit code is 0 where the proof holds, 1 where it does not, 2 for wrong usage.
@@ -301,52 +201,47 @@ def verify_proof(
     of whether the times and names that were recorded are true.
     """
     if not verifiers:
-        refuse("without the log's public key no signature can be trusted; give --verifier KEY")
+        cli.refuse("without the log's public key no signature can be trusted; give --verifier KEY")
     try:
         data = read_whole(file)
-        shown = _verified(data, verifiers, kept) | _witnessed(data, witnesses, quorum)
-        shown |= _stamped(data, timestamp, authorities)
+        shown = _verified(data, verifiers, kept) | _vouched(data, **demanded)
     except IntegrityError as wrong:
         why = str(wrong)
-        answer({"valid": False, "reason": why}, f"not valid: {one_line(why)}", click.echo, as_json=as_json)
-        end(1)
-    answer({"valid": True} | shown, shown, _draw_proven, as_json=as_json)
+        cli.answer({"valid": False, "reason": why}, f"not valid: {one_line(why)}")
+        cli.end(1)
+    cli.answer({"valid": True} | shown, shown, _draw_proven)
 
 
-def _witnessed(data: bytes, witnesses: list[str], quorum: int | None) -> dict[str, Any]:
-    """Return who cosigned the checkpoint of a proof, or raise IntegrityError where too few did."""
+def _vouched(
+    data: bytes, witnesses: list[str], quorum: int | None, timestamp: bytes | None, authorities: list[str]
+) -> dict[str, Any]:
+    """Return who cosigned the checkpoint of a proof and by when it was there, or raise `IntegrityError`."""
     from trails.integrity.proofs import read_proof
-    from trails.integrity.witnesses import cosignatures
+    from trails.integrity.witnesses import check_timestamp, cosignatures
 
-    if not witnesses:
-        if quorum is not None:
-            refuse("--quorum says how many of the witnesses must have cosigned; give --witness KEY")
-        return {}
-    found = cosignatures(read_proof(data).checkpoint, witnesses, quorum=quorum)
-    return {"witnessed": [each.to_dict() for each in found]}
-
-
-def _stamped(data: bytes, timestamp: bytes | None, authorities: list[str]) -> dict[str, Any]:
-    """Return by when the checkpoint of a proof was there, or raise IntegrityError where its token does not hold."""
-    from trails.integrity.proofs import read_proof
-    from trails.integrity.witnesses import check_timestamp
-
-    found = check_timestamp(read_proof(data).checkpoint, timestamp, authorities)
-    return {} if found is None else {"timestamped": found.to_dict()}
+    vouched: dict[str, Any] = {}
+    if witnesses:
+        found = cosignatures(read_proof(data).checkpoint, witnesses, quorum=quorum)
+        vouched["witnessed"] = [each.to_dict() for each in found]
+    elif quorum is not None:
+        cli.refuse("--quorum says how many of the witnesses must have cosigned; give --witness KEY")
+    if (stamp := check_timestamp(read_proof(data).checkpoint, timestamp, authorities)) is not None:
+        vouched["timestamped"] = stamp.to_dict()
+    return vouched
 
 
 def _draw_proven(shown: Mapping[str, Any]) -> None:
     from trails.cli import drawing
 
     click.echo("valid")
-    said = {name.replace("_", " "): _plain(value) for name, value in shown.items() if value is not None}
+    said = {name.replace("_", " "): shorten(str(value), 500) for name, value in shown.items() if value is not None}
     if withheld := shown.get("withheld"):
         said["withheld"] = (
             f"{' and '.join(withheld)}: the turn has more than this proof shows, and only its digest is proven"
         )
     else:
         said.pop("withheld", None)
-    drawing.screen().print(drawing.grid(said))
+    drawing.print_grid(said)
 
 
 def _verified(data: bytes, verifiers: list[str], kept: str | None) -> dict[str, Any]:
@@ -359,19 +254,16 @@ def _verified(data: bytes, verifiers: list[str], kept: str | None) -> dict[str, 
         raise IntegrityError(str(wrong)) from wrong
     if isinstance(found, ConsistencyProof):
         if kept is None:
-            refuse("this proves growth since an older checkpoint; give the one that was kept with --kept FILE")
-        return _growth_shown(found, found.verify(kept, verifiers))
+            cli.refuse("this proves growth since an older checkpoint; give the one that was kept with --kept FILE")
+        state = found.verify(kept, verifiers)
+        return {"proves": "growth", "log": state.origin, "old_size": found.old_size, "size": state.size}
     if kept is not None:
-        refuse("--kept goes with a proof of growth, and this is none; leave it out")
+        cli.refuse("--kept goes with a proof of growth, and this is none; leave it out")
     state = found.verify(verifiers)
     if isinstance(found, TurnProof):
         return _turn_shown(found, state)
     leaf = found.leaf.decode(errors="replace")
     return {"proves": "leaf", "leaf": leaf, "leaf_index": found.index, "log": state.origin, "size": state.size}
-
-
-def _growth_shown(proof: ConsistencyProof, state: Checkpoint) -> dict[str, Any]:
-    return {"proves": "growth", "log": state.origin, "old_size": proof.old_size, "size": state.size}
 
 
 def _turn_shown(proof: TurnProof, state: Checkpoint) -> dict[str, Any]:
@@ -395,32 +287,22 @@ def _turn_shown(proof: TurnProof, state: Checkpoint) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> str:
-    return shorten(str(value), 500)
-
-
-if TYPE_CHECKING:
-    pass
-
-
-@command("backup")
+@cli.command("backup")
 @click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
-@json_option
-def backup(folder: Path, as_json: bool) -> None:
+def backup(folder: Path) -> None:
     """Write a whole copy of the store into a new folder.
 
     The copy is a store: `trails store restore` brings it back. On the store's own disk it takes hardly any space or time.
     """
-    with open_store() as store:
+    with cli.open_store() as store:
         store.maintenance.backup(folder)
-    answer({"output": str(folder)}, None, click.echo, as_json=as_json)
-    note(f"backed up to {folder}")
+    cli.answer({"output": str(folder)}, None)
+    cli.note(f"backed up to {folder}")
 
 
-@command("restore")
+@cli.command("restore")
 @click.argument("backup_folder", metavar="BACKUP", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@json_option
-def restore_backup(backup_folder: Path, as_json: bool) -> None:
+def restore_backup(backup_folder: Path) -> None:
     """Make a new store from a backup, and verify it.
 
     The store that --store or TRAILS_STORE names must not be there yet. The exit code is 1 where something was found.
@@ -429,15 +311,14 @@ def restore_backup(backup_folder: Path, as_json: bool) -> None:
     from trails.session import restore
 
     with drawing.working("restoring"):
-        report = restore.restore_store(backup_folder, store_folder())
-    answer_report(report, as_json=as_json)
+        report = restore.restore_store(backup_folder, cli.store_folder())
+    answer_report(report)
 
 
-@command("dump")
-@click.argument("file", metavar="FILE", type=NEW_FILE)
+@cli.command("dump")
+@click.argument("file", metavar="FILE", type=cli.NEW_FILE)
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
-@json_option
-def dump(file: Path, force: bool, as_json: bool) -> None:
+def dump(file: Path, force: bool) -> None:
     """Write everything that the store holds to a file.
 
     The file holds sorted N-Quads, compressed with gzip. `trails store load` makes a store of it, in this version or another.
@@ -446,18 +327,17 @@ def dump(file: Path, force: bool, as_json: bool) -> None:
     from trails.cli import drawing
 
     if str(file) == "-":
-        refuse("a dump is compressed, and never written to stdout; name a file")
-    refuse_in_store(file)
-    with open_store(reading=True) as store, drawing.progress("dumping") as progress:
+        cli.refuse("a dump is compressed, and never written to stdout; name a file")
+    cli.refuse_in_store(file)
+    with cli.open_store(reading=True) as store, drawing.progress("dumping") as progress:
         quads = store.maintenance.dump(file, replace=force, progress=progress)
-    answer({"output": str(file), "quads": quads}, None, click.echo, as_json=as_json)
-    note(f"wrote {count(quads, 'quad')} to {file}")
+    cli.answer({"output": str(file), "quads": quads}, None)
+    cli.note(f"wrote {count(quads, 'quad')} to {file}")
 
 
-@command("load")
-@click.argument("file", metavar="FILE", type=EXISTING_FILE)
-@json_option
-def load_dump(file: Path, as_json: bool) -> None:
+@cli.command("load")
+@click.argument("file", metavar="FILE", type=cli.EXISTING_FILE)
+def load_dump(file: Path) -> None:
     """Make a new store from a dump, and verify it.
 
     The store that --store or TRAILS_STORE names must not be there yet, or be empty. A file that does not hold a whole,
@@ -467,5 +347,5 @@ def load_dump(file: Path, as_json: bool) -> None:
     from trails.session import restore
 
     with drawing.progress("loading") as progress:
-        report = restore.load_dump(file, store_folder(), progress)
-    answer_report(report, as_json=as_json)
+        report = restore.load_dump(file, cli.store_folder(), progress)
+    answer_report(report)
