@@ -8,11 +8,14 @@ that owns them, up to the fork point. Texts, salts and JSON stay in the store.
 from __future__ import annotations
 
 import io
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import groupby
 from operator import itemgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from pyoxigraph import NamedNode, Quad, Triple
@@ -53,12 +56,16 @@ from trails.store.contract import QuadStore
 if TYPE_CHECKING:
     from prov.model import ProvDocument
 
-MEMORY: Final = ":memory:"
-_NUMBERED: Final = (
-    *(vocab.TYPE, vocab.ATTRIBUTED_TO, vocab.GENERATED_BY, vocab.ASSOCIATED_WITH, vocab.TIME),
-    *(vocab.INDEX, vocab.ROLE, vocab.DIGEST, vocab.MODEL),
-)
-"""The properties that stand in the rows of a graph as numbers, from 0: see `prov_facts.rq`."""
+_LEADING: Final = {
+    f"<{iri.value}>": place
+    for place, iri in enumerate(
+        (
+            *(vocab.TYPE, vocab.ATTRIBUTED_TO, vocab.GENERATED_BY, vocab.ASSOCIATED_WITH, vocab.TIME),
+            *(vocab.INDEX, vocab.ROLE, vocab.DIGEST, vocab.MODEL),
+        )
+    )
+}
+"""The properties that come first in what is written of a turn or a call, in this order."""
 _BARE: Final = frozenset(iri for iri in CLASSES if iri.removeprefix(PROV).lower() in ELEMENTS)
 _OF_GRAPHS: Final = (
     *("derived_tool_informed_by_model", "derived_tool_times", "derived_tool_ran", "derived_tool_approved"),
@@ -75,10 +82,9 @@ _DROPPED: Final = frozenset(
 ) | frozenset(term.value for term in (vocab.ARGUMENTS, vocab.USAGE, vocab.META, vocab.REQUEST))
 """What the queries of this export leave out, for facts that are read without them."""
 
-Row = list[str]
+Row = Sequence[str]
 Sources = Mapping[str, tuple[Attribute, ...]]
 """What imported turns rest on, by turn."""
-_FIRST: Final = itemgetter(0)
 _LONG: Final = 60
 """Characters of a term, as it is written, above which it is hardly ever said twice: a digest has more."""
 _STARTED: Final = ("activity", 0)
@@ -142,7 +148,7 @@ def _graph(store: QuadStore, graph: str, end: int | None, wanted: ExportScope) -
     """Yield a graph's statements: of turns below `end`, of the one turn that is wanted, and of all that is no turn's."""
     keep = _keeper(end, wanted.turn)
     sources = _sources(store, graph)
-    rows = _by_subject(store, query_files.find("prov_facts").bind(graph=graph))
+    rows = _by_subject(store, query_files.find("prov_facts").bind(graph=graph), _LEADING)
     yield from _export_statements(rows, sources, keep)
     if not wanted.recorded_only:
         yield from _derived(store, _OF_GRAPHS, keep, graph=graph)
@@ -156,9 +162,16 @@ def _sources(store: QuadStore, graph: str) -> Sources:
     return {turn: imported_evidence(tsv.string(source), sorted(named)) for turn, source in found}
 
 
-def _by_subject(store: QuadStore, query: str) -> Iterable[Row]:
-    """Return the rows of a query subject after subject: on disk they come so, in memory in the order of writing."""
-    return sorted(store.table(query)) if store.location == MEMORY else store.rows(query)
+def _by_subject(store: QuadStore, query: str, leading: Mapping[str, int] = MappingProxyType({})) -> Iterator[Row]:
+    """Yield the rows of a query, sorted, those of leading properties first in a subject.
+
+    An engine gives rows in any order. SQLite sorts them in bounded memory.
+    """
+    rows = ((*row, leading.get(row[1], len(leading))) for row in store.rows(query))
+    with closing(sqlite3.connect("", check_same_thread=False)) as db:
+        db.execute("CREATE TABLE fact (subject, predicate, value, place)")
+        db.executemany("INSERT INTO fact VALUES (?, ?, ?, ?)", rows)
+        yield from db.execute("SELECT subject, predicate, value FROM fact ORDER BY subject, place, predicate, value")
 
 
 def _keeper(end: int | None, turn: int | None) -> Callable[[str], bool]:
@@ -267,44 +280,15 @@ _Filled = tuple[str, list[str | None], tuple[Attribute, ...]]
 """A relation while the times of its subject are not known yet: its kind, its arguments, and what is said of it."""
 
 
-class _Forms:
-    """What each predicate says, by the predicate as it is written in a row."""
-
-    def __init__(self, terms: Terms) -> None:
-        self.types = frozenset({str(vocab.TYPE)})
-        self.classes = {f"<{iri}>": kinds_ for iri, kinds_ in terms.classes.items()}
-        self.relations = {
-            f"<{iri}>": (relation, len(KINDS[relation.kind].places), _said(iri, relation.subtype))
-            for iri, relation in terms.relations.items()
-            if relation.kind != "mentionOf"
-        }
-        self.times = {f"<{iri}>": time for iri, time in terms.times.items()}
-        self.bare = frozenset(f"<{iri}>" for iri in _BARE)
-        self.names: dict[str, str] = {f"<{iri}>": name for iri, name in RDF_NAMES.items()}
-        for number, term in enumerate(_NUMBERED):
-            self._number(str(number), str(term))
-
-    def _number(self, number: str, predicate: str) -> None:
-        """Let a number say what a predicate does."""
-        if predicate in self.types:
-            self.types |= {number}
-        elif predicate in self.relations:
-            self.relations[number] = self.relations[predicate]
-        elif predicate in self.times:
-            self.times[number] = self.times[predicate]
-        else:
-            self.names[number] = self.names.get(predicate, predicate[1:-1])
-
-
 def _export_statements(rows: Iterable[Row], sources: Sources, keep: Callable[[str], bool]) -> Iterator[Statement]:
     """Yield the statements of rows that come subject after subject."""
-    forms = _Forms(trails_terms())
-    for subject, about in groupby(rows, _FIRST):
+    terms = trails_terms()
+    for subject, about in groupby(rows, itemgetter(0)):
         if keep(subject):
-            yield from _subject(subject, about, sources, forms)
+            yield from _subject(subject, about, sources, terms)
 
 
-def _subject(term: str, rows: Iterable[Row], sources: Sources, forms: _Forms) -> list[Statement]:
+def _subject(term: str, rows: Iterable[Row], sources: Sources, terms: Terms) -> list[Statement]:
     """Return the statements of one subject: what it is, with its attributes, then its relations."""
     subject = term[1:-1]
     evidence = _evidence(term, sources) if sources else RECORDED
@@ -313,22 +297,19 @@ def _subject(term: str, rows: Iterable[Row], sources: Sources, forms: _Forms) ->
     relations: list[_Filled] = []
     times: dict[tuple[str, int], str] = {}
     for _, predicate, value in rows:
-        if predicate in forms.types:
-            for kind in forms.classes.get(value, ()):
-                kinds_[kind] = None
-            if value not in forms.bare:
+        name = predicate[1:-1]
+        if name == vocab.TYPE.value:
+            kinds_.update(dict.fromkeys(terms.classes.get(value[1:-1], ())))
+            if value[1:-1] not in _BARE:
                 attributes.append((TYPE, _value(value)))
-        elif predicate in forms.relations:
-            relation, places, said = forms.relations[predicate]
-            arguments: list[str | None] = [None] * places
+        elif (relation := terms.relations.get(name)) and relation.kind != "mentionOf":
+            arguments: list[str | None] = [None] * len(KINDS[relation.kind].places)
             arguments[relation.subject], arguments[relation.object] = subject, value[1:-1]
-            relations.append((relation.kind, arguments, said + evidence if said else evidence))
-        elif predicate in forms.times:
-            time = forms.times[predicate]
+            relations.append((relation.kind, arguments, _relation_type(name, relation.subtype) + evidence))
+        elif time := terms.times.get(name):
             times[time.kind, time.place] = tsv.date_time(value) or ""
         else:
-            name = forms.names.get(predicate) or predicate[1:-1]
-            attributes.append((name, _read_value(value) if len(value) > _LONG else _value(value)))
+            attributes.append((RDF_NAMES.get(name, name), _read_value(value) if len(value) > _LONG else _value(value)))
     activity = (times.get(_STARTED), times.get(_ENDED))
     if times:
         _join(times, relations, subject, evidence)
@@ -354,7 +335,8 @@ def _join(
                 relations.append((kind, [subject, None, time], evidence))
 
 
-def _said(iri: str, subtype: str | None) -> tuple[Attribute, ...]:
+@cache
+def _relation_type(iri: str, subtype: str | None) -> tuple[Attribute, ...]:
     """Return what a relation's property says beyond its kind: PROV's subtype, or a property of Trails itself."""
     if subtype is not None:
         return ((TYPE, name_value(PROV + subtype)),)
