@@ -126,8 +126,6 @@ class Workspace(Handle):
         self._pid = os.getpid()
         self._opened_at = calling_line()
         _OPEN.add(self)
-        self.rewrites = 0
-        """How often stored text was taken out since the store was opened: turns that were read before may hold it."""
 
     def _keep_up(self, *, resting: bool) -> None:
         if resting or self.packs.is_full:  # packing beside a writer slows it down
@@ -135,12 +133,10 @@ class Workspace(Handle):
         self.index.keep_up(resting=resting)
 
     def _take_out(self) -> None:
-        self.rewrites += 1
         self.index.take_out()
 
     def start_anew(self) -> None:
         """Forget what was read, of a store as it was: something was taken out of it."""
-        self.rewrites += 1
         self.index.start_anew()
 
     @contextmanager

@@ -81,7 +81,6 @@ def _delete(
             if children != "detach" or not reader.branches(record.id):
                 raise  # else another fork was made meanwhile
     deletion.sweep_pending(store)
-    workspace.rewrites += 1
     return deleted
 
 

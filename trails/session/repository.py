@@ -233,13 +233,7 @@ class Repository(Handle, public=True):
         ...     "chat" in view, view.refresh(), "chat" in view
         (False, True, True)
         """
-        store = self.store
-        if not isinstance(store, EmbeddedStore):
-            return False
-        try:
-            return store.sync()
-        finally:
-            self.workspace.rewrites += 1  # what was read before may be redacted by now
+        return isinstance(self.store, EmbeddedStore) and self.store.sync()
 
     def sync(self) -> bool:
         """Bring in everything that was committed anywhere before this call: `refresh`, as stores with many writers name it."""
@@ -1085,7 +1079,6 @@ class Repository(Handle, public=True):
                     self.workspace.deed(by, reason),
                 )
         finally:
-            self.workspace.rewrites += 1  # after the commit: what was read before it is told from what is read now
             self._flush_redaction()
 
     def redact_matching(
@@ -1120,7 +1113,6 @@ class Repository(Handle, public=True):
             with nullcontext() if dry_run else self.workspace.erasing():
                 return text_erasure.redact_matching(self.store, text, self.workspace.deed(by, reason), dry_run=dry_run)
         finally:
-            self.workspace.rewrites += 1
             if not dry_run:
                 self._flush_redaction()
 

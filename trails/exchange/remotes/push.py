@@ -288,7 +288,6 @@ class _Moving(Handle):
                     chain = target.reader.lineage(step.there)
                     redaction.redact_turn(target.store, target.reader, chain, index, deed)
             finally:
-                target.workspace.rewrites += 1
                 target.store.flush()
                 if isinstance(target.store, EmbeddedStore):
                     target.store.sweep_readers()
