@@ -25,27 +25,17 @@ from trails.history import turn_builder
 from trails.history.turn_builder import Draft
 from trails.model import validation
 
+_DRAFT_FIELDS: Final = (
+    *("author", "time", "model", "usage", "stop_reason", "tool_calls", "tool_call_id"),
+    *("is_error", "tool_results", "call", "compaction", "source_ids"),
+)
+"""Fields of a source turn that its draft has under the same names."""
+
 
 def make_draft(turn: SourceTurn) -> Draft:
     """Return a turn that a session can append; raise `InvalidInput` if it is invalid."""
-    return turn_builder.make_draft(
-        turn.role,
-        turn.content,
-        author=turn.author,
-        time=turn.time,
-        timed=False,
-        model=turn.model,
-        usage=turn.usage,
-        stop_reason=turn.stop_reason,
-        tool_calls=turn.tool_calls,
-        tool_call_id=turn.tool_call_id,
-        is_error=turn.is_error,
-        tool_results=turn.tool_results,
-        call=turn.call,
-        compaction=turn.compaction,
-        source_ids=turn.source_ids,
-        meta=turn.meta or None,
-    )
+    fields = {name: getattr(turn, name) for name in _DRAFT_FIELDS}
+    return turn_builder.make_draft(turn.role, turn.content, timed=False, meta=turn.meta or None, **fields)
 
 
 def turn_fault(turn: SourceTurn) -> str | None:

@@ -1,4 +1,4 @@
-"""ChatGPT's data export: `conversations.json`, a list of conversations, or the zip that it comes in.
+"""Read ChatGPT's data export: `conversations.json`, or its zip.
 
 A conversation is a tree of nodes. Every node with a message makes a turn, hidden and empty messages too; nodes without
 one only connect others. Whoever edits a question or asks for another answer gives a node several children: these are
@@ -42,7 +42,7 @@ _Json = Mapping[str, Any]
 
 
 def sniff(head: bytes) -> bool:
-    """Tell whether a file that begins with these bytes holds ChatGPT's conversations, or may be the zip they come in.
+    """Tell whether a file holds ChatGPT's conversations, or may be their zip.
 
     >>> sniff(b'[{"title": "Plan", "mapping": {"n1": {"id": "n1", "children": []'), sniff(b'[{"title": "Plan"}]')
     (True, False)
@@ -155,7 +155,7 @@ class _Conversation:
     # --- the tree
 
     def _parents(self, mapping: _Json) -> dict[str, str | None]:
-        """Return what each usable node follows; nodes that follow each other in a circle are problems."""
+        """Return each usable node's parent; nodes in a circle are problems."""
         listed: dict[str, str] = {}
         for node_id, node in mapping.items():
             for child in _names(as_object(node).get("children")):
@@ -201,7 +201,7 @@ class _Conversation:
         return distinct_paths([self._path(leaf) for leaf in (main, *(leaf for leaf in leaves if leaf != main))])
 
     def _main(self, children: Mapping[str | None, Sequence[str]], leaves: int) -> str | None:
-        """Return the leaf of the main path; None where there is no node."""
+        """Return the leaf of the main path; None if there is no node."""
         current = self.data.get("current_node")
         here = current if isinstance(current, str) and current in self.parents else None
         missing = here is None
@@ -293,7 +293,7 @@ def _message_turn(node_id: str, role: str, content: _Json, message: _Json) -> So
 
 
 def _content(content: _Json) -> tuple[str | tuple[Any, ...], str | None]:
-    """Return a message's content, and its type where the content does not say it itself and it is not `text`."""
+    """Return a message's content, and its type unless that is clear."""
     kind, parts = content.get("content_type"), content.get("parts")
     if content.keys() == {"content_type", "parts"} and isinstance(kind, str) and isinstance(parts, list):
         if kind == "text" and len(parts) == 1 and isinstance(parts[0], str):

@@ -1,4 +1,4 @@
-"""Conversations as lists of messages: records of them, as chat models are tuned on, and bare lists.
+"""Read lists of messages: records for tuning chat models, and bare lists.
 
 A record is `{"messages": [...]}`, ShareGPT's `{"conversations": [...]}` or Gemini's `{"contents": [...]}`, on a line of its
 own or in an array. A bare list is an array of messages, or a file with a message a line. Each is a session. Messages may be
@@ -61,7 +61,7 @@ _Json = Mapping[str, Any]
 
 
 def sniff(head: bytes) -> bool:
-    """Tell whether a file that begins with these bytes holds conversations.
+    """Tell whether a file holds conversations.
 
     >>> sniff(b'{"messages": [{"role": "user", "content": "a"}]}'), sniff(b'[{"conversations": [{"from": "human", "value": "a"')
     (True, True)
@@ -98,7 +98,7 @@ def _says(message: Outline) -> bool:
 
 
 def stream(files: Sequence[tuple[str, IO[bytes]]]) -> Iterator[Transcript]:
-    """Yield what files of records (name of each, and the open file) say, some records at a time.
+    """Read open files, some records at a time.
 
     Each file is read twice: what comes out of it first is to say how many of its lines cannot be used.
     """
@@ -110,7 +110,7 @@ def stream(files: Sequence[tuple[str, IO[bytes]]]) -> Iterator[Transcript]:
 
 
 def turns_of(messages: Sequence[Any], line: int, reading: Reading, own_roles: Set[str]) -> list[SourceTurn]:
-    """Return the turns of a list of messages, for a format with such a list and roles of its own."""
+    """Return the turns of a list of messages in another format."""
     odd: Counter[str] = Counter()
     turns = _Record(line, {}, 0, reading, odd, own_roles).turns(messages, "", 0)
     reading.note_counts(odd)
@@ -141,7 +141,7 @@ def _read(file: IO[bytes]) -> Iterator[Reading]:
 
 
 def _records_in(file: IO[bytes]) -> Iterator[Element | Problem]:
-    """Yield the records of a file; its bare lists become records, with the number of the list among those as `array`."""
+    """Yield the records of a file; bare lists become records with a number."""
     bare, line, array, lists = list[Any](), 0, -1, 0
 
     def ended() -> Iterator[Element]:
@@ -224,7 +224,7 @@ class _Record:
         )
 
     def _identity(self, messages: Sequence[Any]) -> str:
-        """Return the hash that names the session: of the record, or of the opening of a bare list, which may grow."""
+        """Return the session's id: a hash of the record, or of a list's opening."""
         said: Any = self.data
         if self.bare:
             models = (n for n, each in enumerate(messages) if isinstance(each, dict) and _role(each) == "assistant")
@@ -233,7 +233,10 @@ class _Record:
         return hashlib.sha256(written.encode("utf-8", errors="surrogatepass")).hexdigest()[:32]
 
     def _conversation(self) -> tuple[list[Any] | None, list[list[Any]]]:
-        """Return the messages that all endings share, and the endings where a record has two; None for no conversation."""
+        """Return the shared messages, and the two endings if there are any.
+
+        The messages are None if the record has no conversation.
+        """
         data = self.data
         held = (*map(data.get, _LISTS), as_object(data.get(_INPUT)).get("messages"))
         begin = next((each for each in held if isinstance(each, list)), None)
@@ -248,7 +251,7 @@ class _Record:
         return begin, []
 
     def _system(self) -> tuple[str | None, str | None]:
-        """Return the system prompt that stands beside the messages, and under which name; None where there is none."""
+        """Return the system prompt beside the messages, and its field; None for none."""
         for name in _SYSTEMS:
             held = self.data.get(name)
             blocks = held.get("parts") if isinstance(held, dict) else held
@@ -261,7 +264,7 @@ class _Record:
         return None, None
 
     def _meta(self, system: str | None) -> dict[str, Any]:
-        """Return what a record says beside its messages; `tools` is a list, though some write it as a text."""
+        """Return a record's other fields; `tools` becomes a list."""
         left = leftover(self.data, {*_HOLDERS, system or ""})
         if isinstance(held := left.get(_INPUT), dict):
             left[_INPUT] = {key: value for key, value in held.items() if key != "messages"}
@@ -272,7 +275,7 @@ class _Record:
     # --- messages
 
     def turns(self, messages: Sequence[Any], scope: str, start: int) -> list[SourceTurn]:
-        """Return the turns that messages make; `scope` and their places from `start` on name them."""
+        """Return the turns of messages, named by `scope` and their places."""
         return [
             turn
             for place, message in enumerate(messages, start=start)
@@ -281,7 +284,7 @@ class _Record:
         ]
 
     def _of_message(self, message: object, name: str) -> Iterator[SourceTurn]:
-        """Yield the turns that a message makes: one, or several where it holds calls and their results."""
+        """Yield the turns of a message: several if it holds calls with results."""
         if not isinstance(message, dict) or _role(message) is None:
             keys = ", ".join(map(repr, list(as_object(message))[:5]))
             reason = f"message {name} has no role{keys and f'; it has {keys}'}"
@@ -294,7 +297,7 @@ class _Record:
             yield self._turn(each, f"{name}/{number}" if number else name)
 
     def _of_item(self, item: _Json, name: str) -> SourceTurn:
-        """Return the turn of an item of OpenAI's responses, which stands in it as a part."""
+        """Return the turn of an item of OpenAI's Responses API."""
         role = _role(item) or "assistant"
         self.reading.count(item["type"])
         self.waiting |= {call.id: call.name for call in calls_in([item])}
@@ -351,7 +354,7 @@ class _Record:
         )
 
     def _role_of(self, said: str, content: object) -> str:
-        """Return the role of a turn: the one that is meant, or the source's own, which a note tells of."""
+        """Return a turn's standard role, or the source's own with a note."""
         role = validation.standard_role(said)
         if role is None and said in self.own_roles:
             role = said
@@ -363,7 +366,7 @@ class _Record:
         return role
 
     def _given(self, message: _Json, told: set[str]) -> list[_Json]:
-        """Return the calls of a message in OpenAI's shapes, but those told among its parts; one without an id gets one."""
+        """Return a message's calls that are not among its parts, with ids."""
         calls: list[_Json] = []
         for call in as_list(message.get("tool_calls")):
             if not isinstance(call, dict):
@@ -378,7 +381,7 @@ class _Record:
         return calls
 
     def _named(self, content: object) -> tuple[list[_Json], object]:
-        """Return the calls that a JSON text names, one or a list, and what is left of the text: all, where it names none."""
+        """Return the calls in a JSON text, or the whole text if there are none."""
         found: Any = _value(content) if isinstance(content, str) else content
         listed: list[Any] = found if isinstance(found, list) else [found]
         if not listed or not all(isinstance(each, dict) and valid_name(each.get("name")) for each in listed):
@@ -387,7 +390,7 @@ class _Record:
         return [{"id": self._new_id(), "name": each["name"], "arguments": each.get("arguments")} for each in listed], ""
 
     def _parts(self, parts: Sequence[Any]) -> tuple[list[Any] | str, list[_Json]]:
-        """Return parts with their texts where others have them too, and the calls among them."""
+        """Return parts in the usual shape, and the calls among them."""
         kept: list[Any] = []
         calls: list[_Json] = []
         for part in parts:
@@ -406,7 +409,7 @@ class _Record:
         return (str(only["text"]) if only.keys() == {"type", "text"} and only["type"] == "text" else kept), calls
 
     def _answered(self, message: _Json, role: str, content: object) -> tuple[object, str | None]:
-        """Return content and the call that a message answers: the one that it names, or the first that waits of its tool."""
+        """Return content, and the call that it answers: by id, or the first open one."""
         parts = as_list(content)
         for each in results_in(parts):
             self.waiting.pop(each.call_id, None)
@@ -430,7 +433,7 @@ class _Record:
 
 
 def _beside(call: _Json) -> _Json:
-    """Return what a call says beside what it asks for; its arguments too where they look like a text that is no JSON."""
+    """Return a call's other fields, and arguments that are a JSON string."""
     more = {key[:100]: value for key, value in call.items() if key not in _CALL_OWN}
     if _CUSTOM in call:
         more["type"] = _CUSTOM
@@ -440,7 +443,7 @@ def _beside(call: _Json) -> _Json:
 
 
 def _role(message: _Json) -> str | None:
-    """Return the role of a message in any shape that is known; None where it has none."""
+    """Return the role of a message in any known shape; None if it has none."""
     if message_shapes.is_item(message):
         kind, held = message["type"], message.get("role")
         if kind == "message":

@@ -1,4 +1,4 @@
-"""ATIF, the trajectories that Harbor keeps of agents' runs (versions 1.0 to 1.8): each is a session.
+"""Read ATIF, Harbor's trajectories of agents' runs (versions 1.0 to 1.8).
 
 A step is what was said and what came back: it makes a turn, and one for each of its results. A sub-agent's trajectory, kept
 within its parent's or in a file beside it, is a session that the parent's spawned. Steps that a trajectory copied from another
@@ -56,7 +56,7 @@ _Json = Mapping[str, Any]
 
 
 def sniff(head: bytes) -> bool:
-    """Tell whether a file that begins with these bytes is a trajectory.
+    """Tell whether a file is a trajectory.
 
     >>> sniff(b'{"schema_version": "ATIF-v1.7", "session_id": "s"'), sniff(b'{"schema_version": "1.0"}')
     (True, False)
@@ -65,7 +65,7 @@ def sniff(head: bytes) -> bool:
 
 
 def companions(path: Path) -> list[Path]:
-    """Return a file with those in its folder that it names, and these in turn."""
+    """Return a file with the files in its folder that it refers to."""
     found = {path: None}
     waiting = [path]
     while waiting:
@@ -79,7 +79,7 @@ def companions(path: Path) -> list[Path]:
 
 
 def _paths_in(root: _Json) -> Iterator[str]:
-    """Yield the names of files in its own folder that a trajectory, or one within it, refers to."""
+    """Yield the names of files that a trajectory refers to."""
     waiting: list[object] = [root]
     while waiting:
         here = as_object(waiting.pop())
@@ -90,14 +90,14 @@ def _paths_in(root: _Json) -> Iterator[str]:
 
 
 def _file_name(path: object) -> str | None:
-    """Return a path that names a file in the same folder; None for any other."""
+    """Return a path if it is a plain file name, else None."""
     if not isinstance(path, str) or re.search(r"[/\\\x00]", path) or path in ("", ".", ".."):
         return None
     return path
 
 
 def _references(root: _Json) -> Iterator[tuple[object, object]]:
-    """Yield (step id, reference) for each reference of a trajectory's steps to a sub-agent's."""
+    """Yield (step id, reference) for each reference to a sub-agent's trajectory."""
     for step in as_list(root.get("steps")):
         for result in as_list(as_object(as_object(step).get("observation")).get("results")):
             found = as_object(result).get("subagent_trajectory_ref")
@@ -115,7 +115,7 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
 
 @dataclass(slots=True, eq=False)
 class _Trajectory:
-    """A trajectory, where it stands, and what became of it."""
+    """A trajectory, its place and its relations."""
 
     root: _Json
     file: str
@@ -210,7 +210,7 @@ class _Trajectories:
         return self._files.get(_file_name(ref.get("trajectory_path")) or "")
 
     def _ordered(self) -> list[_Trajectory]:
-        """Return all, each after what it was spawned by or continues; those in a circle keep their order."""
+        """Return all by dependency; those in a circle keep their order."""
         ordered: dict[int, _Trajectory] = {}
         below: dict[int, list[_Trajectory]] = {}
         for each in self._all:
@@ -365,12 +365,12 @@ class _Trajectories:
 
 
 def _exported(root: _Json) -> _Json:
-    """Return what an export of Trails says of a trajectory that ATIF has no place for."""
+    """Return the fields that an export of Trails added to `extra`."""
     return as_object(as_object(root.get("extra")).get("trails"))
 
 
 def _id_of(root: _Json) -> str:
-    """Return a trajectory's id: what it is called, which others may be as well, and a hash of all up to its own first answer."""
+    """Return a trajectory's id: its name, and a hash up to its first answer."""
     named = first_name(root.get("trajectory_id"), root.get("session_id"))
     opening = []
     for step in map(as_object, root["steps"]):
@@ -393,7 +393,7 @@ def _common(one: Sequence[SourceTurn], other: Sequence[SourceTurn]) -> int:
 
 
 def _beside(metrics: _Json, step: _Json, usage: Mapping[str, Any]) -> _Json:
-    """Return what stands in `extra` and counts: tokens written to the cache, those of reasoning, and a cost told nowhere else."""
+    """Return the counts in `extra`: cache writes, reasoning, and a cost."""
     extra = as_object(metrics.get("extra"))
     made = {name: extra[name] for name in _COUNTED_BESIDE if token_count(extra.get(name))}
     lasting = as_object(extra.get("cache_creation"))
@@ -405,7 +405,7 @@ def _beside(metrics: _Json, step: _Json, usage: Mapping[str, Any]) -> _Json:
 
 
 def _calls(calls: object) -> tuple[tuple[_Json, ...], dict[str, Any]]:
-    """Return a step's calls, and what they say beside what they ask for, by their ids."""
+    """Return a step's calls, and their other fields by id."""
     held = [as_object(call) for call in as_list(calls)]
     made = tuple(
         {"id": call.get("tool_call_id"), "name": call.get("function_name"), "arguments": call.get("arguments")}

@@ -1,4 +1,4 @@
-"""Cline's sessions: the files of its SDK and CLI, and the task folders of its extension for editors.
+"""Read Cline's sessions: files of its SDK and CLI, and task folders.
 
     ~/.cline/data/sessions/<session>/<session>.messages.json    version 1 of its contract; sub-agents beside, in their own files
     .../tasks/<task>/api_conversation_history.json              the messages of a task, as Anthropic's API takes them
@@ -62,7 +62,7 @@ _Json = Mapping[str, Any]
 
 
 def sniff(head: bytes) -> bool:
-    """Tell whether a file that begins with these bytes is one of Cline's.
+    """Tell whether a file is one of Cline's.
 
     >>> sniff(b'{"version": 1, "updated_at": "t", "agent": "lead", "sessionId": "s", "messages": ['), sniff(b'{"messages": [')
     (True, False)
@@ -149,7 +149,7 @@ class _Task:
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def add(self, name: str, data: bytes) -> None:
-        """Add a file, told by what it holds."""
+        """Add a file, recognised by its content."""
         first = outline_of_first(data)
         if "model_usage" in first:
             found = read_object(data, notes=self.reading.notes)
@@ -189,7 +189,7 @@ class _Task:
         return self.reading
 
     def _beside(self, history: Sequence[Any]) -> list[_Beside]:
-        """Return for each message when it was, what its request used, and what a person was shown before it."""
+        """Return each message's time, usage, and what a person was shown before it."""
         beside = [_Beside() for _ in range(len(history) + 1)]
         more = {id(each) for each in unrepeated_records(self.shown, history)}
         requests = [id(each) for each in self.shown if as_object(each).get("say") == "api_req_started"]
@@ -214,7 +214,7 @@ class _Task:
 
 @dataclass(slots=True)
 class _Beside:
-    """What a task's other files tell of one of its messages."""
+    """What a task's other files have about one message."""
 
     usage: dict[str, Any] | None = None
     model: str | None = None
@@ -223,7 +223,7 @@ class _Beside:
 
 
 def _request(entry: _Json) -> dict[str, Any]:
-    """Return what the entry of a request says that it used; nothing for any other entry."""
+    """Return the usage in a request's entry; empty for other entries."""
     if entry.get("say") != "api_req_started" or not isinstance(entry.get("text"), str):
         return {}
     held = as_object(read_object(entry["text"].encode("utf-8", errors="replace")))

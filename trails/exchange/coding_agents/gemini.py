@@ -57,7 +57,7 @@ _Lines = dict[str, tuple[int, _Json]]
 
 
 def sniff(head: bytes) -> bool:
-    """Tell whether a file that begins with these bytes is a chat of Gemini CLI.
+    """Tell whether a file is a chat of Gemini CLI.
 
     >>> sniff(b'{"sessionId": "s", "projectHash": "p", "messages": ['), sniff(b'{"sessionId": "s", "uuid": "u"}')
     (True, False)
@@ -191,7 +191,7 @@ class _Chat:
         return tuple(path for path, new in zip(paths, is_new, strict=True) if new)
 
     def _open_turns(self, path: Sequence[SourceTurn]) -> int:
-        """Return how many turns at the end come from the last message, where one of its calls is still going on."""
+        """Return the number of turns at the end that come from a running call."""
         _, last = next(reversed(self.messages.values()), (0, {}))
         if not any(call.get("status") in _GOING_ON for call in objects_in(last.get("toolCalls"))):
             return 0
@@ -199,7 +199,7 @@ class _Chat:
         return sum(any(each == own or each.startswith(f"{own}/") for each in turn.source_ids) for turn in path)
 
     def _answered(self) -> frozenset[str]:
-        """Return the calls whose results stand among the parts of a message: they are not told a second time."""
+        """Return the calls whose results are among a message's parts."""
         states = (self.messages, *self.taken_back)
         return frozenset().union(
             *(_ids_of("functionResponse", each.get("content")) for state in states for _, each in state.values())
@@ -259,7 +259,7 @@ class _Chat:
 
 
 def _usable(calls: Sequence[_Json]) -> dict[str, _Json]:
-    """Return the calls that have a name and an id of their own in the message, by this id."""
+    """Return the calls with a name and a unique id, by id."""
     found: dict[str, _Json] = {}
     for call in calls:
         if (own := as_text(call.get("id"))) is not None and valid_name(call.get("name")) is not None:
@@ -268,13 +268,16 @@ def _usable(calls: Sequence[_Json]) -> dict[str, _Json]:
 
 
 def _ids_of(kind: str, content: object) -> frozenset[str]:
-    """Return the ids of the calls, or of the answers, that stand among the parts of a message."""
+    """Return the ids of calls or answers among a message's parts."""
     found = (part.get(kind) for part in objects_in(content))
     return frozenset(str(each.get("id")) for each in found if isinstance(each, dict))
 
 
 def _content(content: object, kind: str, left: dict[str, Any]) -> str | tuple[Any, ...]:
-    """Return what a message says: Gemini's always as parts, so that it stays the same when calls come to it."""
+    """Return a message's content.
+
+    Gemini's is always in parts, so that it stays the same if calls are added.
+    """
     if isinstance(content, str) and kind == "gemini":
         return ({"type": "text", "text": content},) if content else ()
     if isinstance(content, str | dict) or (
@@ -295,7 +298,7 @@ def _result(call: _Json) -> dict[str, Any]:
 
 
 def _output(call: _Json) -> Any:
-    """Return the text of a result that is nothing but one, else the result."""
+    """Return a result's text if it is all of it, else the result."""
     key = "error" if call.get("status") in _FAILED else "output"
     match call["result"]:
         case [{"functionResponse": {"id": call_id, "name": name, "response": {**response}} as answer} as part]:
@@ -306,7 +309,7 @@ def _output(call: _Json) -> Any:
 
 
 def _beside(call: _Json) -> dict[str, Any]:
-    """Return what a call says beside its arguments and its result."""
+    """Return a call's fields other than its arguments and result."""
     said = without_empty({key: value for key, value in call.items() if key not in _CALL_OWN})
     if call.get("status") != "success":
         said["status"] = call.get("status")

@@ -1,4 +1,4 @@
-"""Goose's sessions: its database (`sessions.db`, since 1.10), what `goose session export` writes, and the JSON lines before.
+"""Read Goose's sessions: its database, its exports, and older JSON lines.
 
 A message holds texts, thoughts, images, tool requests and tool responses. A user's message that answers calls is a turn `tool`,
 and one of the user's where it says more. Compaction puts a message that only the agent sees (`userVisible` is false) behind those
@@ -44,7 +44,7 @@ _Json = Mapping[str, Any]
 
 
 def sniff(head: bytes) -> bool:
-    """Tell whether a file that begins with these bytes is an export of Goose, or one of its first sessions.
+    """Tell whether a file is an export of Goose, or one of its first sessions.
 
     >>> sniff(b'{"id": "1", "working_dir": "/w", "name": "n", "conversation": ['), sniff(b'{"messages": [')
     (True, False)
@@ -59,7 +59,7 @@ def holds(tables: Tables) -> bool:
 
 
 def rows(database: Database, name: str) -> Iterator[Transcript]:
-    """Yield what a database says, a session at a time, in the order in which they were created."""
+    """Yield a database's sessions in the order of their creation."""
     try:
         for info in database.rows("SELECT * FROM sessions ORDER BY created_at, id"):
             reading = Reading()
@@ -79,7 +79,7 @@ def rows(database: Database, name: str) -> Iterator[Transcript]:
 
 
 def _of_row(row: _Json, reading: Reading) -> _Json:
-    """Return a row as the message that an export has."""
+    """Return a row as the message in an export."""
     told: dict[str, Any] = {"id": row.get("message_id"), "role": row["role"], "created": row["created_timestamp"]}
     for column, key in (("content_json", "content"), ("metadata_json", "metadata")):
         held = row.get(column)
@@ -128,7 +128,7 @@ def _time(created: object) -> datetime | None:
 
 
 def _plain(value: object) -> object:
-    """Return a value of a column: the JSON that a text holds, and bytes as hex digits."""
+    """Return a column's value: parsed JSON, or bytes as hex digits."""
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, str) and value[:1] in ("{", "["):
@@ -181,7 +181,7 @@ def _role(role: str, message: _Json, parts: Sequence[_Json]) -> str:
 
 
 def _part(part: _Json) -> _Json:
-    """Return a part in a shape that calls are found in; any other as it stands."""
+    """Return a part in the usual shape; unknown parts as they are."""
     kind, call = part.get("type"), part.get("toolCall")
     if kind in _REQUESTS and isinstance(part.get("id"), str) and isinstance(call, dict):
         asked = call.get("value") if isinstance(call.get("value"), dict) else call

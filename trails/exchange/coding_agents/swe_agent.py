@@ -1,4 +1,4 @@
-"""SWE-agent's trajectories: a `.traj` file is one run, as a JSON object.
+"""Read SWE-agent's and mini-swe-agent's trajectories: one run per file.
 
 `history` is the transcript: every message that is no demonstration makes a turn of its own role, with its tool calls and
 the calls that it answers. Files without a history have only `trajectory`, the steps: each is a turn of the assistant and one
@@ -59,7 +59,7 @@ _MINI_SIGNS: Final = re.compile(rb'"(?:mini_version|model_stats|exit_status)"\s*
 
 
 def sniff(head: bytes) -> bool:
-    """Tell whether a file that begins with these bytes is a trajectory of SWE-agent.
+    """Tell whether a file is a trajectory of SWE-agent.
 
     >>> sniff(b'{"history": [{"role": "system", "content": "You'), sniff(b'{"history": "none"}')
     (True, False)
@@ -71,7 +71,7 @@ def sniff(head: bytes) -> bool:
 
 
 def sniff_mini(head: bytes) -> bool:
-    """Tell whether a file that begins with these bytes is a trajectory of mini-swe-agent.
+    """Tell whether a file is a trajectory of mini-swe-agent.
 
     >>> sniff_mini(b'{"info": {"exit_status": "Submitted"}, "messages": [{"role"')
     True
@@ -152,7 +152,7 @@ class _Run:
         return (*turns[:-1], last) if turn_fault(last) is None else turns  # `_meta` says why it cannot be kept
 
     def _meta(self) -> dict[str, Any]:
-        """Return what is kept of the run; what repeats the turns, or holds them in another form, is left out and noted."""
+        """Return the run's metadata; note the fields that are not kept."""
         left = [f"info.{key}" for key in self._info if key not in _INFO_META]
         left += [key for key in self._data if key not in _RUN_OWN]
         if left:
@@ -218,7 +218,7 @@ class _Run:
         return replace(turn, tool_call_id=names[0])
 
     def _with_steps(self, turns: list[SourceTurn], steps: Sequence[Any]) -> list[SourceTurn]:
-        """Return the turns, the model's with what the steps say beside: how long the action took, the state after it."""
+        """Return the turns, the model's with each step's duration and state."""
         spoken = [index for index, turn in enumerate(turns) if turn.role == "assistant"]
         if len(spoken) != len(steps):
             if steps:
@@ -277,7 +277,7 @@ def _mini_run(name: str, line: int, data: Mapping[str, Any], reading: Reading) -
 
 
 def _with_extra(turn: SourceTurn, model: str | None) -> SourceTurn:
-    """Return a turn with what its message's `extra` says of time, model, usage, cost and stop reason."""
+    """Return a turn with time, model, usage, cost and stop reason of `extra`."""
     meta = dict(turn.meta)
     extra = meta.pop("extra", None)
     held = as_object(extra)
@@ -305,7 +305,7 @@ def _with_extra(turn: SourceTurn, model: str | None) -> SourceTurn:
 
 
 def _response_beside(response: Mapping[str, Any], turn: SourceTurn) -> dict[str, Any]:
-    """Return what a model's response holds beside its usage, and beside what the turn says itself."""
+    """Return a response without its usage and what the turn has."""
     left = {key: value for key, value in response.items() if key != "usage"}
     if isinstance(choices := left.get("choices"), list):
         left["choices"] = [_choice_beside(choice, turn) for choice in choices]

@@ -52,7 +52,7 @@ _Json = Mapping[str, Any]
 
 
 def sniff(head: bytes) -> bool:
-    """Tell whether a file that begins with these bytes holds traces, observations or scores of Langfuse.
+    """Tell whether a file holds traces, observations or scores of Langfuse.
 
     >>> sniff(b'{"trace": {"id": "t", "projectId": "p"'), sniff(b'{"id": "o", "trace_id": "t", "type": "SPAN", "start_time')
     (True, False)
@@ -150,7 +150,7 @@ class _Traces:
         return replace(found, sessions=tuple(made), notes=(*found.notes, *notes))
 
     def _scored(self, session: SourceSession) -> SourceSession:
-        """Return a session with the scores of its traces, and of what its model calls answered."""
+        """Return a session with the scores of its traces and answers."""
         if session.spawned_by is not None:
             return session
         traces = {*session.meta.get("traces", ()), session.id}
@@ -159,7 +159,7 @@ class _Traces:
         return replace(session, scores=tuple(_score(row, named) for row in rows))
 
     def _told(self, session: SourceSession) -> SourceSession:
-        """Return a session with what its first trace says of all."""
+        """Return a session with the fields of its first trace."""
         traces = session.meta.get("traces") or [session.id]
         trace = self._traces.get(traces[0], {})
         if not trace:
@@ -213,7 +213,7 @@ class _Traces:
         )
 
     def _messages(self, value: object, role: str, *, is_model: bool) -> list[Any]:
-        """Return the messages that an input or output stands for, in OpenAI's shape."""
+        """Return the messages of an input or output, in OpenAI's shape."""
         read = parse_embedded(value)
         if read is None or read in ("", "null"):
             return []
@@ -247,7 +247,7 @@ def _value(value: object) -> Any:
 
 
 def _listed(read: object) -> list[Any]:
-    """Return the messages, or what stands for them, in the shapes of the frameworks that are known."""
+    """Return the messages in an input or output of a known framework."""
     if isinstance(read, list):
         return [inner for each in read for inner in (each if isinstance(each, list) else [each])]
     if not isinstance(read, dict):
@@ -297,7 +297,10 @@ def _message(each: _Json, role: str) -> dict[str, Any] | None:
 
 
 def _sdk_parts(content: object) -> tuple[object, list[dict[str, Any]]]:
-    """Return content with the answers to calls as OpenTelemetry has them, and the calls in it: parts of Vercel's AI SDK."""
+    """Return content with answers as in OpenTelemetry, and its calls.
+
+    The parts are those of Vercel's AI SDK.
+    """
     if not isinstance(content, list):
         return content, []
     kept: list[Any] = []
@@ -315,7 +318,7 @@ def _sdk_parts(content: object) -> tuple[object, list[dict[str, Any]]]:
 
 
 def _call(call: _Json) -> dict[str, Any]:
-    """Return a call in OpenAI's shape; LangChain and the AI SDK name the same fields otherwise."""
+    """Return a call of LangChain or the AI SDK in OpenAI's shape."""
     if isinstance(function := call.get("function"), dict):
         return {
             "id": call.get("id"),
@@ -327,7 +330,7 @@ def _call(call: _Json) -> dict[str, Any]:
 
 
 def _flat(content: object) -> Any:
-    """Return content as text or parts; parts that are texts alone are one text where there is only one."""
+    """Return content as text or parts; a single text part becomes a text."""
     if not isinstance(content, list):
         return content if isinstance(content, str) or content is None else json.dumps(content, ensure_ascii=False)
     only = as_object(content[0]) if len(content) == 1 else {}
@@ -344,7 +347,7 @@ def _usage(row: _Json) -> dict[str, Any]:
 
 
 def _score(row: _Json, named: Set[str]) -> SourceScore:
-    """Return a score, of a turn where it is of an observation that made one of those named."""
+    """Return a score of a session, or of the turn that its observation made."""
     kind, value, text = str(row.get("data_type")).upper(), row.get("value"), row.get("string_value")
     if kind in ("CATEGORICAL", "TEXT") or value is None:
         value = as_text(text) or value
@@ -364,7 +367,7 @@ def _score(row: _Json, named: Set[str]) -> SourceScore:
 
 
 def _plain(row: _Json) -> dict[str, Any]:
-    """Return a row with the names of the blob-storage export, whichever it has."""
+    """Return a row with the field names of the blob-storage export."""
     made = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower(): value for key, value in row.items()}
     return made | ({"model": made["provided_model_name"]} if "provided_model_name" in made else {})
 

@@ -1,4 +1,4 @@
-"""LangSmith's runs, as its API and exports have them: JSON lines, an array, `{"runs": [...]}`, or nested `child_runs`.
+"""Read LangSmith's runs: JSON lines, an array, `{"runs": [...]}`, or nested.
 
 A thread (`thread_id`, `session_id` or `conversation_id` of a run's metadata), or a trace that is in none, is a session. Runs are
 read as spans are (see `otel`): the runs of models make the turns, with what tools gave where no message tells it; a run at the
@@ -33,7 +33,7 @@ _Json = Mapping[str, Any]
 
 
 def sniff(head: bytes) -> bool:
-    """Tell whether a file that begins with these bytes holds runs of LangSmith.
+    """Tell whether a file holds runs of LangSmith.
 
     >>> sniff(b'{"id": "r", "run_type": "llm", "inputs": {'), sniff(b'{"runs": [{"id": "r", "run_type": "chain", "inputs": {')
     (True, True)
@@ -63,7 +63,7 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
 
 
 def _runs_in(value: object, trace: str | None) -> Iterator[tuple[object, str | None]]:
-    """Yield each run of an object with the trace that it is in, those within it after it."""
+    """Yield each run of an object with its trace, outer runs first."""
     if not isinstance(value, dict):
         yield value, trace
         return
@@ -80,7 +80,7 @@ def _runs_in(value: object, trace: str | None) -> Iterator[tuple[object, str | N
 
 
 def _trace_in(order: object) -> str | None:
-    """Return the trace that a dotted order begins with: a time, `Z`, and the id of the run at the top."""
+    """Return the id of the top run in a dotted order."""
     return order.split(".")[0].partition("Z")[2] or None if isinstance(order, str) else None
 
 
@@ -118,7 +118,7 @@ def _metadata(run: _Json) -> _Json:
 
 
 def _of_a_model(run: _Json, meta: _Json) -> dict[str, Any]:
-    """Return what a model's run says of its model, its provider, its usage and cost."""
+    """Return the model, provider, usage and cost of a model's run."""
     answer = _answer_in(run.get("outputs"))
     about = as_object(answer.get("response_metadata"))
     usage = answer.get("usage_metadata") or answer.get("usage") or meta.get("usage_metadata")
@@ -138,7 +138,7 @@ def _of_a_model(run: _Json, meta: _Json) -> dict[str, Any]:
 
 
 def _answer_in(outputs: object) -> _Json:
-    """Return the message in which a model's output says its usage: LangChain's first generation, or the output itself."""
+    """Return LangChain's first generation in a model's output, or the output."""
     held: Any = parse_embedded(outputs)
     for key in ("generations", 0, 0, "message", "kwargs"):
         inner = as_object(held).get(key) if isinstance(key, str) else next(iter(as_list(held)), None)
@@ -147,7 +147,7 @@ def _answer_in(outputs: object) -> _Json:
 
 
 def _time(value: object) -> datetime | None:
-    """Return the time that a text or a number of milliseconds stands for; one without a zone is UTC."""
+    """Parse a time, or milliseconds since 1970; without a zone it is UTC."""
     if type(value) in (int, float):
         return epoch_time(value / 1000)  # type: ignore[operator] # a number
     return utc_time(value)

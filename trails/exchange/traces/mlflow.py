@@ -1,4 +1,4 @@
-"""MLflow's traces, as `Trace.to_json` and its API give them: `{"info", "data": {"spans": [...]}}`, one or several.
+"""Read MLflow's traces (`Trace.to_json`), of MLflow 2 and 3.
 
 A session of MLflow (`mlflow.trace.session` of a trace's metadata), or a trace that is in none, is a session. Spans are read as
 those of OpenTelemetry (see `otel`): those of models make the turns, with what tools gave where no message tells it; a span at
@@ -36,7 +36,7 @@ _Json = Mapping[str, Any]
 
 
 def sniff(head: bytes) -> bool:
-    """Tell whether a file that begins with these bytes holds traces of MLflow.
+    """Tell whether a file holds traces of MLflow.
 
     >>> sniff(b'{"info": {"trace_id": "tr-1", "trace_location": {}}, "data": {"spans": [')
     True
@@ -72,7 +72,7 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
 
 
 def _about(info: _Json) -> dict[str, Any]:
-    """Return what a trace says of its session: its name, its user, its tags."""
+    """Return the name, user and tags that a trace gives to its session."""
     tags = as_object(info.get("tags"))
     own = {key: value for key, value in tags.items() if not key.startswith("mlflow.")}
     more = without_empty({"tags": own, "user": _metadata(info).get("mlflow.trace.user")})

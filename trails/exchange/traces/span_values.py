@@ -1,4 +1,4 @@
-"""What stands in inputs and outputs of traced steps, whatever framework made them: messages, and which call a tool answers."""
+"""Read messages from the inputs and outputs of traced steps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ _Json = Mapping[str, Any]
 
 
 def messages_in(value: object, role: str) -> list[dict[str, Any]]:
-    """Return the messages that an input or output holds, in OpenAI's shape; a single text is said by `role`.
+    """Return the messages in an input or output, in OpenAI's shape.
+
+    A single text becomes a message of `role`.
 
     >>> messages_in({"messages": [[{"type": "human", "content": "Hi"}]]}, "user"), messages_in({"answer": "Ho"}, "assistant")
     ([{'role': 'user', 'content': 'Hi'}], [{'role': 'assistant', 'content': 'Ho'}])
@@ -48,7 +50,7 @@ def messages_in(value: object, role: str) -> list[dict[str, Any]]:
 
 
 def _within(read: _Json, role: str) -> list[dict[str, Any]]:
-    """Return the messages that an object holds in a list, as one, or as a text."""
+    """Return the messages in an object: a list, one message, or a text."""
     for name in _LISTS:
         if isinstance(inner := parse_embedded(read.get(name)), list) and (made := messages_in(inner, role)):
             before = next((read[key] for key in _SYSTEMS if as_text(read.get(key))), None)
@@ -60,13 +62,13 @@ def _within(read: _Json, role: str) -> list[dict[str, Any]]:
 
 
 def parse_embedded(value: object) -> Any:
-    """Return what a JSON text of an object or a list stands for; any other value as it is."""
+    """Parse a JSON text of an object or list; return other values as they are."""
     read = read_json(value) if isinstance(value, str) and value.lstrip()[:1] in ('"', "{", "[") else None
     return value if read is None else read
 
 
 def _beyond(given: Sequence[_Json], answers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what an output says beyond its input, which many programs begin it with."""
+    """Return an output without the input that it begins with."""
     repeats = len(answers) >= len(given) and all(a == b for a, b in zip(given, answers, strict=False))
     return list(answers[len(given) :] if repeats else answers)
 
@@ -132,7 +134,7 @@ def step(
 
 
 def _result(answer: object) -> tuple[str | None, Any]:
-    """Return what a tool gave, and the call that it names, where it is a message that answers one."""
+    """Return a tool's result, and the call that it answers if it names one."""
     read = parse_embedded(answer)
     inner = parse_embedded(read.get("output")) if isinstance(read, Mapping) and "output" in read else read
     said = _said(inner) if isinstance(inner, Mapping) and message_shapes.is_message(inner) else []
@@ -161,13 +163,13 @@ def read_steps(
 
 
 class OpenCalls:
-    """The calls of each trace that are not answered yet: which one a tool's span is of."""
+    """The unanswered calls of each trace, to find the call of a tool's span."""
 
     def __init__(self) -> None:
         self._open: dict[str, list[tuple[str, str, Any]]] = {}
 
     def see(self, span: TraceSpan, given: object, name: object) -> None:
-        """Take the calls of a model's answer; give a tool's span, of what it was given, the id of its call."""
+        """Add the calls of a model's answer, or give a tool's span its call's id."""
         here = self._open.setdefault(span.trace, [])
         if span.operation == "chat":
             for message in span.attributes.get(OUTPUT) or []:
