@@ -48,6 +48,7 @@ from trails.exchange.remotes.push import Moved as Moved
 from trails.exchange.remotes.push import MovedSession as MovedSession
 from trails.exchange.remotes.push import pull as pull
 from trails.exchange.remotes.push import push as push
+from trails.history.as_of.past_view import AsOf as AsOf
 from trails.history.lookup.forest import Forest as Forest
 from trails.history.lookup.pages import Page as Page
 from trails.history.lookup.summaries import SessionSummary as SessionSummary
@@ -67,7 +68,6 @@ from trails.model.values import ToolResult as ToolResult
 from trails.model.values import Turn as Turn
 from trails.model.values import VerifyReport as VerifyReport
 from trails.opening import open as open  # noqa: A004 - trails.open, as io.open
-from trails.plumbing.asof.making import AsOf as AsOf
 from trails.rdf.ledger_records import Delivery as Delivery
 from trails.rdf.ledger_records import Event as Event
 from trails.rdf.ledger_records import Exchange as Exchange
