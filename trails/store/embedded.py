@@ -257,7 +257,11 @@ class EmbeddedStore(EngineReader):
         if self._commits.home.has_changed():
             head = self._commits.home.head()
             if head.number != self._number or head.erased != self._commits.erased:
-                self.sync()
+                try:
+                    self.sync()
+                except BaseException:
+                    self._commits.home.doubt()
+                    raise
 
     def _awaits(self, pattern: Pattern | None) -> bool:
         """Tell whether what is pending may match a pattern."""

@@ -39,6 +39,13 @@ class Gone:
     def __bool__(self) -> bool:
         return bool(self.lines or self.graphs)
 
+    @property
+    def all_graphs(self) -> set[str] | None:
+        """The graphs in which any of it may be ("" is the default graph); None if it may be in all, as names may."""
+        if self.names:
+            return None
+        return {getattr(_quad(line).graph_name, "value", "") for line in self.lines} | self.graphs
+
     def note(self, record: CommitRecord) -> None:
         """Add what a record removes."""
         lines = parts_of(record.remove)

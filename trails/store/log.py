@@ -488,7 +488,7 @@ class Log:
             engine = index.settled_engine()
             reached = number if is_vacuum else 0
             changed = partial(erasing.without, gone=gone, left=partial(matching, engine), reached=reached)
-            self.home.rewrite(number, changed, is_vacuum=is_vacuum)
+            self.home.rewrite(number, changed, None if gone is None else gone.all_graphs, is_vacuum=is_vacuum)
             if is_vacuum:
                 self._erased = max(self._erased, number)
             self.catch_up(index)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import os
 import secrets
 import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from errno import ENOENT, ESTALE
 from pathlib import Path
@@ -41,11 +42,14 @@ CREATE TABLE trails_stores (
 CREATE TABLE trails_records (
     number INTEGER PRIMARY KEY, commit_id TEXT NOT NULL, flags INTEGER NOT NULL, leaves BLOB NOT NULL, body BLOB NOT NULL,
     body_digest BLOB NOT NULL, digest BLOB NOT NULL, rewritten BLOB, lines INTEGER NOT NULL);
+CREATE TABLE trails_graphs (graph INTEGER NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (graph, number)) WITHOUT ROWID;
 """
 _HEAD: Final = "SELECT head, digest, erased, due FROM trails_stores"
 _TAIL: Final = f"SELECT {_COLUMNS} FROM trails_records WHERE number > ? ORDER BY number LIMIT ?"  # noqa: S608 - constants
 _ADD: Final = f"INSERT INTO trails_records ({_COLUMNS}, lines) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _MOVE: Final = "UPDATE trails_stores SET head = ?, digest = ?, due = max(due, ?)"
+_TOUCH: Final = "INSERT OR IGNORE INTO trails_graphs VALUES (?, ?)"
+"""By graph, in which records quads of it are added, removed or dropped: an erasure reads no others."""
 _REWRITE: Final = "UPDATE trails_records SET body = ?, body_digest = ?, rewritten = ? WHERE number = ?"
 _STEP: Final = 500
 """Records that are read at once."""
@@ -284,6 +288,11 @@ class SqliteHome:
             reader.version = version
             return True
 
+    def doubt(self) -> None:
+        """Have `has_changed` say so again: what was committed could not be brought in."""
+        for reader in list(self._readers):
+            reader.version = -1
+
     def head(self) -> Head:
         """Return where the log ends."""
         with self._reader() as reader:
@@ -394,6 +403,7 @@ class SqliteHome:
                 for row, change in zip(rows, changes, strict=True):
                     lines += len(change.record.leaves)
                     self._writer.execute(_ADD, (*row.values(), lines))
+                    self._writer.executemany(_TOUCH, ((graph, row.number) for graph in _graphs_of(change)))
                     if self._tables is not None:
                         self._tables.apply(self._writer, row.number, change)
                 due = max((row.number for row in rows if row.flags & ERASES), default=0)
@@ -435,23 +445,23 @@ class SqliteHome:
         with self._lock, self._in_words():
             self._writer.execute("UPDATE trails_stores SET erased = max(erased, ?)", (erased,))
 
-    def rewrite(self, until: int, changed: Callable[[Row], Row | None], *, is_vacuum: bool) -> int:
+    def rewrite(
+        self, until: int, changed: Callable[[Row], Row | None], graphs: Collection[str] | None, *, is_vacuum: bool
+    ) -> int:
         """Replace records up to a number by what `changed` returns (None: it stays), and log which; return how many.
 
-        It is one transaction, after which nothing is due.
+        Only records that touch some `graphs` ("" is the default graph) are looked at; with None, all. It is one transaction,
+        after which nothing is due.
         """
         head, _ = self.lock(0, 0)
         try:
             with self._in_words():
                 digests: dict[int, bytes] = {}
-                after = 0
-                while after < until and (rows := _rows(self._writer.execute(_TAIL, (after, _STEP)).fetchall())):
-                    for row in rows:
-                        new = changed(row) if row.number <= until and not row.flags & records.REWRITES else None
-                        if new is not None and new.rewritten is not None:
-                            self._writer.execute(_REWRITE, (new.body, new.body_digest, new.rewritten, new.number))
-                            digests[new.number] = new.rewritten
-                    after = rows[-1].number
+                for row in self._touching(graphs, until):
+                    new = None if row.flags & records.REWRITES else changed(row)
+                    if new is not None and new.rewritten is not None:
+                        self._writer.execute(_REWRITE, (new.body, new.body_digest, new.rewritten, new.number))
+                        digests[new.number] = new.rewritten
                 if digests:
                     record = CommitRecord.of_rewriting(digests)
                     row = records.row_of(record, secrets.token_hex(8), head.number + 1, head.digest)
@@ -470,6 +480,21 @@ class SqliteHome:
         finally:
             self._lock.release()
         return len(digests)
+
+    def _touching(self, graphs: Collection[str] | None, until: int) -> Iterator[Row]:
+        """Yield the records up to a number that touch some graphs, or all, in order."""
+        if graphs is None:
+            numbers: Sequence[int] = range(1, until + 1)
+        else:
+            found = (
+                self._writer.execute("SELECT number FROM trails_graphs WHERE graph = ?", (_key_of(graph),))
+                for graph in graphs
+            )
+            numbers = sorted({number for rows in found for (number,) in rows if number <= until})
+        for number in numbers:
+            row = self._writer.execute(_TAIL, (number - 1, 1)).fetchone()
+            if row is not None:
+                yield Row(*row)
 
     def vacuum(self) -> None:
         """Rewrite the file without free pages, and empty the write-ahead log, as far as no other process reads in it."""
@@ -590,6 +615,17 @@ def file_system(path: Path) -> str:
         if (wanted == place or wanted.startswith(place.rstrip("/") + "/")) and len(place) >= len(found[0]):
             found = place, fields[fields.index("-") + 1]
     return found[1]
+
+
+def _graphs_of(change: Any) -> set[int]:
+    """Return the keys of the graphs that a commit touches."""
+    names = {getattr(quad.graph_name, "value", "") for quads in (change.add, change.remove) for quad in quads}
+    return {_key_of(name) for name in (*names, *change.record.drop)}
+
+
+def _key_of(graph: str) -> int:
+    """Return the number that stands for a graph; for two it may be the same."""
+    return int.from_bytes(hashlib.blake2b(graph.encode(), digest_size=6).digest())
 
 
 def _identity(path: str) -> tuple[int, int]:
