@@ -387,16 +387,12 @@ def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
 
-def generated_files() -> dict[str, str]:
-    """Return the files that are made from `trails.ttl` and `alignments.ttl`, by name."""
+def write_generated(folder: Path) -> None:
+    """Write the files that are made from `trails.ttl` and `alignments.ttl` into a folder."""
     ontology = load_ontology()
     alignments = Graph().parse(ontology_folder() / "alignments.ttl", format="turtle")
-    return {"shapes.ttl": shapes_turtle(ontology), "README.md": ontology_page(ontology, alignments)}
-
-
-def write_generated(folder: Path) -> None:
-    """Write those files into a folder."""
-    for name, text in generated_files().items():
+    texts = {"shapes.ttl": shapes_turtle(ontology), "README.md": ontology_page(ontology, alignments)}
+    for name, text in texts.items():
         (folder / name).write_text(text, "utf-8", newline="\n")
 
 
