@@ -23,7 +23,9 @@ _SPACE: Final = (
 
 
 def trim(text: str | None) -> str:
-    """Return a text without white space at its ends; None is an empty text.
+    """Return a text without white space at its ends.
+
+    None is an empty text.
 
     >>> trim("\\ufeff a b\\n"), trim(None)
     ('a b', '')
@@ -37,7 +39,9 @@ def trim_start(text: str) -> str:
 
 
 def lower(text: str | None) -> str:
-    """Return a text trimmed and in lower case; None is an empty text.
+    """Return a text trimmed and in lower case.
+
+    None is an empty text.
 
     >>> lower(" Discord ")
     'discord'
@@ -78,7 +82,9 @@ def first_utf16(text: str, count: int) -> str:
 
 
 def js_text(value: object) -> str | None:
-    """Return a text, number or truth value as JavaScript writes it; None for anything else.
+    """Return a text, number or truth value as JavaScript writes it.
+
+    None for anything else.
 
     >>> js_text("a"), js_text(True), js_text(2.0), js_text(0.5), js_text([1])
     ('a', 'true', '2', '0.5', None)
@@ -102,7 +108,10 @@ def is_number(value: object) -> TypeGuard[int | float | Decimal]:
 
 
 class Section:
-    """One object of a configuration; a bad field raises `InvalidInput` with its path."""
+    """One object of a configuration.
+
+    A bad field raises `InvalidInput` with its path.
+    """
 
     def __init__(
         self, value: Any, path: str = "", known: Collection[str] | None = None, hints: Mapping[str, str] | None = None
@@ -142,7 +151,10 @@ class Section:
         return value
 
     def choice(self, name: str, allowed: Collection[str]) -> str | None:
-        """Return one of the allowed words, or None if there is none."""
+        """Return one of the allowed words.
+
+        None if there is none.
+        """
         value = self.fields.get(name)
         if value is not None and value not in allowed:
             raise InvalidInput(f"{self.path_of(name)} is {value!r}; use one of {', '.join(sorted(allowed))}")
@@ -172,7 +184,9 @@ NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 def to_ms(moment: Moment) -> int:
-    """Return a moment in milliseconds since 1970; a naive datetime raises `InvalidInput`.
+    """Return a moment in milliseconds since 1970.
+
+    A naive datetime raises `InvalidInput`.
 
     >>> to_ms(datetime(1970, 1, 1, 0, 0, 1, 500000, tzinfo=UTC)), to_ms(5)
     (1500, 5)
@@ -215,7 +229,10 @@ def time_after(moment: datetime, span: timedelta | float) -> datetime:
 
 
 def zone_of(zone: str | tzinfo) -> tzinfo:
-    """Return a time zone by its name in the tz database; an unknown name raises `InvalidInput`."""
+    """Return a time zone by its name in the tz database.
+
+    An unknown name raises `InvalidInput`.
+    """
     if isinstance(zone, tzinfo):
         return zone
     if zone == "UTC":

@@ -204,7 +204,10 @@ def error_text(error: BaseException) -> str:
 
 
 def run_exchange(running: Running, handler: Handler, *, keep_partial: bool) -> Exchange:
-    """Let a handler work on an exchange to its end, and return that; what it raises is noted and raised again."""
+    """Let a handler work on an exchange to its end, and return that.
+
+    What it raises is noted and raised again.
+    """
     running.begin()
     try:
         answer = handler(running)

@@ -49,7 +49,10 @@ class LedgerRuntime:
             return self._locks.setdefault(session_id, threading.RLock())
 
     def enter(self, session_id: str) -> bool:
-        """Return whether the caller is now the one who works on a session; if not, whoever is looks for messages again."""
+        """Return whether the caller is now the one who works on a session.
+
+        If not, whoever is looks for messages again.
+        """
         with self._lock:
             if session_id in self._busy:
                 self._asked.add(session_id)
@@ -58,7 +61,10 @@ class LedgerRuntime:
             return True
 
     def was_asked(self, session_id: str) -> bool:
-        """Return whether there is reason to look again; if not, the session is free for others from now on."""
+        """Return whether there is reason to look again.
+
+        If not, the session is free for others from now on.
+        """
         with self._lock:
             if session_id in self._asked:
                 self._asked.discard(session_id)
@@ -73,13 +79,19 @@ class LedgerRuntime:
             self._asked.discard(session_id)
 
     def next_number(self, session_id: str, read: Callable[[], int]) -> int:
-        """Return the number that a session's next entry gets; `read` gives the last one if it is not known."""
+        """Return the number that a session's next entry gets.
+
+        `read` gives the last one if it is not known.
+        """
         if session_id not in self._numbers:
             self._numbers[session_id] = read()
         return self._numbers[session_id] + 1
 
     def wrote(self, session_id: str, number: int | None) -> None:
-        """Note the last number; None if it must be read again."""
+        """Note the last number.
+
+        None if it must be read again.
+        """
         if number is None:
             self._numbers.pop(session_id, None)
         else:
@@ -116,7 +128,10 @@ class Book:
         return [entry for entry in entries_of if isinstance(entry, kind)]
 
     def entry(self, session_id: str, number: int, kind: type[_Kind]) -> _Kind:
-        """Return an event or exchange by its number, or raise `InvalidInput`."""
+        """Return an event or exchange by its number.
+
+        Raise `InvalidInput`.
+        """
         number = validation.index(number, "an entry's number")
         node = NamedNode(iris.ledger_entry(iris.session(session_id), number))
         entry = ledger_entries.read_entry(self._repository.store, session_id, node)
@@ -149,7 +164,9 @@ class Book:
         *,
         taken_out: Deed | None = None,
     ) -> None:
-        """Write entries in one commit (inside `at`); raise `SessionNotFound` if the session is gone.
+        """Write entries in one commit (inside `at`).
+
+        Raise `SessionNotFound` if the session is gone.
 
         With `taken_out`, those that move on lose their texts for good: that is recorded.
         """
@@ -217,7 +234,10 @@ def enter_entries(
 
 
 class NextMessages(NamedTuple):
-    """The messages that the next exchange takes up; without any, when there will be some (None: nothing waits)."""
+    """The messages that the next exchange takes up.
+
+    Without any, when there will be some (None: nothing waits).
+    """
 
     events: tuple[Event, ...]
     due: datetime | None
@@ -334,7 +354,10 @@ def _with_id(repository: Repository, book: Book, made: Event) -> Iterator[Event]
 
 
 def event_words(repository: Repository, event: Event) -> EntryTexts | None:
-    """Return what an event says, from its own text or from its turn; None if that was removed."""
+    """Return what an event says, from its own text or from its turn.
+
+    None if that was removed.
+    """
     if event.words is not None and event.words.text is not None:
         return event.words
     for turn_iri in event.turn_iris:
@@ -345,7 +368,10 @@ def event_words(repository: Repository, event: Event) -> EntryTexts | None:
 
 
 def turn_value(repository: Repository, turn_iri: str) -> Literal | None:
-    """Return a stored turn's content as it is stored, or None if there is no such turn."""
+    """Return a stored turn's content as it is stored.
+
+    None if there is no such turn.
+    """
     graph = NamedNode(iris.session(iris.session_id(turn_iri)))
     for quad in repository.store.quads((NamedNode(turn_iri), vocab.VALUE, None, graph)):
         if isinstance(quad.object, Literal):
@@ -452,9 +478,9 @@ def _sent(book: Book, what: Event | Turn | str) -> tuple[str, Event | None]:
 
 
 def post_delivery(repository: Repository, book: Book, record: Delivery, number: int) -> Delivery:
-    """Write a delivery (inside `Book.at`) with the next number and attempt; return it.
+    """Write a delivery with the next number and attempt, and return it.
 
-    The text that was sent is not kept for a turn whose content was taken out.
+    Call it inside `Book.at`. The text that was sent is not kept for a turn whose content was removed.
     """
     node, session_id = NamedNode(record.turn_iri), record.session_id
     before = book.where(Delivery, session_id, vocab.DERIVED_FROM, node)

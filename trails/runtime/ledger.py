@@ -70,7 +70,9 @@ class Ledger(Handle, public=True):
     # --- the head
 
     def head(self, session: str) -> Turn | None:
-        """Return a session's current turn: the last one stored, inherited ones included; None if there is none.
+        """Return a session's current turn: the last one stored, inherited ones included.
+
+        None if there is none.
 
         It is looked up each time; what a handle holds and has not persisted does not count.
         """
@@ -96,7 +98,9 @@ class Ledger(Handle, public=True):
         time: datetime | None = None,
         mode: Mode = "followup",
     ) -> Event:
-        """Put a message into a session's inbox and return it; once this returns, it is processed or still there.
+        """Put a message into a session's inbox and return it.
+
+        Once this returns, it is processed or still there.
 
         `event_id` is the source's own id: a second message with the same `source` and `event_id` adds nothing, and the
         first one is returned, also if another session has it (its `session_id` says which): what is delivered again
@@ -150,7 +154,9 @@ class Ledger(Handle, public=True):
         return now if found.events else found.due
 
     def drop(self, session: str, number: int, *, by: str | None = None, reason: str | None = None) -> Event:
-        """Remove the text of a message that no turn says, for good; return what stays of it.
+        """Remove the text of a message that no turn says, for good.
+
+        Return what stays of it.
 
         `number` is the event's. One that waits is not processed any more: it stands as a failed exchange.
         `by` is as for `Repository.delete`.
@@ -246,7 +252,10 @@ class Ledger(Handle, public=True):
             return exchange
 
     def _work(self, exchange: Exchange, handler: Handler, *, keep_partial: bool) -> list[Exchange]:
-        """Return the exchange once it is completed; nothing for one whose messages were taken out, which has failed then."""
+        """Return the exchange once it is completed.
+
+        Nothing for one whose messages were taken out, which has failed then.
+        """
         session_id, runtime = exchange.session_id, self._book.runtime
         messages = [self._book.entry(session_id, number, Event) for number in exchange.events]
         gone = next((message.number for message in messages if message.content is None), None)
@@ -261,7 +270,10 @@ class Ledger(Handle, public=True):
             del runtime.at_work[session_id]
 
     def exchanges(self, session: str, *, state: State | None = None) -> list[Exchange]:
-        """Return a session's exchanges (in one state), in order; `interrupted` marks those whose process died."""
+        """Return a session's exchanges (in one state), in order.
+
+        `interrupted` marks those whose process died.
+        """
         session_id = self._id(session)
         at_work = self._book.runtime.at_work.get(session_id)
         value = None if state is None else RdfLiteral(state)
@@ -296,7 +308,10 @@ class Ledger(Handle, public=True):
             return again
 
     def fail(self, session: str, number: int, *, error: str = _CUT_SHORT) -> Exchange:
-        """Note that an exchange, which pends or was interrupted, failed; return it. Its messages can be taken up by `retry`."""
+        """Mark a pending or interrupted exchange as failed, and return it.
+
+        `retry` takes its messages up again.
+        """
         session_id, why = self._id(session), validation.text(error, "error")
         with self._book.at(session_id):
             old = self._unfinished(session_id, number, "pending")
@@ -308,7 +323,10 @@ class Ledger(Handle, public=True):
         return exchange.model_copy(update={"state": "failed", "ended": self._now(), "words": EntryTexts.of(why)})
 
     def _unfinished(self, session_id: str, number: int, state: State) -> Exchange:
-        """Return an exchange in a state, or one that was interrupted; raise `InvalidInput` for any other."""
+        """Return an exchange in a state, or one that was interrupted.
+
+        Raise `InvalidInput` for any other.
+        """
         found = self._book.entry(session_id, number, Exchange)
         if found.state == "streaming" and self._book.runtime.at_work.get(session_id) == number:
             raise InvalidInput(f"exchange {number} of session {session_id!r} is being worked on right now")
@@ -388,7 +406,10 @@ class Ledger(Handle, public=True):
         return self._book.where(Event, self._id(session), vocab.DIRECTION, value)
 
     def content(self, event: Event) -> Any:
-        """Return what an event says, from its own text or its turn's; None if that was removed."""
+        """Return what an event says, from its own text or its turn's.
+
+        None if that was removed.
+        """
         said = inbox.event_words(self._repository, event)
         return None if said is None else said.content
 
@@ -402,7 +423,9 @@ class Ledger(Handle, public=True):
         at: datetime | None = None,
         reason: str | None = None,
     ) -> Delivery:
-        """Note an attempt to send an answer out, and return the record; attempts of a turn over a channel are counted.
+        """Note an attempt to send an answer out, and return the record.
+
+        Attempts of a turn over a channel are counted.
 
         `what` is an outbound event, a turn or a turn's IRI. `channel` defaults to the event's. `outcome` is "sent",
         "failed" or "skipped", and `reason` (1 to 200 characters, nothing of the text) says why. `text` is what was really

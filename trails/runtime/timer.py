@@ -25,7 +25,10 @@ Clock = Callable[[], datetime]
 
 
 def clock_time(clock: Clock | None) -> datetime:
-    """Return a clock's time, or the system's if there is none; raise `InvalidInput` for a time without a time zone."""
+    """Return a clock's time, or the system's if there is none.
+
+    Raise `InvalidInput` for a time without a time zone.
+    """
     return datetime.now(UTC) if clock is None else validation.time(clock(), "the clock's time")
 
 

@@ -41,7 +41,10 @@ _RULE: Final = "restart: what was at work has failed"
 
 
 def recover(lifecycle: Lifecycle, now: datetime) -> list[str]:
-    """Read the tree from the store, once per open store; return the ids of the sessions that have failed."""
+    """Read the tree from the store, once per open store.
+
+    Return the ids of the sessions that have failed.
+    """
     with lifecycle.runtime.lock:
         if lifecycle.runtime.recovered:
             return []
@@ -180,7 +183,9 @@ class Tree(Handle, public=True):
         id: str | None = None,  # noqa: A002 - as in `Repository.create`
         by: str | None = None,
     ) -> Node:
-        """Return the main session of an agent on a channel; there is one at most, and it is made if there is none.
+        """Return the main session of an agent on a channel.
+
+        There is one at most, and it is made if there is none.
 
         `principal`, `system` (the persona that branches inherit), `tier`, `id` and `by` are for one that is made; for one
         that is there they are not looked at. A main that has ended leaves its place to another.
@@ -210,7 +215,9 @@ class Tree(Handle, public=True):
         label: str | None = None,
         by: str | None = None,
     ) -> Node:
-        """Make a session and return its handle; its row, task and summary are stored in one commit.
+        """Make a session and return its handle.
+
+        Its row, task and summary are stored in one commit.
 
         A "branch" or a "worker" has a parent, an active main or branch, and a task. All that a branch sees of its parent
         is the `context_summary`; it inherits its system prompt, agent and principal. A worker has neither summary nor
@@ -256,7 +263,10 @@ class Tree(Handle, public=True):
     # --- finding sessions
 
     def get(self, session: Node | str) -> Node:
-        """Return the handle of a session of the tree, ended or not; raise `SessionNotFound` or `InvalidInput` for others."""
+        """Return the handle of a session of the tree, ended or not.
+
+        Raise `SessionNotFound` or `InvalidInput` for others.
+        """
         return Node(self._lifecycle, self._lifecycle.record(self._id(session)))
 
     def mains(self) -> list[Node]:
@@ -308,7 +318,9 @@ class Tree(Handle, public=True):
     # --- the clock
 
     def sweep(self, now: datetime | None = None) -> list[str]:
-        """End every session whose time is over at `now` (default: the clock's time); return the ids, in order.
+        """End every session whose time is over at `now` (default: the clock's time).
+
+        Return the ids, in order.
 
         A time to live that is over ends it as expired, a grace that is over as failed, with the result "cancelled". What
         is not due is not looked at.
@@ -349,7 +361,10 @@ class Tree(Handle, public=True):
         return tree_node.incorporate_result(self._lifecycle, result, content, role=role, now=self._lifecycle.now())
 
     def dismiss(self, result: SessionResult, reason: str | None = None) -> None:
-        """Decide against a result: it leaves the parent's inbox and enters no chain; it stays with its own session."""
+        """Decide against a result: it leaves the parent's inbox and enters no chain.
+
+        It stays with its own session.
+        """
         tree_node.dismiss_result(self._lifecycle, self._ledger, result, reason)
 
     def send(self, sender: Node | str, recipient: Node | str, content: str | Sequence[Any]) -> Event:
@@ -362,7 +377,9 @@ class Tree(Handle, public=True):
         )
 
     def withhold(self, session: Node | str, *, by: str | None = None, reason: str | None = None) -> int:
-        """Remove the texts of a session's task, summaries, reasons and result for good; return how many there were.
+        """Remove the texts of a session's task, summaries, reasons and result for good.
+
+        Return how many there were.
 
         The message that told its parent of the result loses its text too; a turn that was made from it is for `redact`.
         `by` and `reason` are as for `Repository.redact`.
@@ -405,7 +422,10 @@ class TreeRow(Value):
 
     @property
     def due(self) -> datetime | None:
-        """When it is ended, unless it ends before; None for never, and once it has ended."""
+        """When it is ended, unless it ends before.
+
+        None for never, and once it has ended.
+        """
         if self.state in ENDED:
             return None
         return min((each for each in (self.ends_by, self.expires) if each is not None), default=None)

@@ -52,7 +52,10 @@ _Result = TypeVar("_Result")
 
 
 class Lifecycle:
-    """The tree of one store under one host's settings. Every method that changes something holds the runtime's lock."""
+    """The tree of one store under one host's settings.
+
+    Every method that changes something holds the runtime's lock.
+    """
 
     def __init__(
         self,
@@ -79,7 +82,10 @@ class Lifecycle:
     # --- finding
 
     def record(self, session_id: str) -> SessionRecord:
-        """Return the row of a session of the tree, or raise `InvalidInput` for a session that is none of it."""
+        """Return the row of a session of the tree.
+
+        Raise `InvalidInput` for a session that is none of it.
+        """
         store, node = self.repository.store, NamedNode(iris.session(session_id))
         quads = store.quads((node, None, None, vocab.CATALOG))  # a look-up takes a fifth of a query's time
         rows = decode_records((node.value, quad.predicate.value, quad.object) for quad in quads)
@@ -265,7 +271,10 @@ class Lifecycle:
         return parent
 
     def free_slot(self, parent_id: str, agent: str) -> str:
-        """Return a slot of a parent that is free; raise `LimitReached` if there is none, for it or for its agent."""
+        """Return a slot of a parent that is free.
+
+        Raise `LimitReached` if there is none, for it or for its agent.
+        """
         limits = self._agent_limits.get(agent, self._limits)
         for last in (False, True):
             index = self.runtime.index
@@ -320,7 +329,10 @@ class Lifecycle:
         return record
 
     def _refuse_known(self, record: SessionRecord, failure: PreconditionFailed) -> None:
-        """Raise `InvalidInput` for an id or a label in use; what else stood in the way may have gone by the next try."""
+        """Raise `InvalidInput` for an id or a label in use.
+
+        What else stood in the way may have gone by the next try.
+        """
         reader = self.repository.reader
         owner = None if record.label is None or failure.present is None else reader.labelled(record.label)
         if owner is not None:
@@ -392,7 +404,10 @@ class Lifecycle:
         return self.attempt(work)
 
     def cancel(self, session_id: str, *, reason: str, by: str | None) -> None:
-        """Ask an active session to end within the grace; a suspended one, which cannot wrap up, expires at once."""
+        """Ask an active session to end within the grace.
+
+        A suspended one, which cannot wrap up, expires at once.
+        """
         now = self.now()
 
         def work() -> None:
@@ -408,7 +423,10 @@ class Lifecycle:
         self.attempt(work)
 
     def end_due(self, now: datetime) -> list[str]:
-        """End the sessions whose time is over; return their ids, and those of the suspended ones that went with them."""
+        """End the sessions whose time is over.
+
+        Return their ids, and those of the suspended ones that went with them.
+        """
         ended: list[str] = []
         faults: list[TrailsError] = []
         with self.runtime.lock:

@@ -54,7 +54,10 @@ def state_history(store: QuadStore, session_id: str) -> list[Transition | Cancel
 
 
 def session_result(lifecycle: Lifecycle, session_id: str) -> SessionResult | None:
-    """Return how a session ended, or None if it has not."""
+    """Return how a session ended.
+
+    None if it has not.
+    """
     store, found = lifecycle.repository.store, list[LedgerEntry]()
     for predicate in _ENTRIES:
         found += ledger_entries.read_entries_where(store, session_id, predicate)
@@ -93,7 +96,10 @@ def waiting_results(lifecycle: Lifecycle, parent_id: str) -> list[Event]:
 
 
 def _told_of(lifecycle: Lifecycle, result: SessionResult) -> Event:
-    """Return the message that told of a result, or raise `InvalidInput` if it was decided on, or never told."""
+    """Return the message that told of a result.
+
+    Raise `InvalidInput` if it was decided on, or never told.
+    """
     given: object = result  # whoever calls may not check types
     if not isinstance(given, SessionResult):
         raise InvalidInput(
@@ -113,7 +119,10 @@ def _told_of(lifecycle: Lifecycle, result: SessionResult) -> Event:
 def incorporate_result(
     lifecycle: Lifecycle, result: SessionResult, content: str | Sequence[Any] | None, *, role: str, now: datetime
 ) -> Turn:
-    """Append a turn that is made from a result to its parent's chain; turn, message and exchange are one commit."""
+    """Append a turn that is made from a result to its parent's chain.
+
+    Turn, message and exchange are one commit.
+    """
 
     def work() -> Turn:
         event = _told_of(lifecycle, result)
@@ -194,7 +203,9 @@ def send_tree_message(
 
 
 class Node(Handle, public=True):
-    """A session of the tree. Made by `Tree.main`, `Tree.spawn` and `Tree.get`; two handles on one session are equal.
+    """A session of the tree. Made by `Tree.main`, `Tree.spawn` and `Tree.get`.
+
+    Two handles on one session are equal.
 
     What a session is never changes, and its state is looked up each time.
     """
@@ -231,7 +242,10 @@ class Node(Handle, public=True):
 
     @property
     def parent_id(self) -> str | None:
-        """The id of the session that spawned it; None for a main."""
+        """The id of the session that spawned it.
+
+        None for a main.
+        """
         return self._record.spawned_by
 
     @property
@@ -246,7 +260,10 @@ class Node(Handle, public=True):
 
     @property
     def tier(self) -> str | None:
-        """The tier of models that it is to use; None leaves that to the host."""
+        """The tier of models that it is to use.
+
+        None leaves that to the host.
+        """
         return self._record.tier
 
     @property
@@ -256,12 +273,18 @@ class Node(Handle, public=True):
 
     @property
     def expires(self) -> datetime | None:
-        """When its time to live is over, suspended or not; None for never."""
+        """When its time to live is over, suspended or not.
+
+        None for never.
+        """
         return self._record.expires
 
     @property
     def ttl(self) -> timedelta | None:
-        """Its time to live from its creation; None for no end."""
+        """Its time to live from its creation.
+
+        None for no end.
+        """
         made = self._record.created
         return None if made is None or self._record.expires is None else self._record.expires - made
 
@@ -282,7 +305,10 @@ class Node(Handle, public=True):
 
     @property
     def cancelled(self) -> Cancellation | None:
-        """The request to end by a time; None while there is none. A session at work asks for it between its steps."""
+        """The request to end by a time.
+
+        None while there is none. A session at work asks for it between its steps.
+        """
         live = self._lifecycle.runtime.index.get(self.id)
         if live is not None and live.ends_by is None:
             return None  # what is asked most often, and needs no look at the store
@@ -290,12 +316,18 @@ class Node(Handle, public=True):
 
     @property
     def task(self) -> str | None:
-        """What it was made for; None if that was removed, or for a main without a task."""
+        """What it was made for.
+
+        None if that was removed, or for a main without a task.
+        """
         return self._told().task
 
     @property
     def context_summary(self) -> str | None:
-        """What its parent told it of itself; None for nothing, which is all that a worker gets."""
+        """What its parent told it of itself.
+
+        None for nothing, which is all that a worker gets.
+        """
         return self._told().context
 
     @property
@@ -349,7 +381,10 @@ class Node(Handle, public=True):
             return turn
 
     def persist(self) -> int:
-        """Store the turns that are in memory, and return how many; raise `InvalidInput` for a worker."""
+        """Store the turns that are in memory, and return how many.
+
+        Raise `InvalidInput` for a worker.
+        """
         with self._lifecycle.runtime.lock:
             if self._lifecycle.record(self.id).kind == "worker":
                 raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
@@ -426,7 +461,9 @@ class Node(Handle, public=True):
         memory_ids: Iterable[str] = (),
         by: str | None = None,
     ) -> SessionResult:
-        """End it without success and return its result; `error` says why. All else is as for `complete`.
+        """End it without success and return its result.
+
+        `error` says why. All else is as for `complete`.
 
         Raises `InvalidInput` for an error that says nothing.
         """
@@ -453,7 +490,9 @@ class Node(Handle, public=True):
         return self._lifecycle.end(self.id, how, how, said=said, error=error, by=by)
 
     def cancel(self, reason: str | None = None, *, by: str | None = None) -> None:
-        """Ask it to end within the grace while it is active; a suspended one, which cannot wrap up, expires at once.
+        """Ask it to end within the grace while it is active.
+
+        A suspended one, which cannot wrap up, expires at once.
 
         The request is stored and goes to those who asked for it (`Tree.on_cancel`). The session may still complete or
         fail; else the first sweep after the grace ends it as failed, with the result "cancelled".
@@ -469,7 +508,10 @@ class Node(Handle, public=True):
         self._lifecycle.suspend(self.id, by=by)
 
     def resume(self, *, by: str | None = None) -> None:
-        """Let a suspended branch go on; raise `LimitReached` if its parent or agent has no slot free."""
+        """Let a suspended branch go on.
+
+        Raise `LimitReached` if its parent or agent has no slot free.
+        """
         self._lifecycle.resume(self.id, by=by)
 
 

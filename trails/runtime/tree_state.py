@@ -79,7 +79,10 @@ class Limits(Value):
     """How many branches and workers of the agent may be active at one time, in all its trees; None for any number."""
 
     def checked(self) -> Limits:
-        """Return the limits, or raise `InvalidInput` for one that is no whole number from 0."""
+        """Return the limits.
+
+        Raise `InvalidInput` for one that is no whole number from 0.
+        """
         for name, limit in vars(self).items():
             if name != "slots" or limit is not None:
                 validation.index(limit, f"the limit {name}")
@@ -87,7 +90,10 @@ class Limits(Value):
 
 
 def check_kind(value: object) -> Kind:
-    """Return a kind of session, or raise `InvalidInput` for what is none."""
+    """Return a kind of session.
+
+    Raise `InvalidInput` for what is none.
+    """
     if value not in KINDS:
         raise InvalidInput(f"kind is one of {', '.join(KINDS)}, not {value!r}")
     return value
@@ -101,7 +107,9 @@ def check_span(value: object, what: str, *, zero: bool = False) -> timedelta:
 
 
 def expiry_time(kind: Kind, ttl: timedelta | None, now: datetime) -> datetime | None:
-    """Return when a session that is made now expires, or None for never; raise `InvalidInput` for a time to live of 0 or less.
+    """Return when a session that is made now expires.
+
+    None for never; raise `InvalidInput` for a time to live of 0 or less.
 
     >>> from datetime import UTC
     >>> expiry_time("worker", None, datetime(2026, 3, 1, 12, tzinfo=UTC)).minute
@@ -188,7 +196,10 @@ class Live:
 
     @property
     def due(self) -> datetime | None:
-        """When it is ended, unless it ends before; None for never."""
+        """When it is ended, unless it ends before.
+
+        None for never.
+        """
         return min((each for each in (self.ends_by, self.expires) if each is not None), default=None)
 
 
@@ -205,7 +216,10 @@ class Index(dict[str, Live]):
         return sorted((each for each in working if each.kind != "main"), key=lambda each: each.id)
 
     def holder(self, slot: str) -> Live | None:
-        """Return the session that takes a slot, or None if it is free."""
+        """Return the session that takes a slot.
+
+        None if it is free.
+        """
         return next((each for each in self.values() if each.slot == slot), None)
 
     def due(self, now: datetime) -> list[Live]:
@@ -237,7 +251,10 @@ def read_index(reader: Reader) -> Index:
 
 
 def _depth(index: Index, live: Live) -> int:
-    """Return how many spawns deep a session is. One whose parent has ended spawns nothing: its depth plays no part."""
+    """Return how many spawns deep a session is.
+
+    One whose parent has ended spawns nothing: its depth plays no part.
+    """
     above = {live.id}
     while live.parent is not None and live.parent not in above:
         above.add(live.parent)
@@ -248,7 +265,10 @@ def _depth(index: Index, live: Live) -> int:
 
 
 class Runtime:
-    """What a process holds of the tree of one open store; all `Tree`s on that store share it."""
+    """What a process holds of the tree of one open store.
+
+    All `Tree`s on that store share it.
+    """
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
@@ -329,7 +349,10 @@ ArtifactLike = Artifact | Mapping[str, Any] | Sequence[str]
 def check_report(
     kind: str, summary: str | None, artifacts: Iterable[ArtifactLike], memory_ids: Iterable[str], session: str
 ) -> Report:
-    """Return what a result says, or raise `InvalidInput` for what cannot be kept, or for a worker's memory ids."""
+    """Return what a result says.
+
+    Raise `InvalidInput` for what cannot be kept, or for a worker's memory ids.
+    """
     if isinstance(memory_ids, str) or isinstance(artifacts, str):
         raise InvalidInput("artifacts and memory_ids are lists, not one string")
     ids = tuple(sorted({validation.name(each, "a memory id") for each in memory_ids}))
@@ -388,7 +411,10 @@ def result_text(session: str, kind: str, status: Status, said: Report, error: st
 
 
 def read_result(parent: str | None, found: Iterable[LedgerEntry]) -> SessionResult | None:
-    """Return the result that a session's ledger holds, or None if it has not ended."""
+    """Return the result that a session's ledger holds.
+
+    None if it has not ended.
+    """
     by_number = {entry.number: entry for entry in found}
     result = next((entry for entry in by_number.values() if isinstance(entry, Result)), None)
     if result is None:
@@ -420,10 +446,16 @@ _WITH_PARENT: Final = "tree: children end with their parent"
 
 
 class TreeTransaction:
-    """A commit in the making. Everything in it happens at one time and is done by one agent or principal."""
+    """A commit in the making.
+
+    Everything in it happens at one time and is done by one agent or principal.
+    """
 
     def __init__(self, index: Index, store: QuadStore, numbers: Mapping[str, int], deed: Deed) -> None:
-        """`numbers` are the numbers that the next entries get, by session; the caller holds those ledgers."""
+        """`numbers` are the numbers that the next entries get, by session.
+
+        The caller holds those ledgers.
+        """
         self._index = index
         self._store = store
         self._next = dict(numbers)

@@ -49,7 +49,9 @@ class Binding(Value):
 
 
 class KeySettings(Value):
-    """How keys are made and canonicalised; `KeySettings()` is the default of the systems that use them.
+    """How keys are made and canonicalised.
+
+    `KeySettings()` is the default of the systems that use them.
 
     >>> settings = KeySettings.from_json({"session": {"mainKey": "work"}, "agents": {"list": [{"id": "ops"}]}})
     >>> settings.main_key, settings.default_agent, settings.main_session_key
@@ -84,7 +86,10 @@ class KeySettings(Value):
 
     @classmethod
     def from_json(cls, config: Mapping[str, Any] | None, *, fold_case: bool = False) -> Self:
-        """Read `session`, `agents.list` and `bindings`; a bad field raises `InvalidInput` with its path."""
+        """Read `session`, `agents.list` and `bindings`.
+
+        A bad field raises `InvalidInput` with its path.
+        """
         root = Section(config)
         session = root.section("session")
         scope = session.get("scope")
@@ -261,7 +266,9 @@ class GroupResolution(Value):
 def resolve_group_key(
     context: Mapping[str, Any], *, channels: Collection[str] = _SURFACES, fold_case: bool = False
 ) -> GroupResolution | None:
-    """Return the group or channel that a message's envelope names, or None for a direct message.
+    """Return the group or channel that a message's envelope names.
+
+    None for a direct message.
 
     `context` has the names of the systems' envelopes: `From` (`discord:group:123`, `123@g.us`), `ChatType`, `Provider`.
     `channels` are the networks that may stand before the id.
@@ -473,7 +480,10 @@ _RESERVED: Final = frozenset(
 
 
 class ProviderKey(Value):
-    """A network, a scope, and who or what in it; `str` of it is the key."""
+    """A network, a scope, and who or what in it.
+
+    `str` of it is the key.
+    """
 
     provider: str
     scope: ProviderScope
@@ -485,7 +495,9 @@ class ProviderKey(Value):
 
 
 def provider_key(provider: str, scope: str, identifier: str, *, fold_case: bool = False) -> ProviderKey:
-    """Return a key of a network's scope; an unknown scope or an empty part raises `InvalidInput`.
+    """Return a key of a network's scope.
+
+    An unknown scope or an empty part raises `InvalidInput`.
 
     >>> str(provider_key("WhatsApp", "dm", "+1234567890"))
     'whatsapp:dm:+1234567890'
@@ -506,7 +518,9 @@ def provider_key(provider: str, scope: str, identifier: str, *, fold_case: bool 
 
 
 def parse_provider_key(text: str, *, fold_case: bool = False) -> ProviderKey | None:
-    """Return the parts of a key `{provider}:{scope}:{identifier}`, or None for a text of any other form.
+    """Return the parts of a key `{provider}:{scope}:{identifier}`.
+
+    None for a text of any other form.
 
     >>> parse_provider_key("telegram:group:123456")
     ProviderKey(provider='telegram', scope='group', identifier='123456')
@@ -558,7 +572,9 @@ def provider_to_session_key(
 
 
 def session_to_provider_key(session_key: str, *, main_key: str | None = None) -> ProviderKey | None:
-    """Return the provider's key of an agent's key; None if it says no network: a peer of all networks, a sub-agent, a job.
+    """Return the provider's key of an agent's key.
+
+    None if it says no network: a peer of all networks, a sub-agent, a job.
 
     Agent and account are left out, as such keys have no place for them.
 

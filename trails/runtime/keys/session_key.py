@@ -33,7 +33,9 @@ def normalize_agent_id(value: str | None) -> str:
 
 
 def normalize_account_id(value: str | None) -> str:
-    """Return an account's id as it stands in keys; it is "default" if nothing is left of it.
+    """Return an account's id as it stands in keys.
+
+    It is "default" if nothing is left of it.
 
     >>> normalize_account_id("--Work--"), normalize_account_id("")
     ('work', 'default')
@@ -49,7 +51,9 @@ def _normalize(value: str | None, default: str) -> str:
 
 
 def normalize_main_key(value: str | None) -> str:
-    """Return the name of the main session, trimmed and in lower case; it is "main" if none is given.
+    """Return the name of the main session, trimmed and in lower case.
+
+    It is "main" if none is given.
 
     >>> normalize_main_key(" Work "), normalize_main_key(None)
     ('work', 'main')
@@ -103,7 +107,10 @@ class GroupKey(Value):
 
 
 class SessionKey(Value):
-    """A session key taken apart. What it does not say is None."""
+    """A session key taken apart.
+
+    What it does not say is None.
+    """
 
     text: str
     """The key as it was given, trimmed."""
@@ -131,7 +138,9 @@ class SessionKey(Value):
 
 
 def parse_agent_key(key: str | None, *, any_case: bool = False) -> AgentKey | None:
-    """Return the agent and the rest of a key `agent:ID:REST`, or None for any other text.
+    """Return the agent and the rest of a key `agent:ID:REST`.
+
+    None for any other text.
 
     Empty segments count as left out. The word `agent` is read in lower case only; later systems read it in any case,
     which `any_case` asks for.
@@ -149,7 +158,9 @@ def parse_agent_key(key: str | None, *, any_case: bool = False) -> AgentKey | No
 
 
 def agent_id_from_key(key: str | None) -> str:
-    """Return the id of the agent that owns a key, normalised; "main" for a key that names none.
+    """Return the id of the agent that owns a key, normalised.
+
+    "main" for a key that names none.
 
     >>> agent_id_from_key("agent:a b:main"), agent_id_from_key("main")
     ('a-b', 'main')
@@ -260,7 +271,9 @@ def classify_key(key: str, entry: Mapping[str, Any] | None = None) -> Literal["g
 def session_kind(
     key: str, *, alias: str, main_key: str, listed_kind: str | None = None
 ) -> Literal["main", "group", "cron", "hook", "node", "other"]:
-    """Return the kind of session that an agent's tools show for a key. `listed_kind` is what `classify_key` says, if asked.
+    """Return the kind of session that an agent's tools show for a key.
+
+    `listed_kind` is what `classify_key` says, if asked.
 
     >>> session_kind("work", alias="work", main_key="work"), session_kind("cron:x", alias="main", main_key="main")
     ('main', 'cron')
@@ -393,7 +406,10 @@ def agent_main_key(agent_id: str | None = None, main_key: str | None = None) -> 
 
 
 def check_dm_scope(value: str | None) -> DmScope:
-    """Return a scope of direct chats; nothing is "main", and an unknown one raises `InvalidInput`."""
+    """Return a scope of direct chats.
+
+    Nothing is "main", and an unknown one raises `InvalidInput`.
+    """
     if value is None:
         return "main"
     if value not in DM_SCOPES:
@@ -402,7 +418,10 @@ def check_dm_scope(value: str | None) -> DmScope:
 
 
 def check_peer_kind(value: str | None) -> PeerKind:
-    """Return a kind of peer; nothing is "dm", "direct" is "dm", and an unknown one raises `InvalidInput`."""
+    """Return a kind of peer.
+
+    Nothing is "dm", "direct" is "dm", and an unknown one raises `InvalidInput`.
+    """
     if value in (None, "dm", "direct"):
         return "dm"
     if value not in _GROUP_KINDS:
@@ -516,7 +535,9 @@ def thread_keys(
 
 
 def subagent_key(agent_id: str | None, run_id: str) -> str:
-    """Return the key of a sub-agent's session; `run_id` is unique, as a UUID is.
+    """Return the key of a sub-agent's session.
+
+    `run_id` is unique, as a UUID is.
 
     >>> subagent_key("beta", "abc-def-123")
     'agent:beta:subagent:abc-def-123'

@@ -33,7 +33,9 @@ def normalize_send_policy(value: Any) -> Decision | None:
 
 
 def normalize_chat_type(value: Any) -> ChatType | None:
-    """Return direct, group or channel, or None for anything else; "dm" is direct.
+    """Return direct, group or channel, or None for anything else.
+
+    "dm" is direct.
 
     >>> normalize_chat_type("DM"), normalize_chat_type("crowd")
     ('direct', None)
@@ -42,7 +44,10 @@ def normalize_chat_type(value: Any) -> ChatType | None:
 
 
 class SendRule(Value):
-    """One rule: what it does, and what a session must be for it; what it does not name, any session is."""
+    """One rule: what it does, and what a session must be for it.
+
+    What it does not name, any session is.
+    """
 
     action: Decision
     channel: str | None = None
@@ -65,7 +70,9 @@ class SendPolicy(Value):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | None, path: str = "session.sendPolicy") -> Self | None:
-        """Read `{default, rules: [{action, match: {channel, chatType, keyPrefix, rawKeyPrefix}}]}`; None if there is none.
+        """Read `{default, rules: [{action, match: {channel, chatType, keyPrefix, rawKeyPrefix}}]}`.
+
+        None if there is none.
 
         As documented of these systems, an unknown default or action counts as allow, and a rule without a match fits every
         session. A field of another name, or a chat type that is none, raises `InvalidInput`: a mistyped rule would fit
@@ -96,7 +103,10 @@ def _rule(value: Any, path: str) -> SendRule:
 
 
 class SendDecision(NamedTuple):
-    """What was decided, and by what: "override", "rule", "default" or "no policy"; `rule` is the rule's place in the list."""
+    """What was decided, and by what: "override", "rule", "default" or "no policy".
+
+    `rule` is the rule's place in the list.
+    """
 
     decision: Decision
     by: Literal["override", "rule", "default", "no policy"]
@@ -104,7 +114,10 @@ class SendDecision(NamedTuple):
 
 
 def resolve_send_policy(policy: SendPolicy | None, **session: Any) -> Decision:
-    """Return whether a session may send: "allow" or "deny". See `explain_send_policy`."""
+    """Return whether a session may send: "allow" or "deny".
+
+    See `explain_send_policy`.
+    """
     return explain_send_policy(policy, **session).decision
 
 
@@ -196,7 +209,9 @@ def should_respond(
     control_command: bool = False,
     command_authorised: bool = False,
 ) -> bool:
-    """Return whether an agent answers a message: always in a direct chat; in a group as its activation says.
+    """Return whether an agent answers a message: always in a direct chat.
+
+    In a group as its activation says.
 
     `activation` is the session's, `default` the configuration's for the group. Where a mention is asked for, these count
     as one: being named (`was_mentioned`), a reply to the agent and the like (`implicit_mention`), and an authorised
@@ -264,7 +279,10 @@ _HINTS: Final = {
 
 
 class ResetRule(Value):
-    """What one place of a configuration says; None if it says nothing."""
+    """What one place of a configuration says.
+
+    None if it says nothing.
+    """
 
     mode: Mode | None = None
     at_hour: int | None = None
@@ -287,7 +305,9 @@ class ResetRule(Value):
 
 
 def at_hour(value: object) -> int:
-    """Return an hour of the day: floored, within 0 to 23; 4 for what is no finite number.
+    """Return an hour of the day: floored, within 0 to 23.
+
+    4 for what is no finite number.
 
     >>> at_hour(99), at_hour(-1), at_hour(5.9), at_hour("7")
     (23, 0, 5, 4)

@@ -31,7 +31,9 @@ class RunOutcome(Value):
 
 
 def archive_time(now: datetime, minutes: object = None) -> datetime | None:
-    """Return when a run is archived: so many minutes after `now`; None for never.
+    """Return when a run is archived: so many minutes after `now`.
+
+    None for never.
 
     Without minutes it is 60. Nothing above 0, or no finite number, is never; else they are floored, and at least 1. The
     calendar's end, with the year 9999, is the latest.
@@ -62,7 +64,9 @@ class SpawnRequest(Value):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Read the parameters of `sessions_spawn`; wrong and unknown ones raise `RequestRefused`.
+        """Read the parameters of `sessions_spawn`.
+
+        Wrong and unknown ones raise `RequestRefused`.
 
         Seconds are floored, and at least 0 (without end) or, for a fraction of one, 1. More than `MAX_TIMEOUT` is refused.
         `timeoutSeconds` is an old name of `runTimeoutSeconds`.

@@ -21,7 +21,9 @@ MAX_LABEL: Final = 64
 
 
 def check_label(value: object) -> str:
-    """Return a label trimmed, or raise `RequestRefused`: it is a text of 1 to 64 UTF-16 code units.
+    """Return a label trimmed.
+
+    Raise `RequestRefused`: it is a text of 1 to 64 UTF-16 code units.
 
     >>> check_label("  Briefing  ")
     'Briefing'
@@ -40,7 +42,9 @@ def check_label(value: object) -> str:
 
 
 def check_free_label(label: str, key: str, entries: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse a label that another session has; case counts, and a session may keep its own.
+    """Refuse a label that another session has.
+
+    Case counts, and a session may keep its own.
 
     >>> check_free_label("Trip", "a", {"a": {"label": "Trip"}, "b": {"label": "trip"}})
     >>> check_free_label("Trip", "a", {"b": {"label": "Trip"}})
@@ -121,7 +125,9 @@ def queue_mode(value: str | None) -> str | None:
 
 
 def supports_xhigh(provider: str | None, model: str | None, models: Collection[str] = XHIGH_MODELS) -> bool:
-    """Return whether a model thinks at the level "xhigh"; without a provider, by the model's name alone.
+    """Return whether a model thinks at the level "xhigh".
+
+    Without a provider, by the model's name alone.
 
     >>> supports_xhigh("OpenAI", "gpt-5.2"), supports_xhigh(None, "gpt-5.2-codex"), supports_xhigh("anthropic", "gpt-5.2")
     (True, True, False)
@@ -217,7 +223,9 @@ KEPT_ON_RESET: Final = tuple(field.name for field in FIELDS if field.kept_on_res
 
 
 def to_snake(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry's fields under Python's names; unknown fields keep theirs.
+    """Return an entry's fields under Python's names.
+
+    Unknown fields keep theirs.
 
     >>> to_snake({"sessionId": "s", "thinkingLevel": "low", "myField": 1})
     {'session_id': 's', 'thinking_level': 'low', 'myField': 1}
@@ -226,7 +234,9 @@ def to_snake(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields under the names of `sessions.json`; unknown fields keep theirs.
+    """Return fields under the names of `sessions.json`.
+
+    Unknown fields keep theirs.
 
     >>> to_json({"session_id": "s", "myField": 1})
     {'sessionId': 's', 'myField': 1}
@@ -339,7 +349,10 @@ class ModelRef(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelHost:
-    """What a host knows of models. `resolve` turns a request's text into an allowed model, or raises `InvalidInput`."""
+    """What a host knows of models.
+
+    `resolve` turns a request's text into an allowed model, or raises `InvalidInput`.
+    """
 
     default: ModelRef
     resolve: Callable[[str], ModelRef] | None = None
@@ -371,7 +384,9 @@ Entry = dict[str, Any]
 def apply_patch(
     entries: Entries, key: str, patch: Mapping[str, Any], *, now: Moment, new_id: str, models: ModelHost = DEFAULT_HOST
 ) -> Entry:
-    """Return the entry of a key as a patch leaves it, or raise `RequestRefused`; nothing is changed in place.
+    """Return the entry of a key as a patch leaves it.
+
+    Raise `RequestRefused`; nothing is changed in place.
 
     A field that is not in the patch stays, None clears it, a value is checked and brought to its one form. One wrong field
     refuses the whole patch. Names may be those of `sessions.json` or Python's. A key without an entry gets one with `new_id`.
@@ -409,7 +424,10 @@ def apply_patch(
 
 
 def _named(patch: Mapping[str, Any]) -> Entry:
-    """Return a patch under the names of `sessions.json`; refuse fields that cannot be patched."""
+    """Return a patch under the names of `sessions.json`.
+
+    Refuse fields that cannot be patched.
+    """
     named: Entry = {}
     for given, value in patch.items():
         name = BY_SNAKE[given].name if given in BY_SNAKE else given

@@ -33,7 +33,10 @@ _MINUTE: Final = 60_000
 
 
 class ListQuery(Value):
-    """What a list of sessions is to show; by default all but the global and the unknown session."""
+    """What a list of sessions is to show.
+
+    By default all but the global and the unknown session.
+    """
 
     include_global: bool = False
     include_unknown: bool = False
@@ -47,7 +50,10 @@ class ListQuery(Value):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | None) -> Self:
-        """Read the parameters of `sessions.list`; others, and those of the wrong kind, raise `InvalidInput`."""
+        """Read the parameters of `sessions.list`.
+
+        Others, and those of the wrong kind, raise `InvalidInput`.
+        """
         fields = Section(value, "sessions.list", _LIST_FIELDS).fields
         for name, found in fields.items():
             kinds = _LIST_FIELDS[name][1]

@@ -32,7 +32,10 @@ class AgentToAgentPolicy(Value):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | None) -> Self:
-        """Read `tools.agentToAgent`: enabled by `true` alone; an `allow` that is no list is an empty one, as documented."""
+        """Read `tools.agentToAgent`: enabled by `true` alone.
+
+        An `allow` that is no list is an empty one, as documented.
+        """
         fields = Section(value, "tools.agentToAgent")
         allow = fields.get("allow")
         patterns = allow if isinstance(allow, (list, tuple)) else ()
@@ -48,7 +51,9 @@ class AgentToAgentPolicy(Value):
 
 
 def matches_pattern(pattern: str, agent_id: str) -> bool:
-    """Return whether an agent's id fits a pattern: exact, with case; with `*` for any run of characters, without case.
+    """Return whether an agent's id fits a pattern: exact, with case.
+
+    With `*` for any run of characters, without case.
 
     >>> matches_pattern("Work-*", "work-1"), matches_pattern("Work", "work"), matches_pattern("", "work")
     (True, False, False)
@@ -132,7 +137,9 @@ def choose_model(parameter: str | None, agent: str | None, default: str | None) 
 def spawn_target(
     requester_key: str | None, agent_id: str | None = None, *, settings: SpawnSettings | None = None
 ) -> str:
-    """Return the agent that a session may start a sub-agent of, or raise `RequestRefused` with the code FORBIDDEN.
+    """Return the agent that a session may start a sub-agent of.
+
+    Raise `RequestRefused` with the code FORBIDDEN.
 
     No sub-agent starts another, at any depth. Without `agent_id` it is the requester's own agent; another one must be in
     the requester's agent's `allowAgents`.

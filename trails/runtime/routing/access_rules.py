@@ -65,7 +65,10 @@ class View(Handle, public=True):
     """The part of a store that a session may see, as it was when the view was made; nothing can be written to it."""
 
     def __init__(self, repository: Repository, session_id: str) -> None:
-        """Make the view of a session; raise `SessionNotFound` if there is none."""
+        """Make the view of a session.
+
+        Raise `SessionNotFound` if there is none.
+        """
         self._session_id = session_id
         records = repository.reader.records(visible_sessions(repository, session_id))
         self._sessions = tuple(records)
@@ -117,15 +120,24 @@ class View(Handle, public=True):
         return outside.of_source(self._source, text, limits, self._dataset(union=union), is_free=True)
 
     def select(self, text: str, /, *, union: bool = True, **options: Any) -> Solutions:
-        """Return the rows of a SELECT over what can be seen; raise `InvalidInput` for any other form, naming its method."""
+        """Return the rows of a SELECT over what can be seen.
+
+        Raise `InvalidInput` for any other form, naming its method.
+        """
         return presentation.solution_rows(self.query(text, union=union, **options))
 
     def ask(self, text: str, /, *, union: bool = True, **options: Any) -> bool:
-        """Return the answer of an ASK over what can be seen; raise `InvalidInput` for any other form."""
+        """Return the answer of an ASK over what can be seen.
+
+        Raise `InvalidInput` for any other form.
+        """
         return presentation.query_answer(self.query(text, union=union, **options))
 
     def construct(self, text: str, /, *, union: bool = True, **options: Any) -> list[ox.Triple]:
-        """Return the triples of a CONSTRUCT or DESCRIBE over what can be seen; raise `InvalidInput` for any other form."""
+        """Return the triples of a CONSTRUCT or DESCRIBE over what can be seen.
+
+        Raise `InvalidInput` for any other form.
+        """
         return presentation.triple_rows(self.query(text, union=union, **options))
 
     def _dataset(self, *, union: bool) -> dict[str, Any]:
@@ -248,7 +260,10 @@ class Access:
     # --- all of it at once
 
     def check(self, key: str, held: HeldKey | None) -> PolicyCheck:
-        """Return what would happen to a key now; nothing is written."""
+        """Return what would happen to a key now.
+
+        Nothing is written.
+        """
         settings = self._routing.settings
         channel = keys.parse_key(key).channel if held is None else channel_of(held)
         return PolicyCheck(

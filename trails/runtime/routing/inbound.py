@@ -251,7 +251,10 @@ class Arrivals:
         content: Any = None,
         alias: str | None = None,
     ) -> Routed | None:
-        """Let a key begin a new session; None if another writer changed the key meanwhile."""
+        """Let a key begin a new session.
+
+        None if another writer changed the key meanwhile.
+        """
         now = self._routing.now()
         message = inbound or Inbound(key=held.key, by_user=False)
         old = self._repository.reader.record(held.session_id)
@@ -298,7 +301,10 @@ class Arrivals:
         return inbound.content, None
 
     def _events(self, inbound: Inbound, content: Any, session_id: str, agent: str, number: int) -> list[Event]:
-        """Return the message as it stands in an inbox, checked; nothing if there is none."""
+        """Return the message as it stands in an inbox, checked.
+
+        Nothing if there is none.
+        """
         if content is None:
             return []
         event = inbox.inbound_event(
@@ -322,7 +328,10 @@ class Arrivals:
         return policy.merge_entry(before, self._facts(inbound), now=now, new_id=name)
 
     def _facts(self, inbound: Inbound) -> Mapping[str, Any]:
-        """Return what a message says for an entry; a machine's leaves alone where answers go."""
+        """Return what a message says for an entry.
+
+        A machine's leaves alone where answers go.
+        """
         facts = {
             name: value for name, value in inbound.facts.items() if name not in ("sessionId", "label", "spawnedBy")
         }

@@ -53,7 +53,9 @@ class RouterSettings(Value):
     def from_json(
         cls, config: Mapping[str, Any] | None, *, zone: str | tzinfo | None = None, fold_case: bool = False
     ) -> Self:
-        """Read a configuration; what is wrong in it raises `InvalidInput` with its path.
+        """Read a configuration.
+
+        What is wrong in it raises `InvalidInput` with its path.
 
         The time zone is `zone`, else `agents.defaults.userTimezone`, else UTC.
 
@@ -183,7 +185,10 @@ class Permission(Value):
 
 
 class PolicyCheck(Value):
-    """What would happen to a key now, and which rule decides each thing; nothing was written for it."""
+    """What would happen to a key now, and which rule decides each thing.
+
+    Nothing was written for it.
+    """
 
     key: str
     session_id: str | None
@@ -225,7 +230,10 @@ class Unplaced(Value):
 
 
 class Moving(Value):
-    """What an operation on keys did, or would do; `operation` takes it back (`Router.undo`)."""
+    """What an operation on keys did, or would do.
+
+    `operation` takes it back (`Router.undo`).
+    """
 
     operation: str
     reason: str
@@ -517,7 +525,10 @@ class Routing:
 
 
 def until_written(key: str, attempt: Callable[[], _Result | None]) -> _Result:
-    """Return the result of an attempt; repeat it while other writers change the key meanwhile (None)."""
+    """Return the result of an attempt.
+
+    Repeat it while other writers change the key meanwhile (None).
+    """
     for _ in range(_TRIES):
         result = attempt()
         if result is not None:
@@ -533,7 +544,10 @@ def _raise_refusal(tx: Transaction, failure: PreconditionFailed) -> None:
 
 
 def begin_conversation(tx: Transaction, conversation: Conversation, refusal: Refusal | None = None) -> None:
-    """Make a conversation for a key that has none, in no spelling; `refusal` is for a label in use."""
+    """Make a conversation for a key that has none, in no spelling.
+
+    `refusal` is for a label in use.
+    """
     tx.add(conversation_quads(conversation))
     for name in keys.spellings(conversation.key):
         tx.forbid((NamedNode(iris.conversation(name)), vocab.CURRENT_SESSION, None, vocab.CATALOG))

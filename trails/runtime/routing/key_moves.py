@@ -82,7 +82,10 @@ class KeyPlan:
         return self._after[key]
 
     def move(self, step: Transfer, *, label: str | None = None) -> None:
-        """Take a session out of one key's conversation and into another's; `label` comes with it if it has none."""
+        """Take a session out of one key's conversation and into another's.
+
+        `label` comes with it if it has none.
+        """
         here, other = self.conversation(step.from_key), self.conversation(step.to_key)
         left = here if here is not None and here.session_id == step.session_id else None
         if left is not None:
@@ -149,7 +152,10 @@ class KeyPlan:
     # --- writing it
 
     def commit(self) -> None:
-        """Write it all; raise `InvalidInput` if another writer changed one of the keys meanwhile."""
+        """Write it all.
+
+        Raise `InvalidInput` if another writer changed one of the keys meanwhile.
+        """
         for key, before in list(self._before.items()):
             if before is not None and self._after[key] is None:
                 self._leave(key, before)
@@ -189,7 +195,10 @@ class KeyPlan:
             self._forbid.append((NamedNode(iris.alias(key)), vocab.TYPE, None, vocab.CATALOG))
 
     def _leave(self, key: str, before: Conversation) -> None:
-        """Let the aliases of a conversation that goes follow its session; what is said of past ones goes with it."""
+        """Let the aliases of a conversation that goes follow its session.
+
+        What is said of past ones goes with it.
+        """
         store, node = self.keyring.repository.store, NamedNode(iris.conversation(key))
         target = next((each.to_key for each in self.moved if each.session_id == before.session_id), None)
         for alias in conversations.aliases_of(store, key):
@@ -219,7 +228,10 @@ def _conflict_error(failure: PreconditionFailed) -> InvalidInput:
 
 
 class Renaming:
-    """What is done to the keys of a store by hand. Keys come in their canonical form."""
+    """What is done to the keys of a store by hand.
+
+    Keys come in their canonical form.
+    """
 
     def __init__(self, routing: Routing) -> None:
         self._keyring = routing.keyring
@@ -248,7 +260,10 @@ class Renaming:
         raise InvalidInput(f"the key {key!r} is an alias of {conversation.key!r}; remove that first, or choose another")
 
     def alias(self, name: str, key: str, by: str | None) -> Alias:
-        """Let a key be found as another one; doing it again changes nothing."""
+        """Let a key be found as another one.
+
+        Doing it again changes nothing.
+        """
         target = self._named(key)
         known = conversations.find_alias(self._store, name)
         if known is not None and known.key == target.key:
@@ -275,7 +290,10 @@ class Renaming:
         return gone
 
     def promote(self, key: str, new_key: str, by: str | None) -> Moving:
-        """Give a key's sessions a better key; the old one becomes its alias."""
+        """Give a key's sessions a better key.
+
+        The old one becomes its alias.
+        """
         source = self._named(key)
         self._refuse_taken(new_key)
         return self._all(source, new_key, "promotion", by)
@@ -333,7 +351,10 @@ class Renaming:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Where messages of one person came from; what is not known is None."""
+    """Where messages of one person came from.
+
+    What is not known is None.
+    """
 
     channel: str | None
     account: str | None
@@ -389,7 +410,10 @@ def _root(parts: SessionKey, settings: KeySettings) -> tuple[SessionKey, str]:
 
 
 def _senders(keyring: Keyring, roots: Mapping[str, SessionKey]) -> Mapping[str, set[Sender]]:
-    """Return who wrote to each session. In a direct key, a turn of which nothing is known came from the key's own peer."""
+    """Return who wrote to each session.
+
+    In a direct key, a turn of which nothing is known came from the key's own peer.
+    """
     reader, ids = keyring.repository.reader, list(roots)
     found: dict[str, set[Sender]] = defaultdict(set)
     unknown: dict[str, int] = defaultdict(int)
@@ -446,7 +470,10 @@ def _key_for(sender: Sender, root: SessionKey, settings: KeySettings, scope: key
 
 
 def _steps(keyring: Keyring, moving: Mapping[str, str], owners: Mapping[str, HeldKey]) -> Iterator[Transfer]:
-    """Yield the moves; of those that come to a key without a session, the one in use last becomes the current one."""
+    """Yield the moves.
+
+    Of those that come to a key without a session, the one in use last becomes the current one.
+    """
     by_target: dict[str, list[str]] = defaultdict(list)
     for session_id, key in moving.items():
         by_target[key].append(session_id)
@@ -472,7 +499,10 @@ def _rank(keyring: Keyring, session_id: str, held: HeldKey) -> tuple[bool, int, 
 def _aliases(
     keyring: Keyring, steps: Iterable[Transfer], owners: Mapping[str, HeldKey], settings: KeySettings
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield the direct keys that all their sessions leave for one other key; never a main one, which others may use."""
+    """Yield the direct keys that all their sessions leave for one other key.
+
+    Never a main one, which others may use.
+    """
     left: dict[str, dict[str, str]] = defaultdict(dict)
     for step in steps:
         left[step.from_key][step.session_id] = step.to_key

@@ -103,7 +103,10 @@ class Router(Handle, public=True):
         return validation.name(found, "the key")
 
     def key_of(self, inbound: Inbound) -> str:
-        """Return the key of the session that a message would go to; nothing is written."""
+        """Return the key of the session that a message would go to.
+
+        Nothing is written.
+        """
         return self._arrivals.key_of(inbound)[0]
 
     def _held(self, name: str) -> HeldKey | None:
@@ -119,7 +122,9 @@ class Router(Handle, public=True):
     # --- messages in
 
     def route(self, inbound: Inbound) -> Routed:
-        """Put a message into its session's inbox and say where it went; `Ledger.process` then works on it.
+        """Put a message into its session's inbox and say where it went.
+
+        `Ledger.process` then works on it.
 
         The session is made with the key's first message: empty, or for a thread as a fork of what it is a thread of. A
         message of a person begins it anew if that is due: by "/new" or "/reset" of an authorised sender (what follows is
@@ -256,11 +261,16 @@ class Router(Handle, public=True):
     # --- entries
 
     def entry(self, name: str) -> dict[str, Any]:
-        """Return what is kept about a key, in the shape of `sessions.json`; raise `RequestRefused` if it names nothing."""
+        """Return what is kept about a key, in the shape of `sessions.json`.
+
+        Raise `RequestRefused` if it names nothing.
+        """
         return self._stored(name).to_json()
 
     def patch(self, name: str, patch: Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
-        """Change fields of a key's entry and return the entry; the session is made if there is none.
+        """Change fields of a key's entry and return the entry.
+
+        The session is made if there is none.
 
         A field that is not in the patch stays, None clears it. One wrong field refuses the whole patch (`RequestRefused`).
         `by` is as for `Repository.delete`: it is on record with what each field was and what it became.
@@ -381,7 +391,10 @@ class Router(Handle, public=True):
         return self._renaming.alias(self.key(alias), self.key(name), by)
 
     def unalias(self, alias: str, *, by: str | None = None) -> Alias:
-        """Take an alias away and return what it was; a record of it stays with the key that it stood for."""
+        """Take an alias away and return what it was.
+
+        A record of it stays with the key that it stood for.
+        """
         return self._renaming.unalias(self.key(alias), by)
 
     def aliases(self, name: str | None = None) -> _List[Alias]:
@@ -493,7 +506,10 @@ class Router(Handle, public=True):
         return View(self._repository, self._stored(requester).session_id)
 
     def query(self, requester: str, text: str, /, **parameters: Any) -> Result:
-        """Return the result of a query over what a sandboxed session may see; see `view`."""
+        """Return the result of a query over what a sandboxed session may see.
+
+        See `view`.
+        """
         return self.view(requester).query(text, **parameters)
 
     def check(self, name: str) -> PolicyCheck:

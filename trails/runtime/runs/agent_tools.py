@@ -63,7 +63,10 @@ class Sent(Value):
     session_key: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer as the tool gives it; what is not known is left out."""
+        """Return the answer as the tool gives it.
+
+        What is not known is left out.
+        """
         plain: dict[str, Any] = {
             "runId": self.run_id,
             "status": self.status,
@@ -91,7 +94,9 @@ class SendRequest:
 
     @classmethod
     def from_json(cls, parameters: Mapping[str, Any], *, sandboxed: bool = False, channel: str | None = None) -> Self:
-        """Read the parameters of `sessions_send`; wrong and unknown ones raise `RequestRefused`.
+        """Read the parameters of `sessions_send`.
+
+        Wrong and unknown ones raise `RequestRefused`.
 
         >>> SendRequest.from_json({"message": "Hello", "label": "desk", "timeoutSeconds": 2.9}).timeout_seconds
         2
@@ -118,7 +123,10 @@ class SendRequest:
 
 
 def whole_seconds(value: float) -> int:
-    """Return a time-out in whole seconds: floored, 0 to a day; what is no finite number raises `RequestRefused`."""
+    """Return a time-out in whole seconds: floored, 0 to a day.
+
+    What is no finite number raises `RequestRefused`.
+    """
     if not is_number(value):
         raise RequestRefused("timeoutSeconds must be a number")
     return max(0, min(86_400, int(value)))
@@ -279,7 +287,10 @@ class Talk:
         self._engine.expect(Awaited(session_id, number, then, self._engine.now() + self._patience))
 
     def begin(self, reply: Reply | None) -> None:
-        """Begin with the target's first reply; without one there is no talk."""
+        """Begin with the target's first reply.
+
+        Without one there is no talk.
+        """
         if reply is None or reply.status != "ok" or not reply.text:
             return
         self._first = self._latest = reply.text
@@ -411,7 +422,10 @@ _MODEL_REFUSALS: Final = ("invalid model", "model not allowed")
 
 
 class Spawned(Value):
-    """The answer to a spawn. Where it is not accepted, nothing was changed, and `error` says why."""
+    """The answer to a spawn.
+
+    Where it is not accepted, nothing was changed, and `error` says why.
+    """
 
     status: Literal["accepted", "forbidden", "error"]
     child_session_key: str | None = None
@@ -421,7 +435,10 @@ class Spawned(Value):
     error: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer as the tool gives it; what is not known is left out."""
+        """Return the answer as the tool gives it.
+
+        What is not known is left out.
+        """
         plain = {
             "status": self.status,
             "childSessionKey": self.child_session_key,
@@ -436,7 +453,10 @@ class Spawned(Value):
 def spawn_subagent(
     engine: Engine, requester: str, request: SpawnRequest, origin: Mapping[str, Any] | None = None
 ) -> Spawned:
-    """Start a sub-agent for a session; `origin` says where the request came from (channel, to, accountId, threadId)."""
+    """Start a sub-agent for a session.
+
+    `origin` says where the request came from (channel, to, accountId, threadId).
+    """
     key, record = engine.places.named(requester)
     try:
         target = spawn_target(key, request.agent_id, settings=engine.settings.spawn)

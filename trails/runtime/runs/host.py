@@ -48,7 +48,10 @@ class Ticket:
         self.lane: Lane = lane
 
     def run(self) -> None:
-        """Do the work on this thread; what it raises is raised."""
+        """Do the work on this thread.
+
+        What it raises is raised.
+        """
         try:
             self._job()
         finally:
@@ -72,7 +75,10 @@ class Lanes:
     """
 
     def __init__(self, limits: Mapping[Lane, int] | None = None) -> None:
-        """Make lanes with limits, 1 or more each; those left out have the usual ones: main 4, subagent 8, nested 1."""
+        """Make lanes with limits, 1 or more each.
+
+        Those left out have the usual ones: main 4, subagent 8, nested 1.
+        """
         self._limits = dict(DEFAULT_LIMITS)
         for lane, limit in (limits or {}).items():
             if lane not in LANES:
@@ -105,7 +111,10 @@ class Lanes:
         self._tell(lane)
 
     def take(self, lanes: Collection[Lane] = LANES) -> Ticket | None:
-        """Return the next piece of work that may begin, its place taken; None if nothing may. Main goes first."""
+        """Return the next piece of work that may begin, its place taken.
+
+        None if nothing may. Main goes first.
+        """
         with self._lock:
             for lane in LANES:
                 if lane in lanes and self._queues[lane] and self._active[lane] < self._limits[lane]:
@@ -144,7 +153,9 @@ class Lanes:
 
 
 class LaneThreads:
-    """Threads that work on what comes into lanes, until `close`. Also a context manager.
+    """Threads that work on what comes into lanes, until `close`.
+
+    Also a context manager.
 
     Each lane has threads of its own, as many as its limit at most, so that a full one keeps no other waiting. What a
     piece of work raises is logged, and the last one is in `error`. Nothing more begins once `stopped` says so.
@@ -199,7 +210,10 @@ class LaneThreads:
             self._idle.wait_for(is_idle)
 
     def close(self) -> None:
-        """Take up no more, and return once what goes on has ended; what waits stays where it is."""
+        """Take up no more, and return once what goes on has ended.
+
+        What waits stays where it is.
+        """
         self._lanes.listener = None
         for pool in self._pools.values():
             pool.shutdown(wait=True, cancel_futures=True)
@@ -286,7 +300,10 @@ class Announcement:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A text for a channel. `idempotency_key` is the same whenever it is sent again."""
+    """A text for a channel.
+
+    `idempotency_key` is the same whenever it is sent again.
+    """
 
     channel: str
     to: str
@@ -308,7 +325,10 @@ def uuid() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a host supplies. Everything but a store may be left out."""
+    """What a host supplies.
+
+    Everything but a store may be left out.
+    """
 
     agent: Agent | None = None
     announce: Callable[[Announcement], object] | None = None
@@ -332,7 +352,10 @@ class Settings(RouterSettings):
 
     @classmethod
     def from_json(cls, config: Mapping[str, Any] | None, **options: Any) -> Self:
-        """Read a configuration; what is wrong raises `InvalidInput` with its path."""
+        """Read a configuration.
+
+        What is wrong raises `InvalidInput` with its path.
+        """
         root = Section(config)
         queue = root.section("messages").section("queue")
         sandbox = root.section("agents").section("defaults").section("sandbox")

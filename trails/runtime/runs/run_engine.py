@@ -38,7 +38,9 @@ _TEXTS: Final = frozenset({"text", "output_text"})
 
 
 def answer_of(turns: Iterable[Turn]) -> str | None:
-    """Return the text of the last turn if that is an assistant's; blank text is none.
+    """Return the text of the last turn if that is an assistant's.
+
+    Blank text is none.
 
     Tools' turns, and the mirrors of what was delivered, do not count.
     """
@@ -50,7 +52,9 @@ def answer_of(turns: Iterable[Turn]) -> str | None:
 
 
 def content_text(content: Any) -> str | None:
-    """Return the text of a turn's content, trimmed; None if there is none.
+    """Return the text of a turn's content, trimmed.
+
+    None if there is none.
 
     >>> text_of([{"type": "text", "text": " Found "}, {"type": "tool_use", "id": "c", "name": "n", "input": {}}])
     'Found'
@@ -68,7 +72,10 @@ def _text(part: Any) -> str:
 
 
 def turns_of(repository: Repository, session_id: str | None) -> Sequence[Turn]:
-    """Return the transcript of a session; none of one that is not there."""
+    """Return the transcript of a session.
+
+    None of one that is not there.
+    """
     if session_id is None:
         return ()
     try:
@@ -215,7 +222,9 @@ class Engine:
             self._awaited = [each for each in self._awaited if each.then is not then]
 
     def work(self, session_id: str, lane: Lane = "main") -> None:
-        """Work through a session's inbox on this thread. An agent that fails ends its exchange, not this.
+        """Work through a session's inbox on this thread.
+
+        An agent that fails ends its exchange, not this.
 
         Without an agent, what waits there is left to the host's own.
         """
@@ -321,7 +330,10 @@ class Engine:
             each.then(None if late else reply)
 
     def reply_to(self, session_id: str, number: int) -> Reply | None:
-        """Return what came of a message; None while it is not known."""
+        """Return what came of a message.
+
+        None while it is not known.
+        """
         exchange = self.exchange_of(session_id, number)
         if exchange is None or exchange.state in ("pending", "streaming"):
             return None
@@ -378,7 +390,10 @@ class Engine:
         started: datetime | None = None,
         ended: datetime | None = None,
     ) -> bool:
-        """Note how a run ended, unless that is known, and have it announced; return whether it was noted."""
+        """Note how a run ended, unless that is known, and have it announced.
+
+        Return whether it was noted.
+        """
         moment = self.now() if ended is None else ended
 
         def step(run: Run) -> dict[str, Any] | None:
@@ -416,7 +431,10 @@ def agent_of(key: str | None) -> str:
 
 
 def _await_answer(given: Any) -> Any:
-    """Return what an agent gave; a coroutine runs in an event loop of its own."""
+    """Return what an agent gave.
+
+    A coroutine runs in an event loop of its own.
+    """
     if not inspect.isawaitable(given):
         return given
 

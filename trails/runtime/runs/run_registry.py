@@ -42,7 +42,10 @@ class Places:
         self._settings = settings
 
     def session_of(self, key: str) -> str | None:
-        """Return the id of the session that a key names now, aliases followed; None if there is none."""
+        """Return the id of the session that a key names now, aliases followed.
+
+        None if there is none.
+        """
         found = self._keyring.find(key)
         if found is not None:
             return found[0].session_id
@@ -86,12 +89,18 @@ class Places:
         return keys.display_key(key, alias=settings.alias, main_key=settings.main_key)
 
     def entry(self, key: str) -> Mapping[str, Any]:
-        """Return what is kept of the session of a key beside its turns; empty if nothing is."""
+        """Return what is kept of the session of a key beside its turns.
+
+        Empty if nothing is.
+        """
         found = self._keyring.find(key)
         return {} if found is None else self._keyring.held(found[0]).to_json()
 
     def resolve(self, *, label: str, agent_id: str | None = None, spawned_by: str | None = None) -> str:
-        """Return the key of the one session with a label, or raise `RequestRefused`."""
+        """Return the key of the one session with a label.
+
+        Raise `RequestRefused`.
+        """
         try:
             return self._router.resolve(label=label, agent=agent_id, spawned_by=spawned_by)
         except RequestRefused:
@@ -141,7 +150,10 @@ Step = Callable[[Run], dict[str, Any] | None]
 
 
 class Registry:
-    """The runs of a store. Several registries of one store are one."""
+    """The runs of a store.
+
+    Several registries of one store are one.
+    """
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
@@ -173,7 +185,10 @@ class Registry:
         return subagent_runs.read_runs(self._store, vocab.GENERATED, NamedNode(iris.session(session_id)))
 
     def due(self, now: datetime) -> list[Run]:
-        """Return the runs whose time in the registry is over; only those are read."""
+        """Return the runs whose time in the registry is over.
+
+        Only those are read.
+        """
         times = list(subagent_runs.archive_times(self._store))
         found = [self.find(run_id) for run_id, moment in times if moment <= now]
         return sorted((run for run in found if run is not None), key=lambda run: (run.archive_at or now, run.run_id))
@@ -187,7 +202,10 @@ class Registry:
         return subagent_runs.is_removed_run(self._store, run_id)
 
     def register(self, run: Run) -> None:
-        """Enter a run, or raise `InvalidInput` if its id is known."""
+        """Enter a run.
+
+        Raise `InvalidInput` if its id is known.
+        """
         try:
             subagent_runs.register_run(run).commit(self._repository.store)
         except PreconditionFailed as failure:
@@ -214,7 +232,10 @@ class Registry:
             return new
 
     def remove(self, run_id: str, deed: Deed) -> bool:
-        """Take a run out, as it stands; False if it is gone already."""
+        """Take a run out, as it stands.
+
+        False if it is gone already.
+        """
         while True:
             run = self.find(run_id)
             if run is None:
@@ -226,7 +247,10 @@ class Registry:
             return True
 
     def withhold(self, run_id: str, deed: Deed) -> bool:
-        """Remove the texts of a run for good; False if they were out already."""
+        """Remove the texts of a run for good.
+
+        False if they were out already.
+        """
         while True:
             run = self.get(run_id)
             remove, add = subagent_runs.withhold_run([run])
@@ -311,7 +335,9 @@ def origin_of(value: Mapping[str, Any] | None) -> RunOrigin:
 
 
 def run_from_json(value: Any, *, legacy: bool = False) -> Run:
-    """Read one record of a `runs.json`; `legacy` maps the names of version 1. Wrong ids raise `InvalidInput`.
+    """Read one record of a `runs.json`.
+
+    `legacy` maps the names of version 1. Wrong ids raise `InvalidInput`.
 
     What a run has no place for, or in a shape that it has no place for, is kept as it is.
     """
@@ -364,7 +390,10 @@ def _text(fields: Mapping[str, Any], name: str) -> str | None:
 
 
 def _moment(fields: Mapping[str, Any], name: str) -> Any:
-    """Return a time of milliseconds since 1970, or None for what is no number."""
+    """Return a time of milliseconds since 1970.
+
+    None for what is no number.
+    """
     value = fields.get(name)
     return from_ms(int(value)) if is_number(value) else None
 

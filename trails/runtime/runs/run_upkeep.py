@@ -50,7 +50,10 @@ def idempotency_key(run: Run) -> str:
 
 
 def _claim_fields(run: Run) -> dict[str, Any] | None:
-    """Return the claim on a run, or None if it is claimed."""
+    """Return the claim on a run.
+
+    None if it is claimed.
+    """
     is_free = run.ended is not None and run.cleanup_completed is None and not run.cleanup_handled
     return {"cleanup_handled": True} if is_free else None
 
@@ -97,7 +100,9 @@ class Upkeep:
         self._swept: datetime | None = None
 
     def announce(self, run_id: str, *, resume: bool = False) -> Announced:
-        """Announce a run that ended, unless somebody did; then clean up.
+        """Announce a run that ended, unless somebody did.
+
+        Then clean up.
 
         `resume` goes on with an announcement that a process began before it died.
         """
@@ -201,7 +206,10 @@ class Upkeep:
     # --- outward
 
     def _tell(self, run: Run) -> bool:
-        """Let the host act on the message; return whether it could."""
+        """Let the host act on the message.
+
+        Return whether it could.
+        """
         engine = self._engine
         found = None if run.announced_as is None else self._message(run.announced_as)
         if found is None:
@@ -261,7 +269,10 @@ class Upkeep:
         return Deed(self._engine.repository.workspace.keeper(), now, rule=rule)
 
     def delete_session(self, run: Run, deed: Deed) -> str | None:
-        """Delete a run's session under the one rule of deleting; return why it was kept, if it was."""
+        """Delete a run's session under the one rule of deleting.
+
+        Return why it was kept, if it was.
+        """
         if run.child_session is None:
             return None
         try:
@@ -335,14 +346,20 @@ class Upkeep:
     # --- waiting on another process
 
     def wait(self, run_id: str, timeout: float) -> Run | None:
-        """Wait up to some seconds for a run in another process; return it as it stands then."""
+        """Wait up to some seconds for a run in another process.
+
+        Return it as it stands then.
+        """
         run = self._engine.registry.get(run_id)
         if run.ended is None:
             self._ask(run, timeout, _Progress())
         return self._engine.registry.find(run_id)
 
     def _ask(self, run: Run, timeout: float, did: _Progress) -> None:
-        """Ask the host for a run. A status other than ok and error changes nothing: it may still end."""
+        """Ask the host for a run.
+
+        A status other than ok and error changes nothing: it may still end.
+        """
         engine = self._engine
         news = None if engine.host.wait is None else engine.host.wait(run.run_id, timeout)
         status, error = run_registry.outcome_of(news)
@@ -356,7 +373,10 @@ class Upkeep:
     # --- by the clock
 
     def tick(self) -> Ticked:
-        """Do what is due now; a host calls it every few seconds, or oftener."""
+        """Do what is due now.
+
+        A host calls it every few seconds, or oftener.
+        """
         did, engine = _Progress(), self._engine
         self._recover(did)
         now = engine.now()
@@ -384,7 +404,10 @@ class Upkeep:
                 self._ask(run, 0, did)
 
     def sweep(self) -> Ticked:
-        """Try again to announce what could not be, and archive what is due; what still goes on here is left alone."""
+        """Try again to announce what could not be, and archive what is due.
+
+        What still goes on here is left alone.
+        """
         did = _Progress()
         self._recover(did)
         self._sweep(did)

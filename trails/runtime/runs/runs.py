@@ -74,7 +74,9 @@ class Runs(Handle, public=True):
         interrupted: Interrupted = "fail",
         new_id: Callable[[], str] = uuid,
     ) -> None:
-        """Open the registry of runs of a store. Nothing is done before `recover`, `tick` or a spawn.
+        """Open the registry of runs of a store.
+
+        Nothing is done before `recover`, `tick` or a spawn.
 
         `agent` answers for a model: it gets a `Step`, and its answer is appended; without it, runs go on elsewhere, and
         `on_event` or `wait` tells how they end. `wait(run id, seconds)` asks for a run in another process. `announce` is
@@ -108,7 +110,10 @@ class Runs(Handle, public=True):
     # --- looking
 
     def get(self, run_id: str) -> Run:
-        """Return a run; raise `InvalidInput` if the registry has none with that id."""
+        """Return a run.
+
+        Raise `InvalidInput` if the registry has none with that id.
+        """
         return self._engine.registry.get(run_id)
 
     def list(self, *, active: bool = False, session: str | None = None) -> list[Run]:
@@ -125,7 +130,10 @@ class Runs(Handle, public=True):
         return [run for run in found if not active or run.cleanup_completed is None]
 
     def session_of(self, key: str) -> str | None:
-        """Return the id of the session that a key names now; None if there is none."""
+        """Return the id of the session that a key names now.
+
+        None if there is none.
+        """
         return self._engine.places.session_of(self._engine.places.named(key)[0])
 
     def system_prompt(self, run_id: str) -> str:
@@ -147,7 +155,9 @@ class Runs(Handle, public=True):
         cleanup: Cleanup = "keep",
         origin: Mapping[str, Any] | None = None,
     ) -> Spawned:
-        """Start a sub-agent for the session of a key (or with an id); return at once, with how that went.
+        """Start a sub-agent for the session of a key (or with an id).
+
+        Return at once, with how that went.
 
         `task` is its first message. `label` names it for people (1 to 64 characters). `agent_id` is the agent that runs it:
         the requester's own, or one that its configuration allows. `model` comes before the agent's and the default one.
@@ -202,7 +212,9 @@ class Runs(Handle, public=True):
     # --- what is heard of runs
 
     def on_event(self, event: Mapping[str, Any]) -> bool:
-        """Note an event of a run's life, as hosts have them; return whether it changed anything.
+        """Note an event of a run's life, as hosts have them.
+
+        Return whether it changed anything.
 
         An event has `runId`, `stream` ("lifecycle"; others are none of ours) and `data`: `phase` (start, end or error),
         `startedAt` and `endedAt` in milliseconds since 1970, `error`, and `aborted` for a run whose time was up.
@@ -223,19 +235,28 @@ class Runs(Handle, public=True):
         return False
 
     def started(self, run_id: str, *, at: datetime | None = None) -> bool:
-        """Note that a run began (`at`, by default now); return whether that is news."""
+        """Note that a run began (`at`, by default now).
+
+        Return whether that is news.
+        """
         moment = self._engine.now() if at is None else _cut(at)
         return self._engine.registry.change(run_id, lambda run: None if run.ended else {"started": moment}) is not None
 
     def ended(self, run_id: str, status: RunStatus, *, error: str | None = None, at: datetime | None = None) -> bool:
-        """Note how a run ended (`at`, by default now) and announce it; return whether that is news: the first end stands."""
+        """Note how a run ended (`at`, by default now) and announce it.
+
+        Return whether that is news: the first end stands.
+        """
         if status not in ("ok", "error", "timeout", "unknown"):
             raise InvalidInput(f"a run ends ok, error, timeout or unknown, not {status!r}")
         why = None if error is None else validation.text(error, "error")
         return self._engine.end(run_id, status, error=why, ended=None if at is None else _cut(at))
 
     def wait(self, run_id: str, *, timeout: float = 30) -> Run | None:
-        """Wait up to `timeout` seconds for a run in another process; return it as it stands, None once it is cleaned up."""
+        """Wait up to `timeout` seconds for a run in another process.
+
+        Return it as it stands, None once it is cleaned up.
+        """
         return self._upkeep.wait(run_id, timeout)
 
     # --- upkeep
@@ -266,7 +287,9 @@ class Runs(Handle, public=True):
         return self._upkeep.sweep()
 
     def withhold(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
-        """Take a run's task and error out of the registry for good; return whether they were there.
+        """Take a run's task and error out of the registry for good.
+
+        Return whether they were there.
 
         `by` and `reason` are as for `Repository.redact`, which is for where else they stand (the sub-agent's turns, the
         announcement).
@@ -321,7 +344,10 @@ class Runs(Handle, public=True):
     # --- files
 
     def import_file(self, value: Any) -> Imported:
-        """Enter the runs of a parsed `runs.json` (version 1 or 2); all their fields are kept. Known runs stay as they are."""
+        """Enter the runs of a parsed `runs.json` (version 1 or 2).
+
+        All their fields are kept. Known runs stay as they are.
+        """
         return run_registry.import_file(self._engine.registry, self._engine.places, value)
 
     def export_file(self) -> dict[str, Any]:
