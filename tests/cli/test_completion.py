@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pexpect
@@ -22,7 +20,6 @@ from trails.cli.completion import _FIXED, Bash
 from trails.compare.comparison import COLUMNS
 from trails.exchange.file_import import EXPORT_FORMATS
 from trails.exchange.formats import all_formats
-from trails.plumbing.index import offers
 from trails.plumbing.index.offers import MOST
 from trails.rdf import query_files
 
@@ -95,19 +92,9 @@ def test_a_store_that_another_process_has_open_offers_what_there_is(place: Path,
         process.communicate(b"\n")
 
 
-def test_names_are_offered_while_the_owner_writes_them(place: Path) -> None:
-    assert offers.offered(place, "session", "o") == ["other"]
-    with closing(sqlite3.connect(place / "index" / "figures.db", isolation_level=None)) as writer:
-        writer.execute("BEGIN EXCLUSIVE")
-        assert offers.offered(place, "session", "o") == ["other"]
-
-
-def test_where_nothing_is_or_all_is_broken_nothing_is_offered(place: Path, offered: Offered, tmp_path: Path) -> None:
+def test_nothing_is_offered_and_made_where_no_store_is(offered: Offered, tmp_path: Path) -> None:
     assert offered("--store", str(tmp_path / "none"), "show", "") == []
     assert not (tmp_path / "none").exists()
-    (place / "trails.json").write_text("{}")
-    (place / "index" / "figures.db").write_bytes(b"")
-    assert offered("show", "") == []
 
 
 def test_of_many_the_first_and_the_last_are_offered_so_that_no_more_is_inserted_than_all_share(

@@ -237,27 +237,6 @@ def test_a_search_that_finds_copies_asks_the_store_which_of_them_count(said: Pat
     ]
 
 
-@pytest.mark.parametrize("what", ["log", "position", "index/figures.db", "index/figures.seal", "quads/CURRENT"])
-def test_where_anything_is_in_doubt_the_store_is_asked(place: Path, what: str) -> None:
-    file = place / what
-    data = file.read_bytes()
-    assert alone.figures_of(place) is not None
-    middle = {"log": len(data) - 9, "position": 10}.get(what, len(data) // 2)  # a link, and the id of the store
-    file.write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
-    if what == "quads/CURRENT":
-        file.unlink()
-    assert alone.figures_of(place) is None
-    file.write_bytes(data)
-    assert alone.figures_of(place) is not None
-
-
-def test_what_a_crash_of_the_system_may_have_lost_is_in_doubt(place: Path) -> None:
-    file = place / "position"
-    data = file.read_bytes()
-    file.write_bytes(data[:24] + b"another boot of " + data[40:])
-    assert alone.figures_of(place) is None
-
-
 @pytest.mark.parametrize(
     ("words", "name"),
     [(("tags",), "tags"), (("notes", "plan"), "notes"), (("branches", "plan"), "branches"), (("queries",), "queries")]

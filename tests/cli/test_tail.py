@@ -19,8 +19,6 @@ from tests.support.commands import Run, invoke, ok_json
 from tests.support.ledgers import echo, session_of
 from tests.support.places import IMPORTED
 from trails import Ledger, Repository
-from trails.integrity import leaves
-from trails.integrity.leaves import Leaf
 
 WAIT = 30.0
 
@@ -253,36 +251,3 @@ def test_tail_follows_one_session_as_json(place: Path, follow: Callable[..., Fol
         follower.wait_for(lambda lines: len(lines) == 2)
         assert json.loads(follower.lines[1])["count"] == 2
     assert follower.interrupt() == (0, "")
-
-
-def test_tail_never_shows_half_a_line(place: Path, follow: Callable[..., Follower]) -> None:
-    follower = follow("-n", "1")
-    first = 2  # a turn takes two lines: what it is, and its text; by then it has read what was there
-    follower.wait_for(lambda lines: len(lines) == first)
-    log = place / "log"
-    before = log.read_text().splitlines()[-1]
-    line = Leaf("delete", "urn:trails:session:other", 0, "ab" * 32).line(leaves.link_leaf(before))
-    size = log.stat().st_size
-    with log.open("a") as out:  # no process has the store open: what a writer does in two steps
-        for part in (f"{line}\n"[:30], f"{line}\n"[30:]):
-            time.sleep(0.5)  # two looks at the log
-            out.write(part)
-            out.flush()
-    follower.wait_for(lambda lines: lines[first:] == ["other  deleted"])
-    os.truncate(log, size)  # what opening does with lines that were not on disk; others come in their place
-    with trails.open(place, durability="process") as store:
-        session = store.load("other")
-        session.append("user", "more")
-        session.persist()
-        follower.wait_for(lambda lines: len(lines) == first + 2)
-        assert follower.lines[first + 1] == f"other  2 turns, head {session.head[:8]}"
-    assert follower.interrupt() == (0, "")
-
-
-def test_tail_ends_with_an_error_when_the_store_goes_away(place: Path, follow: Callable[..., Follower]) -> None:
-    follower = follow("-n", "1")
-    follower.wait_for(lambda lines: len(lines) >= 1)
-    (place / "log").rename(place / "elsewhere")
-    assert follower.process.wait(WAIT) == 2
-    assert follower.process.stderr is not None
-    assert "gone or was replaced" in follower.process.stderr.read()

@@ -70,7 +70,7 @@ def test_times_are_a_verdict_of_their_own_with_a_skew(tmp_path: Path) -> None:
     ("name", "text", "reason"),
     [
         ("bad.provn", "document\nnonsense", "line 2"),
-        ("bad.xml", "<a/>", "an element 'a'"),
+        ("bad.xml", "<a/>", "its root is 'a'"),
         ("unknown.txt", "document endDocument", "says no PROV format"),
     ],
 )
