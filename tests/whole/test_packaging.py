@@ -20,14 +20,14 @@ from trails.rdf import query_files
 NEEDED = {
     *("pyproject.toml", "Makefile", "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "PKG-INFO"),
     *(".ci/run", ".ci/requirements.txt", "trails/__init__.py", "trails/cli/__init__.py", "trails/py.typed"),
-    *("trails/integrity/verify_export.py", "trails/integrity/digest-vectors.json"),
+    *("trails/integrity/verify_export.py", "trails/integrity/digest-vectors.json", "trails/secrets/formats.toml"),
     *("trails/_samples/release-plan.jsonl", "ontology/trails.ttl", "queries/catalogue/forest.rq"),
     *("queries/audit/incomplete-turns.rq", "trails/guide/audit.md"),
     *("trails/guide/graph.md", "trails/guide/python.md"),
     *(f"trails/exchange/exporters/page.{kind}" for kind in ("css", "js", "html")),
     *("queries/core/lineage.rq", "tests/__init__.py", "tests/conftest.py", "tests/cli/test_cli.py"),
     *("tests/support/writer.py", "tests/support/session_cases.py", "tests/support/formats/make.py"),
-    *("tests/support/formats/format-1.tar.gz", "tests/whole/test_packaging.py"),
+    *("tests/support/formats/format-2.tar.gz", "tests/whole/test_packaging.py"),
     *("benchmarks/__main__.py", "benchmarks/scan.rq", "benchmarks/README.md", "benchmarks/RESULTS.md"),
     *("benchmarks/TRUST.md", "benchmarks/scenarios/append.py"),
 }
