@@ -30,7 +30,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Final, cast
 
 import pytest
@@ -83,8 +83,14 @@ class StoreConformance:
     cannot: ClassVar[frozenset[str]] = frozenset()
     """Any of "reopen", "threads": what a store declares that it does not do."""
 
-    def test_what_was_committed_is_found_by_query_and_by_pattern(self, open_store: Callable[[], QuadStore]) -> None:
+    @pytest.fixture
+    def store(self, open_store: Callable[[], QuadStore]) -> Iterator[QuadStore]:
+        """Open the store for a test, and close it afterwards."""
         store = open_store()
+        yield store
+        store.close()
+
+    def test_what_was_committed_is_found_by_query_and_by_pattern(self, store: QuadStore) -> None:
         assert store.commit(Change(add=[_quad(1), _quad(2), _quad(3, graph=DefaultGraph())])).written
         assert len(store) == 3
         assert store.quads((_node(1), None, None, None)) == [_quad(1)]
@@ -92,13 +98,9 @@ class StoreConformance:
         assert isinstance(rows, Solutions)
         assert [row["s"] for row in rows] == [_node(1), _node(2)]
         assert store.query("ASK { <https://example.org/s3> ?p ?o }") is True
-        store.close()
 
-    def test_a_pattern_with_a_number_matches_that_number_and_no_other(
-        self, open_store: Callable[[], QuadStore]
-    ) -> None:
+    def test_a_pattern_with_a_number_matches_that_number_and_no_other(self, store: QuadStore) -> None:
         """Engines look numbers up in ranges of bytes: the ends of a range are where that goes wrong."""
-        store = open_store()
         graph, other = NamedNode("urn:numbers"), NamedNode("urn:others")
         add = [Quad(NamedNode(f"urn:s{n}"), vocab.INDEX, Literal(n), graph) for n in (0, 254, 255, 256, 510, 511, 512)]
         store.commit(Change(add=[*add, Quad(NamedNode("urn:s"), vocab.INDEX, Literal(256), other)]))
@@ -110,22 +112,16 @@ class StoreConformance:
         assert store.commit(
             Change(add=[Quad(NamedNode("urn:s"), vocab.INDEX, Literal(255), other)], forbid=forbid)
         ).written
-        store.close()
 
-    def test_the_default_graph_is_its_own_unless_a_union_is_asked_for(
-        self, open_store: Callable[[], QuadStore]
-    ) -> None:
-        store = open_store()
+    def test_the_default_graph_is_its_own_unless_a_union_is_asked_for(self, store: QuadStore) -> None:
         store.commit(Change(add=[_quad(1), _quad(2, graph=DefaultGraph())]))
         text = "SELECT ?s { ?s ?p ?o }"
         alone, together = store.query(text), store.query(text, union=True)
         assert isinstance(alone, Solutions)
         assert isinstance(together, Solutions)
         assert (len(alone), len(together)) == (1, 2)
-        store.close()
 
-    def test_a_query_of_one_graph_sees_that_one_alone(self, open_store: Callable[[], QuadStore]) -> None:
-        store = open_store()
+    def test_a_query_of_one_graph_sees_that_one_alone(self, store: QuadStore) -> None:
         other = NamedNode("https://example.org/other")
         store.commit(Change(add=[_quad(1), _quad(2, graph=DefaultGraph()), _quad(3, graph=other)]))
         confined = "SELECT ?s FROM <https://example.org/other> FROM NAMED <https://example.org/other> { ?s ?p ?o }"
@@ -134,30 +130,22 @@ class StoreConformance:
             assert [row["s"] for row in cast(Solutions, store.query(text, graph=DefaultGraph()))] == [_node(2)]
         assert store.query("ASK { GRAPH ?g { ?s ?p ?o } }", graph=_G) is False
         assert store.query("ASK { GRAPH <https://example.org/other> { ?s ?p ?o } }", graph=_G) is False
-        store.close()
 
-    def test_a_table_gives_every_text_byte_for_byte_and_an_unbound_variable_as_nothing(
-        self, open_store: Callable[[], QuadStore]
-    ) -> None:
-        store = open_store()
+    def test_a_table_gives_every_text_byte_for_byte_and_an_unbound_variable_as_nothing(self, store: QuadStore) -> None:
         store.commit(Change(add=[_quad(n, text) for n, text in enumerate(_HOSTILE_TEXTS)]))
         rows = store.table("SELECT ?o ?none { GRAPH <https://example.org/graph> { ?s ?p ?o } }")
         assert sorted(tsv.string(text) for text, _ in rows) == sorted(_HOSTILE_TEXTS)
         assert {unbound for _, unbound in rows} == {""}
-        store.close()
 
-    def test_every_text_comes_back_byte_for_byte(self, open_store: Callable[[], QuadStore]) -> None:
-        store = open_store()
+    def test_every_text_comes_back_byte_for_byte(self, store: QuadStore) -> None:
         store.commit(Change(add=[_quad(n, text) for n, text in enumerate(_HOSTILE_TEXTS)]))
         store.commit(Change(add=[_quad(99, _HOSTILE_TEXTS[3])], remove=[_quad(0, "")]))
         for number, text in list(enumerate(_HOSTILE_TEXTS))[1:]:
             found = store.quads((_node(number), _P, None, _G))
             assert [quad.object.value for quad in found] == [text]  # type: ignore[union-attr] # a literal
         assert not store.quads((_node(0), None, None, None))
-        store.close()
 
-    def test_adding_and_removing_happen_together_or_not_at_all(self, open_store: Callable[[], QuadStore]) -> None:
-        store = open_store()
+    def test_adding_and_removing_happen_together_or_not_at_all(self, store: QuadStore) -> None:
         store.commit(Change(add=[_quad(1)]))
         with pytest.raises(PreconditionFailed) as failed:
             store.commit(Change(add=[_quad(2)], remove=[_quad(1)], require=[_quad(3)]))
@@ -165,45 +153,29 @@ class StoreConformance:
         assert store.quads((None, None, None, None)) == [_quad(1)]
         assert store.commit(Change(add=[_quad(2)], remove=[_quad(1)], require=[_quad(1)])).written
         assert store.quads((None, None, None, None)) == [_quad(2)]
-        store.close()
 
-    def test_a_forbidden_pattern_that_matches_stops_the_commit_and_says_what_matched(
-        self, open_store: Callable[[], QuadStore]
-    ) -> None:
-        store = open_store()
+    def test_a_forbidden_pattern_that_matches_stops_the_commit_and_says_what_matched(self, store: QuadStore) -> None:
         store.commit(Change(add=[_quad(1), _quad(3), _quad(4, "w")]))
         with pytest.raises(PreconditionFailed) as failed:
             store.commit(Change(add=[_quad(2)], forbid=[(None, _P, Literal("v"), _G)]))
         assert set(failed.value.matched) == {_quad(1), _quad(3)}
         assert failed.value.present in failed.value.matched
         assert store.commit(Change(add=[_quad(2)], forbid=[(None, _Q, None, _G)])).written
-        store.close()
 
-    def test_repeating_a_commit_that_happened_is_a_success_that_writes_nothing(
-        self, open_store: Callable[[], QuadStore]
-    ) -> None:
-        store = open_store()
+    def test_repeating_a_commit_that_happened_is_a_success_that_writes_nothing(self, store: QuadStore) -> None:
         store.commit(Change(add=[_quad(1)]))
         change = Change(add=[_quad(2)], remove=[_quad(1)], require=[_quad(1)], forbid=[(_node(2), None, None, None)])
         done, again = store.commit(change), store.commit(change)
         assert (done.written, again.written) == (True, False)
         assert (again.number, again.link) == (done.number, done.link)
         assert store.quads((None, None, None, None)) == [_quad(2)]
-        store.close()
 
-    def test_a_commit_says_where_the_log_is_and_each_later_one_stands_further_on(
-        self, open_store: Callable[[], QuadStore]
-    ) -> None:
-        store = open_store()
+    def test_a_commit_says_where_the_log_is_and_each_later_one_stands_further_on(self, store: QuadStore) -> None:
         numbers = [store.commit(Change(add=[_quad(number)])).number for number in range(3)]
         assert numbers == [numbers[0], numbers[0] + 1, numbers[0] + 2]
         assert store.number == numbers[-1]
-        store.close()
 
-    def test_what_was_seen_under_a_token_is_looked_up_again_once_anything_was_removed(
-        self, open_store: Callable[[], QuadStore]
-    ) -> None:
-        store = open_store()
+    def test_what_was_seen_under_a_token_is_looked_up_again_once_anything_was_removed(self, store: QuadStore) -> None:
         store.commit(Change(add=[_quad(1), _quad(2)]))
         token = store.token
         store.commit(Change(add=[_quad(3)], require=[_quad(1)], seen=token))
@@ -212,12 +184,10 @@ class StoreConformance:
         assert store.token != token
         with pytest.raises(PreconditionFailed):
             store.commit(Change(add=[_quad(4)], require=[_quad(1)], seen=token))
-        store.close()
 
     def test_a_change_made_from_what_is_not_so_any_more_is_refused_and_nothing_is_written(
-        self, open_store: Callable[[], QuadStore]
+        self, store: QuadStore
     ) -> None:
-        store = open_store()
         store.commit(Change(add=[_quad(1)]))
         patterns: list[Pattern] = [(_node(1), None, None, None), (_node(7), None, None, None)]
         number, read = store.number, {pattern: store.quads(pattern) for pattern in patterns}
@@ -232,22 +202,16 @@ class StoreConformance:
             store.commit(Change(add=[_quad(4)], read=None, as_of=store.number - 1))
         assert not store.quads((_node(4), None, None, None))
         assert store.commit(Change(add=[_quad(4)], read=None, as_of=store.number)).written
-        store.close()
 
-    def test_a_repeat_is_told_without_what_is_made_anew_each_time(self, open_store: Callable[[], QuadStore]) -> None:
-        store = open_store()
+    def test_a_repeat_is_told_without_what_is_made_anew_each_time(self, store: QuadStore) -> None:
         for salt, written in (("first", True), ("second", False)):
             change = Change(add=[_quad(1)], forbid=[(_node(1), None, None, None)], also_add=[_quad(2, salt)])
             assert store.commit(change).written == written
         assert set(store.quads((None, None, None, None))) == {_quad(1), _quad(2, "first")}
-        store.close()
 
-    def test_of_many_writers_to_one_place_exactly_one_wins_each_round(
-        self, open_store: Callable[[], QuadStore]
-    ) -> None:
+    def test_of_many_writers_to_one_place_exactly_one_wins_each_round(self, store: QuadStore) -> None:
         if "threads" in self.cannot:
             pytest.skip("this store declares that it has no compare-and-swap")
-        store = open_store()
         rounds, writers = 25, 8
         other = NamedNode("https://example.org/other")
         wins: list[tuple[int, int]] = []
@@ -277,10 +241,8 @@ class StoreConformance:
         )
         for number, writer in wins:
             assert store.quads((_node(number), _P, None, _G)) == [_quad(number, f"writer {writer}")]
-        store.close()
 
-    def test_a_dropped_graph_is_gone_and_others_stay(self, open_store: Callable[[], QuadStore]) -> None:
-        store = open_store()
+    def test_a_dropped_graph_is_gone_and_others_stay(self, store: QuadStore) -> None:
         other = NamedNode("https://example.org/other")
         store.commit(Change(add=[_quad(n) for n in range(1200)]))
         store.commit(Change(add=[_quad(1, graph=other)]))
@@ -290,13 +252,10 @@ class StoreConformance:
         store.commit(Change(add=[_quad(2), _quad(2, graph=other)]))
         assert store.commit(Change(add=[_quad(3, graph=other)], drop=[_G])).written
         assert set(store.quads((None, None, None, None))) == {_quad(number, graph=other) for number in (1, 2, 3)}
-        store.close()
 
-    def test_what_is_no_sparql_is_refused(self, open_store: Callable[[], QuadStore]) -> None:
-        store = open_store()
+    def test_what_is_no_sparql_is_refused(self, store: QuadStore) -> None:
         with pytest.raises(InvalidInput, match="not valid SPARQL"):
             store.query("SELECT ?s WHERE { ?s")
-        store.close()
 
     def test_a_closed_store_refuses_everything_and_closes_twice(self, open_store: Callable[[], QuadStore]) -> None:
         store = open_store()

@@ -1,9 +1,5 @@
 """Read the usage of model calls: tokens and cost.
 
-What a source calls its counts differs; `SOURCES` is the table of them.
-
-What a model call's usage means, whatever its source calls it: tokens that can be added up, and a cost.
-
 Sources differ in what they count. For some the input includes the tokens that were read from the provider's cache, for
 others it does not; so it is with the output and the tokens of reasoning. `SOURCES` says which is which, once. `counts_of`
 reads a usage by it.
@@ -56,189 +52,105 @@ class Source(NamedTuple):
 
 TOTAL_NAMES: Final = ("total_tokens", "totalTokens", "total", "totalTokenCount", "total_token_count")
 """What sources call all tokens of a call."""
-_CLAUDE_READ: Final = ("cache_read_input_tokens",)
-_CLAUDE_WRITE: Final = ("cache_creation_input_tokens",)
-_CLAUDE_5M: Final = ("cache_creation.ephemeral_5m_input_tokens",)
-_CLAUDE_1H: Final = ("cache_creation.ephemeral_1h_input_tokens",)
+
+
+def _source(read: str, written: str, **rest: str | bool) -> Source:
+    """Return a row of the table; names stand with spaces between them."""
+    fields: dict[str, Any] = {
+        name: tuple(each.split()) if isinstance(each, str) else each for name, each in rest.items()
+    }
+    return Source(tuple(read.split()), tuple(written.split()), **fields)
+
 
 SOURCES: Final[Mapping[str, Source]] = MappingProxyType(
     {
         # https://github.com/openai/openai-python: completion_usage.py; OpenRouter, DeepSeek and LiteLLM add names to it.
-        "openai-chat": Source(
-            input=("prompt_tokens",),
-            output=("completion_tokens",),
-            cache_read=(
-                "prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens", "cached_tokens", *_CLAUDE_READ,
-            ),
-            cache_write=(
-                "prompt_tokens_details.cache_write_tokens", "prompt_tokens_details.cache_creation_tokens", *_CLAUDE_WRITE,
-            ),
-            cache_write_5m=("prompt_tokens_details.cache_creation_token_details.ephemeral_5m_input_tokens", *_CLAUDE_5M),
-            cache_write_1h=("prompt_tokens_details.cache_creation_token_details.ephemeral_1h_input_tokens", *_CLAUDE_1H),
-            reasoning=("completion_tokens_details.reasoning_tokens", "reasoning_tokens"),
-        ),
+        "openai-chat": _source("prompt_tokens", "completion_tokens",
+            cache_read="prompt_tokens_details.cached_tokens prompt_cache_hit_tokens cached_tokens cache_read_input_tokens",
+            cache_write="prompt_tokens_details.cache_write_tokens prompt_tokens_details.cache_creation_tokens "
+            "cache_creation_input_tokens",
+            cache_write_5m="prompt_tokens_details.cache_creation_token_details.ephemeral_5m_input_tokens "
+            "cache_creation.ephemeral_5m_input_tokens",
+            cache_write_1h="prompt_tokens_details.cache_creation_token_details.ephemeral_1h_input_tokens "
+            "cache_creation.ephemeral_1h_input_tokens",
+            reasoning="completion_tokens_details.reasoning_tokens reasoning_tokens"),
         # Harbor's ATIF: `cached_tokens` are a part of `prompt_tokens`.
-        "atif": Source(
-            input=("prompt_tokens",),
-            output=("completion_tokens",),
-            cache_read=("cached_tokens", *_CLAUDE_READ),
-            cache_write=_CLAUDE_WRITE,
-            cache_write_5m=_CLAUDE_5M,
-            cache_write_1h=_CLAUDE_1H,
-            reasoning=("reasoning_tokens", "reasoning_output_tokens"),
-        ),
+        "atif": _source("prompt_tokens", "completion_tokens", cache_read="cached_tokens cache_read_input_tokens",
+            cache_write="cache_creation_input_tokens", cache_write_5m="cache_creation.ephemeral_5m_input_tokens",
+            cache_write_1h="cache_creation.ephemeral_1h_input_tokens",
+            reasoning="reasoning_tokens reasoning_output_tokens"),
         # Claude's API and Claude Code: `input_tokens` leaves out what was read from and written to the cache.
-        "anthropic": Source(
-            input=("input_tokens",),
-            output=("output_tokens",),
-            cache_read=_CLAUDE_READ,
-            cache_write=_CLAUDE_WRITE,
-            cache_write_5m=_CLAUDE_5M,
-            cache_write_1h=_CLAUDE_1H,
-            reasoning=("output_tokens_details.thinking_tokens", "output_tokens_details.reasoning_tokens"),
-            input_includes_cache=False,
-            total_decides=False,
-        ),
+        "anthropic": _source("input_tokens", "output_tokens", cache_read="cache_read_input_tokens",
+            cache_write="cache_creation_input_tokens", cache_write_5m="cache_creation.ephemeral_5m_input_tokens",
+            cache_write_1h="cache_creation.ephemeral_1h_input_tokens",
+            reasoning="output_tokens_details.thinking_tokens output_tokens_details.reasoning_tokens",
+            input_includes_cache=False, total_decides=False),
         # https://github.com/openai/openai-python: response_usage.py
-        "openai-responses": Source(
-            input=("input_tokens",),
-            output=("output_tokens",),
-            cache_read=("input_tokens_details.cached_tokens",),
-            cache_write=("input_tokens_details.cache_write_tokens",),
-            reasoning=("output_tokens_details.reasoning_tokens",),
-        ),
-        "codex": Source(
-            input=("input_tokens",),
-            output=("output_tokens",),
-            cache_read=("cached_input_tokens",),
-            cache_write=("cache_write_input_tokens",),
-            reasoning=("reasoning_output_tokens",),
-        ),
+        "openai-responses": _source("input_tokens", "output_tokens", cache_read="input_tokens_details.cached_tokens",
+            cache_write="input_tokens_details.cache_write_tokens",
+            reasoning="output_tokens_details.reasoning_tokens"),
+        "codex": _source("input_tokens", "output_tokens", cache_read="cached_input_tokens",
+            cache_write="cache_write_input_tokens", reasoning="reasoning_output_tokens"),
         # OpenTelemetry's GenAI conventions, without `gen_ai.usage.`; what OpenInference tells is renamed to these.
-        "otel": Source(
-            input=("input_tokens", "prompt_tokens"),
-            output=("output_tokens", "completion_tokens"),
-            cache_read=(
-                "cache_read.input_tokens", *_CLAUDE_READ, "details.cache_read_tokens", "details.cached_tokens",
-                "cached_tokens", "input_cached_tokens",
-            ),
-            cache_write=("cache_creation.input_tokens", *_CLAUDE_WRITE, "details.cache_write_tokens"),
-            reasoning=("reasoning.output_tokens", "details.reasoning_tokens"),
-        ),
+        "otel": _source("input_tokens prompt_tokens", "output_tokens completion_tokens",
+            cache_read="cache_read.input_tokens cache_read_input_tokens details.cache_read_tokens details.cached_tokens "
+            "cached_tokens input_cached_tokens",
+            cache_write="cache_creation.input_tokens cache_creation_input_tokens details.cache_write_tokens",
+            reasoning="reasoning.output_tokens details.reasoning_tokens"),
         # LangChain's usage_metadata
-        "langchain": Source(
-            input=("input_tokens",),
-            output=("output_tokens",),
-            cache_read=("input_token_details.cache_read",),
-            cache_write=("input_token_details.cache_creation",),
-            cache_write_5m=("input_token_details.ephemeral_5m_input_tokens",),
-            cache_write_1h=("input_token_details.ephemeral_1h_input_tokens",),
-            reasoning=("output_token_details.reasoning",),
-        ),
+        "langchain": _source("input_tokens", "output_tokens", cache_read="input_token_details.cache_read",
+            cache_write="input_token_details.cache_creation",
+            cache_write_5m="input_token_details.ephemeral_5m_input_tokens",
+            cache_write_1h="input_token_details.ephemeral_1h_input_tokens",
+            reasoning="output_token_details.reasoning"),
         # Inspect's ModelUsage: providers that include cached tokens show it in the total.
-        "inspect": Source(
-            input=("input_tokens",),
-            output=("output_tokens",),
-            cache_read=("input_tokens_cache_read",),
-            cache_write=("input_tokens_cache_write",),
-            reasoning=("reasoning_tokens",),
-            input_includes_cache=False,
-        ),
+        "inspect": _source("input_tokens", "output_tokens", cache_read="input_tokens_cache_read",
+            cache_write="input_tokens_cache_write", reasoning="reasoning_tokens", input_includes_cache=False),
         # https://ai.google.dev/api/generate-content: usageMetadata, and what Gemini CLI makes of it
-        "gemini": Source(
-            input=("promptTokenCount", "prompt_token_count"),
-            output=("candidatesTokenCount", "candidates_token_count", "responseTokenCount", "response_token_count"),
-            cache_read=("cachedContentTokenCount", "cached_content_token_count"),
-            reasoning=("thoughtsTokenCount", "thoughts_token_count"),
-            other_input=("toolUsePromptTokenCount", "tool_use_prompt_token_count"),
-            output_includes_reasoning=False,
-        ),
-        "gemini-cli": Source(
-            input=("input",),
-            output=("output",),
-            cache_read=("cached",),
-            reasoning=("thoughts",),
-            other_input=("tool",),
-            output_includes_reasoning=False,
-        ),
+        "gemini": _source("promptTokenCount prompt_token_count",
+            "candidatesTokenCount candidates_token_count responseTokenCount response_token_count",
+            cache_read="cachedContentTokenCount cached_content_token_count",
+            reasoning="thoughtsTokenCount thoughts_token_count",
+            other_input="toolUsePromptTokenCount tool_use_prompt_token_count", output_includes_reasoning=False),
+        "gemini-cli": _source("input", "output", cache_read="cached", reasoning="thoughts", other_input="tool",
+            output_includes_reasoning=False),
         # opencode: `cost` is told beside
-        "opencode": Source(
-            input=("input",),
-            output=("output",),
-            cache_read=("cache.read",),
-            cache_write=("cache.write",),
-            reasoning=("reasoning",),
-            input_includes_cache=False,
-            output_includes_reasoning=False,
-        ),
-        "pi": Source(
-            input=("input",),
-            output=("output",),
-            cache_read=("cacheRead",),
-            cache_write=("cacheWrite",),
-            cache_write_1h=("cacheWrite1h",),
-            reasoning=("reasoning", "reasoningTokens"),
-            input_includes_cache=False,
-            total_decides=False,
-        ),
+        "opencode": _source("input", "output", cache_read="cache.read", cache_write="cache.write",
+            reasoning="reasoning", input_includes_cache=False, output_includes_reasoning=False),
+        "pi": _source("input", "output", cache_read="cacheRead", cache_write="cacheWrite",
+            cache_write_1h="cacheWrite1h", reasoning="reasoning reasoningTokens", input_includes_cache=False,
+            total_decides=False),
         # Langfuse: each key of usageDetails has a price of its own, so they exclude each other.
-        "langfuse": Source(
-            input=("input", "input_tokens", "prompt_tokens"),
-            output=("output", "output_tokens", "completion_tokens"),
-            cache_read=(
-                "input_cached_tokens", "input_cache_read", "input_cached", "input_cache_read_tokens", *_CLAUDE_READ,
-                "cache_read.input_tokens", "prompt_details.cache_read", "input_cached_content_token_count", "cached_tokens",
-            ),
-            cache_write=(
-                "input_cache_creation", "input_cache_write", "input_cache_write_tokens", "input_cache_creation_tokens",
-                *_CLAUDE_WRITE, "cache_creation.input_tokens", "prompt_details.cache_write",
-            ),
-            cache_write_5m=("input_cache_creation_5m", *_CLAUDE_5M),
-            cache_write_1h=("input_cache_creation_1h", *_CLAUDE_1H),
-            reasoning=(
-                "output_reasoning_tokens", "output_reasoning", "completion_details.reasoning", "reasoning.output_tokens",
-                "output_thoughts_token_count", "thoughts_token_count", "reasoning_tokens",
-            ),
-            other_input=("input_audio", "input_audio_tokens", "input_tool_use_prompt_token_count"),
-            input_includes_cache=False,
-            output_includes_reasoning=False,
-        ),
+        "langfuse": _source("input input_tokens prompt_tokens", "output output_tokens completion_tokens",
+            cache_read="input_cached_tokens input_cache_read input_cached input_cache_read_tokens cache_read_input_tokens "
+            "cache_read.input_tokens prompt_details.cache_read input_cached_content_token_count cached_tokens",
+            cache_write="input_cache_creation input_cache_write input_cache_write_tokens input_cache_creation_tokens "
+            "cache_creation_input_tokens cache_creation.input_tokens prompt_details.cache_write",
+            cache_write_5m="input_cache_creation_5m cache_creation.ephemeral_5m_input_tokens",
+            cache_write_1h="input_cache_creation_1h cache_creation.ephemeral_1h_input_tokens",
+            reasoning="output_reasoning_tokens output_reasoning completion_details.reasoning reasoning.output_tokens "
+            "output_thoughts_token_count thoughts_token_count reasoning_tokens",
+            other_input="input_audio input_audio_tokens input_tool_use_prompt_token_count",
+            input_includes_cache=False, output_includes_reasoning=False),
         # Amazon Bedrock's Converse, and Strands
-        "bedrock": Source(
-            input=("inputTokens",),
-            output=("outputTokens",),
-            cache_read=("cacheReadInputTokens", "cacheReadInputTokenCount"),
-            cache_write=("cacheWriteInputTokens", "cacheWriteInputTokenCount"),
-            input_includes_cache=False,
-            total_decides=False,
-        ),
-        "copilot": Source(
-            input=("inputTokens",),
-            output=("outputTokens",),
-            cache_read=("cacheReadTokens",),
-            cache_write=("cacheWriteTokens",),
-            reasoning=("reasoningTokens",),
-        ),
+        "bedrock": _source("inputTokens", "outputTokens", cache_read="cacheReadInputTokens cacheReadInputTokenCount",
+            cache_write="cacheWriteInputTokens cacheWriteInputTokenCount", input_includes_cache=False,
+            total_decides=False),
+        "copilot": _source("inputTokens", "outputTokens", cache_read="cacheReadTokens",
+            cache_write="cacheWriteTokens", reasoning="reasoningTokens"),
         # Vercel's AI SDK
-        "ai-sdk": Source(
-            input=("inputTokens", "promptTokens"),
-            output=("outputTokens", "completionTokens"),
-            cache_read=("cachedInputTokens", "inputTokenDetails.cacheReadTokens"),
-            cache_write=("inputTokenDetails.cacheWriteTokens",),
-            reasoning=("reasoningTokens", "outputTokenDetails.reasoningTokens"),
-        ),
+        "ai-sdk": _source("inputTokens promptTokens", "outputTokens completionTokens",
+            cache_read="cachedInputTokens inputTokenDetails.cacheReadTokens",
+            cache_write="inputTokenDetails.cacheWriteTokens",
+            reasoning="reasoningTokens outputTokenDetails.reasoningTokens"),
         # All else, such as pydantic-ai's `cache_read_tokens`, which are a part of the input.
-        "generic": Source(
-            input=("input_tokens", "prompt_tokens", "input", "inputTokens"),
-            output=("output_tokens", "completion_tokens", "output", "outputTokens"),
-            cache_read=(
-                *_CLAUDE_READ, "cache_read_tokens", "cacheRead", "cached", "cached_input_tokens", "cache_read.input_tokens",
-                "cached_tokens",
-            ),
-            cache_write=(*_CLAUDE_WRITE, "cache_write_tokens", "cacheWrite", "cache_creation.input_tokens"),
-            cache_write_1h=("cache_write_1h_tokens", "cacheWrite1h"),
-            reasoning=("reasoning_tokens", "reasoningTokens", "thinking_tokens"),
-        ),
+        "generic": _source("input_tokens prompt_tokens input inputTokens",
+            "output_tokens completion_tokens output outputTokens",
+            cache_read="cache_read_input_tokens cache_read_tokens cacheRead cached cached_input_tokens "
+            "cache_read.input_tokens cached_tokens",
+            cache_write="cache_creation_input_tokens cache_write_tokens cacheWrite cache_creation.input_tokens",
+            cache_write_1h="cache_write_1h_tokens cacheWrite1h",
+            reasoning="reasoning_tokens reasoningTokens thinking_tokens"),
     }
 )  # fmt: skip
 """How each source counts, by its name; a usage may name it as its `source`. The first that a usage looks like is taken."""

@@ -55,33 +55,20 @@ complete -o nosort -F %(complete_func)s %(prog_name)s 2>/dev/null || complete -F
 """Bash takes a word apart at colons, which ids have: the program reads the line itself, and what stands before the last
 colon is taken off again, since bash leaves it where it is."""
 _FIXED: Final = {
-    "import-format": (
-        *(
-            "claude-code",
-            "pi",
-            "codex",
-            "copilot-cli",
-            "gemini-cli",
-            "chatgpt",
-            "swe-agent",
-            "mini-swe-agent",
-            "inspect",
-            "atif",
-            "langfuse",
-            "langsmith",
-            "mlflow",
-            "otel",
-        ),
-        *("cline", "goose", "opencode", "messages", "openclaw", "nquads", "trig"),
-        "prov",
-    ),
-    "export-format": ("pi", "openclaw", "nquads", "trig", "html", "messages", "inspect", "atif", "parquet"),
-    "role": ("user", "assistant", "tool", "system", "summary"),
-    "column": (
-        *("session", "label", "branch", "parent", "fork_index", "turns", "own_turns", "input_tokens", "output_tokens"),
-        *("tokens", "cost", "total_input_tokens", "total_output_tokens", "total_tokens", "total_cost", "tool_calls"),
-        *("tools", "models", "last_answer", "principal", "agent", "state", "created"),
-    ),
+    name: tuple(words.split())
+    for name, words in {
+        "import-format": """
+            claude-code pi codex copilot-cli gemini-cli chatgpt swe-agent mini-swe-agent inspect atif langfuse
+            langsmith mlflow otel cline goose opencode messages openclaw nquads trig prov
+        """,
+        "export-format": "pi openclaw nquads trig html messages inspect atif parquet",
+        "role": "user assistant tool system summary",
+        "column": """
+            session label branch parent fork_index turns own_turns input_tokens output_tokens tokens cost
+            total_input_tokens total_output_tokens total_tokens total_cost tool_calls tools models last_answer
+            principal agent state created
+        """,
+    }.items()
 }
 """Names that are written down here too, since what they come from takes longer to import than a shell may wait."""
 
