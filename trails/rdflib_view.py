@@ -85,7 +85,7 @@ def to_identifier(name: GraphName) -> IdentifiedNode:
 
 
 def to_pattern(triple: tuple[object, object, object], graph: Graph | Node | None) -> Pattern | None:
-    """Return the pattern of quads that rdflib's pattern of triples stands for, None where nothing can match it.
+    """Return the pattern of quads that rdflib's pattern of triples stands for, None if nothing can match it.
 
     Raises `InvalidInput` for what is no term.
     """

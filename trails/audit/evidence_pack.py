@@ -181,7 +181,7 @@ def _manifest(files: Mapping[str, bytes], report: Report, missing: list[str]) ->
 
 
 def write_pack(files: Mapping[str, bytes], place: Path, time: str) -> None:
-    """Write the files of a pack into a new folder, or into a new file where the name ends in `.zip`.
+    """Write the files of a pack into a new folder, or into a new file if the name ends in `.zip`.
 
     A zip has the report's `time` for each of its files, and holds them as they are: how they are packed differs between
     machines. What is written is for its owner alone. Raises `FileExistsError` for a place that is there.
@@ -217,7 +217,7 @@ def zip_pack(files: Mapping[str, bytes], time: str) -> bytes:
 def read_pack(place: Path) -> dict[str, bytes]:
     """Return the files of a pack in a folder or a zip.
 
-    Raises `InvalidInput` where there is no pack, `IntegrityError` where there is something that no pack holds and that
+    Raises `InvalidInput` if there is no pack, `IntegrityError` if there is something that no pack holds and that
     others would read otherwise: links, devices, a zip with two files of one name or with bytes that belong to none.
     """
     found = _of_folder(place) if place.is_dir() else _of_zip(place)

@@ -83,7 +83,7 @@ def audit(
     its witnesses and its time stamp, and the signers of heads, are as for `Repository.verify`. `time` is when the audit is
     said to be made, now unless given: equal stores and times give equal reports.
 
-    Raises `SessionNotFound`, and `IntegrityError` where the checkpoint is not signed as demanded.
+    Raises `SessionNotFound`, and `IntegrityError` if the checkpoint is not signed as demanded.
 
     >>> with trails.open(":memory:") as store:
     ...     made = store.create(id="plan"); _ = made.append("user", "Plan a trip"); _ = made.persist()

@@ -111,7 +111,7 @@ def report_digest(said: dict[str, Any]) -> str:
 def read_report(text: str) -> dict[str, Any]:
     """Return a report that was written as JSON.
 
-    InvalidInput where it is none, IntegrityError where its digest does not fit it.
+    InvalidInput if it is none, IntegrityError if its digest does not fit it.
     """
     try:
         said = json.loads(text, object_pairs_hook=_unique_keys)
@@ -268,8 +268,8 @@ def check_signed_report(
 ) -> Checkpoint:
     """Return the checkpoint that vouches for a report, given as JSON, if the log signed it with one of the given keys.
 
-    Raises `InvalidInput` for a text that is no report, `IntegrityError` where the report was altered, where the signature
-    does not hold, where too few witnesses cosigned it, or where the checkpoint is not of this report and its state of the log.
+    Raises `InvalidInput` for a text that is no report, `IntegrityError` if the report was altered, if the signature
+    does not hold, if too few witnesses cosigned it, or if the checkpoint is not of this report and its state of the log.
     """
     said, state = read_report(text), open_checkpoint(checkpoint, verifiers)
     if witnesses:

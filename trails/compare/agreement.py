@@ -22,9 +22,9 @@ Pair = tuple[ScoreValue, ScoreValue]
 class Agreement(tables.Tabular):
     """How far two scorers agree on what both scored under one name.
 
-    Texts and truth values are categories: `kappa` is Cohen's (1960), None where chance alone would make them agree always.
-    Numbers have `pearson` and `spearman`, None where one side does not vary, and `difference`, the mean of left less right,
-    None where no float holds it. `alpha` is Krippendorff's, nominal for categories and interval for numbers; None where
+    Texts and truth values are categories: `kappa` is Cohen's (1960), None if chance alone would make them agree always.
+    Numbers have `pearson` and `spearman`, None if one side does not vary, and `difference`, the mean of left less right,
+    None if no float holds it. `alpha` is Krippendorff's, nominal for categories and interval for numbers; None if
     nothing varies. `same` is the share of pairs that are equal. What only one of the two scored is counted, and left out
     of all else.
     """
@@ -150,7 +150,7 @@ def _typed(value: ScoreValue) -> tuple[bool, ScoreValue]:
 
 
 def kappa(pairs: Sequence[Pair]) -> float | None:
-    """Return Cohen's kappa: the agreement beyond chance (Cohen 1960); None where chance alone makes it whole.
+    """Return Cohen's kappa: the agreement beyond chance (Cohen 1960); None if chance alone makes it whole.
 
     >>> kappa([("y", "y")] * 20 + [("y", "n")] * 5 + [("n", "y")] * 10 + [("n", "n")] * 15)
     0.4
@@ -163,7 +163,7 @@ def kappa(pairs: Sequence[Pair]) -> float | None:
 
 
 def nominal_alpha(pairs: Sequence[Pair]) -> float | None:
-    """Return Krippendorff's alpha of two raters for categories; None where all values are one.
+    """Return Krippendorff's alpha of two raters for categories; None if all values are one.
 
     >>> round(nominal_alpha([("a", "a"), ("a", "a"), ("b", "b"), ("b", "a")]), 4)      # 1 - 7 * 2 / (2 * 5 * 3)
     0.5333
@@ -179,7 +179,7 @@ def nominal_alpha(pairs: Sequence[Pair]) -> float | None:
 
 
 def interval_alpha(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Return Krippendorff's alpha of two raters for numbers on an interval scale; None where all numbers are one.
+    """Return Krippendorff's alpha of two raters for numbers on an interval scale; None if all numbers are one.
 
     >>> interval_alpha([(1.0, 2.0), (3.0, 3.0)])             # 1 - (1/2) / (2 * 11/12 * 2), the values 1, 2, 3, 3
     0.7272727272727273
@@ -199,7 +199,7 @@ def _mean_difference(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 
 def pearson(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Return Pearson's correlation; None where one side does not vary.
+    """Return Pearson's correlation; None if one side does not vary.
 
     >>> pearson([(1.0, 2.0), (2.0, 4.0), (3.0, 6.0)]), pearson([(1.0, 2.0), (1.0, 3.0)])
     (1.0, None)

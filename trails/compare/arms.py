@@ -125,7 +125,7 @@ def compare_arms(
     """Return a test of two arms, each a name with the column's aggregate there.
 
     Raises `InvalidInput` for another method, an arm without numbers or with too few, and arms that do not vary;
-    `TrailsError` where scipy is not installed (the extra `stats`).
+    `TrailsError` if scipy is not installed (the extra `stats`).
     """
     if method not in METHODS:
         raise InvalidInput(f"there is no test {method!r}; there are: {', '.join(METHODS)}")

@@ -53,7 +53,7 @@ class Scored(NamedTuple):
 
 
 def score_columns(every: Iterable[Scored]) -> dict[Scored, str]:
-    """Return the name of the column of each: `score.NAME`, with `@SCORER/VERSION` behind it where several gave the name.
+    """Return the name of the column of each: `score.NAME`, with `@SCORER/VERSION` behind it if several gave the name.
 
     What several scorers gave is never put into one column: neither of two is taken for the right one.
 
@@ -78,7 +78,7 @@ def _scorer(each: Scored) -> str:
 
 
 def score_cells(scores: Mapping[Scored, ScoreValue], names: Mapping[Scored, str]) -> dict[str, float | str | None]:
-    """Return a branch's cells in the columns of scores: a truth value as 1 or 0, which has a mean; None where none is."""
+    """Return a branch's cells in the columns of scores: a truth value as 1 or 0, which has a mean; None if there is none."""
     found = {column: scores.get(each) for each, column in names.items()}
     return {column: int(value) if isinstance(value, bool) else value for column, value in found.items()}
 
@@ -93,7 +93,7 @@ _MOST_LANES: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What model calls reported, added up; None where none of them reported it."""
+    """What model calls reported, added up; None if none of them reported it."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -188,7 +188,7 @@ class Comparison:
     kinds: Mapping[str, Kind]
     """Every column that is known, shown or not, and what it holds."""
     groups: tuple[Group, ...]
-    """The groups asked for, in order of their values; none where none were asked for."""
+    """The groups asked for, in order of their values; none if none was asked for."""
     _all_rows: tuple[Mapping[str, Any], ...]
     _stems: tuple[Stem, ...]
     as_of: str | None = None
@@ -224,7 +224,7 @@ class Comparison:
 
     @property
     def root(self) -> str | None:
-        """The session whose forks are compared; None where there are several."""
+        """The session whose forks are compared; None if there are several."""
         return self.roots[0] if len(self.roots) == 1 else None
 
     @property
@@ -309,7 +309,7 @@ class Comparison:
     def collapsed(self) -> Comparison:
         """Return the same branches grouped by how they came out, the greatest group first.
 
-        Forks of one point that own as many turns, with the same models and tools, came out the same where the last
+        Forks of one point that own as many turns, with the same models and tools, came out the same if the last
         answer is the same text. `table(groups=True)` then has a row for each outcome, `count` says how many had it.
         """
         found = self.arranged(group_by=OUTCOME)
@@ -341,11 +341,11 @@ class Comparison:
         none; those are left out.
 
         Each branch counts as one independent observation: forks of one point are, a fork and its own forks are not, nor are
-        forks of several sessions where these differ, whose pairs are.
+        forks of several sessions that differ, whose pairs are.
 
-        Raises `InvalidInput` where nothing is grouped, for an unknown group or column, for one that holds no numbers or
+        Raises `InvalidInput` if nothing is grouped, for an unknown group or column, for one that holds no numbers or
         says which and not how much, for fewer than 3 numbers on a side (for ranks, too few for any p below 0.05), and
-        where nothing varies; `TrailsError` where scipy is not installed (the extra `stats`).
+        if nothing varies; `TrailsError` if scipy is not installed (the extra `stats`).
         """
         name = self.known(column)[0]
         if self.kinds[name] not in ("integer", "number"):
@@ -404,7 +404,7 @@ class Comparison:
 
         A row of a group has its name as `group`, the columns grouped by, `count`, and `NAME.FIGURE` for each numeric column and
         each of `figures`, which are those of `trails.compare.statistics.FIGURES` unless given: n, missing, mean, sd,
-        median, ci_low, ci_high, min, max, sum. Raises `InvalidInput` for `groups` where nothing is grouped, and for
+        median, ci_low, ci_high, min, max, sum. Raises `InvalidInput` for `groups` if nothing is grouped, and for
         `figures` without it or unknown.
         """
         if not groups:
@@ -499,12 +499,12 @@ class Comparison:
         root beyond the range of its forks gets the colour at the end), anything else in up to 20 distinct colours with a
         legend; a missing value is grey. The same comparison gives the same bytes, with the same version of matplotlib.
 
-        With `collapse` (default: where there are more than 60 branches), forks of one point stand together that are in
+        With `collapse` (default: if there are more than 60 branches), forks of one point stand together that are in
         one group, or of one colour; where that leaves more than 60 lanes, however long they are. On a scale they have the
         colour of their mean.
 
         Raises `InvalidInput` for another suffix, an unknown column or more than 20 distinct values, and `TrailsError`
-        where matplotlib is not installed (the extra `plot`).
+        if matplotlib is not installed (the extra `plot`).
         """
         place = None if path is None else as_path(path, "the file of a plot")
         form = "svg" if place is None else place.suffix.lower().removeprefix(".")

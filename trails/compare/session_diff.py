@@ -126,7 +126,7 @@ def _call_blocks(call: CallChange) -> Iterator[Block]:
 
 
 def block_place(entry: Entry) -> str:
-    """Return an entry's indices: `4` where both sides have the same one, `4/6` where not."""
+    """Return an entry's indices: `4` if both sides have the same one, `4/6` if not."""
     indices = [turn.index for turn in (entry.left, entry.right) if turn is not None]
     return "/".join(str(index) for index in dict.fromkeys(indices))
 
@@ -196,7 +196,7 @@ class Entry(OneLine):
 class Diff(Tabular):
     """What differs between two transcripts: the prefix that they share, and their two tails aligned turn by turn.
 
-    A diff is true in a condition where the two differ: `if store.diff(a, b): ...`.
+    A diff is true in a condition if the two sides differ: `if store.diff(a, b): ...`.
     """
 
     left: End
@@ -358,7 +358,7 @@ def patch(turns: Sequence[Turn], diff: Diff) -> list[Turn]:
 
     `turns` must say what the diff's left side says, and share its prefix. Nothing is stored.
 
-    Raises `InvalidInput` where the diff does not fit, naming the first turn that is different.
+    Raises `InvalidInput` if the diff does not fit, naming the first turn that is different.
 
     >>> patch([], diff([], []))
     []
@@ -486,7 +486,7 @@ def _pairs(left: Sequence[Turn], right: Sequence[Turn], old: Sequence[TurnText],
 
 
 def _alike(left: Sequence[Turn], right: Sequence[Turn], rows: Pair, columns: Pair) -> list[Pair]:
-    """Pair two runs of unequal turns, block by block where they are long."""
+    """Pair two runs of unequal turns, block by block if there are many."""
     found: list[Pair] = []
     longer = max(rows[1] - rows[0], columns[1] - columns[0])
     size = longer if (rows[1] - rows[0]) * (columns[1] - columns[0]) <= MAX_LIKENESSES else BLOCK

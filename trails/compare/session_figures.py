@@ -37,7 +37,7 @@ def compare_sessions(
     `as_of` is the mark of the log that is read.
 
     Branches come as in a tree, a tree for each of the sessions that is in no other's: forks below what they were forked
-    from, by fork index and age. Raises what reading their lineage raises, and `IndexGap` where a turn is missing or doubled.
+    from, by fork index and age. Raises what reading their lineage raises, and `IndexGap` if a turn is missing or doubled.
     """
     chains = families(reader, root_ids)
     roots = [one for one in root_ids if not any(record.id in root_ids for record in chains[one][1:])]
@@ -114,7 +114,7 @@ def _leaving(chains: Mapping[str, _Chain], root_id: str, order: Sequence[str], a
 
 @decodes
 def _own_turns(reader: Reader, records: Mapping[str, SessionRecord]) -> dict[str, int]:
-    """Return how many turns each session owns, or raise `IndexGap` where they are not one after the other."""
+    """Return how many turns each session owns, or raise `IndexGap` if they are not one after the other."""
     counts = dict.fromkeys(records, 0)
     for row in reader.select_each("own_turns", "sessions", records):
         session_id = iris.session_id(row["session"].value)
@@ -238,7 +238,7 @@ def _scores(reader: Reader, session_ids: Sequence[str]) -> dict[str, dict[Scored
 
 @decodes
 def _answers(reader: Reader, session_ids: Sequence[str], records: Mapping[str, SessionRecord]) -> dict[str, str | None]:
-    """Return the last text of an assistant among each session's own turns; None where that turn is redacted."""
+    """Return the last text of an assistant among each session's own turns; None if that turn is redacted."""
     found: dict[str, str | None] = {}
     for row in reader.select_each("last_answers", "sessions", session_ids):
         session_id, value = iris.session_id(row["session"].value), row["value"]
@@ -251,7 +251,7 @@ def _answers(reader: Reader, session_ids: Sequence[str], records: Mapping[str, S
 
 @decodes
 def _earlier(reader: Reader, session_id: str, start: int, end: int) -> str | None:
-    """Return the last text of an assistant that a session owns in a range of indices; None where there is none."""
+    """Return the last text of an assistant that a session owns in a range of indices; None if there is none."""
     while True:
         rows = reader.select("answers_before", session=session_id, start=start, end=end)
         if not rows:

@@ -45,7 +45,7 @@ class Aggregate:
 
     @classmethod
     def of(cls, cells: Iterable[int | float | None]) -> Aggregate | None:
-        """Return the aggregate of a column's cells; None where there is no number among them.
+        """Return the aggregate of a column's cells; None if there is no number among them.
 
         >>> found = Aggregate.of([4, None, 1, 1])
         >>> (found.n, found.missing, found.mean, found.median, found.sum) if found else None
@@ -114,7 +114,7 @@ class Aggregate:
         return None if self.n < 2 else bootstrap(self.values, confidence=confidence, resamples=resamples, seed=seed)
 
     def spread(self, *, brief: bool = False) -> str:
-        """Return mean, standard deviation and range as people read them, and of how many where not of all; brief: no range.
+        """Return mean, standard deviation and range as people read them, and of how many if not of all; brief: no range.
 
         >>> Aggregate((1, 2, 6), missing=2).spread()
         '3 ± 2.646 (1 to 6) of 3'
@@ -162,7 +162,7 @@ def number(value: float) -> str:
 
 
 def mean(numbers: Sequence[int | float]) -> float:
-    """Return the mean, which is a float where the sum on the way to it would be none."""
+    """Return the mean, which is a float if the sum on the way to it would be none."""
     try:
         return statistics.fmean(numbers)
     except OverflowError:
@@ -180,7 +180,7 @@ def total(numbers: Sequence[int | float]) -> int | float:
 
 
 def _checked_number(reckon: Callable[[], _Number]) -> _Number | None:
-    """Return what is reckoned, or None where no float can hold it."""
+    """Return what is reckoned, or None if no float can hold it."""
     try:
         return reckon()
     except OverflowError:
@@ -303,7 +303,7 @@ def patterns(arms: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
 
 
 def arm_of(row: _Row, arms: Mapping[str, str]) -> str | None:
-    """Return the first arm whose pattern matches a branch's label or, where it has none, its id; None for no such arm.
+    """Return the first arm whose pattern matches a branch's label or, if it has none, its id; None for no such arm.
 
     In a pattern `*` is any text, `?` any character, `[ab]` one of some; upper and lower case differ.
 

@@ -27,7 +27,7 @@ class Edit:
     """One place in a JSON value that differs.
 
     `path` is a JSONPath such as `$.items[2].name`: as it stands on the left for what was removed or changed, on the
-    right for what was added. `left` and `right` are the values as JSON text, None where there is none.
+    right for what was added. `left` and `right` are the values as JSON text, None if there is none.
     """
 
     kind: EditKind
@@ -37,14 +37,14 @@ class Edit:
 
     @property
     def words(self) -> tuple[Span, ...]:
-        """What differs inside, word by word, where a text was changed into another; else empty."""
+        """What differs inside, word by word, if one text was changed into another; else empty."""
         if self.left is None or self.right is None:
             return ()
         old, new = json.loads(self.left), json.loads(self.right)
         return diff_words(old, new) if isinstance(old, str) and isinstance(new, str) else ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the edit as plain values, ready for JSON; a side is left out where it has no value."""
+        """Return the edit as plain values, ready for JSON; a side is left out if it has no value."""
         sides = {"left": self.left, "right": self.right}
         values = {side: json.loads(text) for side, text in sides.items() if text is not None}
         return {"kind": self.kind, "path": self.path} | values
@@ -64,7 +64,7 @@ def canonical_text(text: str) -> str:
 
 
 def compare_values(left: Any, right: Any) -> tuple[Edit, ...]:
-    """Return what differs between two JSON values; empty where they differ in nothing but the order of keys.
+    """Return what differs between two JSON values; empty if they differ in nothing but the order of keys.
 
     Items of lists are aligned, so an item put in front changes one place, not all. 1, 1.0 and true are different.
 
@@ -154,9 +154,9 @@ class CallChange:
 class Detail:
     """What differs between the two turns of a changed entry; what does not differ is left empty.
 
-    `text` is a word diff, of what a person would read where one side has plain text and the other structured parts.
+    `text` is a word diff, of what a person would read if one side has plain text and the other structured parts.
     `parts` are places in structured content, tool calls aside. `calls` are all tool calls of both turns, where any
-    differs. `answers` are the tool calls that each side answers, where these differ. `form` tells that one side is
+    differs. `answers` are the tool calls that each side answers, if these differ. `form` tells that one side is
     plain text and the other structured parts. `withheld` tells that a side was redacted, so nobody can compare it.
     """
 
@@ -182,7 +182,7 @@ class Detail:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What one side's tail amounts to. Sums are of what was reported; None where nothing was."""
+    """What one side's tail amounts to. Sums are of what was reported; None if nothing was."""
 
     turns: int = 0
     input_tokens: int | None = None
@@ -221,7 +221,7 @@ class End:
 class Ancestor:
     """Where two sessions last agree: `turns` shared turns, the digest of the last one, and the session that owns it.
 
-    `found_by` is "lineage" where forks say so, "digests" where equal digests do (copies of one history).
+    `found_by` is "lineage" if forks say so, "digests" if equal digests do (copies of one history).
     """
 
     turns: int

@@ -47,7 +47,7 @@ class Repair:
     """What `repair` did."""
 
     messages: tuple[Message, ...]
-    """The messages: as they were given, where nothing was changed."""
+    """The messages: as they were given, if nothing was changed."""
     paired: tuple[Message, ...]
     """The messages with each call's answers right after it, in the order of the calls, nothing doubled."""
     added: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ def repair_calls(messages: Sequence[Message]) -> Repair:
 def drop_unpaired(messages: Iterable[Message]) -> list[Message]:
     """Return messages in which each answer to a call that none before it makes is told by the user, and says so.
 
-    Only for messages from the beginning on: where some were left out, the call may stand among those.
+    Only for messages from the beginning on: if some were left out, the call may stand among those.
 
     >>> drop_unpaired([Message("tool", ("Snow",), call_id="c9")])[0].text
     '[answer to the call c9, which is not on record]\\nSnow'
@@ -147,7 +147,7 @@ def prepare_messages(messages: Iterable[Message]) -> list[Message]:
 
 
 def _joined(messages: Iterable[Message]) -> list[Message]:
-    """Join adjacent assistant's messages where the answers to the first one's calls come after the last."""
+    """Join adjacent messages of the assistant if the answers to the first one's calls come after the last."""
     out: list[Message] = []
     runs = [list(run) for _, run in groupby(messages, key=lambda message: message.role == "assistant")]
     for run, after in zip(runs, [*runs[1:], []], strict=False):
@@ -294,7 +294,7 @@ class Context(Tabular):
 
     @cached_property
     def _told(self) -> tuple[list[Message], int]:
-        """What is said, and what it takes more to say of answers to calls that nobody made: they are shown where it fits."""
+        """What is said, and what it takes more to say of answers to calls that nobody made: they are shown if it fits."""
         messages = [message for part in self.parts for message in part.messages]
         if self.dropped or self.summary is not None:  # the calls may stand among what is left out
             return messages, 0
@@ -324,7 +324,7 @@ class Context(Tabular):
 
     @property
     def why(self) -> str | None:
-        """Why it takes more than `max_tokens`, with what each part takes; None where it fits."""
+        """Why it takes more than `max_tokens`, with what each part takes; None if it fits."""
         if self.within_budget:
             return None
         sums: dict[str, int] = {}
@@ -338,18 +338,18 @@ class Context(Tabular):
     def openai(self) -> list[ChatCompletionMessageParam]:
         """Return the messages for OpenAI's chat API, the system prompt among them.
 
-        Type checkers see the SDK's own type where it is installed, any type where it is not; so for the two below.
+        Type checkers see the SDK's own type if it is installed, any type if it is not; so for the two below.
         """
         return cast(
             "list[ChatCompletionMessageParam]", provider_messages.openai_messages(self.system, self.repair.paired)
         )
 
     def anthropic(self) -> AnthropicRequest:
-        """Return `messages`, and `system` where there is a system prompt, for Anthropic's messages API."""
+        """Return `messages`, and `system` if there is a system prompt, for Anthropic's messages API."""
         return cast("AnthropicRequest", provider_messages.anthropic_messages(self.system, self.repair.paired))
 
     def responses(self) -> ResponsesRequest:
-        """Return `input`, and `instructions` where there is a system prompt, for OpenAI's responses API."""
+        """Return `input`, and `instructions` if there is a system prompt, for OpenAI's responses API."""
         return cast("ResponsesRequest", provider_messages.responses_items(self.system, self.repair.paired))
 
     def table(self) -> PlainTable:

@@ -125,7 +125,7 @@ def plan_compaction(
 
     `turns` are those that the previous summary does not stand for, in order and without summaries. At most one of the
     three limits is given; 30,000 tokens is the default. By tokens, the newest turns are kept that take no more, and at
-    least the last one with what belongs to it. By turns or by a function, that many are kept, or more where a call
+    least the last one with what belongs to it. By turns or by a function, that many are kept, or more if a call
     would be parted from its answer.
     """
     if sum(limit is not None for limit in (keep_tokens, keep_turns, keep)) > 1:
@@ -219,7 +219,7 @@ class SummaryRequest:
     previous: Turn | None
     """The summary of what came before them, which the new one has to take over."""
     max_tokens: int | None
-    """The greatest length, where there is one."""
+    """The greatest length, if there is one."""
     trigger: Trigger
 
     @property

@@ -130,7 +130,7 @@ class Picture:
     data: str | None = None
     url: str | None = None
     part: Mapping[str, Any] | None = None
-    """The part as its provider takes it, where that says more."""
+    """The part as its provider takes it, if that says more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +169,11 @@ class Message(NamedTuple):
     call_id: str | None = None
     is_error: bool = False
     turn_index: int | None = None
-    """The index of the turn that it comes from, where it comes from one."""
+    """The index of the turn that it comes from, if it comes from one."""
     synthetic: bool = False
     """Whether it was made up to answer a call that nothing answers."""
     placed: tuple[int, ...] = ()
-    """How many pieces stand before each of its calls; empty where all calls come last."""
+    """How many pieces stand before each of its calls; empty if all calls come last."""
     raw: Mapping[str, Mapping[str, Any]] = NOTHING
     """The parts that make its calls or give its answer, as they are stored, by the call's id."""
     fields: Mapping[str, Any] = NOTHING

@@ -115,7 +115,7 @@ def _flat(pieces: Iterable[Piece]) -> str:
 
 
 def responses_items(system: str | None, messages: Iterable[Message]) -> _Json:
-    """Return `input`, and `instructions` where there is a system prompt: items that the API gave are given back as they are."""
+    """Return `input`, and `instructions` if there is a system prompt: items that the API gave are given back as they are."""
     made: list[_Json] = []
     for message in messages:
         if message.role == "tool":
@@ -183,7 +183,7 @@ def in_order(message: Message) -> list[Piece | ToolCall]:
 
 
 def anthropic_messages(system: str | None, messages: Iterable[Message]) -> _Json:
-    """Return `messages`, in which user and assistant take turns, and `system` where there is one: the API takes no empty one.
+    """Return `messages`, in which user and assistant take turns, and `system` if there is one: the API takes no empty one.
 
     System messages of the transcript go to `system`. Answers to tool calls are blocks of a user's message; what a model
     thought is given back only with the signature that the API asks for.

@@ -100,7 +100,7 @@ def unit_end(turns: Sequence[TurnView], start: int = 0) -> int:
 
 
 def _after_answer(turns: Sequence[TurnView], asked_at: int, call_id: str) -> int | None:
-    """Return the index after the answer to a call; right after the call itself where none can come; None while one may.
+    """Return the index after the answer to a call; right after the call itself if none can come; None while one may.
 
     None can come once the assistant has spoken to a person's later message, or asked for a call with the same id.
     """
@@ -289,7 +289,7 @@ class TokenWindow(Generic[Turnlike]):
 
     @property
     def why(self) -> str | None:
-        """Why the window holds more than it may; None where it fits."""
+        """Why the window holds more than it may; None if it fits."""
         if self.fits:
             return None
         return (

@@ -97,7 +97,7 @@ def salted_digest(kind: str, salt: str, text: str) -> str:
 def score_digest(said: Iterable[tuple[str, str, str]]) -> str:
     """Return the digest of a score: over (property, text, datatype) of all that it says but its session, in order.
 
-    A datatype is an IRI, "" where the text is one. The digest itself is not among what it covers.
+    A datatype is an IRI, "" if the text itself is one. The digest itself is not among what it covers.
     """
     return _hash(b"trails/score/1", *(field.encode() for each in sorted(said) for field in each))
 
@@ -108,7 +108,7 @@ def content_digest(text: str, salt: str, *, structured: bool) -> str:
 
 
 def facts_digest(facts: Facts, salt: str) -> str:
-    """Return the digest over everything recorded with a turn beyond its text; "" where nothing was recorded.
+    """Return the digest over everything recorded with a turn beyond its text; "" if nothing was recorded.
 
     Once some of it was taken out, the digest over all of it, which was kept.
     """
@@ -121,7 +121,7 @@ def facts_json_digest(text: str) -> str:
 
 
 def facts_json(facts: Facts, salt: str) -> str:
-    """Return everything recorded with a turn beyond its text as canonical JSON; "" where nothing was recorded.
+    """Return everything recorded with a turn beyond its text as canonical JSON; "" if nothing was recorded.
 
     Call arguments, metadata and the request of a compaction stand there as salted digests: they can be redacted, and
     the chain still verifies.
@@ -174,7 +174,7 @@ def _called(call: Call) -> dict[str, Any]:
 
 
 def _result(result: ToolResult) -> list[Any]:
-    """Return an answer to a tool call; what is told of the call stands there only where something is."""
+    """Return an answer to a tool call; what is told of the call stands there only if something is."""
     told = result.told
     for name in ("started", "ended"):
         if name in told:

@@ -137,7 +137,7 @@ class HashTree:
     def consistency(self, old_size: int, new_size: int | None = None) -> list[bytes]:
         """Return the proof that the tree of `new_size` leaves (default all) begins with that of `old_size` leaves.
 
-        Empty when the sizes are equal or `old_size` is 0, where nothing needs a proof.
+        Empty if the sizes are equal or `old_size` is 0: nothing needs a proof then.
         Source: RFC 9162, section 2.1.4.1 (PROOF and SUBPROOF).
         """
         whole = self._past(new_size)

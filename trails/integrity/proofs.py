@@ -90,7 +90,7 @@ class _Proof(Value):
 
 
 def _json_fields(text: str) -> dict[str, Any]:
-    """Return the fields of a JSON object; InvalidInput where it is none or can be taken in two ways."""
+    """Return the fields of a JSON object; InvalidInput if it is none or can be taken in two ways."""
     try:
         fields = json.loads(text, object_pairs_hook=_distinct)
     except (ValueError, RecursionError) as wrong:
@@ -178,7 +178,7 @@ class Revealed(Value):
     """A turn's content and the salt that its digest was made with; `structured` tells JSON parts from plain text.
 
     The same salt goes with the digests of the turn's call arguments and metadata, so whoever has it can try guesses at
-    them: where that matters, give the proof without the content.
+    them: if that matters, give the proof without the content.
     """
 
     text: str
@@ -208,8 +208,8 @@ class TurnDigests(Value):
 class TurnProof(_Proof):
     """A turn, and the proof that it stood in a session's transcript when a log's checkpoint was signed.
 
-    `previous` is the digest of the turn before it. `content` is None where the text is withheld or was redacted: then
-    only its digest is proven. `facts` is what was recorded with the turn as JSON text ("" for nothing, None where some of
+    `previous` is the digest of the turn before it. `content` is None if the text is withheld or was redacted: then
+    only its digest is proven. `facts` is what was recorded with the turn as JSON text ("" for nothing, None if some of
     it was taken out), in which call arguments and metadata are digests. `links` are the turns after it up to the head that
     the `leaf` (a line of the log, its place from 0 at `leaf_index`) names; the log had `size` lines.
     """

@@ -171,7 +171,7 @@ def known_keys(texts: Iterable[str], kind: KeyKind = LOG_KEY) -> dict[tuple[str,
 
 
 def _split_key(text: str, kind: str, algorithm: bytes) -> Key:
-    """Take a key apart; InvalidInput where it is none of the algorithm, which the first byte of its material names."""
+    """Take a key apart; InvalidInput if it is none of the algorithm, which the first byte of its material names."""
     name, _, rest = text.partition("+")
     digits, _, coded = rest.partition("+")
     material = from_base64(coded)
@@ -239,7 +239,7 @@ def open_note(note: str | bytes, verifiers: Iterable[str]) -> OpenedNote:
 
 
 def split_note(note: str | bytes) -> tuple[str, list[Signature]]:
-    """Return a note's text and signature lines, unchecked signatures; IntegrityError where the form is broken."""
+    """Return a note's text and signature lines, unchecked signatures; IntegrityError if the form is broken."""
     if len(note if isinstance(note, bytes) else note.encode(errors="replace")) > MAX_NOTE_BYTES:
         raise IntegrityError(f"the note has more than {MAX_NOTE_BYTES} bytes and was not read")
     try:
@@ -334,7 +334,7 @@ def sign_checkpoint(checkpoint: Checkpoint, *signers: str) -> str:
 def open_checkpoint(note: str | bytes, verifiers: Iterable[str]) -> Checkpoint:
     """Return the checkpoint in a note, if the log itself signed it with one of the given keys.
 
-    Raises IntegrityError as `open_note` does, and where only keys of other names signed: a key that is trusted for
+    Raises IntegrityError as `open_note` does, and if only keys of other names signed: a key that is trusted for
     one log says nothing about another.
     """
     opened = open_note(note, verifiers)
@@ -438,7 +438,7 @@ def new_principal_key(principal: str) -> tuple[str, str]:
 
 
 def _principal_of(name: str) -> str:
-    """Return the principal whose name a key bears; InvalidInput where no principal's name is written so."""
+    """Return the principal whose name a key bears; InvalidInput if no principal's name is written so."""
     principal = unquote(name)
     if quote(principal, safe=_SAFE) != name:
         raise InvalidInput(f"the key {name!r} is no principal's: make one with `trails proof sign --new-key`")

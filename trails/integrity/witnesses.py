@@ -66,7 +66,7 @@ def cosign(note: str | bytes, signer: str, time: datetime) -> str:
     """Return the line by which a witness says that it saw a checkpoint at a time, in whole seconds.
 
     It says nothing of whether the log signed the checkpoint, and whether it grew out of the one before: check both first,
-    by `open_checkpoint` and `ConsistencyProof.verify`. IntegrityError where the note holds no checkpoint.
+    by `open_checkpoint` and `ConsistencyProof.verify`. IntegrityError if the note holds no checkpoint.
     """
     key, text = signer_key(signer, _WITNESS_KEY), split_note(note)[0]
     Checkpoint.parse(text)
@@ -79,7 +79,7 @@ def cosign(note: str | bytes, signer: str, time: datetime) -> str:
 def with_cosignatures(note: str, lines: str) -> str:
     """Return a note with more signature lines, as witnesses answer; lines that it has already are not added again.
 
-    Nothing is checked but their form: `cosignatures` says which of them hold. IntegrityError where one is malformed, or the
+    Nothing is checked but their form: `cosignatures` says which of them hold. IntegrityError if one is malformed, or the
     note grows past its limit; InvalidInput for a second line by one key.
     """
     text, had = split_note(note)
@@ -108,7 +108,7 @@ def cosignatures(note: str | bytes, witnesses: Iterable[str], *, quorum: int | N
     """Return what the given witnesses say of a checkpoint, in the note's order, if enough of them do.
 
     `quorum` is how many of them must have cosigned it; all unless given. Lines by others are ignored, as the format
-    demands. Raises IntegrityError where a given witness's line is wrong or stands there twice, and where too few have
+    demands. Raises IntegrityError if a given witness's line is wrong or stands there twice, and if too few have
     cosigned; InvalidInput for bad keys, and for a quorum that they cannot reach.
     """
     known = known_keys(witnesses, _WITNESS_KEY)
@@ -165,8 +165,8 @@ def timestamp_request(note: bytes) -> bytes:
 def check_timestamp_answer(note: bytes, asked: bytes, response: bytes) -> None:
     """Accept a response that grants what was asked for a note; its signature is checked by `stamped` alone.
 
-    Raises IntegrityError where it is malformed, refuses the request, is over another text or answers another request;
-    InvalidInput where `asked` is no request.
+    Raises IntegrityError if it is malformed, refuses the request, is over another text or answers another request;
+    InvalidInput if `asked` is no request.
     """
     answer = _read(response)
     wanted = _read_request(asked)
@@ -209,9 +209,9 @@ def read_timestamp(note: bytes, response: bytes, roots: Iterable[str]) -> Timest
 
 
 def check_timestamp(note: str | None, response: bytes | None, roots: Sequence[str]) -> Timestamp | None:
-    """Return what `stamped` does where a response is given with certificates, None where neither is.
+    """Return what `stamped` does if a response is given with certificates, None if neither is.
 
-    Raises InvalidInput where one is given without the other, or without a note.
+    Raises InvalidInput if one is given without the other, or without a note.
     """
     if (response is None) != (not roots):
         raise InvalidInput("a time-stamp response and the certificates that are trusted go together: give both")

@@ -139,7 +139,7 @@ def _timing_nodes(order: Order, times: Sequence[_Stated]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """The verdict on a document: what breaks PROV-CONSTRAINTS and, where it was asked for, what its times say beside that."""
+    """The verdict on a document: what breaks PROV-CONSTRAINTS and, if it was asked for, what its times say beside that."""
 
     statements: int
     bundles: int
@@ -214,7 +214,7 @@ def validate(
     timed: bool = False,
     skew: float = 0.0,
 ) -> Validation:
-    """Check whether PROV is valid by PROV-CONSTRAINTS (W3C, 2013), and say what clashes where it is not.
+    """Check whether PROV is valid by PROV-CONSTRAINTS (W3C, 2013), and say what clashes if it is not.
 
     `source` is a file (its path), a document (its bytes, which need `format`) or an open store. `format` is one of
     provn, json, jsonld, xml, turtle, trig, ntriples and nquads; by default the end of the file's name says which. With

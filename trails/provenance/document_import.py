@@ -111,7 +111,7 @@ def documents(store: Worked) -> list[ImportedDocument]:
 def document_bytes(store: Worked, document: str) -> bytes:
     """Return the file of a PROV document as it came; `document` is its IRI, its SHA-256 or the beginning of that, or its name.
 
-    Raises `InvalidInput` where there is no such document, `IntegrityError` where it was altered in the store.
+    Raises `InvalidInput` if there is no such document, `IntegrityError` if it was altered in the store.
     """
     work = store.workspace
     return kept.file_of(work.store, kept.find_document(work.store, document))
@@ -130,7 +130,7 @@ def delete_document(
     """Take a PROV document out of a store, with all that it says; return its record.
 
     Who did it and when stays, with the `reason`; `by` is as for `Repository.delete`. What it said stays in the store's files
-    until `vacuum`, and in backups. Raises `InvalidInput` where there is no such document.
+    until `vacuum`, and in backups. Raises `InvalidInput` if there is no such document.
     """
     work = store.workspace
     found = kept.find_document(work.store, document)

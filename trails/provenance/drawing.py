@@ -64,7 +64,7 @@ class Picture:
 
     @property
     def note(self) -> str:
-        """What the picture says of what it leaves out; "" where that is nothing."""
+        """What the picture says of what it leaves out; "" if that is nothing."""
         return (
             "" if not self.left_out else f"{self.left_out:,} more nodes are left out; the first {MAX_NODES} are shown"
         )

@@ -325,7 +325,7 @@ class Order:
     """Event, time, and the record that says so."""
 
     def add(self, source: int | None, target: int | None, rule: int, record: Record | None) -> None:
-        """Say that an event does not come after another, where both are events that there are."""
+        """Say that an event does not come after another, if both are events that there are."""
         if source is not None and target is not None:
             self.edges.sources.append(source)
             self.edges.targets.append(target)

@@ -218,7 +218,7 @@ def statements_of(facts: Facts, terms: Terms, *, attributes: bool = True) -> lis
     """Return what facts say in PROV; with `attributes` also what else they say of its elements and qualified statements.
 
     A statement that stands in both forms is given once, in its qualified one. A generation's and an invalidation's time
-    joins the one statement that it can be about, and is a statement of its own where there are several or none.
+    joins the one statement that it can be about, and is a statement of its own if there are several or none.
     """
     return _Reading(facts, terms, attributes=attributes).statements()
 

@@ -186,7 +186,7 @@ def _keeper(end: int | None, turn: int | None) -> Callable[[str], bool]:
 
 
 def _turn_index(subject: str) -> int | None:
-    """Return the index of the turn that an IRI is of or belongs to; None where it is no turn's."""
+    """Return the index of the turn that an IRI is of or belongs to; None if it is no turn's."""
     number = subject.partition("/")[2].partition("-")[0]
     return int(number) if number.isascii() and number.isdecimal() else None
 

@@ -39,7 +39,7 @@ Missing = Literal["refused", "unknown", "none"]
 
 
 class Value(NamedTuple):
-    """The value of an attribute: its text, the IRI of its type, and its language where it has one."""
+    """The value of an attribute: its text, the IRI of its type, and its language if it has one."""
 
     text: str
     type: str = STRING
@@ -119,7 +119,7 @@ UNATTRIBUTED: Final = frozenset({"alternateOf", "specializationOf", "mentionOf",
 
 
 def _place(name: str) -> Place:
-    """Return a place: `name` required, `name?` something unknown where it is missing, `name-` nothing; `@name` a time."""
+    """Return a place: `name` required, `name?` something unknown if it is missing, `name-` nothing; `@name` a time."""
     if name[0] == "@":
         return Place(name[1:], "unknown", is_time=True)
     missing: dict[str, Missing] = {"?": "unknown", "-": "none"}
@@ -265,7 +265,7 @@ class Namespaces:
         return self._known.setdefault(name, iri)
 
     def iri_or_whole(self, name: str) -> str:
-        """Return the IRI that a name stands for, or the name itself where it is a whole IRI (as JSON-LD has them)."""
+        """Return the IRI that a name stands for, or the name itself if it is a whole IRI (as JSON-LD has them)."""
         prefix, colon, rest = name.partition(":")
         if colon and prefix not in self._prefixes and (rest.startswith("//") or prefix == "urn"):
             return name

@@ -67,7 +67,7 @@ BUNDLE_RULE: Final = "unique-bundle"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One violation: the rule by its name, and its number in PROV-CONSTRAINTS where it has one there.
+    """One violation: the rule by its name, and its number in PROV-CONSTRAINTS if it has one there.
 
     `nodes` are the IRIs that it is about and `statements` those that clash; for an order that runs in a circle they
     follow the circle, the shortest there is. `bundle` is the name of the bundle, None for the document's own statements.
@@ -93,7 +93,7 @@ class Finding:
 
 
 def finding_of(rule: int | str, message: str, nodes: Sequence[str], statements: Iterable[Statement]) -> Finding:
-    """Return a finding of a rule, by its number or, where it has none, by its name; a statement is told once."""
+    """Return a finding of a rule, by its number or, if it has none, by its name; a statement is told once."""
     number = rule if isinstance(rule, int) else None
     name = CONSTRAINT_NAMES[rule] if isinstance(rule, int) else rule
     return Finding(number, name, message, tuple(nodes), tuple(dict.fromkeys(statements)))
@@ -101,7 +101,7 @@ def finding_of(rule: int | str, message: str, nodes: Sequence[str], statements: 
 
 Term = str | int
 NOTHING: Final = "-"
-"""What stands in a place where nothing does (an association's plan): a constant of its own."""
+"""What stands in a place that nothing fills (an association's plan): a constant of its own."""
 
 _INFLUENCES: Final = (
     *("wasGeneratedBy", "used", "wasInformedBy", "wasStartedBy", "wasEndedBy", "wasInvalidatedBy", "wasDerivedFrom"),
@@ -169,7 +169,7 @@ class Unified:
         self._unify()
 
     def find(self, term: Term) -> Term:
-        """Return the one term that stands for all that are the same: the constant where there is one."""
+        """Return the one term that stands for all that are the same: the constant if there is one."""
         parent = self._parent
         if term not in parent:
             return term
@@ -286,7 +286,7 @@ class Unified:
                     self._same(mine, other, _Why(MENTION_RULE, record.terms[0], first, record))
 
     def _same(self, one: Term, two: Term, why: _Why) -> None:
-        """Make two terms the same; where they are two different constants, that is a violation of the rule."""
+        """Make two terms the same; if they are two different constants, that is a violation of the rule."""
         one, two = self.find(one), self.find(two)
         if one == two:
             return

@@ -135,7 +135,7 @@ class Playing(Handle, public=True):
 
     @property
     def miss(self) -> RecordMiss | None:
-        """What the run was stopped by; None where it was not."""
+        """What the run was stopped by; None if it was not."""
         return self._miss
 
     # --- what an agent asks for
@@ -170,7 +170,7 @@ class Playing(Handle, public=True):
         """Return the model's next answer: the record's, or that of the model that the rerun was given.
 
         Where the record has none, `live` is called with this run, if misses go on live; it returns a text, or what the
-        model's SDK returned. Raises `RecordMiss`, which ends the rerun, where they do not.
+        model's SDK returned. Raises `RecordMiss`, which ends the rerun, if they do not.
         """
         found = self.begin_model(live)
         return found if isinstance(found, Turn) else self.end_model(found(self))
@@ -179,7 +179,7 @@ class Playing(Handle, public=True):
         """Return a tool's answer to a call of the last turn that called tools: the record's, or that of the given tools.
 
         `call` is the `ToolCall`, or the tool's name beside its `arguments`. Where the record has no answer, `live` is
-        called with the call, if misses go on live. Raises `RecordMiss`, which ends the rerun, where they do not.
+        called with the call, if misses go on live. Raises `RecordMiss`, which ends the rerun, if they do not.
         """
         asked = named_call(call, arguments)
         found = self.begin_tool(asked, live)
@@ -255,7 +255,7 @@ class Playing(Handle, public=True):
         return turn
 
     def _say(self, made: Draft) -> Turn:
-        """Add a turn: the record's, where that says the same, else one of the fork."""
+        """Add a turn: the record's, if that says the same, else one of the fork."""
         index = len(self._chain)
         candidate = turn_of(made, index)
         if self._fork is None:
@@ -444,7 +444,7 @@ def _model_draft(session_id: str, answer: Any) -> Draft:
 
 
 def refuse_awaitable(answer: Any) -> None:
-    """Raise for what a coroutine function gives where nobody awaits it."""
+    """Raise for what a coroutine function gives if nobody awaits it."""
     refuse_yields(answer)
     if isawaitable(answer):
         if iscoroutine(answer):

@@ -86,7 +86,7 @@ class Program(_Running):
         """What the rerun is to be given: who answers."""
 
     def __call__(self, run: Playing) -> None:
-        """Run the program once; raise `TrailsError` where it does not ask as it should, or ends with another code than 0."""
+        """Run the program once; raise `TrailsError` if it does not ask as it should, or ends with another code than 0."""
         with self._started(run) as pipes:
             self._here.pipes = pipes
             try:
@@ -153,7 +153,7 @@ class Program(_Running):
 
 
 def find_program(command: Sequence[str], what: str) -> tuple[str, ...]:
-    """Return a program and its arguments; raise `InvalidInput` where there is none, or it cannot be run."""
+    """Return a program and its arguments; raise `InvalidInput` if there is none, or it cannot be run."""
     if not command:
         raise InvalidInput(f"{what} needs a program: name it, and its arguments")
     if shutil.which(command[0]) is None:
@@ -162,7 +162,7 @@ def find_program(command: Sequence[str], what: str) -> tuple[str, ...]:
 
 
 def start_program(command: Sequence[str], environment: Mapping[str, str]) -> Pipes:
-    """Start a program and return the lines to and from it; raise `InvalidInput` where it cannot be run."""
+    """Start a program and return the lines to and from it; raise `InvalidInput` if it cannot be run."""
     name = shlex.join(command)
     try:
         process = subprocess.Popen(  # noqa: S603 - what was asked for
@@ -185,7 +185,7 @@ class Pipes:
         os.set_blocking(self._in, False)
 
     def receive(self) -> Mapping[str, Any] | None:
-        """Return the next line's object; None where the program has nothing more to say."""
+        """Return the next line's object; None if the program has nothing more to say."""
         line = self._line()
         if not line:
             return None
@@ -237,7 +237,7 @@ class Pipes:
     def send(self, said: Mapping[str, Any]) -> None:
         """Write a line to the program; one that has ended needs none, and how it ended is seen by `end`.
 
-        What it writes meanwhile is taken in: each would wait for the other, where both have more to say than a pipe holds.
+        What it writes meanwhile is taken in: each would wait for the other, if both have more to say than a pipe holds.
         """
         self._write(_line(said))
 
@@ -276,7 +276,7 @@ class Pipes:
                     break  # what it left running may hold its input open
 
     def end(self, *, soon: bool = False) -> None:
-        """Close the program's input and wait for its end, or, `soon`, end it; raise `TrailsError` where its code is not 0."""
+        """Close the program's input and wait for its end, or, `soon`, end it; raise `TrailsError` if its code is not 0."""
         self.close_input()
         try:
             code = self._process.wait(_PATIENCE if soon else None)
@@ -288,7 +288,7 @@ class Pipes:
             raise TrailsError(f"{self._name} ended with {ended}")
 
     def finish(self) -> None:
-        """Let the program end; raise `TrailsError` where it has more to say than it was asked for, or its code is not 0."""
+        """Let the program end; raise `TrailsError` if it has more to say than it was asked for, or its code is not 0."""
         self.close_input()
         until = time.monotonic() + _PATIENCE
         while not self._unread and not self._is_over and self._process.poll() is None and time.monotonic() < until:
@@ -374,7 +374,7 @@ class ProgramScorer(_Running):
     """A program that scores sessions: started once a thread, and anew after it failed; leaving the block ends it."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        """Name the program and its arguments; raise `InvalidInput` where there is none that can be run."""
+        """Name the program and its arguments; raise `InvalidInput` if there is none that can be run."""
         super().__init__(command, "scoring")
 
     def __enter__(self) -> Self:
@@ -400,7 +400,7 @@ class ProgramScorer(_Running):
         return wrong
 
     def __call__(self, session: Session) -> Mapping[str, Verdict] | None:
-        """Return the program's score of a session, by name; raise `TrailsError` where it gives none as it should."""
+        """Return the program's score of a session, by name; raise `TrailsError` if it gives none as it should."""
         pipes = self._pipes()
         try:
             _refuse_more(pipes)

@@ -43,9 +43,9 @@ class Rerun:
     agreed: int
     """How many turns of the record the run said again."""
     left_at: int | None
-    """The index of the first turn of the record that the run did not say; None where it said all."""
+    """The index of the first turn of the record that the run did not say; None if it said all."""
     difference: Difference | None
-    """What differs there, in this process; None where nothing does, and for a rerun that was read back."""
+    """What differs there, in this process; None if nothing does, and for a rerun that was read back."""
     played: int
     """How many answers of models and tools came from the record."""
     live: int
@@ -259,7 +259,7 @@ def rerun_many(
     on, and the next call runs it again, as `SESSION~NAME-NUMBER.2`, as it does one whose fork was deleted. `progress` is
     called in this thread with each rerun that is done. The agent and what it calls must bear several threads.
 
-    Raises `InvalidInput` before anything is run, also where a fork of that name is no rerun of the session; what keeps a
+    Raises `InvalidInput` before anything is run, also if a fork of that name is no rerun of the session; what keeps a
     fork from being stored, after the others are done.
 
     >>> import trails
@@ -287,7 +287,7 @@ def run_planned(
     progress: Callable[[Rerun], object] | None,
     stop: Callable[[], object] | None = None,
 ) -> list[Rerun]:
-    """Run those that were not done before, and return all; `stop` is called where that is broken off: threads are waited for."""
+    """Run those that were not done before, and return all; `stop` is called if that is broken off: threads are waited for."""
     found = {each.number: each.done for each in places if each.done is not None}
     todo = [each for each in places if each.done is None]
     with hold_interrupts(stop) as give_way:
@@ -323,7 +323,7 @@ def plan_reruns(
 
 @dataclass(frozen=True, slots=True)
 class RerunPlace:
-    """One of several reruns: its number, the id that its fork is to have, and the rerun where it was done before."""
+    """One of several reruns: its number, the id that its fork is to have, and the rerun if it was done before."""
 
     number: int
     id: str

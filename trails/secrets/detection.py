@@ -89,7 +89,7 @@ def unescaped(text: str) -> str:
 
 
 def fold_text(text: str) -> str | None:
-    """Return a text in lower case, to look for words in; None where a pattern that leaves case aside may see others in it.
+    """Return a text in lower case, to look for words in; None if a pattern that leaves case aside may see others in it.
 
     >>> fold_text("API-Key"), fold_text("to\u212aen")
     ('api-key', None)
@@ -271,7 +271,7 @@ def secrets_in_json(text: str, detector: Detector, name: str = "") -> Iterator[t
 
 
 def redact_value(value: Any, detector: Detector, name: str = "") -> Any:
-    """Return a value that JSON can carry with a mark in the place of each secret; the value itself where it has none.
+    """Return a value that JSON can carry with a mark in the place of each secret; the value itself if it has none.
 
     >>> from trails.secrets import builtin
     >>> redact_value({"password": "hunter-2-hunter"}, builtin)
@@ -302,7 +302,7 @@ def _redact_mapping(value: Mapping[Any, Any], detector: Detector) -> Any:
 
 
 def redact_json(text: str, detector: Detector) -> str:
-    """Return a JSON text with a mark in the place of each secret, byte for byte as it was where it has none."""
+    """Return a JSON text with a mark in the place of each secret, byte for byte as it was if it has none."""
     if not any(True for _ in secrets_in_json(text, detector)):
         return text
     try:
@@ -355,12 +355,12 @@ class _Form(NamedTuple):
     kind: str
     pattern: re.Pattern[str]
     signs: tuple[str, ...]
-    """Of which every match holds one, case aside; none where that is not known."""
+    """Of which every match holds one, case aside; none if that is not known."""
 
 
 @cache
 def detector() -> Detector:
-    """Return the best detector that is installed: the built-in formats, and those of the extra `secrets` where it is."""
+    """Return the best detector that is installed: the built-in formats, and those of the extra `secrets` if it is."""
     forms = _extra_forms()
     if not forms:
         return builtin
@@ -380,7 +380,7 @@ def detector() -> Detector:
 
 
 def _extra_forms() -> Sequence[_Form]:
-    """Return what the detectors of the extra look for; nothing where it is not installed."""
+    """Return what the detectors of the extra look for; nothing if it is not installed."""
     try:
         util = importlib.import_module("detect_secrets.core.plugins.util")
         base = importlib.import_module("detect_secrets.plugins.base")

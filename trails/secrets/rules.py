@@ -161,7 +161,7 @@ def is_assigned_secret(name: str, value: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _secret_word(name: str) -> str | None:
-    """Return the word, in lower case, by which a name says that it is of a secret; None where it does not."""
+    """Return the word, in lower case, by which a name says that it is of a secret; None if it does not."""
     found = _NAME.fullmatch(name[-_LONGEST_NAME:])
     if found is None or _INNOCENT.search(name):
         return None
