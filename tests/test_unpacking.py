@@ -135,8 +135,7 @@ def test_a_dump_of_texts_that_compress_well_comes_back(tmp_path: Path) -> None:
 def test_a_dump_that_is_loaded_in_pieces_is_loaded_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int, end: str
 ) -> None:
-    monkeypatch.setattr(dumping, "_PIECE", piece)
-    monkeypatch.setattr(dumping, "_READ", 100)
+    monkeypatch.setattr(dumping, "_BATCH", piece)
     lines = sorted(f'<urn:a> <urn:b> "{n:>5}" <urn:d> .' for n in range(8))
     (tmp_path / "dump.nq.gz").write_bytes(gzip.compress(("\n".join(lines) + end).encode()))
     dumping.load(tmp_path / "dump.nq.gz", tmp_path / "store")
@@ -147,7 +146,7 @@ def test_a_dump_that_is_loaded_in_pieces_is_loaded_whole(
 def test_a_dump_that_unpacks_to_more_than_the_disk_holds_is_stopped_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dumping, "_PIECE", 1 << 20)
+    monkeypatch.setattr(dumping, "_BATCH", 1 << 20)
     left = iter([700_000_000, 500_000_000, 499_999_999])
     monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=next(left)))
     dump = tmp_path / "dump.nq.gz"
@@ -157,12 +156,15 @@ def test_a_dump_that_unpacks_to_more_than_the_disk_holds_is_stopped_in_time(
     assert not (tmp_path / "store").exists()
 
 
-def test_a_bad_line_of_a_later_piece_is_said_to_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dumping, "_PIECE", 100)
+def test_a_bad_line_after_a_batch_that_was_loaded_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dumping, "_BATCH", 100)
     dump = tmp_path / "dump.nq"
     dump.write_bytes(b"<urn:a> <urn:b> <urn:c> <urn:d> .\n" * 3 + b"nonsense\n")
-    with pytest.raises(InvalidInput, match=r"no whole dump: after line 3: .*; nothing was loaded"):
+    with pytest.raises(InvalidInput, match=r"no whole dump: .*; nothing was loaded"):
         restore.load_dump(dump, tmp_path / "store")
+    assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.parametrize("depth", [102, 2_000, 100_000])

@@ -824,9 +824,9 @@ def test_prune_refuses_limits_that_are_none(run: Run, options: list[str], messag
     ("text", "expected"), [("5", 5), ("5B", 5), ("2kB", 2000), ("3MB", 3_000_000), ("1GiB", 2**30), ("1tb", 10**12)]
 )
 def test_sizes_are_read_as_people_write_them(text: str, expected: int) -> None:
-    from trails.cli.commands.sessions import _parse_size
+    from trails.cli.commands.sessions import _size
 
-    assert _parse_size(None, None, text) == expected  # type: ignore[arg-type] # used only to complain
+    assert _size(None, None, text) == expected  # type: ignore[arg-type] # used only to complain
 
 
 def test_backup_restore_dump_and_load_go_there_and_back(run: Run, place: Path, tmp_path: Path) -> None:

@@ -8,14 +8,17 @@ import heapq
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
+import pyoxigraph as ox
+
 from trails.display.progress import Progress
 from trails.errors import InvalidInput
 from trails.files import in_words
+from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
 from trails.store.reading import EngineReader
 from trails.store.staging import scratch
@@ -23,10 +26,10 @@ from trails.store.syncing import sync_folder
 
 ROOM: Final = 500_000_000
 """Bytes that stay free on the disk, however much a dump unpacks to; looked at after every piece of one that is loaded."""
-_PIECE: Final = 64 * 1024 * 1024
-"""Bytes of lines that are given to the engine at once."""
-_READ: Final = 1024 * 1024
-"""Bytes that are read at once."""
+_BATCH: Final = 8 * 1024 * 1024
+"""Bytes of quads, about, that are loaded in one commit."""
+_QUAD: Final = 400
+"""Bytes of a quad without its text, about."""
 
 
 _CHUNK: Final = 64 * 1024 * 1024
@@ -166,53 +169,28 @@ def _load_into(folder: Path, file: Path, raw: IO[bytes], progress: Progress | No
 
 
 def _load(store: EmbeddedStore, source: IO[bytes] | gzip.GzipFile, folder: Path) -> None:
-    """Load lines piece by piece: the engine keeps in memory what it loads at once, and a few kilobytes may unpack to much."""
-    pieces = _Pieces(source)
-    while not pieces.ended:
-        if pieces.lines and (free := shutil.disk_usage(folder).free) < ROOM:
+    """Load quads some at a time: a few kilobytes may unpack to much."""
+    count = 0
+    for quads in _batches(ox.parse(cast(IO[bytes], source), format=ox.RdfFormat.N_QUADS)):
+        if count and (free := shutil.disk_usage(folder).free) < ROOM:
             raise InvalidInput(
-                f"it unpacks to more than the disk has room for: {free:,} bytes are left after {pieces.lines:,} lines of "
-                f"it, and {ROOM:,} are kept free"
+                f"it unpacks to more than the disk has room for: {free:,} bytes are left after {count:,} quads of it, and "
+                f"{ROOM:,} are kept free"
             )
-        before = pieces.lines
-        try:
-            store.load(cast(IO[bytes], pieces))
-        except SyntaxError as error:
-            raise SyntaxError(f"after line {before:,}: {error}") if before else error from error
-        pieces.go_on()
+        store.commit(Change(add=quads))
+        count += len(quads)
 
 
-class _Pieces:
-    """A stream that is read as several, one after the other: each ends at the first end of a line after `_PIECE` bytes."""
-
-    def __init__(self, source: IO[bytes] | gzip.GzipFile) -> None:
-        self._source = source
-        self._rest = b""
-        self._given = 0
-        self._paused = False
-        self.ended = False
-        """Whether all was read."""
-        self.lines = 0
-        """Lines that were read so far."""
-
-    def read(self, size: int = -1) -> bytes:
-        """Return the next bytes, none at the end of a piece."""
-        if self._paused:
-            return b""
-        data = self._rest or self._source.read(_READ if size < 0 else min(size, _READ))
-        if not data:
-            self.ended = True
-        data, self._rest = (data[:size], data[size:]) if 0 <= size < len(data) else (data, b"")
-        if self._given + len(data) >= _PIECE and (end := data.find(b"\n", max(0, _PIECE - self._given)) + 1):
-            data, self._rest = data[:end], data[end:] + self._rest
-            self._paused = True
-        self._given += len(data)
-        self.lines += data.count(b"\n")
-        return data
-
-    def go_on(self) -> None:
-        """Begin the next piece."""
-        self._given, self._paused = 0, False
+def _batches(quads: Iterable[ox.Quad]) -> Iterator[list[ox.Quad]]:
+    batch, size = list[ox.Quad](), 0
+    for quad in quads:
+        batch.append(quad)
+        size += _QUAD + len(getattr(quad.object, "value", ""))
+        if size >= _BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 class _Source:

@@ -17,9 +17,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import pyoxigraph as ox
 
@@ -52,8 +51,6 @@ _MOST: Final = 100_000
 """Quads that wait at most: whoever commits more waits until the engine has them."""
 _WRITERS: Final = 10_000
 """Graphs of which it is remembered who wrote to them last."""
-_LOADED: Final = 20_000
-"""Quads of a dump that one commit adds."""
 _CAME: Final = 20_000
 """Quads, some 8 MB of them, that were added last and are remembered, for whoever brings what was read up to date."""
 _PATIENCE: Final = 0.5
@@ -731,12 +728,6 @@ class EmbeddedStore(EngineReader):
         with self._source_lock:
             self._source = None
         querypool.end(self, QueryEnded(f"the query in {self.location} was ended: {why}"), patience)
-
-    def load(self, source: IO[bytes]) -> None:
-        """Add all quads of an N-Quads file, not atomically: for a new store. The file's own errors are raised as they are."""
-        quads = ox.parse(source, format=ox.RdfFormat.N_QUADS)
-        while some := list(islice(quads, _LOADED)):
-            self.commit(Change(add=some))
 
     def close(self) -> None:
         if os.getpid() != self._pid or self._closed:
