@@ -113,39 +113,10 @@ def test_a_text_that_repeats_a_record_with_its_quotes_escaped_or_cut_off_tells_n
         assert told(line.encode()[:-6]) == []
 
 
-GLUED: dict[str, list[dict[str, Any]]] = {
-    "claude-code": [
-        {
-            "type": "user",
-            "uuid": "a",
-            "parentUuid": None,
-            "sessionId": "S",
-            "message": {"role": "user", "content": "one"},
-        },
-        {
-            "type": "user",
-            "uuid": "b",
-            "parentUuid": "a",
-            "sessionId": "S",
-            "message": {"role": "user", "content": "two"},
-        },
-    ],
-    "pi": [
-        {"type": "session", "version": 3, "id": "S", "timestamp": "2025-01-01T00:00:00Z", "cwd": "/"},
-        {"type": "message", "id": "a", "parentId": None, "message": {"role": "user", "content": "one"}},
-        {"type": "message", "id": "b", "parentId": "a", "message": {"role": "user", "content": "two"}},
-    ],
-    "codex": [
-        {"type": "session_meta", "payload": {"id": "S"}},
-        {"type": "response_item", "payload": {"type": "message", "role": "user", "content": "one"}},
-        {"type": "response_item", "payload": {"type": "message", "role": "user", "content": "two"}},
-    ],
-    "gemini-cli": [
-        {"sessionId": "S", "projectHash": "p"},
-        {"id": "a", "type": "user", "content": "one"},
-        {"id": "b", "type": "user", "content": "two"},
-    ],
-}
+GLUED: dict[str, list[dict[str, Any]]] = json.loads(
+    Path(__file__).with_name("samples").joinpath("glued_lines.json").read_text("utf-8")
+)
+"""The records of a file of each format that is written line by line, with two messages last."""
 
 
 @pytest.mark.parametrize("name", GLUED)

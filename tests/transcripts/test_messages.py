@@ -142,176 +142,10 @@ def test_a_file_cut_anywhere_loses_no_whole_record(data: st.DataObject) -> None:
 
 # --- messages of other frameworks
 
-CALL = {"id": "c1", "name": "ls", "args": {"path": "/"}}
-UI: list[dict[str, Any]] = [
-    {"type": "step-start"},
-    {"type": "reasoning", "text": "think", "state": "done"},
-    {
-        "type": "tool-ls",
-        "toolCallId": "c1",
-        "state": "output-available",
-        "input": {"path": "/"},
-        "output": {"files": ["a"]},
-    },
-    {"type": "step-start"},
-    {"type": "dynamic-tool", "toolName": "rm", "toolCallId": "c2", "state": "output-error", "errorText": "denied"},
-    {"type": "text", "text": "done"},
-]
-OLD_UI = {"state": "result", "toolCallId": "c1", "toolName": "ls", "args": {"path": "/"}, "result": "a"}
-ANSWERED = [("assistant", "ls", None), ("tool", None, "c1")]
-SHAPES: dict[str, tuple[list[Any], list[tuple[str, str | None, str | None]]]] = {
-    "text": (
-        [{"role": "human", "text": "hi"}, {"role": "bot", "text": "ho"}],
-        [("user", None, None), ("assistant", None, None)],
-    ),
-    "every name of a role": (
-        [{"role": name, "content": "a"} for name in ("Human", "ai", "gpt", "model", "bot", "system", "function")],
-        [
-            ("user", None, None),
-            *[("assistant", None, None)] * 4,
-            ("system", None, None),
-            ("tool", None, None),
-        ],
-    ),
-    "a role of its own": ([{"role": "The critic", "content": "a"}], [("The_critic", None, None)]),
-    "ui parts": (
-        [{"id": "m", "role": "assistant", "parts": UI}],
-        [*ANSWERED, ("assistant", "rm", None), ("tool", None, "c2"), ("assistant", None, None)],
-    ),
-    "ui without steps": (
-        [{"role": "assistant", "parts": [UI[2], UI[5]]}],
-        [*ANSWERED, ("assistant", None, None)],
-    ),
-    "ui, an open call": (
-        [{"role": "assistant", "parts": [{**UI[2], "state": "input-available", "output": None}]}],
-        ANSWERED[:1],
-    ),
-    "older ui parts": (
-        [{"role": "assistant", "content": "", "parts": [{"type": "tool-invocation", "toolInvocation": OLD_UI}]}],
-        ANSWERED,
-    ),
-    "tool invocations": (
-        [{"role": "assistant", "content": "done", "toolInvocations": [OLD_UI]}],
-        [*ANSWERED, ("assistant", None, None)],
-    ),
-    "model messages of the ai sdk": (
-        [
-            {
-                "role": "assistant",
-                "content": [{"type": "tool-call", "toolCallId": "c1", "toolName": "ls", "input": {"path": "/"}}],
-            },
-            {
-                "role": "tool",
-                "content": [
-                    {
-                        "type": "tool-result",
-                        "toolCallId": "c1",
-                        "toolName": "ls",
-                        "output": {"type": "text", "value": "a"},
-                    }
-                ],
-            },
-        ],
-        ANSWERED,
-    ),
-    "langchain": (
-        [
-            {"type": "human", "content": "hi"},
-            {"type": "ai", "content": "", "tool_calls": [CALL]},
-            {"type": "tool", "content": "a", "tool_call_id": "c1"},
-        ],
-        [("user", None, None), *ANSWERED],
-    ),
-    "langchain, as messages_to_dict writes it": (
-        [
-            {"type": "ai", "data": {"content": "", "tool_calls": [CALL], "type": "ai"}},
-            {"type": "tool", "data": {"content": "a", "tool_call_id": "c1", "type": "tool"}},
-        ],
-        ANSWERED,
-    ),
-    "langchain, as dumpd writes it": (
-        [
-            {
-                "lc": 1,
-                "type": "constructor",
-                "id": ["langchain", "schema", "messages", "AIMessage"],
-                "kwargs": {"content": "", "tool_calls": [CALL]},
-            },
-            {
-                "lc": 1,
-                "type": "constructor",
-                "id": ["langchain", "schema", "messages", "ToolMessage"],
-                "kwargs": {"content": "a", "tool_call_id": "c1"},
-            },
-        ],
-        ANSWERED,
-    ),
-    "gemini": (
-        [
-            {"role": "user", "parts": [{"text": "hi"}]},
-            {"role": "model", "parts": [{"functionCall": {"name": "ls", "args": {"path": "/"}}}]},
-            {"role": "user", "parts": [{"functionResponse": {"name": "ls", "response": {"files": ["a"]}}}]},
-        ],
-        [("user", None, None), ("assistant", "ls", None), ("tool", None, "call-1")],
-    ),
-    "bedrock": (
-        [
-            {"role": "assistant", "content": [{"toolUse": {"toolUseId": "c1", "name": "ls", "input": {"path": "/"}}}]},
-            {"role": "user", "content": [{"toolResult": {"toolUseId": "c1", "content": [{"text": "a"}]}}]},
-        ],
-        ANSWERED,
-    ),
-    "anthropic": (
-        [
-            {
-                "role": "assistant",
-                "content": [{"type": "tool_use", "id": "c1", "name": "ls", "input": {"path": "/"}}],
-            },
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "a"}]},
-        ],
-        ANSWERED,
-    ),
-    "responses": (
-        [
-            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
-            {"type": "reasoning", "summary": []},
-            {"type": "function_call", "call_id": "c1", "name": "ls", "arguments": '{"path": "/"}'},
-            {"type": "function_call_output", "call_id": "c1", "output": "a"},
-        ],
-        [("user", None, None), ("assistant", None, None), *ANSWERED],
-    ),
-    "pydantic-ai": (
-        [
-            {
-                "kind": "request",
-                "parts": [
-                    {"part_kind": "system-prompt", "content": "be brief"},
-                    {"part_kind": "user-prompt", "content": "hi"},
-                ],
-            },
-            {
-                "kind": "response",
-                "parts": [{"part_kind": "tool-call", "tool_name": "ls", "args": '{"path": "/"}', "tool_call_id": "c1"}],
-            },
-            {
-                "kind": "request",
-                "parts": [{"part_kind": "tool-return", "tool_name": "ls", "content": "a", "tool_call_id": "c1"}],
-            },
-        ],
-        [("system", None, None), ("user", None, None), *ANSWERED],
-    ),
-    "a custom tool of openai": (
-        [
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [{"id": "c1", "type": "custom", "custom": {"name": "ls", "input": "/"}}],
-            },
-            {"role": "tool", "tool_call_id": "c1", "content": "a"},
-        ],
-        ANSWERED,
-    ),
-}
+SHAPES: dict[str, dict[str, list[Any]]] = json.loads(
+    Path(__file__).with_name("samples").joinpath("message_shapes.json").read_text("utf-8")
+)
+"""Messages of each framework, and of each turn that they make: its role, the tool it calls, the call it answers."""
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -319,7 +153,7 @@ SHAPES: dict[str, tuple[list[Any], list[tuple[str, str | None, str | None]]]] = 
 def test_messages_of_each_framework_make_turns_with_their_calls_and_results(
     memory: Repository, shape: str, layout: str
 ) -> None:
-    given, expected = SHAPES[shape]
+    given, expected = SHAPES[shape]["messages"], SHAPES[shape]["turns"]
     data = {
         "record": json.dumps({"messages": given}),
         "bare": json.dumps(given, indent=1),
@@ -332,11 +166,11 @@ def test_messages_of_each_framework_make_turns_with_their_calls_and_results(
     assert len(report.sessions_created) == (2 if layout == "bare lines" else 1)
     turns = memory.load(report.sessions_created[0]).turns
     made = [
-        (
+        [
             turn.role,
             next((call.name for call in turn.tool_calls), None),
             next((each.call_id for each in turn.tool_results), None),
-        )
+        ]
         for turn in turns
     ]
     assert made == expected
@@ -345,7 +179,9 @@ def test_messages_of_each_framework_make_turns_with_their_calls_and_results(
 
 
 def test_a_failed_call_of_a_ui_message_has_its_error_as_its_result(memory: Repository) -> None:
-    report = import_bytes(memory, json.dumps([{"role": "assistant", "parts": [UI[4]]}]).encode())
+    failed = {"toolName": "rm", "toolCallId": "c2", "state": "output-error", "errorText": "denied"}
+    said = {"role": "assistant", "parts": [{"type": "dynamic-tool", **failed}]}
+    report = import_bytes(memory, json.dumps([said]).encode())
     [_, answer] = memory.load(report.sessions_created[0]).turns
     assert (answer.content, answer.tool_results[0].is_error) == ("denied", True)
 
