@@ -33,82 +33,9 @@ def session(own: str, *messages: Any, **more: Any) -> Json:
     return head | {"messages": list(messages), "system_prompt": "You are a careful engineer"} | more
 
 
-TALK = [
-    {"id": "u1", "role": "user", "content": [text("Read the file that is there")], "ts": 1_788_512_400_000},
-    {
-        "id": "a1",
-        "role": "assistant",
-        "modelInfo": MODEL,
-        "content": [
-            {
-                "type": "thinking",
-                "thinking": "The file has to be read first",
-                "signature": "a signature of the provider",
-            },
-            {"type": "tool_use", "id": "t1", "name": "read_files", "input": {"path": "/home/ada/a-file.txt"}},
-        ],
-    },
-    {
-        "id": "u2",
-        "role": "user",
-        "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "what is in the file", "is_error": False}],
-    },
-    {
-        "id": "a2",
-        "role": "assistant",
-        "ts": 1_788_512_401_000,
-        "modelInfo": MODEL,
-        "metrics": METRICS,
-        "content": [text("Done.")],
-    },
-]
-HISTORY = [
-    {
-        "role": "user",
-        "content": [
-            text("<task>\nFix the parser\n</task>"),
-            text("<environment_details>a list of files</environment_details>"),
-        ],
-    },
-    {
-        "role": "assistant",
-        "content": [{"type": "tool_use", "id": "t1", "name": "read_file", "input": {"path": "p.py"}}],
-    },
-    {
-        "role": "user",
-        "content": [
-            {"type": "tool_result", "tool_use_id": "t1", "content": [text("the source of the parser")]},
-            text("<environment_details>nothing new</environment_details>"),
-        ],
-    },
-    {"role": "assistant", "content": [text("The parser is mended now")]},
-]
-
-
-def request(n: int, index: int, **counts: Any) -> Json:
-    told = {"request": "<task>\nFix the parser\n</task>", **counts}
-    return {
-        "ts": n,
-        "type": "say",
-        "say": "api_req_started",
-        "text": json.dumps(told),
-        "conversationHistoryIndex": index,
-    }
-
-
-SHOWN = [
-    {"ts": 1_764_791_864_815, "type": "say", "say": "task", "text": "Fix the parser", "conversationHistoryIndex": -1},
-    request(1_764_791_864_842, -1, tokensIn=1200, tokensOut=340, cacheWrites=50, cacheReads=10, cost=0.0042),
-    {
-        "ts": 3,
-        "type": "ask",
-        "ask": "command",
-        "text": "a command that only the person saw",
-        "conversationHistoryIndex": 1,
-    },
-    request(1_764_791_900_000, 1, tokensIn=7, tokensOut=3, cacheWrites=0, cacheReads=1500, cost=0.001),
-    {"ts": 5, "type": "say", "say": "text", "text": "The parser is mended now", "conversationHistoryIndex": 2},
-]
+SAMPLES = json.loads(Path(__file__).with_name("samples").joinpath("cline.json").read_text("utf-8"))
+TALK, HISTORY, SHOWN = SAMPLES["talk"], SAMPLES["history"], SAMPLES["shown"]
+"""Messages of the SDK, those of a task, and what a person was shown of the task."""
 USED = {
     "files_in_context": [{"path": "src/a-path-of-the-parser.py"}],
     "model_usage": [{"model_id": "a-model-of-the-provider"}],
@@ -190,7 +117,7 @@ def test_odd_values_cost_themselves_and_nothing_else(tmp_path: Path, odd: Any) -
             *SHOWN,
             odd,
             {"ts": odd, "type": "say", "say": odd, "text": odd, "conversationHistoryIndex": odd},
-            request(1, 99),
+            {**SHOWN[1], "conversationHistoryIndex": 99},
         ]
         import_path(store, task_folder(tmp_path, [*HISTORY, *more], shown))
         assert said(store, f"cline:{TASK}")[1][0] == "assistant"

@@ -17,20 +17,7 @@ from trails.exchange.file_import import import_bytes
 from trails.exchange.formats import format_named
 from trails.exchange.merge import merge
 
-HOSTILE: list[Any] = [
-    None,
-    True,
-    -1,
-    10**30,
-    "",
-    "x",
-    [],
-    [[]],
-    {},
-    {"type": []},
-    ["text"],
-    [{"type": "text", "text": None}],
-]
+HOSTILE: list[Any] = [None, True, -1, 10**30, "", "x", [], [[]], {}, {"type": []}, ["text"], [{"type": "text"}]]
 
 
 FILES: dict[str, list[Any]] = json.loads(

@@ -12,45 +12,8 @@ import pytest
 from trails import Repository
 from trails.exchange.file_import import import_bytes, import_path
 
-CALL = {"index": 0, "id": "call_0", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
-ANSWER = {"role": "assistant", "content": "Look first", "tool_calls": [CALL]}
-RESPONSE = {
-    "id": "a-response-of-the-api",
-    "model": "m-1",
-    "choices": [{"finish_reason": "tool_calls", "index": 0, "message": {**ANSWER, "function_call": None}}],
-    "usage": {"prompt_tokens": 1563, "completion_tokens": 112, "prompt_tokens_details": {"cached_tokens": 320}},
-}
-RUN = {
-    "info": {
-        "model_stats": {"instance_cost": 0.0004, "api_calls": 1},
-        "config": {"model": {"model_name": "provider/m-1"}},
-        "mini_version": "2.2.7",
-        "exit_status": "Submitted",
-        "submission": "diff --git a/a.py b/a.py",
-    },
-    "messages": [
-        {"role": "system", "content": "You can use a shell"},
-        {"role": "user", "content": "Fix it"},
-        {
-            **ANSWER,
-            "extra": {
-                "actions": [{"command": "ls", "tool_call_id": "call_0"}],
-                "response": RESPONSE,
-                "cost": 0.0004,
-                "timestamp": 1775802395.3,
-            },
-        },
-        {
-            "role": "tool",
-            "tool_call_id": "call_0",
-            "content": "<output>\na.py\n</output>",
-            "extra": {"raw_output": "a.py\n", "returncode": 0, "timestamp": 1775802396},
-        },
-        {"role": "exit", "content": "diff --git a/a.py b/a.py", "extra": {"exit_status": "Submitted"}},
-    ],
-    "trajectory_format": "mini-swe-agent-1.1",
-    "instance_id": "a__b-1",
-}
+RUN: dict[str, Any] = json.loads(Path(__file__).with_name("samples").joinpath("mini_swe_agent.json").read_text("utf-8"))
+RESPONSE = RUN["messages"][2]["extra"]["response"]
 
 
 def test_a_run_has_its_turns_calls_usage_and_cost(memory: Repository) -> None:
@@ -62,7 +25,7 @@ def test_a_run_has_its_turns_calls_usage_and_cost(memory: Repository) -> None:
     answer, result = turns[2], turns[3]
     assert [call.arguments for call in answer.tool_calls] == ['{"command": "ls"}']
     assert [each.call_id for each in result.tool_results] == ["call_0"]
-    assert (answer.model, answer.usage) == ("m-1", {**RESPONSE["usage"], "cost": 0.0004})  # type: ignore[dict-item]
+    assert (answer.model, answer.usage) == ("m-1", {**RESPONSE["usage"], "cost": 0.0004})
     assert answer.time == datetime(2026, 4, 10, 6, 26, 35, 300000, tzinfo=UTC)
     kept = {"id": RESPONSE["id"], "model": "m-1", "choices": [{"finish_reason": "tool_calls", "index": 0}]}
     assert answer.meta["extra"] == {"actions": [{"command": "ls", "tool_call_id": "call_0"}], "response": kept}
@@ -82,7 +45,7 @@ def test_an_answer_of_the_responses_api_is_one_turn_with_its_items(memory: Repos
         "extra": {"cost": 1},
     }
     result = {"type": "function_call_output", "call_id": "c1", "output": "a.py"}
-    import_bytes(memory, json.dumps({**RUN, "messages": [RUN["messages"][1], reply, result]}).encode())  # type: ignore[index]
+    import_bytes(memory, json.dumps({**RUN, "messages": [RUN["messages"][1], reply, result]}).encode())
     [record] = memory.list()
     _, answer, answered = memory.load(record.id).turns
     assert (answer.role, answer.model, [call.id for call in answer.tool_calls]) == ("assistant", "m-2", ["c1"])
@@ -91,7 +54,7 @@ def test_an_answer_of_the_responses_api_is_one_turn_with_its_items(memory: Repos
 
 def test_a_run_that_grew_is_the_same_session_in_whatever_file(memory: Repository, tmp_path: Path) -> None:
     first, later = tmp_path / "one.traj.json", tmp_path / "moved.traj.json"
-    first.write_text(json.dumps({**RUN, "messages": RUN["messages"][:3]}))  # type: ignore[index]
+    first.write_text(json.dumps({**RUN, "messages": RUN["messages"][:3]}))
     later.write_text(json.dumps(RUN))
     created = import_path(memory, first).sessions_created
     report = import_path(memory, later)
