@@ -15,10 +15,9 @@ import trails
 from tests.support.entries import Listening, answered, asked, entries, said, transcripts
 from trails import Compaction, IndexGap, InvalidInput, Repository
 from trails.context import Context, assemble, estimate
-from trails.context.messages import Message, ShownTurn, TurnView, messages_of
+from trails.context.messages import Message, ShownTurn, messages_of
 from trails.exchange.merge import merge
 from trails.exchange.openclaw import pi_session_file
-from trails.exchange.openclaw import pi_session_file as pi_context
 from trails.model.values import Facts
 from trails.rdf import vocab
 from trails.store.contract import Change
@@ -517,34 +516,12 @@ def test_a_context_writes_nothing_and_repairs_only_what_is_shown(store: Reposito
 # --- pi
 
 
-PI_ROLES = {"summary": "compactionSummary", "branch_summary": "branchSummary", "tool": "toolResult"}
 HEADER = {"type": "session", "version": 3, "id": "S", "timestamp": "2025-01-01T00:00:00Z", "cwd": "/tmp"}
 
 
-def pi_line(turn: TurnView) -> str:
-    texts = [part["text"] for part in json.loads(turn.text) if "text" in part] if turn.structured else [turn.text]
-    return f"{PI_ROLES.get(turn.role, turn.role)}:{''.join(texts)}"
-
-
-def pi_read(store: Repository, entries: list[dict[str, Any]], leaf: str | None) -> pi_context.PiContext:
+def pi_read(store: Repository, entries: list[dict[str, Any]]) -> None:
     lines = [HEADER, *entries]
-    transcript = pi_session_file.parse([("s.jsonl", "\n".join(map(json.dumps, lines)).encode())])
-    merge(store, transcript)
-    return pi_context.read_context(store, "pi:S", leaf)
-
-
-def test_every_context_of_pi_is_the_one_that_pi_makes(shared: Path) -> None:
-    cases = json.loads((shared / "cases" / "pi_context.json").read_text())["cases"]
-    assert len(cases) > 10
-    for case in cases:
-        with trails.open(":memory:") as store:
-            leaf = pi_context.LAST_LEAF if case["leafId"] == "(omitted)" else case["leafId"]
-            found = pi_read(store, case["entries"], leaf)
-        expected, context = case["expected"], found.context
-        summary = [context.summary] if context.summary else []
-        assert [pi_line(turn) for turn in (*summary, *context.turns)] == expected["context"], case["name"]
-        assert found.thinking_level == expected["thinkingLevel"], case["name"]
-        assert found.model == expected["model"], case["name"]
+    merge(store, pi_session_file.parse([("s.jsonl", "\n".join(map(json.dumps, lines)).encode())]))
 
 
 def chain(*entries: dict[str, Any]) -> list[dict[str, Any]]:
@@ -559,67 +536,11 @@ def pi_message(role: str, text: str, **more: Any) -> dict[str, Any]:
     return {"type": "message", "message": {"role": role, "content": text, "timestamp": 1} | more}
 
 
-def test_pi_model_and_thinking_level_are_those_set_last_before_the_leaf(memory: Repository) -> None:
-    """By the rule in pi's own words: the last on the path counts, whether a turn follows or not."""
-    entries = chain(
-        pi_message("user", "hello"),
-        {"type": "thinking_level_change", "thinkingLevel": "high"},
-        {"type": "model_change", "provider": "openai", "modelId": "gpt"},
-        pi_message("assistant", "hi", provider="anthropic", model="claude"),
-        {"type": "thinking_level_change", "thinkingLevel": "low"},
-        {"type": "model_change", "provider": "google", "modelId": "gemini"},
-    )
-    last = pi_read(memory, entries, pi_context.LAST_LEAF)
-    assert (last.thinking_level, last.model) == ("low", {"provider": "google", "modelId": "gemini"})
-    by_leaf = {str(n): pi_context.read_context(memory, "pi:S", str(n)) for n in range(1, 7)}
-    assert {n: found.thinking_level for n, found in by_leaf.items()} == {
-        "1": "off", "2": "high", "3": "high", "4": "high", "5": "low", "6": "low",
-    }  # fmt: skip
-    assert [found.model and found.model["modelId"] for found in by_leaf.values()] == [
-        None, None, "gpt", "claude", "claude", "gemini",
-    ]  # fmt: skip
-    assert [len(found.context.turns) for found in by_leaf.values()] == [1, 1, 1, 2, 2, 2]
-    nothing = pi_context.read_context(memory, "pi:S", None)
-    assert (nothing.context.parts, nothing.thinking_level, nothing.model) == ((), "off", None)
-
-
-def test_a_label_and_the_end_of_a_branch_without_turns_are_leaves_of_pi(memory: Repository) -> None:
-    entries = chain(
-        pi_message("user", "hello"),
-        {"type": "label", "targetId": "1", "label": "start"},
-        pi_message("assistant", "hi", provider="anthropic", model="claude"),
-        {"type": "session_info", "name": "Trip"},
-        pi_message("user", "later"),
-    )
-    branch = {"type": "model_change", "id": "b", "parentId": "2", "provider": "openai", "modelId": "gpt"}
-    entries.insert(3, branch | {"timestamp": "2025-01-01T00:00:00Z"})
-    pi_read(memory, entries, pi_context.LAST_LEAF)
-    by_leaf = {leaf: pi_context.read_context(memory, "pi:S", leaf) for leaf in ("2", "4", "b")}
-    assert {leaf: [turn.text for turn in found.context.turns] for leaf, found in by_leaf.items()} == {
-        "2": ["hello"], "4": ["hello", "hi"], "b": ["hello"],
-    }  # fmt: skip
-    assert [found.model and found.model["modelId"] for found in by_leaf.values()] == [None, "claude", "gpt"]
-
-
-def test_a_last_line_in_the_middle_of_a_branch_is_where_pi_goes_on(memory: Repository) -> None:
-    entries = chain(pi_message("user", "hello"), pi_message("assistant", "hi", provider="a", model="m"))
-    entries.append({"type": "label", "id": "l", "parentId": "1", "targetId": "2", "label": "x"})
-    entries[-1]["timestamp"] = "2025-01-01T00:00:00Z"
-    for leaf in (pi_context.LAST_LEAF, "unknown"):
-        assert [turn.text for turn in pi_read(memory, entries, leaf).context.turns] == ["hello"]
-    grown = pi_message("user", "on") | {"id": "9", "parentId": "2", "timestamp": "2025-01-01T00:00:00Z"}
-    assert [turn.text for turn in pi_read(memory, [*entries, grown], pi_context.LAST_LEAF).context.turns] == [
-        "hello",
-        "hi",
-        "on",
-    ]
-
-
 def test_entries_after_the_last_turn_come_back_with_an_export(memory: Repository) -> None:
     from trails.exchange.openclaw.pi_export import export_session
 
     entries = chain(pi_message("user", "hello"), {"type": "thinking_level_change", "thinkingLevel": "low"})
-    pi_read(memory, entries, pi_context.LAST_LEAF)
+    pi_read(memory, entries)
     lines = [json.loads(line) for line in export_session(memory, "pi:S").splitlines()]
     assert [(line["type"], line.get("thinkingLevel")) for line in lines[1:]] == [
         ("message", None),
@@ -630,7 +551,7 @@ def test_entries_after_the_last_turn_come_back_with_an_export(memory: Repository
 def test_what_a_person_ran_is_told_to_the_model_unless_it_was_kept_from_it(memory: Repository) -> None:
     ran = pi_message("bashExecution", "", command="ls", output="a.txt", exitCode=1)
     hidden = pi_message("bashExecution", "", command="env", output="SECRET", excludeFromContext=True)
-    found = pi_read(memory, chain(ran, hidden), pi_context.LAST_LEAF)
-    assert [turn.role for turn in found.context.turns] == ["bash", "bash"]
+    pi_read(memory, chain(ran, hidden))
+    assert [turn.role for turn in memory.load("pi:S").turns] == ["bash", "bash"]
     expected = [{"role": "user", "content": "The user ran: ls\nOutput:\na.txt\nIt ended with code 1."}]
-    assert sent(found.context.openai()) == sent(memory.context("pi:S").openai()) == expected
+    assert sent(memory.context("pi:S").openai()) == expected
