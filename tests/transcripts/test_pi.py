@@ -17,7 +17,7 @@ import trails
 from tests.support.machines import examples
 from trails import Compaction, Repository
 from trails.exchange.merge import merge
-from trails.exchange.openclaw import pi_entries, pi_session_file
+from trails.exchange.openclaw import pi_session_file
 from trails.exchange.openclaw.pi_export import export_session
 from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript
 from trails.history import turn_builder
@@ -307,7 +307,7 @@ VALUES = (
     JSON
     | st.sampled_from(WORDS)
     | st.fixed_dictionaries(
-        {"role": st.sampled_from((*pi_entries.ROLES, "odd", "")) | JSON},
+        {"role": st.sampled_from((*pi_session_file.ROLES, "odd", "")) | JSON},
         optional=dict.fromkeys(MESSAGE_KEYS, JSON),
     )
 )

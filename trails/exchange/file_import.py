@@ -17,8 +17,15 @@ from trails.display.progress import Progress, moving
 from trails.errors import InvalidInput
 from trails.exchange import containers, format_detection, formats, rdf_files, text_coverage
 from trails.exchange.containers import FileSnapshot
-from trails.exchange.exporters import parquet_export, session_family, writers
-from trails.exchange.exporters.session_family import SessionExport
+from trails.exchange.exporters import (
+    atif_export,
+    html_page,
+    inspect_export,
+    messages_export,
+    parquet_export,
+    session_family,
+)
+from trails.exchange.exporters.session_family import Family, SessionExport
 from trails.exchange.formats import Format
 from trails.exchange.import_secrets import mask_report
 from trails.exchange.merge import ImportedFiles, begin_import, merge
@@ -48,7 +55,12 @@ _EXACT: Final = (
     "{} is an exact export, whose digests would not fit any more without its secrets; import it as it is, and take the content "
     "out of those turns with `trails redact`. Nothing was imported"
 )
-EXPORT_FORMATS: Final = ("pi", openclaw_folder.FORMAT, *rdf_files.FORMATS, *writers.WRITERS, parquet_export.FORMAT)
+_WRITERS: Final[Mapping[str, Callable[[Family, BinaryIO], SessionExport]]] = {
+    each.FORMAT: each.export for each in (html_page, messages_export, inspect_export, atif_export)
+}
+"""The formats that are written from one reading of a session with its forks."""
+_WITH_FORKS: Final = (html_page.FORMAT, messages_export.FORMAT, inspect_export.FORMAT)
+EXPORT_FORMATS: Final = ("pi", openclaw_folder.FORMAT, *rdf_files.FORMATS, *_WRITERS, parquet_export.FORMAT)
 
 
 def import_path(
@@ -359,17 +371,17 @@ def export_session(
         )
     if format not in EXPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to export; there are: {', '.join(EXPORT_FORMATS)}")
-    writer = writers.WRITERS.get(format)
-    if forks and (writer is None or not writer.forks):
-        able = ", ".join(name for name, each in writers.WRITERS.items() if each.forks)
+    if forks and format not in _WITH_FORKS:
+        able = ", ".join(_WITH_FORKS)
         raise InvalidInput(
             f"a file of {format!r} holds one session, without its forks; those that hold them are: {able}"
         )
     record = repository.record(session_id)
-    if writer is not None:
-        found = session_family.read_family(repository, record.id, forks=forks, spawned=writer.spawned)
+    if format in _WRITERS:
+        spawned = format != messages_export.FORMAT
+        found = session_family.read_family(repository, record.id, forks=forks, spawned=spawned)
         with import_records.record_reading(repository.workspace, list(found.ids()), "export"):
-            return writer.write(found, out)
+            return _WRITERS[format](found, out)
     with import_records.record_reading(repository.workspace, [record.id], "export"):
         if format == "pi":
             out.write(pi_export.export_session(repository, session_id))

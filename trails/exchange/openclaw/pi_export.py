@@ -25,7 +25,7 @@ from trails.exchange import json_files
 from trails.exchange.json_files import as_list, as_object, without_null
 from trails.exchange.merge import imported_id
 from trails.exchange.openclaw import pi_session_file
-from trails.exchange.openclaw.pi_entries import CONTENT_KEYS, only_text, write_time
+from trails.exchange.openclaw.pi_session_file import CONTENT_KEYS, only_text, write_time
 from trails.exchange.source_transcript import Piece, SourceTurn
 from trails.history import turn_builder
 from trails.model import content_parts, iris, validation
