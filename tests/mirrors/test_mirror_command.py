@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
 import pytest
 
 import trails
@@ -94,8 +95,8 @@ def test_following_waits_for_a_store_that_is_away_as_for_a_mirror_that_is(
     waited = list[float]()
     monkeypatch.setattr(trails, "Mirror", Told)
     monkeypatch.setattr(time, "sleep", waited.append)
-    with pytest.raises(KeyboardInterrupt):
-        moving._follow(memory, "http://localhost:7878", {}, anew=False, interval=0.5, as_json=False)
+    with click.Context(click.Command("mirror")), pytest.raises(KeyboardInterrupt):
+        moving._follow(memory, "http://localhost:7878", {}, interval=0.5)
     told = capsys.readouterr()
     assert waited == [1.0, 2.0]
     assert "12 triples of 1 session sent" in told.out
