@@ -28,7 +28,7 @@ from trails.exchange.record_checks import score_id, utc_time, valid_name, withou
 from trails.exchange.source_transcript import SourceScore, SourceSession, Transcript
 from trails.exchange.traces.otlp import Spans
 from trails.exchange.traces.span_messages import INPUT, OUTPUT
-from trails.exchange.traces.span_values import OpenCalls, parse_embedded
+from trails.exchange.traces.span_values import OpenCalls, item_message, parse_embedded
 from trails.exchange.traces.spans import TraceSpan, read_json
 from trails.model import validation
 from trails.usage import with_source
@@ -199,18 +199,11 @@ class _Traces:
         failed = str(row.get("level")).upper() == "ERROR"
         if failed:
             made["error.type"] = row.get("status_message")
-        return TraceSpan(
-            line=line,
-            raw=row,
-            trace=row["trace_id"],
-            id=row["id"],
-            parent=as_text(parent),
-            name=str(row.get("name") or ""),
-            start=utc_time(row.get("start_time")),
-            end=utc_time(row.get("end_time")),
-            attributes=made,
-            failed=failed,
+        name, (start, end) = (
+            str(row.get("name") or ""),
+            (utc_time(row.get(f"{side}_time")) for side in ("start", "end")),
         )
+        return TraceSpan(line, row, row["trace_id"], row["id"], as_text(parent), name, start, end, made, failed=failed)
 
     def _messages(self, value: object, role: str, *, is_model: bool) -> list[Any]:
         """Return the messages of an input or output, in OpenAI's shape."""
@@ -271,13 +264,10 @@ def _listed(read: object) -> list[Any]:
 def _message(each: _Json, role: str) -> dict[str, Any] | None:
     """Return one message in OpenAI's shape; None for what is none."""
     kind = each.get("type")
-    if kind == "function_call":
-        function = {"name": each.get("name"), "arguments": each.get("arguments")}
-        return {"role": "assistant", "content": "", "tool_calls": [{"id": each.get("call_id"), "function": function}]}
+    if kind in ("function_call", "reasoning"):
+        return item_message(each)
     if kind == "function_call_output":
         return {"role": "tool", "tool_call_id": each.get("call_id"), "content": _flat(each.get("output"))}
-    if kind == "reasoning":
-        return {"role": "assistant", "content": [dict(each)]}
     spoken = each.get("role") or (_LANGCHAIN.get(kind) if isinstance(kind, str) else None)
     content = next((each[key] for key in ("content", "parts", "text") if each.get(key) is not None), None)
     calls = (

@@ -98,18 +98,9 @@ def _span(line: int, run: object, trace: str | None) -> TraceSpan | None:
         made |= _of_a_model(held, meta)
     if failed := bool(held.get("error")):
         made["error.type"] = held["error"]
-    return TraceSpan(
-        line=line,
-        raw={key: value for key, value in held.items() if key != "child_runs"},
-        trace=trace or identity,
-        id=identity,
-        parent=parent,
-        name=str(held.get("name") or ""),
-        start=_time(held.get("start_time")),
-        end=_time(held.get("end_time")),
-        attributes=made,
-        failed=failed,
-    )
+    name, (start, end) = str(held.get("name") or ""), (_time(held.get(f"{side}_time")) for side in ("start", "end"))
+    own = {key: value for key, value in held.items() if key != "child_runs"}
+    return TraceSpan(line, own, trace or identity, identity, parent, name, start, end, made, failed=failed)
 
 
 def _metadata(run: _Json) -> _Json:

@@ -118,18 +118,9 @@ def _span(line: int, span: object, attributes: dict[str, Any], trace: str, info:
     made |= {key: value for key, value in attributes.items() if key.startswith("gen_ai.") and key not in made}
     if failed:
         made["error.type"] = status.get("message") if isinstance(status, dict) else span.get("status_message")
-    return TraceSpan(
-        line=line,
-        raw=span,
-        trace=trace or str(own or identity),
-        id=identity,
-        parent=parent if isinstance(parent, str) else None,
-        name=str(span.get("name") or ""),
-        start=_time(span, "start"),
-        end=_time(span, "end"),
-        attributes=made,
-        failed=failed,
-    )
+    parent = parent if isinstance(parent, str) else None
+    name, (start, end) = str(span.get("name") or ""), (_time(span, side) for side in ("start", "end"))
+    return TraceSpan(line, span, trace or str(own or identity), identity, parent, name, start, end, made, failed=failed)
 
 
 def _model(attributes: _Json) -> str | None:

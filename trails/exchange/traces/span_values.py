@@ -75,11 +75,11 @@ def _beyond(given: Sequence[_Json], answers: Sequence[dict[str, Any]]) -> list[d
 
 def _said(message: _Json) -> list[dict[str, Any]]:
     if message_shapes.is_item(message):
-        return [_of_item(message)]
+        return [item_message(message)]
     return message_shapes.chat(message)
 
 
-def _of_item(item: _Json) -> dict[str, Any]:
+def item_message(item: _Json) -> dict[str, Any]:
     """Return an item of OpenAI's responses as a message of its chat."""
     kind = item["type"]
     if kind == "function_call":
