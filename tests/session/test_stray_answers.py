@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from trails import Repository
 from trails.cli import drawing
@@ -33,17 +31,12 @@ def test_a_model_is_told_the_answer_and_that_its_call_is_not_there(session: Sess
     assert "Rain" in said
 
 
-def test_the_terminal_names_the_answer_without_a_call_alone(session: Session) -> None:
-    out = io.StringIO()
-    drawing.transcript(Console(file=out, width=100), "chat", session.turns, full=False)
-    assert out.getvalue().count("which no turn calls") == 1
-    assert "(answers c9, which no turn calls)" in out.getvalue()
-
-
-def test_the_terminal_says_nothing_of_calls_before_what_it_shows(session: Session) -> None:
-    out = io.StringIO()
-    drawing.transcript(Console(file=out, width=100), "chat", session.turns[2:], full=False)
-    assert "which no turn calls" not in out.getvalue()
+@pytest.mark.parametrize(("first", "named"), [(0, ["(answers c9, which no turn calls)"]), (2, [])])
+def test_the_terminal_names_the_answer_without_a_call_alone_and_no_call_before_what_it_shows(
+    session: Session, capsys: pytest.CaptureFixture[str], first: int, named: list[str]
+) -> None:
+    drawing.transcript("chat", session.turns[first:], full=False)
+    assert [line.strip() for line in capsys.readouterr().out.splitlines() if "which no turn calls" in line] == named
 
 
 def test_the_page_names_the_answer_without_a_call_alone(memory: Repository, session: Session, tmp_path: Path) -> None:

@@ -793,7 +793,7 @@ def test_vacuum_says_what_older_backups_hold(run: Run, place: Path) -> None:
 def test_prune_prints_what_went_and_dry_runs(run: Run) -> None:
     dry = run("store", "prune", "--keep-count", "1", "--dry-run")
     assert ok(dry) == "fork\n"
-    assert "1 session would go" in dry.stderr
+    assert "1 session would be deleted" in dry.stderr
     assert ok(run("store", "prune", "--keep-count", "1", "--yes")) == "fork\n"
     assert (
         json.loads(ok(run("store", "prune", "--older-than", "1d", "--keep-size", "2kB", "--json", "--yes")))["sessions"]
@@ -826,7 +826,7 @@ def test_prune_refuses_limits_that_are_none(run: Run, options: list[str], messag
 def test_sizes_are_read_as_people_write_them(text: str, expected: int) -> None:
     from trails.cli.commands.sessions import _size
 
-    assert _size(None, None, text) == expected  # type: ignore[arg-type] # used only to complain
+    assert _size(None, None, text) == expected
 
 
 def test_backup_restore_dump_and_load_go_there_and_back(run: Run, place: Path, tmp_path: Path) -> None:
