@@ -103,8 +103,8 @@ class Running(Handle, public=True):
         content = message.content
         if content is None:
             raise InvalidInput(f"the text of message {message.number} of session {self.session.id!r} was taken out")
-        said = turn_builder.make_draft("user", content, author=message.author_iri, time=message.time)
-        self._said[message.number] = self.session.worktree.append(said)
+        turn_draft = turn_builder.make_draft("user", content, author=message.author_iri, time=message.time)
+        self._said[message.number] = self.session.worktree.append(turn_draft)
 
     # --- its end
 
@@ -127,13 +127,13 @@ class Running(Handle, public=True):
         )
         with self._book.at(session_id) as number:
             answer = self._answer(number)
-            made = [] if answer is None else [answer]
-            also = change_entries(session_id, made, [(self.exchange, done), *self._spoken(turns)])
+            new_events = [] if answer is None else [answer]
+            also = change_entries(session_id, new_events, [(self.exchange, done), *self._spoken(turns)])
             try:
                 self.session.worktree.persist(also)
             except PreconditionFailed as failure:
                 raise self._book.refusal(session_id, failure) from failure
-            self._book.wrote(session_id, made)
+            self._book.wrote(session_id, new_events)
         self.session.worktree.held = None
         return done
 
@@ -144,14 +144,14 @@ class Running(Handle, public=True):
             if message.words is not None and message.number in self._said:
                 turn_iri = turns[self._said[message.number].index].iri
                 words = message.words if keep_text else message.words.gone(withheld=False)
-                said = {"turn_iris": (*message.turn_iris, turn_iri), "words": words}
-                moved.append((message, message.model_copy(update=said)))
+                changes = {"turn_iris": (*message.turn_iris, turn_iri), "words": words}
+                moved.append((message, message.model_copy(update=changes)))
         return moved
 
     def _answer(self, number: int) -> Event | None:
         """Return the outbound event: the exchange's last turn, on its way back to where the last message came from."""
-        said = {turn.index for turn in self._said.values()}
-        new = [turn for turn in self.session.turns[self._began_at :] if turn.index not in said]
+        message_indices = {turn.index for turn in self._said.values()}
+        new = [turn for turn in self.session.turns[self._began_at :] if turn.index not in message_indices]
         answer = next((turn for turn in reversed(new) if turn.role not in _NO_ANSWERS), None)
         if answer is None or not self._messages:
             return None
@@ -212,9 +212,9 @@ def run_exchange(running: Running, handler: Handler, *, keep_partial: bool) -> E
     try:
         answer = handler(running)
         if answer is not None:
-            made = turn_builder.make_draft("assistant", answer)
-            if not made.says_nothing(answer):
-                running.session.worktree.append(made)
+            answer_draft = turn_builder.make_draft("assistant", answer)
+            if not answer_draft.says_nothing(answer):
+                running.session.worktree.append(answer_draft)
         return running.complete()
     except BaseException as error:  # an interrupt too: the exchange is noted as failed
         try:
@@ -268,11 +268,11 @@ def head_moves(repository: Repository, book: Book, session_id: str) -> list[Head
     exchanges = {length_after[each.head_after]: each for each in completed if each.head_after in length_after}
     batches = _batches(repository, session_id)
     borders = sorted({length for length in {*exchanges, *batches, len(turns)} if start < length <= len(turns)})
-    found: list[HeadMove] = []
+    moves: list[HeadMove] = []
     at = start
     for length in borders:
         exchange = exchanges.get(length)
-        found.append(
+        moves.append(
             HeadMove(
                 before=turns[at - 1].digest if at else digests.GENESIS,
                 after=turns[length - 1].digest,
@@ -282,7 +282,7 @@ def head_moves(repository: Repository, book: Book, session_id: str) -> list[Head
             )
         )
         at = length
-    return found
+    return moves
 
 
 def _batches(repository: Repository, session_id: str) -> set[int]:

@@ -228,8 +228,8 @@ def enter_entries(
         for old, new in moved
         if ledger_records.entry_row_digest(old) != ledger_records.entry_row_digest(new)
     ]
-    said = ((ledger_records.content_leaf(old), ledger_records.content_leaf(new)) for old, new in moved)
-    leaves += [after for before, after in said if after is not None and after != before]
+    said_leaves = ((ledger_records.content_leaf(old), ledger_records.content_leaf(new)) for old, new in moved)
+    leaves += [after for before, after in said_leaves if after is not None and after != before]
     tx.log_leaves(leaves)
 
 
@@ -400,7 +400,7 @@ def drop_event(book: Book, event: Event, number: int, deed: Deed) -> tuple[list[
         moved.append((each, each.model_copy(update={"words": hidden})))
     if not event.waiting:
         return [], moved
-    made = Exchange(
+    exchange = Exchange(
         session_id=event.session_id,
         number=number,
         state="failed",
@@ -410,7 +410,7 @@ def drop_event(book: Book, event: Event, number: int, deed: Deed) -> tuple[list[
         ended=deed.time,
         words=EntryTexts.of("dropped" if deed.reason is None else f"dropped: {deed.reason}"),
     )
-    return [made], moved
+    return [exchange], moved
 
 
 # --- out
@@ -485,14 +485,14 @@ def post_delivery(repository: Repository, book: Book, record: Delivery, number: 
     node, session_id = NamedNode(record.turn_iri), record.session_id
     before = book.where(Delivery, session_id, vocab.DERIVED_FROM, node)
     attempt = 1 + sum(each.channel == record.channel for each in before)
-    made = record.model_copy(update={"number": number, "attempt": attempt})
+    delivery = record.model_copy(update={"number": number, "attempt": attempt})
     redacted = (node, vocab.VALUE, Literal("", datatype=vocab.REDACTED), NamedNode(iris.session(session_id)))
-    if made.words is not None and repository.store.quads(redacted):
-        made = made.model_copy(update={"words": made.words.gone(withheld=True)})
+    if delivery.words is not None and repository.store.quads(redacted):
+        delivery = delivery.model_copy(update={"words": delivery.words.gone(withheld=True)})
     tx = Transaction()
-    put_entries(tx, session_id, [made])
-    if made.words is not None and not made.words.withheld:
+    put_entries(tx, session_id, [delivery])
+    if delivery.words is not None and not delivery.words.withheld:
         tx.forbid(redacted)
     tx.commit(repository.store, otherwise=lambda failure: book.refusal(session_id, failure))
-    book.wrote(session_id, [made])
-    return made
+    book.wrote(session_id, [delivery])
+    return delivery

@@ -116,7 +116,7 @@ class Ledger(Handle, public=True):
         Raises `SessionNotFound`, or `InvalidInput` for what cannot be kept, and for another content under a known id.
         """
         session_id = self._id(session)
-        made = inbox.inbound_event(
+        message = inbox.inbound_event(
             session_id,
             content,
             source=source,
@@ -129,11 +129,11 @@ class Ledger(Handle, public=True):
             mode=mode,
             now=self._now(),
         )
-        with self._intake(made), self._book.at(session_id) as number:
-            known = inbox.existing_event(self._repository, self._book, made)
+        with self._intake(message), self._book.at(session_id) as number:
+            known = inbox.existing_event(self._repository, self._book, message)
             if known is not None:
                 return known
-            event = made.model_copy(update={"number": number})
+            event = message.model_copy(update={"number": number})
             self._book.write(session_id, [event])
             return event
 
@@ -150,8 +150,8 @@ class Ledger(Handle, public=True):
         session_id, now = self._id(session), self._now()
         if self._in_state(session_id, "pending"):
             return now
-        found = inbox.next_messages(self.inbox(session_id), now, self._debounce)
-        return now if found.events else found.due
+        upcoming = inbox.next_messages(self.inbox(session_id), now, self._debounce)
+        return now if upcoming.events else upcoming.due
 
     def drop(self, session: str, number: int, *, by: str | None = None, reason: str | None = None) -> Event:
         """Remove the text of a message that no turn says, for good.
@@ -168,8 +168,8 @@ class Ledger(Handle, public=True):
         with self._book.at(session_id) as entry:
             event = self._book.entry(session_id, number, Event)
             deed = self._repository.workspace.deed(by, why)._replace(time=self._now())
-            made, moved = inbox.drop_event(self._book, event, entry, deed)
-            self._book.write(session_id, made, moved, taken_out=deed)
+            entries, moved = inbox.drop_event(self._book, event, entry, deed)
+            self._book.write(session_id, entries, moved, taken_out=deed)
         return self._book.entry(session_id, number, Event)
 
     # --- exchanges
@@ -327,15 +327,15 @@ class Ledger(Handle, public=True):
 
         Raise `InvalidInput` for any other.
         """
-        found = self._book.entry(session_id, number, Exchange)
-        if found.state == "streaming" and self._book.runtime.at_work.get(session_id) == number:
+        exchange = self._book.entry(session_id, number, Exchange)
+        if exchange.state == "streaming" and self._book.runtime.at_work.get(session_id) == number:
             raise InvalidInput(f"exchange {number} of session {session_id!r} is being worked on right now")
-        if found.state not in (state, "streaming"):
+        if exchange.state not in (state, "streaming"):
             raise InvalidInput(
-                f"exchange {number} of session {session_id!r} is {found.state}; this needs one that is {state} or was "
+                f"exchange {number} of session {session_id!r} is {exchange.state}; this needs one that is {state} or was "
                 "interrupted"
             )
-        return found
+        return exchange
 
     # --- forks
 
@@ -360,29 +360,29 @@ class Ledger(Handle, public=True):
         Raises `SessionNotFound` or `InvalidInput` for a turn that is not there; nothing is written then.
         """
         source, index = self._place(turn)
-        made = source.fork(at=index + 1, id=id, label=label, principal=principal, agent=agent)
+        fork = source.fork(at=index + 1, id=id, label=label, principal=principal, agent=agent)
         if content is None:
-            made.persist()
-            return made
-        event = inbox.inbound_event(made.id, content, now=self._now(), **message)
+            fork.persist()
+            return fork
+        event = inbox.inbound_event(fork.id, content, now=self._now(), **message)
         with self._intake(event):
             known = inbox.existing_event(self._repository, self._book, event)
             if known is not None:
-                return self._forked_before(made, known)
+                return self._forked_before(fork, known)
             tx = Transaction()
-            enter_entries(tx, made.id, [event.model_copy(update={"number": 1})])
-            made.worktree.persist(tx.change())
-        return made
+            enter_entries(tx, fork.id, [event.model_copy(update={"number": 1})])
+            fork.worktree.persist(tx.change())
+        return fork
 
     def _forked_before(self, wanted: Session, known: Event) -> Session:
         """Return the fork that a message was put into before, if it is the one that is wanted again."""
-        found = self._repository.record(known.session_id)
-        if (found.parent_session_id, found.forked_at_index) != (wanted.parent_session_id, wanted.forked_at_index):
+        fork = self._repository.record(known.session_id)
+        if (fork.parent_session_id, fork.forked_at_index) != (wanted.parent_session_id, wanted.forked_at_index):
             raise InvalidInput(
-                f"the message {known.event_id!r} of {known.source!r} is in session {found.id!r} already (entry "
+                f"the message {known.event_id!r} of {known.source!r} is in session {fork.id!r} already (entry "
                 f"{known.number}); nothing was forked. Give this one an id of its own"
             )
-        return self._repository.load(found.id)
+        return self._repository.load(fork.id)
 
     def _place(self, turn: Turn | str | tuple[str, int]) -> tuple[Session, int]:
         """Return the session that a turn is in, loaded, and its index there."""
@@ -393,10 +393,10 @@ class Ledger(Handle, public=True):
             return source, index
         iri = turn.iri if isinstance(turn, Turn) else validation.text(turn, "the turn")
         source = self._repository.load(iris.session_id(iri))
-        found = next((each for each in source.turns if each.iri == iri), None)
-        if found is None:
+        turn_there = next((each for each in source.turns if each.iri == iri), None)
+        if turn_there is None:
             raise InvalidInput(f"there is no turn {iri} in session {source.id!r}")
-        return source, found.index
+        return source, turn_there.index
 
     # --- events and deliveries
 
@@ -410,8 +410,8 @@ class Ledger(Handle, public=True):
 
         None if that was removed.
         """
-        said = inbox.event_words(self._repository, event)
-        return None if said is None else said.content
+        words = inbox.event_words(self._repository, event)
+        return None if words is None else words.content
 
     def delivered(
         self,

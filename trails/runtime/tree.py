@@ -302,7 +302,7 @@ class Tree(Handle, public=True):
         """
         wanted, runtime = validation.index(count, "count"), self._lifecycle.runtime
         with runtime.lock:
-            found = [
+            branches = [
                 each
                 for each in runtime.index.values()
                 if each.kind == "branch"
@@ -310,10 +310,10 @@ class Tree(Handle, public=True):
                 and each.ends_by is None
                 and agent in (None, each.agent)
             ]
-            found.sort(key=lambda each: (runtime.touched.get(each.id, _LONG_AGO), each.id))
-            for each in found[:wanted]:
+            branches.sort(key=lambda each: (runtime.touched.get(each.id, _LONG_AGO), each.id))
+            for each in branches[:wanted]:
                 self._lifecycle.suspend(each.id, by=by)
-        return [each.id for each in found[:wanted]]
+        return [each.id for each in branches[:wanted]]
 
     # --- the clock
 
@@ -465,7 +465,7 @@ def tree_overview(store: Repository, session: str | None = None) -> list[TreeRow
     usage = _rows(store, "token-usage-by-session", {})
     tokens = {row["session"]: total((row["input"], row["output"])) for row in usage}
     orphans = {row["session"] for row in _rows(store, "tree-orphans", {})}
-    found = [
+    sessions = [
         TreeRow(
             id=iris.session_id(row["session"]),
             parent_id=None if row["parent"] is None else iris.session_id(row["parent"]),
@@ -484,12 +484,12 @@ def tree_overview(store: Repository, session: str | None = None) -> list[TreeRow
         )
         for row in rows
     ]
-    return _in_order(found)
+    return _in_order(sessions)
 
 
 def _rows(store: Repository, name: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found = store.query(name, **parameters)
-    return found.to_dicts() if isinstance(found, Solutions) else []
+    result = store.query(name, **parameters)
+    return result.to_dicts() if isinstance(result, Solutions) else []
 
 
 def _in_order(found: Sequence[TreeRow]) -> list[TreeRow]:

@@ -89,12 +89,12 @@ class Lifecycle:
         store, node = self.repository.store, NamedNode(iris.session(session_id))
         quads = store.quads((node, None, None, vocab.CATALOG))  # a look-up takes a fifth of a query's time
         rows = decode_records((node.value, quad.predicate.value, quad.object) for quad in quads)
-        found = rows.get(session_id) or self.repository.record(session_id)  # which raises for one that is not there
-        if found.kind not in rules.KINDS:
+        record = rows.get(session_id) or self.repository.record(session_id)  # which raises for one that is not there
+        if record.kind not in rules.KINDS:
             raise InvalidInput(
-                f"session {found.id!r} is not part of the session tree; `Tree.main` makes a main session, `spawn` the others"
+                f"session {record.id!r} is not part of the session tree; `Tree.main` makes a main session, `spawn` the others"
             )
-        return found
+        return record
 
     def live(self, session_id: str, after: TreeState) -> Live:
         """Return a session that has not ended and is to go to a state; raise `IllegalTransition` for one that has."""
@@ -463,8 +463,8 @@ class Lifecycle:
         return "it did not wrap up in time after it was asked to end" + (f" ({reason})" if reason else "")
 
     def _suspended_below(self, session_id: str) -> list[Live]:
-        found = [each for each in self.runtime.index.children(session_id) if each.state == "suspended"]
-        return [*found, *(below for each in found for below in self._suspended_below(each.id))]
+        suspended = [each for each in self.runtime.index.children(session_id) if each.state == "suspended"]
+        return [*suspended, *(below for each in suspended for below in self._suspended_below(each.id))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,10 +46,10 @@ _ENTRIES = (vocab.TO_STATE, vocab.STATUS, vocab.ARTIFACT_OF)
 
 def state_history(store: QuadStore, session_id: str) -> list[Transition | Cancellation]:
     """Return every change of a session's state and the request to end, in order."""
-    found: list[LedgerEntry] = []
+    entries: list[LedgerEntry] = []
     for kind in (vocab.TRANSITION, vocab.CANCELLATION):
-        found += ledger_entries.read_entries_where(store, session_id, vocab.TYPE, kind)
-    both = [each for each in found if isinstance(each, Transition | Cancellation)]
+        entries += ledger_entries.read_entries_where(store, session_id, vocab.TYPE, kind)
+    both = [each for each in entries if isinstance(each, Transition | Cancellation)]
     return sorted(both, key=lambda entry: entry.number)
 
 
@@ -58,10 +58,10 @@ def session_result(lifecycle: Lifecycle, session_id: str) -> SessionResult | Non
 
     None if it has not.
     """
-    store, found = lifecycle.repository.store, list[LedgerEntry]()
+    store, entries = lifecycle.repository.store, list[LedgerEntry]()
     for predicate in _ENTRIES:
-        found += ledger_entries.read_entries_where(store, session_id, predicate)
-    return read_result(lifecycle.record(session_id).spawned_by, found)
+        entries += ledger_entries.read_entries_where(store, session_id, predicate)
+    return read_result(lifecycle.record(session_id).spawned_by, entries)
 
 
 def withhold_texts(lifecycle: Lifecycle, session_id: str, deed: Deed) -> int:
@@ -160,9 +160,9 @@ def _say(lifecycle: Lifecycle, parent: Live, made: turn_builder.Draft, event: Ev
             turn_iris=(turn.iri,),
         )
         words = None if event.words is None else event.words.gone(withheld=event.words.withheld)
-        said = event.model_copy(update={"waiting": False, "turn_iris": (turn.iri,), "words": words})
+        decided = event.model_copy(update={"waiting": False, "turn_iris": (turn.iri,), "words": words})
         try:
-            session.worktree.persist(change_entries(parent.id, [exchange], [(event, said)]))
+            session.worktree.persist(change_entries(parent.id, [exchange], [(event, decided)]))
         except BaseException as error:  # an interrupt too: the turn must not be persisted later, without its entries
             session.worktree.take_back()
             if not isinstance(error, PreconditionFailed) and parent.kind == "main":
@@ -285,8 +285,8 @@ class Node(Handle, public=True):
 
         None for no end.
         """
-        made = self._record.created
-        return None if made is None or self._record.expires is None else self._record.expires - made
+        created = self._record.created
+        return None if created is None or self._record.expires is None else self._record.expires - created
 
     @property
     def state(self) -> TreeState:
@@ -397,9 +397,9 @@ class Node(Handle, public=True):
 
         The parameters are those of `Session.context`.
         """
-        told = self._told()
+        brief = self._told()
         return self.session.context(
-            query, max_tokens=max_tokens, brief=told.task, background=told.context, counter=counter
+            query, max_tokens=max_tokens, brief=brief.task, background=brief.context, counter=counter
         )
 
     # --- its children
@@ -429,8 +429,8 @@ class Node(Handle, public=True):
         """
         waiting = waiting_results(self._lifecycle, self.id)
         known = self._lifecycle.repository.reader.records([each.event_id or "" for each in waiting])
-        found = [session_result(self._lifecycle, each.event_id) for each in waiting if each.event_id in known]
-        return [each for each in found if each is not None]
+        child_results = [session_result(self._lifecycle, each.event_id) for each in waiting if each.event_id in known]
+        return [each for each in child_results if each is not None]
 
     # --- ends, and rests
 
@@ -481,13 +481,13 @@ class Node(Handle, public=True):
         error: str | None,
         by: str | None,
     ) -> SessionResult:
-        made = list(artifacts)  # read once: another try reads them again
+        artifact_list = list(artifacts)  # read once: another try reads them again
         ids = memory_ids if isinstance(memory_ids, str) else list(memory_ids)
 
-        def said() -> tree_state.Report:
-            return tree_state.check_report(self.kind, summary, made, ids, self.id)
+        def report() -> tree_state.Report:
+            return tree_state.check_report(self.kind, summary, artifact_list, ids, self.id)
 
-        return self._lifecycle.end(self.id, how, how, said=said, error=error, by=by)
+        return self._lifecycle.end(self.id, how, how, said=report, error=error, by=by)
 
     def cancel(self, reason: str | None = None, *, by: str | None = None) -> None:
         """Ask it to end within the grace while it is active.
@@ -518,5 +518,5 @@ class Node(Handle, public=True):
 def nodes(lifecycle: Lifecycle, session_ids: Iterable[str]) -> list[Node]:
     """Return the handles of those sessions that are there, by id."""
     with lifecycle.runtime.lock:
-        found = lifecycle.repository.reader.records(sorted(session_ids))
-    return [Node(lifecycle, found[each]) for each in sorted(found)]
+        records = lifecycle.repository.reader.records(sorted(session_ids))
+    return [Node(lifecycle, records[each]) for each in sorted(records)]

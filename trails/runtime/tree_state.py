@@ -626,13 +626,13 @@ class TreeTransaction:
         whole = Transaction()
         whole.join(self._tx)
         whole.log(self._row_leaves)
-        for session_id, made in self.entries.items():
-            (enter_entries if session_id in self._new else put_entries)(whole, session_id, made)
+        for session_id, new_entries in self.entries.items():
+            (enter_entries if session_id in self._new else put_entries)(whole, session_id, new_entries)
         return whole.change()
 
     def _row_leaves(self, store: Preview) -> list[Leaf]:
-        made = log_leaves.row_states("create", self._new)(store)
-        return [*made, *log_leaves.row_states("change", list(self._rows))(store)]
+        created = log_leaves.row_states("create", self._new)(store)
+        return [*created, *log_leaves.row_states("change", list(self._rows))(store)]
 
 
 def _quad(session_id: str, predicate: NamedNode, value: RdfLiteral) -> Quad:
@@ -658,10 +658,10 @@ def _occupied_quads(live: Live) -> list[Quad]:
 
 def notified_sessions(index: Index, live: Live) -> set[str]:
     """Return the sessions whose ledgers are written when a session ends, as far as the tree knows."""
-    found = {live.id} if live.parent is None else {live.id, live.parent}
+    session_ids = {live.id} if live.parent is None else {live.id, live.parent}
     for child in index.children(live.id):
-        found |= notified_sessions(index, child) if child.state == "suspended" else {child.id}
-    return found
+        session_ids |= notified_sessions(index, child) if child.state == "suspended" else {child.id}
+    return session_ids
 
 
 @contextmanager

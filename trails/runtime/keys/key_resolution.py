@@ -278,10 +278,10 @@ def resolve_group_key(
     >>> resolve_group_key({"From": "+1555"}) is None
     True
     """
-    sender, told = trim(_text(context.get("From"))), lower(_text(context.get("ChatType")))
+    sender, chat_type = trim(_text(context.get("From"))), lower(_text(context.get("ChatType")))
     is_whatsapp = sender.lower().endswith("@g.us")
     marked = ":group:" in sender or ":channel:" in sender
-    if not (told in ("group", "channel") or marked or is_whatsapp):
+    if not (chat_type in ("group", "channel") or marked or is_whatsapp):
         return None
     parts = [part for part in sender.split(":") if part]
     head = lower(parts[0]) if parts else ""
@@ -291,7 +291,7 @@ def resolve_group_key(
     channel = head if led else network
     second = lower(parts[1]) if len(parts) > 1 else ""
     has_kind = second in ("group", "channel")
-    is_channel = second == "channel" if has_kind else ":channel:" in sender or told == "channel"
+    is_channel = second == "channel" if has_kind else ":channel:" in sender or chat_type == "channel"
     name = fold(":".join(parts[2 if has_kind else 1 :]) if led else sender, fold_case=fold_case)
     if not channel or not name:
         return None
@@ -338,9 +338,9 @@ def resolve_session_key(
     >>> resolve_session_key("per-sender", {"From": "+1555"}, main_key="primary")
     'agent:main:primary'
     """
-    told = trim(_text(context.get("SessionKey")))
-    if told:
-        return fold(told, fold_case=fold_case)
+    key = trim(_text(context.get("SessionKey")))
+    if key:
+        return fold(key, fold_case=fold_case)
     short = derive_session_key(scope, context, fold_case=fold_case)
     if scope == "global":
         return short
@@ -445,7 +445,7 @@ def resolve_route(
         "binding.account": [each for each in general if each.account_id != "*"],
         "binding.channel": [each for each in general if each.account_id == "*"],
     }
-    matched: MatchedBy = next((rule for rule, found in fitting.items() if found), "default")
+    matched: MatchedBy = next((rule for rule, matches in fitting.items() if matches), "default")
     named = fitting[matched][0].agent_id if matched != "default" else ""
     agent = normalize_agent_id(named) if trim(named) else known.default_agent
     if known.agents and agent not in known.agents:
@@ -583,12 +583,12 @@ def session_to_provider_key(session_key: str, *, main_key: str | None = None) ->
     >>> session_to_provider_key("agent:main:dm:alice") is None
     True
     """
-    found, threads = parse_key(session_key, main_key=main_key), ""
-    while found.parent is not None:
-        threads = f":{found.thread_marker}:{found.thread_id}{threads}"
-        found = parse_key(found.parent, main_key=main_key)
-    if found.kind == "main":
+    parts, threads = parse_key(session_key, main_key=main_key), ""
+    while parts.parent is not None:
+        threads = f":{parts.thread_marker}:{parts.thread_id}{threads}"
+        parts = parse_key(parts.parent, main_key=main_key)
+    if parts.kind == "main":
         return ProviderKey(provider=INTERNAL, scope="main", identifier=f"main{threads}")
-    if found.channel is None or found.id is None or found.kind not in PROVIDER_SCOPES:
+    if parts.channel is None or parts.id is None or parts.kind not in PROVIDER_SCOPES:
         return None
-    return ProviderKey(provider=lower(found.channel), scope=found.kind, identifier=found.id + threads)
+    return ProviderKey(provider=lower(parts.channel), scope=parts.kind, identifier=parts.id + threads)

@@ -408,8 +408,8 @@ def is_thread_message(
     >>> is_thread_message("x", message_thread_id=0), is_thread_message("x")
     (True, False)
     """
-    told = (thread_label, thread_starter_body, parent_session_key)
-    return message_thread_id is not None or any(trim(one) for one in told) or is_thread_key(session_key)
+    texts = (thread_label, thread_starter_body, parent_session_key)
+    return message_thread_id is not None or any(trim(one) for one in texts) or is_thread_key(session_key)
 
 
 def reset_policy(config: ResetConfig | None, kind: ResetType, *, override: ResetRule | None = None) -> ResetPolicy:

@@ -371,10 +371,10 @@ def model_ref(text: str, default_provider: str) -> ModelRef:
     (ModelRef(provider='openai', model='gpt-5.2'), ModelRef(provider='openai', model='gpt-5.2'))
     """
     provider, slash, model = trim(text).partition("/")
-    found = ModelRef(trim(provider), trim(model)) if slash else ModelRef(default_provider, trim(provider))
-    if not found.provider or not found.model:
+    reference = ModelRef(trim(provider), trim(model)) if slash else ModelRef(default_provider, trim(provider))
+    if not reference.provider or not reference.model:
         raise RequestRefused(f"invalid model: {trim(text)}")
-    return found
+    return reference
 
 
 Entries = Mapping[str, Mapping[str, Any]]

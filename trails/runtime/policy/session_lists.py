@@ -55,12 +55,12 @@ class ListQuery(Value):
         Others, and those of the wrong kind, raise `InvalidInput`.
         """
         fields = Section(value, "sessions.list", _LIST_FIELDS).fields
-        for name, found in fields.items():
+        for name, given in fields.items():
             kinds = _LIST_FIELDS[name][1]
-            if not isinstance(found, kinds) or (isinstance(found, bool) and kinds is not bool):
-                raise InvalidInput(f"sessions.list.{name} is of the wrong kind: {found!r}")
-        named = ((_LIST_FIELDS[name][0], found) for name, found in fields.items())
-        return cls(**{field: found for field, found in named if field is not None})
+            if not isinstance(given, kinds) or (isinstance(given, bool) and kinds is not bool):
+                raise InvalidInput(f"sessions.list.{name} is of the wrong kind: {given!r}")
+        named = ((_LIST_FIELDS[name][0], given) for name, given in fields.items())
+        return cls(**{field: given for field, given in named if field is not None})
 
 
 _LIST_FIELDS: Final[Mapping[str, tuple[str | None, Any]]] = {
@@ -211,9 +211,9 @@ def session_title(entry: Mapping[str, Any] | None, first_user_message: str | Non
     if entry is None:
         return None
     for name in ("displayName", "subject"):
-        told = entry.get(name)
-        if isinstance(told, str) and trim(told):
-            return trim(told)
+        title = entry.get(name)
+        if isinstance(title, str) and trim(title):
+            return trim(title)
     if message := single_spaced(first_user_message or ""):
         return _cut(message)
     session = entry.get("sessionId")
@@ -276,14 +276,14 @@ def resolve_session(
         include_global=include_global, include_unknown=include_unknown, spawned_by=spawned_by, agent_id=agent_id
     )
     name = trim(session_id) or check_label(label)
-    found = [
+    matches = [
         (last_update(entry) or 0, each)
         for each, entry in combined_entries(entries, settings).items()
         if is_asked(each, entry, query)
         and (name in (entry.get("sessionId"), each) if trim(session_id) else entry.get("label") == name)
     ]
     # an error lists the latest keys, as many as OpenClaw looks at
-    keys = [each for _, each in sorted(found, key=lambda pair: pair[0], reverse=True)]
+    keys = [each for _, each in sorted(matches, key=lambda pair: pair[0], reverse=True)]
     if not keys:
         raise RequestRefused(f"No session found{'' if trim(session_id) else ' with label'}: {name}")
     if len(keys) > 1:
@@ -296,8 +296,8 @@ def _by_key(entries: Entries, key: str, agent_id: str | None, spawned_by: str | 
     whole = canonical_key(key, settings)
     parsed = parse_agent_key(whole)
     plain = parsed.rest if parsed and parsed.agent_id == settings.default_agent else whole
-    found = {name: entries[name] for name in (whole, key, plain) if name in entries}
-    known = combined_entries(found, settings)
+    named = {name: entries[name] for name in (whole, key, plain) if name in entries}
+    known = combined_entries(named, settings)
     entry = known.get(whole, next(iter(known.values()), None))
     if (
         entry is None

@@ -131,7 +131,7 @@ def choose_model(parameter: str | None, agent: str | None, default: str | None) 
     >>> choose_model(None, " small ", "large"), choose_model("", None, None) is None
     ('small', True)
     """
-    return next((found for found in map(trim, (parameter, agent, default)) if found), None)
+    return next((model for model in map(trim, (parameter, agent, default)) if model), None)
 
 
 def spawn_target(
@@ -157,8 +157,8 @@ def spawn_target(
     allowed = [trim(one) for one in (settings or SpawnSettings()).of(requester).allow_agents if trim(one)]
     names = list(dict.fromkeys(normalize_agent_id(one) for one in allowed if one != "*"))
     if target != requester and "*" not in allowed and target not in names:
-        told = ", ".join(names) or "none"
-        raise RequestRefused(f"agentId is not allowed for sessions_spawn (allowed: {told})", code="FORBIDDEN")
+        listed = ", ".join(names) or "none"
+        raise RequestRefused(f"agentId is not allowed for sessions_spawn (allowed: {listed})", code="FORBIDDEN")
     return target
 
 
@@ -303,8 +303,8 @@ def subagent_prompt(brief: SubagentBrief, *, parts: Mapping[str, Part | None] | 
     ## Session Context
     - Your session: agent:main:subagent:1
     """
-    made = (part(brief) for part in {**PROMPT_PARTS, **(parts or {})}.values() if part is not None)
-    return "\n\n".join(text for text in made if text)
+    texts = (part(brief) for part in {**PROMPT_PARTS, **(parts or {})}.values() if part is not None)
+    return "\n\n".join(text for text in texts if text)
 
 
 class Parties(Value):

@@ -158,7 +158,7 @@ class Access:
 
     def send(self, key: str, held: HeldKey | None, *, channel: str | None, chat_type: str | None) -> Permission:
         """Return whether a session may send, and the rule that decided."""
-        found = policy.explain_send_policy(
+        decision = policy.explain_send_policy(
             self._routing.settings.send,
             entry={} if held is None else held.to_json(),
             session_key=key,
@@ -168,11 +168,11 @@ class Access:
         )
         rules = {
             "override": "entry.sendPolicy",
-            "rule": f"session.sendPolicy.rules[{found.rule}]",
+            "rule": f"session.sendPolicy.rules[{decision.rule}]",
             "default": "session.sendPolicy.default",
             "no policy": "default",
         }
-        return Permission(allowed=found.decision == "allow", rule=rules[found.by])
+        return Permission(allowed=decision.decision == "allow", rule=rules[decision.by])
 
     def responds(self, key: str, held: HeldKey | None, **mention: Any) -> Permission:
         """Return whether a message is answered, and what decided."""
@@ -197,7 +197,7 @@ class Access:
         """Note a decision in the ledger of the session that it is about, and return it; `read` are the indices that it gave."""
         record = self._repository.reader.record(held.session_id)
         with self._keyring.book.at(held.session_id) as number:
-            made = Decision(
+            decision = Decision(
                 session_id=held.session_id,
                 number=number,
                 action=action,
@@ -211,8 +211,8 @@ class Access:
                 read_through=max(read, default=None),
                 read_for_iri=iris.principal(record.principal) if action == "history" else None,
             )
-            self._keyring.book.write(held.session_id, [made])
-        return made
+            self._keyring.book.write(held.session_id, [decision])
+        return decision
 
     # --- reading another's history
 
@@ -230,9 +230,9 @@ class Access:
         one, other = keys.agent_id_from_key(requester), keys.agent_id_from_key(target)
         if one == other:
             return Permission(allowed=True, rule="same agent")
-        found = self._routing.settings.agent_to_agent
-        rule = "tools.agentToAgent.allow" if found.enabled else "tools.agentToAgent.enabled"
-        return Permission(allowed=found.allows(one, other), rule=rule)
+        agents = self._routing.settings.agent_to_agent
+        rule = "tools.agentToAgent.allow" if agents.enabled else "tools.agentToAgent.enabled"
+        return Permission(allowed=agents.allows(one, other), rule=rule)
 
     def history(
         self, requester: HeldKey, target: HeldKey, *, sandboxed: bool, limit: int | None, tools: bool

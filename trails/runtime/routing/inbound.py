@@ -57,11 +57,11 @@ class Arrivals:
             base = keys.canonicalize_main_alias(route.session_key, agent_id=agent, config=settings)
         marker: Literal["topic", "thread"] = "topic" if inbound.topic else "thread"
         parent = inbound.parent or (None if inbound.topic else base)
-        made = keys.thread_keys(
+        thread = keys.thread_keys(
             base, inbound.thread, parent_session_key=parent, marker=marker, fold_case=settings.fold_case
         )
-        above = made.parent_session_key
-        return made.session_key, agent, None if above is None else keys.canonical_key(above, settings)
+        above = thread.parent_session_key
+        return thread.session_key, agent, None if above is None else keys.canonical_key(above, settings)
 
     def person(self, inbound: Inbound) -> str | None:
         """Return the name of the person who writes: as told, else by identity links, else `CHANNEL:ID`."""
@@ -81,8 +81,8 @@ class Arrivals:
         key, agent, parent = self.key_of(inbound)
 
         def attempt() -> Routed | None:
-            found = self._keyring.find(key)
-            return self._first(inbound, key, agent, parent) if found is None else self._next(inbound, *found)
+            match = self._keyring.find(key)
+            return self._first(inbound, key, agent, parent) if match is None else self._next(inbound, *match)
 
         routed = until_written(key, attempt)
         for text in routed.warnings:
@@ -93,9 +93,9 @@ class Arrivals:
         """Return the id of a key's session, made if there is none."""
 
         def attempt() -> str | None:
-            found = self._keyring.find(key)
-            if found is not None:
-                return found[0].session_id
+            match = self._keyring.find(key)
+            if match is not None:
+                return match[0].session_id
             routed = self._first(Inbound(key=key, principal=principal, by_user=False), key, agent, None)
             return None if routed is None else routed.session_id
 
@@ -216,11 +216,11 @@ class Arrivals:
         rule = reset_rule(settings, held.key, channel)
         if not inbound.by_user:
             return None, rule
-        found = self.freshness(held, channel)
-        if found.fresh:
+        freshness = self.freshness(held, channel)
+        if freshness.fresh:
             return None, rule
         last = policy.to_ms(self.last_activity(held))
-        daily = found.daily_reset_at is not None and last < found.daily_reset_at
+        daily = freshness.daily_reset_at is not None and last < freshness.daily_reset_at
         return "daily" if daily else "idle", rule
 
     def freshness(self, held: HeldKey, channel: str | None) -> policy.Freshness:
@@ -295,9 +295,9 @@ class Arrivals:
         """Return a message's content, without the trigger that it may begin with, and that trigger."""
         if isinstance(inbound.content, str) and inbound.by_user:
             triggers = self._routing.settings.reset.triggers
-            found = policy.reset_trigger(inbound.content, authorised=inbound.authorised, triggers=triggers)
-            if found is not None:
-                return found.remainder or None, found.trigger
+            trigger = policy.reset_trigger(inbound.content, authorised=inbound.authorised, triggers=triggers)
+            if trigger is not None:
+                return trigger.remainder or None, trigger.trigger
         return inbound.content, None
 
     def _events(self, inbound: Inbound, content: Any, session_id: str, agent: str, number: int) -> list[Event]:
@@ -348,9 +348,9 @@ class Arrivals:
 def channel_of(held: HeldKey) -> str | None:
     """Return the channel of a key's session: as its entry says, else its key."""
     for name in ("channel", "lastChannel"):
-        told = held.entry.get(name)
-        if isinstance(told, str) and told.strip():
-            return told
+        channel = held.entry.get(name)
+        if isinstance(channel, str) and channel.strip():
+            return channel
     return keys.parse_key(held.key).channel
 
 

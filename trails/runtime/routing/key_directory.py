@@ -321,9 +321,9 @@ class Keyring:
                 return direct, None
         for name in names:
             alias = conversations.find_alias(store, name)
-            found = None if alias is None else conversations.find_conversation(store, alias.key)
-            if found is not None:
-                return found, name
+            conversation = None if alias is None else conversations.find_conversation(store, alias.key)
+            if conversation is not None:
+                return conversation, name
         return None
 
     @decodes
@@ -341,7 +341,7 @@ class Keyring:
         facts: dict[str, list[Quad]] = defaultdict(list)
         for row in reader.select("entry_facts"):
             facts[row[0].value].append(Quad(row[0], row[1], row[2], vocab.CATALOG))
-        found = []
+        held_keys = []
         for row in reader.select("keys"):
             session_id = iris.session_id(row["session"].value)
             conversation = Conversation(
@@ -353,21 +353,21 @@ class Keyring:
             )
             source = None if row["source"] is None else row["source"].value
             entry = conversation_records.decode_overrides(session_id, facts[row["session"].value])
-            found.append(HeldKey(conversation, entry, source_id(session_id, source)))
-        return found
+            held_keys.append(HeldKey(conversation, entry, source_id(session_id, source)))
+        return held_keys
 
     @decodes
     def named(self, name: str) -> list[HeldKey]:
         """Return the keys that are a name themselves, or whose session has it as its id, here or where it came from."""
         wanted = name.strip()
-        found = []
+        matches = []
         for row in self.repository.reader.select("keys"):
             session_id = iris.session_id(row["session"].value)
             key = iris.conversation_key(row["conversation"].value)
             source = None if row["source"] is None else row["source"].value
             if wanted in (key, session_id, source_id(session_id, source)):
-                found.append(conversations.find_conversation(self.repository.store, key or ""))
-        return [self.held(each) for each in found if each is not None]
+                matches.append(conversations.find_conversation(self.repository.store, key or ""))
+        return [self.held(each) for each in matches if each is not None]
 
     @decodes
     def labelled(self, label: str) -> list[HeldKey]:
@@ -376,7 +376,7 @@ class Keyring:
         apart = RdfLiteral(json.dumps(label.strip(), ensure_ascii=False), datatype=vocab.JSON)
         quads = store.quads((None, vocab.LABEL, wanted, vocab.CATALOG))
         quads += store.quads((None, NamedNode(iris.entry_field("label")), apart, None))
-        found = {}
+        held_keys = {}
         for quad in quads:
             subject = str(getattr(quad.subject, "value", ""))
             key = iris.conversation_key(subject)
@@ -386,8 +386,8 @@ class Keyring:
                 else conversations.conversations_of_session(store, NamedNode(subject))
             )
             if named is not None:
-                found[named.key] = self.held(named)
-        return list(found.values())
+                held_keys[named.key] = self.held(named)
+        return list(held_keys.values())
 
     @decodes
     def known_event(self, key: str, source: str | None, event_id: str) -> Event | None:
@@ -405,19 +405,20 @@ class Keyring:
     def orphan(self, key: str) -> SessionRecord | None:
         """Return the one session that was made with a key by other means than a router; raise for several of them."""
         store, reader = self.repository.store, self.repository.reader
-        found = []
+        session_ids = []
         for name in keys.spellings(key):
             for quad in store.quads((None, vocab.KEY, RdfLiteral(name), vocab.CATALOG)):
                 node = quad.subject
                 if isinstance(node, NamedNode) and iris.is_session(node.value):
                     bound = store.quads((node, vocab.SPECIALIZATION_OF, None, vocab.CATALOG))
-                    found += [] if bound else [iris.session_id(node.value)]
-        if len(found) > 1:
+                    session_ids += [] if bound else [iris.session_id(node.value)]
+        if len(session_ids) > 1:
             raise InvalidInput(
-                f"{len(found)} sessions have the key {key!r} ({', '.join(sorted(found))}), and none is the current one of it; "
+                f"{len(session_ids)} sessions have the key {key!r} "
+                f"({', '.join(sorted(session_ids))}), and none is the current one of it; "
                 "delete or fork those that are not meant"
             )
-        return reader.record(found[0]) if found else None
+        return reader.record(session_ids[0]) if session_ids else None
 
     # --- writing
 

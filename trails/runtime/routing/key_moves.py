@@ -77,8 +77,8 @@ class KeyPlan:
     def conversation(self, key: str) -> Conversation | None:
         """Return what a key names, as it becomes so far."""
         if key not in self._after:
-            found = conversations.find_conversation(self.keyring.repository.store, key)
-            self._before[key] = self._after[key] = found
+            stored = conversations.find_conversation(self.keyring.repository.store, key)
+            self._before[key] = self._after[key] = stored
         return self._after[key]
 
     def move(self, step: Transfer, *, label: str | None = None) -> None:
@@ -118,13 +118,13 @@ class KeyPlan:
 
     def alias(self, name: str, key: str, reason: str) -> None:
         """Let a key that names nothing by itself be found as another one."""
-        made = Alias(alias=name, key=key, reason=reason, by_iri=self.by_iri, time=self.time)
+        new_alias = Alias(alias=name, key=key, reason=reason, by_iri=self.by_iri, time=self.time)
         self._grown.add(key)
-        self._new |= set(alias_quads(made))
+        self._new |= set(alias_quads(new_alias))
         self._forbid += [
             (NamedNode(iris.alias(each)), vocab.TYPE, None, vocab.CATALOG) for each in keys.spellings(name)
         ]
-        self._aliased(made)
+        self._aliased(new_alias)
 
     def unalias(self, gone: Alias) -> None:
         """Take an alias away, leaving word of it with the conversation that it stood for."""
@@ -244,16 +244,16 @@ class Renaming:
         return KeyPlan(self._keyring, reason, who, self._now(), undoes=undoes)
 
     def _named(self, key: str) -> Conversation:
-        found = self._keyring.find(key)
-        if found is None:
+        match = self._keyring.find(key)
+        if match is None:
             raise InvalidInput(f"the key {key!r} names no session")
-        return found[0]
+        return match[0]
 
     def _refuse_taken(self, key: str) -> None:
-        found = self._keyring.find(key)
-        if found is None:
+        match = self._keyring.find(key)
+        if match is None:
             return
-        conversation, alias = found
+        conversation, alias = match
         if alias is None:
             what = f"names session {conversation.session_id!r} itself; merge it into the other one, or choose another"
             raise InvalidInput(f"the key {key!r} {what}")
@@ -276,10 +276,10 @@ class Renaming:
         return self._alias(name)
 
     def _alias(self, name: str) -> Alias:
-        found = next((a for each in keys.spellings(name) if (a := conversations.find_alias(self._store, each))), None)
-        if found is None:
+        alias = next((a for each in keys.spellings(name) if (a := conversations.find_alias(self._store, each))), None)
+        if alias is None:
             raise InvalidInput(f"there is no alias {name!r}")
-        return found
+        return alias
 
     def unalias(self, name: str, by: str | None) -> Alias:
         """Take an alias away and return what it was."""
@@ -377,7 +377,7 @@ class MigrationPlan:
 
 def plan_migration(keyring: Keyring, settings: KeySettings, to_scope: keys.DmScope) -> MigrationPlan:
     """Return where the sessions of main and direct keys go when the scope of direct chats becomes another one."""
-    made = MigrationPlan()
+    migration = MigrationPlan()
     wanted: dict[str, str] = {}
     owners: dict[str, HeldKey] = {}
     roots: dict[str, SessionKey] = {}
@@ -388,16 +388,16 @@ def plan_migration(keyring: Keyring, settings: KeySettings, to_scope: keys.DmSco
                 owners[session_id], roots[session_id] = held, parts
     senders = _senders(keyring, {each: _root(parts, settings)[0] for each, parts in roots.items()})
     for session_id, held in owners.items():
-        found = _target(held.key, roots[session_id], senders[session_id], settings, to_scope)
-        if isinstance(found, str):
-            named = keyring.find(found)
-            wanted[session_id] = found if named is None else named[0].key
-        elif found is not None:
-            made.unplaced.append(found.model_copy(update={"session_id": session_id}))
+        target = _target(held.key, roots[session_id], senders[session_id], settings, to_scope)
+        if isinstance(target, str):
+            named = keyring.find(target)
+            wanted[session_id] = target if named is None else named[0].key
+        elif target is not None:
+            migration.unplaced.append(target.model_copy(update={"session_id": session_id}))
     moving = {each: key for each, key in wanted.items() if key != owners[each].key}
-    made.steps = list(_steps(keyring, moving, owners))
-    made.aliases = list(_aliases(keyring, made.steps, owners, settings))
-    return made
+    migration.steps = list(_steps(keyring, moving, owners))
+    migration.aliases = list(_aliases(keyring, migration.steps, owners, settings))
+    return migration
 
 
 def _root(parts: SessionKey, settings: KeySettings) -> tuple[SessionKey, str]:
@@ -415,7 +415,7 @@ def _senders(keyring: Keyring, roots: Mapping[str, SessionKey]) -> Mapping[str, 
     In a direct key, a turn of which nothing is known came from the key's own peer.
     """
     reader, ids = keyring.repository.reader, list(roots)
-    found: dict[str, set[Sender]] = defaultdict(set)
+    senders: dict[str, set[Sender]] = defaultdict(set)
     unknown: dict[str, int] = defaultdict(int)
     """How many turns of people there are of which nobody knows the sender."""
     for query, sign in (("user_turns", 1), ("told_turns", -1)):
@@ -424,14 +424,14 @@ def _senders(keyring: Keyring, roots: Mapping[str, SessionKey]) -> Mapping[str, 
     for row in reader.select_each("senders", "sessions", ids):
         if row["author"] is None or not iris.is_agent(row["author"].value):
             parts = [None if row[name] is None else row[name].value for name in ("channel", "account", "peer")]
-            found[iris.session_id(row["session"].value)].add(Sender(*parts))
+            senders[iris.session_id(row["session"].value)].add(Sender(*parts))
     for session_id, root in roots.items():
         if unknown[session_id] > 0:
-            found[session_id].add(Sender(None, None, None))
+            senders[session_id].add(Sender(None, None, None))
         if root.kind == "dm":
             own = Sender(root.channel, root.account_id, root.id)
-            found[session_id] = {own if each.peer is None else each for each in found[session_id]} or {own}
-    return found
+            senders[session_id] = {own if each.peer is None else each for each in senders[session_id]} or {own}
+    return senders
 
 
 def _target(
@@ -454,7 +454,7 @@ def _key_for(sender: Sender, root: SessionKey, settings: KeySettings, scope: key
     needs_channel = scope in ("per-channel-peer", "per-account-channel-peer")
     if scope != "main" and (sender.peer is None or (needs_channel and sender.channel is None)):
         return None
-    made = keys.build_peer_key(
+    key = keys.build_peer_key(
         agent_id=root.agent_id,
         channel=sender.channel,
         peer_kind="dm",
@@ -466,7 +466,7 @@ def _key_for(sender: Sender, root: SessionKey, settings: KeySettings, scope: key
         fold_case=settings.fold_case,
         direct_word=root.direct_word or "dm",
     )
-    return keys.canonicalize_main_alias(made, agent_id=root.agent_id, config=settings)
+    return keys.canonicalize_main_alias(key, agent_id=root.agent_id, config=settings)
 
 
 def _steps(keyring: Keyring, moving: Mapping[str, str], owners: Mapping[str, HeldKey]) -> Iterator[Transfer]:

@@ -97,10 +97,10 @@ class Router(Handle, public=True):
 
     def key(self, name: str) -> str:
         """Return the key under which a session is stored, for any name of it: "main", a key without its agent, a whole key."""
-        found = keys.canonical_key(validation.text(name, "the key"), self._routing.settings.keys)
-        if not found:
+        canonical = keys.canonical_key(validation.text(name, "the key"), self._routing.settings.keys)
+        if not canonical:
             raise InvalidInput("a session key must not be empty")
-        return validation.name(found, "the key")
+        return validation.name(canonical, "the key")
 
     def key_of(self, inbound: Inbound) -> str:
         """Return the key of the session that a message would go to.
@@ -110,8 +110,8 @@ class Router(Handle, public=True):
         return self._arrivals.key_of(inbound)[0]
 
     def _held(self, name: str) -> HeldKey | None:
-        found = self._keyring.find(self.key(name))
-        return None if found is None else self._keyring.held(found[0])
+        conversation = self._keyring.find(self.key(name))
+        return None if conversation is None else self._keyring.held(conversation[0])
 
     def _stored(self, name: str) -> HeldKey:
         held = self._held(name)
@@ -182,13 +182,13 @@ class Router(Handle, public=True):
         `agent` and `spawned_by` (a key) narrow that down. A key may be an alias. Raises `RequestRefused` for none, for several,
         and if more than one of the three is given.
         """
-        found = self._keyring.find(self.key(key)) if key is not None and key.strip() and not (id or label) else None
-        named = [self._keyring.held(found[0])] if found is not None else []
-        if found is None and not key:
+        match = self._keyring.find(self.key(key)) if key is not None and key.strip() and not (id or label) else None
+        named = [self._keyring.held(match[0])] if match is not None else []
+        if match is None and not key:
             named = self._keyring.named(id) if id and not label else self._keyring.labelled(label) if label else []
         return policy.resolve_session(
             {held.key: held.to_json() for held in named},
-            key=key if found is None else found[0].key,
+            key=key if match is None else match[0].key,
             session_id=id,
             label=label,
             agent_id=agent,
@@ -229,7 +229,7 @@ class Router(Handle, public=True):
         entries = {key: held.to_json() for key, held in every.items()}
         rows = policy.list_sessions(entries, query, now=self._routing.now(), settings=self._routing.settings.keys)
         records = self._repository.reader.records([every[row.key].session_id for row in rows])
-        found = [(row, every[row.key], records.get(every[row.key].session_id)) for row in rows]
+        listed = [(row, every[row.key], records.get(every[row.key].session_id)) for row in rows]
         return [
             SessionInfo(
                 key=row.key,
@@ -245,7 +245,7 @@ class Router(Handle, public=True):
                 total_tokens=row.total_tokens,
                 entry=entries[row.key],
             )
-            for row, held, record in found
+            for row, held, record in listed
             if record is not None
         ]
 
@@ -294,8 +294,8 @@ class Router(Handle, public=True):
                 self.session(key)
                 return None
             deed = self._repository.workspace.deed(by)._replace(time=self._routing.now())
-            told = self._altered(held, after, deed)
-            is_written = self._keyring.rewrite(held, after, spawner=self._spawner(held, after), told=told)
+            alterations = self._altered(held, after, deed)
+            is_written = self._keyring.rewrite(held, after, spawner=self._spawner(held, after), told=alterations)
             return after | {"sessionId": held.source_id} if is_written else None
 
         return until_written(name, attempt)
@@ -306,14 +306,14 @@ class Router(Handle, public=True):
         A field of a patch may change others: another model is a `modelOverride`, and drops what was said of its credentials.
         """
         before = held.to_json()
-        found: _List[Quad] = []
+        quads: _List[Quad] = []
         for field in sorted({*before, *after} - {"updatedAt"}):
             old, new = (
                 validation.to_json(each[field], field) if each.get(field) is not None else None
                 for each in (before, after)
             )
-            found += activities.altered_sessions(held.session_id, deed, field, old, new, with_texts=with_texts)
-        return found
+            quads += activities.altered_sessions(held.session_id, deed, field, old, new, with_texts=with_texts)
+        return quads
 
     def _labelled(self, patch: Mapping[str, Any], held: HeldKey | None) -> dict[str, dict[str, Any]]:
         """Return an entry that has the label which a patch asks for, if another session has it."""
@@ -331,8 +331,8 @@ class Router(Handle, public=True):
             return None
         if self._repository.record(held.session_id).spawned_by is not None:
             return None
-        found = self._held(after["spawnedBy"])
-        return None if found is None or found.session_id == held.session_id else found.session_id
+        spawner = self._held(after["spawnedBy"])
+        return None if spawner is None or spawner.session_id == held.session_id else spawner.session_id
 
     def merge(self, name: str, fields: Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
         """Lay fields over a key's entry unchecked (a host's own facts: `systemSent`, `contextTokens` ...) and return it.
@@ -376,8 +376,8 @@ class Router(Handle, public=True):
         def attempt() -> dict[str, Any] | None:
             held = self._stored(name)
             after = change(held)
-            told = () if deed is None else self._altered(held, after, deed, with_texts=False)
-            return after if self._keyring.rewrite(held, after, told=told) else None
+            alterations = () if deed is None else self._altered(held, after, deed, with_texts=False)
+            return after if self._keyring.rewrite(held, after, told=alterations) else None
 
         return until_written(name, attempt)
 
@@ -431,18 +431,18 @@ class Router(Handle, public=True):
         """
         scope = keys.check_dm_scope(to_scope)
         before = self._routing.settings.keys.dm_scope
-        found = key_moves.plan_migration(self._keyring, self._routing.settings.keys, scope)
+        migration = key_moves.plan_migration(self._keyring, self._routing.settings.keys, scope)
         plan = self._renaming.plan("migration", by)
-        for step in found.steps:
+        for step in migration.steps:
             plan.move(step)
-        for name, key, why in found.aliases:
+        for name, key, why in migration.aliases:
             plan.alias(name, key, why)
         if not dry_run:
-            if found.steps:
+            if migration.steps:
                 plan.commit()
             self._scopes[plan.operation] = before
             self._rescope(scope)
-        return plan.report(unplaced=tuple(found.unplaced), from_scope=before, to_scope=scope, dry_run=dry_run)
+        return plan.report(unplaced=tuple(migration.unplaced), from_scope=before, to_scope=scope, dry_run=dry_run)
 
     def undo(self, operation: str, *, by: str | None = None) -> Moving:
         """Take back what a promotion, a merge or a migration moved, as far as its sessions are still where it brought them.
@@ -470,10 +470,10 @@ class Router(Handle, public=True):
         """
         held = self._held(name)
         key = self.key(name) if held is None else held.key
-        found = self._access.send(key, held, channel=channel, chat_type=chat_type)
-        if held is not None and note and not found.allowed:
-            self._access.note(held, "send", found, channel=channel)
-        return found
+        permission = self._access.send(key, held, channel=channel, chat_type=chat_type)
+        if held is not None and note and not permission.allowed:
+            self._access.note(held, "send", permission, channel=channel)
+        return permission
 
     def should_respond(self, /, name: str, *, mentioned: bool = False, **told: bool) -> Permission:
         """Return whether a message to a key is answered, and what decided: always in a direct chat, in a group as it is set.

@@ -155,11 +155,11 @@ def send_message(engine: Engine, requester: str | None, request: SendRequest) ->
         engine.places.ensure(requester_key)  # it is answered there
     talk = Talk(engine, run_id, requester_key, target_key, request)
     session_id = engine.places.ensure(target_key)
-    told = message_context(talk.parties)
+    instructions = message_context(talk.parties)
     event = engine.post(
         session_id,
         message,
-        WorkContext("nested", system=told),
+        WorkContext("nested", system=instructions),
         source=SEND_SOURCE,
         event_id=run_id,
         author=agent_of(requester_key),
@@ -235,11 +235,11 @@ def _wait(engine: Engine, session_id: str, number: int, seconds: int) -> Reply |
 
     Where threads or an event loop work on the lanes, they do it; else it is done here, if the lane has a place left.
     """
-    found: list[Reply | None] = []
+    replies: list[Reply | None] = []
     done = threading.Event()
 
     def then(reply: Reply | None) -> None:
-        found.append(reply)
+        replies.append(reply)
         done.set()
 
     deadline = engine.now() + timedelta(seconds=seconds)
@@ -251,7 +251,7 @@ def _wait(engine: Engine, session_id: str, number: int, seconds: int) -> Reply |
         while not done.is_set() and engine.lanes.drain(1, ["nested"]):
             pass
     engine.drop(then)
-    reply = found[0] if found else None
+    reply = replies[0] if replies else None
     return None if engine.now() >= deadline else reply
 
 
@@ -303,9 +303,13 @@ class Talk:
             return
         turn = self._order[self._taken]
         self._taken += 1
-        told = reply_context(self.parties, role=turn.role, turn=turn.number, turns=self._turns)
+        instructions = reply_context(self.parties, role=turn.role, turn=turn.number, turns=self._turns)
         self._step(
-            (turn.session_key, turn.partner_key), self._latest or "", told, f"turn-{turn.number}", self._answered
+            (turn.session_key, turn.partner_key),
+            self._latest or "",
+            instructions,
+            f"turn-{turn.number}",
+            self._answered,
         )
 
     def _answered(self, reply: Reply | None) -> None:
@@ -317,10 +321,10 @@ class Talk:
         self._next()
 
     def _announce(self) -> None:
-        told = announce_context(
+        instructions = announce_context(
             self.parties, original=self._message, first_reply=self._first, latest_reply=self._latest
         )
-        self._step((self._target_key, self._target_key), ANNOUNCE_STEP, told, "announce", self._post)
+        self._step((self._target_key, self._target_key), ANNOUNCE_STEP, instructions, "announce", self._post)
 
     def _step(
         self, ends: tuple[str, str], text: str, told: str, name: str, then: Callable[[Reply | None], None]
@@ -371,10 +375,10 @@ def _channel_of(engine: Engine, key: str) -> Outgoing | None:
         return Outgoing(parsed.channel, f"{parsed.kind}:{parsed.id}", "", key, "", thread_id=parsed.thread_id)
     entry = engine.places.entry(key)
     last = {"channel": entry.get("lastChannel"), "to": entry.get("lastTo"), "accountId": entry.get("lastAccountId")}
-    found = delivery_context(entry.get("deliveryContext")) or delivery_context(last) or {}
-    if not found.get("channel") or not found.get("to"):
+    address = delivery_context(entry.get("deliveryContext")) or delivery_context(last) or {}
+    if not address.get("channel") or not address.get("to"):
         return None
-    return Outgoing(found["channel"], found["to"], "", key, "", found.get("accountId"), found.get("threadId"))
+    return Outgoing(address["channel"], address["to"], "", key, "", address.get("accountId"), address.get("threadId"))
 
 
 _TEXT: Final = {"type": "string"}

@@ -289,9 +289,9 @@ class Engine:
             return WorkContext("subagent", self.prompt(run), run.model, run.thinking, run.run_timeout_seconds)
         with self._lock:
             for event in running.messages:
-                found = self._contexts.pop((event.session_id, event.number), None)
-                if found is not None:
-                    return found
+                context = self._contexts.pop((event.session_id, event.number), None)
+                if context is not None:
+                    return context
         return WorkContext(lane)
 
     def prompt(self, run: Run) -> str:
@@ -352,7 +352,7 @@ class Engine:
 
     def waiting(self) -> set[tuple[str, str]]:
         """Return (session id, source) of the messages that wait in any inbox, name a source and were not sent from here."""
-        store, found = self.repository.store, set()
+        store, waiting_messages = self.repository.store, set()
         for quad in store.quads((None, vocab.WAITING, None, None)):
             iri = str(getattr(quad.subject, "value", ""))
             session_id, number = iris.session_id(iri), iris.entry_number(iri)
@@ -360,8 +360,8 @@ class Engine:
                 if (session_id, number) in self._contexts:
                     continue
             for source in store.quads((quad.subject, vocab.SOURCE, None, quad.graph_name)):  # type: ignore[arg-type] # IRIs
-                found.add((session_id, str(getattr(source.object, "value", ""))))
-        return found
+                waiting_messages.add((session_id, str(getattr(source.object, "value", ""))))
+        return waiting_messages
 
     def task_of(self, run: Run) -> Event | None:
         """Return the message that brought a run its task, if it was brought here."""

@@ -46,9 +46,9 @@ class Places:
 
         None if there is none.
         """
-        found = self._keyring.find(key)
-        if found is not None:
-            return found[0].session_id
+        match = self._keyring.find(key)
+        if match is not None:
+            return match[0].session_id
         orphan = self._keyring.orphan(key)
         if orphan is not None:
             return orphan.id
@@ -93,8 +93,8 @@ class Places:
 
         Empty if nothing is.
         """
-        found = self._keyring.find(key)
-        return {} if found is None else self._keyring.held(found[0]).to_json()
+        match = self._keyring.find(key)
+        return {} if match is None else self._keyring.held(match[0]).to_json()
 
     def resolve(self, *, label: str, agent_id: str | None = None, spawned_by: str | None = None) -> str:
         """Return the key of the one session with a label.
@@ -190,8 +190,8 @@ class Registry:
         Only those are read.
         """
         times = list(subagent_runs.archive_times(self._store))
-        found = [self.find(run_id) for run_id, moment in times if moment <= now]
-        return sorted((run for run in found if run is not None), key=lambda run: (run.archive_at or now, run.run_id))
+        runs = [self.find(run_id) for run_id, moment in times if moment <= now]
+        return sorted((run for run in runs if run is not None), key=lambda run: (run.archive_at or now, run.run_id))
 
     def unfinished(self) -> list[Run]:
         """Return the runs that are not announced yet, in the order in which they were registered; only those are read."""

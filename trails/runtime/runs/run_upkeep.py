@@ -114,9 +114,9 @@ class Upkeep:
             claimed = self._claim(run_id, resume=resume)
             if not isinstance(claimed, Run):
                 return claimed
-            told = self._tell(claimed)
-            self._finish(claimed.run_id, announced=told)
-            return "announced" if told else "failed"
+            is_told = self._tell(claimed)
+            self._finish(claimed.run_id, announced=is_told)
+            return "announced" if is_told else "failed"
         finally:
             with self._lock:
                 self._busy.discard(run_id)
@@ -140,9 +140,9 @@ class Upkeep:
     def _requester(self, run: Run) -> str | None:
         """Return the id of the session to tell: the one that the requester's key names now."""
         engine = self._engine
-        found = engine.places.session_of(run.requester_session_key) if run.requester_session_key else None
-        if found is not None:
-            return found
+        session_id = engine.places.session_of(run.requester_session_key) if run.requester_session_key else None
+        if session_id is not None:
+            return session_id
         return run.requester_session if run.requester_session and run.requester_session in engine.repository else None
 
     def _put(self, run: Run, session_id: str) -> Run | Announced:
@@ -211,10 +211,10 @@ class Upkeep:
         Return whether it could.
         """
         engine = self._engine
-        found = None if run.announced_as is None else self._message(run.announced_as)
-        if found is None:
+        event_there = None if run.announced_as is None else self._message(run.announced_as)
+        if event_there is None:
             return True  # the requester is gone, and the message with it: there is nobody to tell
-        event, how = found, run.announced_how or "direct"
+        event, how = event_there, run.announced_how or "direct"
         if engine.host.announce is not None:
             word = Announcement(
                 run=run,
@@ -421,9 +421,9 @@ class Upkeep:
             if run.ended is not None and not run.cleanup_handled and run.run_id not in due | tried:
                 did.note_announced(run.run_id, self.announce(run.run_id))
         for run_id in sorted(due):
-            found = engine.registry.find(run_id)
-            if found is not None and found.archive_at is not None and found.archive_at <= now:
-                self._archive(found, now, did)
+            due_run = engine.registry.find(run_id)
+            if due_run is not None and due_run.archive_at is not None and due_run.archive_at <= now:
+                self._archive(due_run, now, did)
 
     def _archive(self, run: Run, now: datetime, did: _Progress) -> None:
         engine = self._engine
@@ -431,13 +431,13 @@ class Upkeep:
             return
         if run.ended is None:  # nothing was heard of it for so long: its requester is told that much
             engine.end(run.run_id, "unknown")
-        told: Announced = "taken"
+        announced: Announced = "taken"
         left = engine.registry.find(run.run_id)
         if left is not None and left.cleanup_completed is None:
-            told = self.announce(run.run_id)
-            did.note_announced(run.run_id, told)
+            announced = self.announce(run.run_id)
+            did.note_announced(run.run_id, announced)
             left = engine.registry.find(run.run_id)
-        if told == "failed" or left is None:
+        if announced == "failed" or left is None:
             return  # tried again with the next sweep; or gone with its own clean-up
         kept = self.archive(left, now)
         if kept is None:

@@ -123,11 +123,11 @@ class Runs(Handle, public=True):
         neither run in it nor were asked for by it.
         """
         if session is None:
-            found = self._engine.registry.all()
+            runs = self._engine.registry.all()
         else:
             record = self._engine.places.named(session)[1]
-            found = [] if record is None else self._engine.registry.of_session(record.id)
-        return [run for run in found if not active or run.cleanup_completed is None]
+            runs = [] if record is None else self._engine.registry.of_session(record.id)
+        return [run for run in runs if not active or run.cleanup_completed is None]
 
     def session_of(self, key: str) -> str | None:
         """Return the id of the session that a key names now.
