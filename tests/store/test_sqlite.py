@@ -45,7 +45,7 @@ class Counted:
 
 def rows(store: EmbeddedStore) -> list[tuple[Any, ...]]:
     with store.read_connection() as connection:
-        return connection.execute("SELECT number, twice(added), removed, told FROM counted ORDER BY number").fetchall()
+        return [*connection.execute("SELECT number, twice(added), removed, told FROM counted ORDER BY number")]
 
 
 @pytest.mark.parametrize("where", ["memory", "disk"])

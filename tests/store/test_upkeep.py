@@ -190,7 +190,7 @@ def test_a_rebuild_that_fails_leaves_the_store_in_use(place: Path, monkeypatch: 
 
     with trails.open(place) as store:
         before = quads(store)
-        store.store.snapshot()  # from now on its engine is in files
+        store.store.snapshot()  # type: ignore[attr-defined] # from now on its engine is in files
         monkeypatch.setattr(engines, "copy_quads", full)
         with pytest.raises(StoreFailed, match="No space left on device"):
             store.maintenance.vacuum()
@@ -661,7 +661,7 @@ def test_a_healthy_store_has_nothing_wrong_and_is_not_touched(place: Path) -> No
 
 def test_an_open_store_can_be_asked_about(place: Path) -> None:
     with trails.open(place) as store:
-        store.store.snapshot()
+        store.store.snapshot()  # type: ignore[attr-defined]
         code = f"""
 from trails.store.doctor import doctor
 print(*(each.message for each in doctor({str(place)!r}) if each.name in ("processes", "log")))
