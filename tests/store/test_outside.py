@@ -45,7 +45,7 @@ def asked(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     """Whatever takes queries in SPARQL: stores of each kind, and a view of one."""
     kind = request.param
     if kind != "disk":  # whose quads are few, and are sent
-        monkeypatch.setattr("trails.store.embedded._SMALL", 0)
+        monkeypatch.setattr("trails.store.engine._SMALL_FILE", 0)
     with ExitStack() as stack:
         place = tmp_path / "s.trails"
         owner = stack.enter_context(
@@ -138,7 +138,7 @@ def test_a_reader_sees_the_moment_that_it_has_until_it_refreshes(tmp_path: Path)
 
 
 def test_commits_beside_queries_are_seen_by_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trails.store.embedded._SMALL", 0)
+    monkeypatch.setattr("trails.store.engine._SMALL_FILE", 0)
     with filled(trails.open(tmp_path / "s", create=True, durability="process")) as store:
         seen: list[int] = []
         over = threading.Event()

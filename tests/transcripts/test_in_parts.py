@@ -15,7 +15,7 @@ from trails import Repository
 from trails.exchange.file_import import import_path
 from trails.exchange.source_transcript import ImportReport
 from trails.plumbing.packs import keeper
-from trails.store import embedded
+from trails.store import engine
 
 _SESSIONS = 50
 """More than are read together."""
@@ -126,7 +126,7 @@ def test_what_an_import_holds_in_memory_does_not_grow_with_the_file(
     place: Path, tmp_path: Path, make: Callable[[Path, int, int], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keeper, "_HELD", 250_000)  # what may wait to be packed,
-    monkeypatch.setattr(embedded, "_MOST", 5_000)  # and to be brought into the engine
+    monkeypatch.setattr(engine, "_MOST", 5_000)  # and to be brought into the engine
 
     def peak(count: int) -> int:
         file = make(tmp_path / str(count), count, 40_000)

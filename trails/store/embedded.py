@@ -10,13 +10,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,29 +24,16 @@ from trails.errors import InvalidInput, QueryEnded, StoreFailed
 from trails.store import engines, folders, forked, maintenance, querypool, sqlite
 from trails.store.committing import Batch, Waiting
 from trails.store.contract import Change, Committed, Durability, read_only
-from trails.store.engines import BULK_FROM
-from trails.store.gate import Gate
-from trails.store.index_folder import IndexFolder, Mark, Private
+from trails.store.engine import Engine
 from trails.store.leaflog import LeafLog
 from trails.store.log import Log
 from trails.store.maintenance import Behind, Vacuumed
 from trails.store.news import News
-from trails.store.pattern import Mentions, Pattern
+from trails.store.pattern import Pattern
 from trails.store.querypool import Source
 from trails.store.reading import EngineReader
-from trails.store.records import START
 from trails.store.sqlite import SqliteHome
 
-_SMALL: Final = 10_000
-"""Quads up to which the engine is in memory: filling it takes less than a tenth of a second."""
-_SMALL_FILE: Final = 1 << 20
-"""Bytes of the log's file up to which its quads are taken for so few."""
-_SNAPSHOT_EVERY: Final = 40_000
-"""Quads after which a new snapshot is made: whoever opens the store reads no more than those from the log."""
-_TOGETHER: Final = 8_000
-"""Quads that wait for somebody who reads, before the engine gets them in the background."""
-_MOST: Final = 100_000
-"""Quads that wait at most: whoever commits more waits until the engine has them."""
 _WRITERS: Final = 10_000
 """Graphs of which it is remembered who wrote to them last."""
 _CAME: Final = 20_000
@@ -84,9 +69,6 @@ class EmbeddedStore(EngineReader):
         self._pid = os.getpid()
         self._write_lock = threading.RLock()
         """Held by whoever commits, or brings in what others committed. Taken before the engine's lock."""
-        self._engine_lock = threading.RLock()
-        """Held by whoever opens or changes the engine."""
-        self._gate = Gate()
         self._source_lock = threading.Lock()
         self._waiting: deque[Waiting] = deque()
         self._failed: str | None = None
@@ -95,53 +77,32 @@ class EmbeddedStore(EngineReader):
         self._writers: dict[object, object] = {}
         self._news = News(_CAME)
         self._follower: Follower | None = None
-        self._store: ox.Store | None = None
-        self._private: Private | None = None
-        self._is_stale = False
-        """Whether the engine is to be opened anew: its files are damaged, or hold what a vacuum removed."""
-        self._position = 0
-        """The last record that the engine has."""
-        self._unsaved = 0
-        """Quads that came in since the last snapshot."""
-        self._pending: deque[Batch] = deque()
-        """What is committed and the engine does not have yet. Nothing is kept before there is an engine."""
-        self._pending_size = 0
-        self._mentions = Mentions()
-        """What the quads that are pending speak of."""
-        self._pending_removes = False
-        self._worker: threading.Thread | None = None
         self._is_owner = False
-        self._index = None if path is None else IndexFolder(path)
         self._commits = commits or _log_at(path, create, durability, timeout, is_read_only)
         if tables is not None:
             self._commits.home.keep(tables)
         self._follows = path is not None and not self._commits.is_remote and not self._commits.is_read_only
         """Whether what others commit is seen without being asked for."""
-        forked.remember(self)
-        self._begin()
-
-    def _begin(self) -> None:
-        """Note where the log ends, and finish what a process that was killed began to erase."""
         try:
-            head = self._commits.begin()
-            self._number = head.number
+            self._number = self._commits.begin().number
+            self._index = Engine(self._commits, path, self._number)
+            self._gate = self._index.gate
             self._log = LeafLog(self._commits.home, self._number)
             own = weakref.ref(self)
             self._log.source = lambda: None if (store := own()) is None else store._commits.trouble(store)
             self._commits.home.has_changed()
-            if self._path is not None and not self._commits.is_read_only:
+            if path is not None and not self._commits.is_read_only:
                 self._is_owner = self._commits.hold_owner()
             if not self._commits.is_read_only and not self._commits.is_remote:
                 self._commits.finish_erasures(self)
         except BaseException:  # an interrupt too
             self._commits.close()
             raise
+        forked.remember(self)
 
     def abandon(self) -> None:
         """Let go, in a forked child, of what belongs to the parent: nothing is ended or closed there."""
-        engines.keep_for_ever(self._store)
-        if self._private is not None:
-            self._private.let_go()
+        self._index.abandon()
         self._commits.abandon()
 
     @property
@@ -221,10 +182,10 @@ class EmbeddedStore(EngineReader):
 
     def _engine(self) -> ox.Store:
         self._refuse_ended()
-        if self._store is None:
-            self._bring_up()
-        assert self._store is not None  # noqa: S101 - it was opened just now
-        return self._store
+        if self._index.store is None:
+            self._index.bring_up()
+        assert self._index.store is not None  # noqa: S101 - it was opened just now
+        return self._index.store
 
     def settled_engine(self, pattern: Pattern | None = None) -> ox.Store:
         """Return the engine once it has every commit that was carried out, for one who holds the write lock.
@@ -237,14 +198,14 @@ class EmbeddedStore(EngineReader):
     def _settle(self, pattern: Pattern | None = None) -> None:
         """Bring in what others committed, and give the engine what may match a pattern. Never within the gate."""
         self._poll()
-        if self._store is None or self._is_stale:
+        if not self._index.is_ready:
             is_held = self._write_lock._is_owned()  # type: ignore[attr-defined]
             if not is_held and self._commits.home.is_rewritten_after(self._number):
                 self.sync()  # the records up to here are not what they were, and those that follow say why
-            self._bring_up()
+            self._index.bring_up()
             self._poll()  # records may have been rewritten meanwhile
-        if self._awaits(pattern):
-            self._bring_up()
+        if self._index.awaits(pattern):
+            self._index.bring_up()
 
     def _poll(self) -> None:
         """Bring in what others committed; whoever keeps the store as it is for a while (`hold`) sees it as it is."""
@@ -260,201 +221,15 @@ class EmbeddedStore(EngineReader):
                     self._commits.home.doubt()
                     raise
 
-    def _awaits(self, pattern: Pattern | None) -> bool:
-        """Tell whether what is pending may match a pattern."""
-        if not self._pending:
-            return False
-        return pattern is None or self._pending_removes or self._mentions.may_match(pattern)
-
-    def _bring_up(self) -> None:
-        """Open the engine if it is not there, or not to be used any more, and give it what is pending."""
-        with self._engine_lock:
-            self._refuse_ended()
-            try:
-                if self._store is None or self._is_stale:
-                    self._open_engine()
-                self._apply()
-            except (OSError, RuntimeError, MemoryError):  # whatever is in the folder: all of it comes from the log
-                self._is_stale = True
-                if self._index is not None:
-                    self._index.discard_all()
-                try:
-                    self._open_engine()
-                    self._apply()
-                except (OSError, RuntimeError, MemoryError) as error:
-                    raise engines.unreadable(self.location, error) from error
-
-    def _open_engine(self) -> None:
-        """Open an engine on the newest snapshot that is of this log, and bring in the records that follow."""
-        until = self._number
-        private, engine, mark = self._begun(until)
-        try:
-            records = self._commits.records(mark.number, until, mark.digest)
-            self._unsaved = engines.fill(engine, (each.record for each in records))
-        except BaseException:
-            del engine
-            if private is not None:
-                private.close()
-            raise
-        old = self._private
-
-        def put() -> None:
-            self._store, self._private, self._position, self._is_stale = engine, private, until, False
-
-        self._gate.alone(put)
-        while self._pending and self._pending[0].last <= until:
-            self._pending.popleft()
-        self._recount()
-        if old is not None:
-            old.close()
-
-    def _begun(self, until: int) -> tuple[Private | None, ox.Store, Mark]:
-        """Return an engine that holds what a snapshot does, or nothing, and which state that is."""
-        nothing = Mark(0, START, 0)
-        if self._index is None:
-            return None, ox.Store(), nothing
-        for snapshot in self._index.snapshots():
-            mark = snapshot.mark
-            is_ours = mark.number <= until and self._commits.home.digest(mark.number) == mark.digest
-            if not is_ours or mark.erased < self._commits.erased or not self._index.is_whole(snapshot):
-                if mark.number <= until:  # else another process is further than this one
-                    self._index.discard(snapshot)
-                continue
-            try:
-                private = self._index.open_private(snapshot)
-                return private, ox.Store(str(private.quads)), mark
-            except (OSError, RuntimeError) as error:
-                engines.refuse_too_many_files(self.location, error)
-                self._index.discard(snapshot)
-        if self._commits.home.size() <= _SMALL_FILE:
-            return None, ox.Store(), nothing
-        private = self._index.open_private(None)
-        return private, ox.Store(str(private.quads)), nothing
-
-    def _apply(self) -> None:
-        """Give the engine what is pending. Doing it twice is allowed: an interrupt may come at any point."""
-        batches = list(self._pending)
-        if not batches:
-            return
-        engine = self._store
-        assert engine is not None  # noqa: S101 - whoever calls this has opened it
-        added = [quad for batch in batches for quad in batch.added]
-        if any(batch.removes for batch in batches) or len(added) >= BULK_FROM:
-            records = [each.record for batch in batches for each in batch.settled]
-            self._gate.alone(partial(engines.fill, engine, records))
-        else:
-            engine.extend(added)
-        self._unsaved += len(added)
-        self._position = batches[-1].last
-        for batch in batches:
-            self._pending.remove(batch)
-        self._recount()
-
-    def _bring_up_quietly(self) -> None:
-        with suppress(StoreFailed):  # whoever reads next is told
-            self._bring_up()
-
-    def _in_background(self, work: Callable[[], None]) -> bool:
-        """Begin some work on a thread, unless one is at work; return whether it was begun."""
-        if self._worker is not None and self._worker.is_alive():
-            return False
-        thread = threading.Thread(target=work, name="trails-index", daemon=True)
-        with suppress(RuntimeError, MemoryError):  # no thread may begin just now: a later commit does it
-            thread.start()
-            self._worker = thread  # not before: who joins it on another thread waits for its end
-            return True
-        return False
-
-    def _recount(self) -> None:
-        with self._engine_lock:
-            mentions = Mentions()
-            pending = list(self._pending)
-            for batch in pending:
-                mentions.add(batch.added)
-            self._mentions, self._pending_size = mentions, sum(batch.size for batch in pending)
-            self._pending_removes = any(batch.removes for batch in pending)
-
     def forget_engine(self) -> None:
         """Have the engine opened anew before it is next used: its files hold what a vacuum removed."""
-        self._is_stale = True
+        self._index.forget()
         self._end_queries_for_erasure()
 
-    # --- snapshots
-
-    def _save_soon(self) -> None:
-        """Make a snapshot in the background, if enough came in since the last one."""
-        if self._index is None or self._commits.is_read_only or self._store is None:
-            return
-        if self._unsaved < (_SMALL if self._private is None else _SNAPSHOT_EVERY):
-            return
-        if self._in_background(self._save_quietly):
-            self._unsaved = 0
-
-    def _save_quietly(self) -> None:
-        with suppress(StoreFailed, OSError, RuntimeError):
-            self._save()
-        self._tell_follower(resting=False)
-
-    def _save(self) -> int:
-        """Publish a snapshot of the engine as it is now; return the number of its last record.
-
-        An engine in memory moves to a folder with it.
-        """
-        if self._index is None:
-            return self._position
-        with self._engine_lock:
-            self._bring_up()
-            engine, private = self._store, self._private
-            assert engine is not None  # noqa: S101 - it was brought up
-            mark = Mark(self._position, self._commits.home.digest(self._position) or START, self._commits.erased)
-            holder = private or self._index.open_private(None)
-            files = holder.folder / "new"
-            shutil.rmtree(files, ignore_errors=True)
-            try:
-                if private is not None:
-                    engine.backup(str(files))
-                else:
-                    engines.copy_quads(engine, files)
-            except BaseException:
-                if private is None:
-                    holder.close()
-                raise
-            self._unsaved = 0
-        snapshot = self._index.publish(files, mark, holder.sums)
-        holder.sums = dict(snapshot.sums)
-        if private is None:
-            holder.close()
-            with self._engine_lock:
-                if self._private is None and not self._closed:
-                    self._open_engine()
-        return mark.number
-
     def rebuild(self) -> int:
-        """Write all quads into new files, make them the only snapshot, and go on with that; return how many quads there are.
-
-        No file of the index holds anything then that was deleted. Within `writing`.
-        """
-        with self._engine_lock:
-            self._bring_up()
-            engine = self._store
-            assert engine is not None  # noqa: S101 - it was brought up
-            count = len(engine)
-            if self._index is None:
-                return count
-            self._end_queries_for_erasure()
-            self._index.discard_all()
-            if self._private is not None:
-                holder = self._index.open_private(None)
-                try:
-                    engines.copy_quads(engine, holder.folder / "new")
-                    mark = Mark(self._position, self._commits.digest, self._commits.erased)
-                    self._index.publish(holder.folder / "new", mark, {})
-                finally:
-                    holder.close()
-                del engine
-                self._open_engine()
-            self._index.sweep()
-        return count
+        """Write all quads into new files, in which nothing is that was deleted; return how many there are."""
+        self._end_queries_for_erasure()
+        return self._index.rebuild()
 
     def size_on_disk(self) -> int:
         """Return the bytes of all files of the store."""
@@ -462,8 +237,7 @@ class EmbeddedStore(EngineReader):
 
     def others(self) -> tuple[Behind, ...]:
         """Return the engines of other living processes, which may hold what was removed until they are used next."""
-        found = [] if self._index is None else self._index.others(self._private)
-        return tuple(Behind(f"{each['host']}:{each['pid']}", each["name"], False, None) for each in found)
+        return self._index.others()
 
     # --- reading
 
@@ -474,12 +248,9 @@ class EmbeddedStore(EngineReader):
         with self._source_lock:
             if self._source is None or self._source.version != version:
                 self._source = self._quads_of(version)
-                with self._engine_lock:
-                    if self._private is not None and self._store is not None:
-                        folder = self._private.folder / f"query-{self._number}-{self._removals}"
-                        with suppress(OSError, RuntimeError):
-                            self._store.backup(str(folder))
-                            self._source.keep(folder)
+                folder = self._index.copy(f"query-{self._number}-{self._removals}")
+                if folder is not None:
+                    self._source.keep(folder)
             self._refuse_ended()
             return self._source
 
@@ -487,12 +258,7 @@ class EmbeddedStore(EngineReader):
         return engines.unreadable(self.location, error)
 
     def _is_repaired(self, error: Exception) -> bool:
-        """Have the engine made anew from the log if an error says that its files are damaged; return whether it was."""
-        if self._index is None or not engines.is_damage(error):
-            return False
-        self._index.discard_all()
-        self._is_stale = True
-        return True
+        return self._index.is_repaired(error)
 
     # --- writing
 
@@ -518,7 +284,7 @@ class EmbeddedStore(EngineReader):
                 raise error
             finally:
                 del error  # which has this frame: together they would stay until they are collected
-        self._save_soon()
+        self._index.save_soon(self._tell_follower)
         return outcome
 
     def _lead(self, own: Waiting) -> None:
@@ -569,11 +335,7 @@ class EmbeddedStore(EngineReader):
         self._writers.update(batch.wrote)
         if self._number < batch.last:
             self._removals += batch.removes
-            if self._store is not None and batch not in self._pending:
-                self._mentions.add(batch.added)
-                self._pending_removes = self._pending_removes or batch.removes
-                self._pending_size += batch.size
-                self._pending.append(batch)
+        self._index.take(batch)
         reached = batch.settled[-1].after
         self._log.advance(reached)
         self._news.take(first, batch)
@@ -583,10 +345,6 @@ class EmbeddedStore(EngineReader):
         for number, each in enumerate(batch.settled, first):
             each.waiting.outcome = Committed(True, number, each.after.link)
             each.waiting.done = True
-        if self._pending_size >= _MOST:
-            self._bring_up_quietly()
-        elif self._pending_size >= _TOGETHER:
-            self._in_background(self._bring_up_quietly)
 
     def came(self, graph: ox.NamedNode, after: int, until: int) -> list[ox.Quad] | None:
         """Return the quads that the commits after one, up to another, added to a graph; None if that is not known any more."""
@@ -618,7 +376,7 @@ class EmbeddedStore(EngineReader):
         """Keep all that is here where it is quickly opened from; return the number of the last commit in it."""
         self._refuse_read_only()
         self._settle()
-        return self._save()
+        return self._index.save()
 
     def writing(self) -> AbstractContextManager[object]:
         """Return what keeps other threads from writing while it is held, also when the store is closed or has failed."""
@@ -651,9 +409,9 @@ class EmbeddedStore(EngineReader):
                 maintenance.doubt_derived(self.beside)
             self._follower.take_out(self._commits.erased_with)
 
-    def _tell_follower(self, *, resting: bool) -> None:
+    def _tell_follower(self) -> None:
         if self._follower is not None:
-            self._follower.keep_up(resting=resting)
+            self._follower.keep_up(resting=False)
 
     def flush(self) -> None:
         self._refuse_ended()
@@ -693,8 +451,7 @@ class EmbeddedStore(EngineReader):
     def sweep_readers(self) -> None:
         """Remove what processes that were killed have left. Raises `StoreFailed` if the disk does not let us look for it."""
         try:
-            if self._index is not None:
-                self._index.sweep()
+            self._index.sweep()
         except OSError as error:
             raise StoreFailed(
                 f"what processes left in {self.location} when they were killed cannot be removed ({error}): it may still hold "
@@ -734,28 +491,15 @@ class EmbeddedStore(EngineReader):
             return
         self._end_queries("the store was closed")
         self._commits.end(self)
-        if self._worker is not None and self._worker is not threading.current_thread():
-            self._worker.join()
+        self._index.join()
         with self._write_lock:
             if self._closed:
                 return
-            self._end_queries_for_erasure()
             try:
-                if self._private is not None and self._unsaved + self._pending_size >= _SMALL and self._failed is None:
-                    with suppress(StoreFailed, OSError, RuntimeError):
-                        if not self._commits.is_read_only:
-                            self._save()
+                self._index.close(saves=self._failed is None and not self._commits.is_read_only)
             finally:
-                with self._engine_lock:
-                    self._closed = True
-                    self._pending.clear()
-                    self._gate.alone(self._drop_engine)
+                self._closed = True
                 self._commits.close()
-
-    def _drop_engine(self) -> None:
-        private, self._store, self._private = self._private, None, None
-        if private is not None:
-            private.close()
 
 
 class Follower:
