@@ -333,7 +333,7 @@ store_copy.copy_store(sys.argv[1], sys.argv[2])
 
 def test_a_copy_whose_process_is_killed_goes_on_and_ends_equal(source: Path, tmp_path: Path, size: Size) -> None:
     wanted = held(source)
-    every = {"quick": 5, "all": 2, "long": 1}[size]
+    every = {"quick": 7, "all": 2, "long": 1}[size]
     for at in range(1, 13, every):
         there = tmp_path / f"there{at}.trails"
         killed = ["before", "after"][at % 2]

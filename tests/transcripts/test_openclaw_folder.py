@@ -145,49 +145,32 @@ def test_every_entry_becomes_a_session_by_key_with_all_its_fields(store: Reposit
     assert store.verify().ok
 
 
+SPOKEN = [
+    (GROUP, "openclaw-main:g-1", ["Hello all", "Hello"]),
+    (OPS, "openclaw-ops:m-1", ["Another agent's file of the same name"]),
+    (TOPIC, "openclaw-main:g-1-topic-7", ["About hotels"]),
+]
+"""Keys of the state folder, the sessions that they name, and what is said there."""
+
+
 def test_transcripts_become_the_turns_of_their_sessions(store: Repository, state: Path) -> None:
     report = import_path(store, state)
     router = Router(store)
-    assert [turn.content[0]["text"] for turn in router.session(GROUP).turns] == ["Hello all", "Hello"]
-    assert [turn.content[0]["text"] for turn in router.session(OPS).turns] == ["Another agent's file of the same name"]
+    for key, name, texts in SPOKEN:
+        session = router.session(key)
+        assert (session.id, [turn.content[0]["text"] for turn in session.turns]) == (name, texts)
     # m-1: 3, g-1: 2, topics: 1 and 1, the thread: 1 of its own, c-1: 2, old-1: 1; ops: 1 and 1.
     assert report.turns_added == 13
     assert (report.records["entry"], report.records["entry new"]) == (9, 9)
-
-
-def test_a_topic_is_a_session_of_its_own(store: Repository, state: Path) -> None:
-    import_path(store, state)
-    router = Router(store)
-    assert [turn.content[0]["text"] for turn in router.session(TOPIC).turns] == ["About hotels"]
-    assert router.session(TOPIC).id == "openclaw-main:g-1-topic-7"
-    assert router.entry(TOPIC)["sessionId"] == "g-1"
-
-
-def test_a_threads_transcript_shares_what_it_was_forked_from(store: Repository, state: Path) -> None:
-    import_path(store, state)
-    thread = Router(store).session(THREAD)
+    thread = router.session(THREAD)  # shares what it was forked from
     assert (thread.parent_session_id, thread.forked_at_index, len(thread)) == ("openclaw-main:m-1", 3, 4)
-
-
-def test_delivery_mirrors_are_records_that_no_model_is_shown_and_that_count_nothing(
-    store: Repository, state: Path
-) -> None:
-    import_path(store, state)
-    session = Router(store).session(MAIN)
+    session = router.session(MAIN)  # a delivery mirror is a record that no model is shown, and counts nothing
     assert [turn.role for turn in session.turns] == ["user", "assistant", "delivery"]
-    assert session.turns[2].content == MIRROR["content"]
-    assert (session.turns[2].model, session.turns[2].usage) == (None, {})
+    delivery = session.turns[2]
+    assert (delivery.content, delivery.model, delivery.usage) == (MIRROR["content"], None, {})
     assert "Sent to you" not in json.dumps(session.context().openai())
-
-
-def test_sub_agents_are_linked_to_the_sessions_that_spawned_them(store: Repository, state: Path) -> None:
-    import_path(store, state)
     assert store.record("openclaw-main:c-1").spawned_by == "openclaw-main:m-1"
     assert store.record("openclaw-ops:h-1").spawned_by == "openclaw-main:c-1"
-
-
-def test_runs_come_into_the_registry_with_their_sessions(store: Repository, state: Path) -> None:
-    import_path(store, state)
     one, two = Registry(store).all()
     assert (one.run_id, one.child_session, one.requester_session) == ("run-1", "openclaw-main:c-1", "openclaw-main:m-1")
     assert (one.outcome, one.ended, one.cleanup_handled) == ("ok", from_ms(START + 900), True)
@@ -195,37 +178,18 @@ def test_runs_come_into_the_registry_with_their_sessions(store: Repository, stat
 
 
 def test_runs_of_version_1_are_read(store: Repository, state: Path) -> None:
-    old = {
-        "runId": "run-legacy",
-        "childSessionKey": CHILD,
-        "requesterSessionKey": MAIN,
-        "requesterDisplayKey": "main",
-        "task": "old",
-        "cleanup": "keep",
-        "createdAt": 1,
-        "announceCompletedAt": 9,
-        "announceHandled": True,
-        "requesterChannel": "whatsapp",
-        "requesterAccountId": "legacy-account",
-    }
+    kept = {"runId": "run-legacy", "childSessionKey": CHILD, "requesterSessionKey": MAIN, "requesterDisplayKey": "main"}
+    kept |= {"task": "old", "cleanup": "keep", "createdAt": 1}
+    old = kept | {"announceCompletedAt": 9, "announceHandled": True}
+    old |= {"requesterChannel": "whatsapp", "requesterAccountId": "legacy-account"}
+    new = kept | {"cleanupCompletedAt": 9, "cleanupHandled": True}
+    new |= {"requesterOrigin": {"channel": "whatsapp", "accountId": "legacy-account"}}
     (state / "subagents" / "runs.json").write_text(json.dumps({"version": 1, "runs": {"run-legacy": old}}))
     import_path(store, state)
     out = state.parent / "out"
     export_folder(store, out)
     written = json.loads((out / "subagents" / "runs.json").read_text())
-    assert written["version"] == 2
-    assert written["runs"]["run-legacy"] == {
-        "runId": "run-legacy",
-        "childSessionKey": CHILD,
-        "requesterSessionKey": MAIN,
-        "requesterDisplayKey": "main",
-        "requesterOrigin": {"channel": "whatsapp", "accountId": "legacy-account"},
-        "task": "old",
-        "cleanup": "keep",
-        "createdAt": 1,
-        "cleanupCompletedAt": 9,
-        "cleanupHandled": True,
-    }
+    assert written == {"version": 2, "runs": {"run-legacy": new}}
 
 
 def test_what_is_missing_or_has_no_entry_is_reported(store: Repository, state: Path) -> None:
@@ -240,18 +204,10 @@ def test_what_is_missing_or_has_no_entry_is_reported(store: Repository, state: P
 
 
 def test_each_way_to_name_the_folder_is_recognised(opener: Callable[[str], Repository], state: Path) -> None:
-    main_folder = state / "agents" / "main"
-    for number, (path, entries) in enumerate(
-        [
-            (state, 9),
-            (state / "agents", 9),
-            (main_folder, 6),
-            (main_folder / "sessions", 6),
-            (main_folder / "sessions" / "sessions.json", 6),
-        ]
-    ):
+    ways = {".": 9, "agents": 9, "agents/main": 6, "agents/main/sessions": 6, "agents/main/sessions/sessions.json": 6}
+    for number, (path, entries) in enumerate(ways.items()):
         with opener(f"{number}.trails") as store:
-            assert import_path(store, path).records["entry"] == entries
+            assert import_path(store, state / path).records["entry"] == entries
 
 
 def test_one_file_of_entries_brings_only_the_transcripts_that_it_names(memory: Repository, state: Path) -> None:
@@ -465,30 +421,27 @@ def outside_file(tmp_path: Path) -> Path:
     return file
 
 
-def by_absolute(state: Path, outside: Path) -> None:
-    change(state, "agent:main:special", sessionId="sp-1", sessionFile=str(outside), updatedAt=START)
+LEADS: dict[str, Callable[[Path], tuple[str, str | None, Path | None]]] = {
+    "absolute": lambda outside: (str(outside), None, None),
+    "dots": lambda outside: (f"../../../../{outside.parent.name}/{outside.name}", None, None),
+    "link": lambda outside: ("special.jsonl", "special.jsonl", outside),
+    "linked folder": lambda outside: ("sub/special.jsonl", "sub", outside.parent),
+}
+"""How an entry leads out of the folder: what it says, and a link with what it leads to."""
 
 
-def by_dots(state: Path, outside: Path) -> None:
-    told = f"../../../../{outside.parent.name}/{outside.name}"
+def lead_out(state: Path, outside: Path, how: str) -> None:
+    told, link, target = LEADS[how](outside)
+    if link and target:
+        (state / "agents" / "main" / "sessions" / link).symlink_to(target)
     change(state, "agent:main:special", sessionId="sp-1", sessionFile=told, updatedAt=START)
 
 
-def by_link(state: Path, outside: Path) -> None:
-    (state / "agents" / "main" / "sessions" / "special.jsonl").symlink_to(outside)
-    change(state, "agent:main:special", sessionId="sp-1", sessionFile="special.jsonl", updatedAt=START)
-
-
-def by_linked_folder(state: Path, outside: Path) -> None:
-    (state / "agents" / "main" / "sessions" / "sub").symlink_to(outside.parent)
-    change(state, "agent:main:special", sessionId="sp-1", sessionFile="sub/special.jsonl", updatedAt=START)
-
-
-@pytest.mark.parametrize("lead", [by_absolute, by_dots, by_link, by_linked_folder])
+@pytest.mark.parametrize("how", LEADS)
 def test_a_transcript_outside_of_the_folder_is_not_read_unless_that_is_allowed(
-    memory: Repository, state: Path, tmp_path: Path, lead: Callable[[Path, Path], None]
+    memory: Repository, state: Path, tmp_path: Path, how: str
 ) -> None:
-    lead(state, outside_file(tmp_path))
+    lead_out(state, outside_file(tmp_path), how)
     report = import_path(memory, state)
     assert len(Router(memory).session("agent:main:special")) == 0
     assert "the entry 'agent:main:special': its transcript special.jsonl lies outside of the folder" in reasons(report)
@@ -537,7 +490,7 @@ def test_a_state_folder_that_is_itself_reached_by_a_link_is_read(
 
 
 def test_the_command_reads_what_lies_outside_only_when_told(state: Path, tmp_path: Path) -> None:
-    by_absolute(state, outside_file(tmp_path))
+    lead_out(state, outside_file(tmp_path), "absolute")
     common = ["--store", str(tmp_path / "store.trails"), "import", str(state), "--create"]
     refused = invoke(*common)
     assert refused.exit_code == 0
@@ -695,20 +648,8 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=8,
 )
-NAMES = st.sampled_from(
-    [
-        "sessionId",
-        "updatedAt",
-        "sessionFile",
-        "spawnedBy",
-        "label",
-        "origin",
-        "runId",
-        "childSessionKey",
-        "outcome",
-        "createdAt",
-    ]
-)
+RECORDS = [*RUNS["runs"].values(), *(entry for entries in ENTRIES.values() for entry in entries.values())]
+NAMES = st.sampled_from(sorted({name for record in RECORDS for name in record}))
 VALUES = JSON | st.sampled_from(["m-1", "../m-1.jsonl", "/", "", MAIN, "agent:", "\x00", "x" * 300])
 ENTRY = st.dictionaries(NAMES | st.text(max_size=6), VALUES, max_size=5) | JSON
 KEYS = st.sampled_from([MAIN, "main", "global", "", ":", "agent:main:dm:x", "agent:main:direct:x"])
