@@ -204,27 +204,21 @@ def _check_owners(scratch: QuadStore, sessions: set[str], quads: Iterable[Quad])
     named = set(sessions)
     for iri in sessions:
         node = NamedNode(iri)
-        versions = prompt_quads(scratch, node)
-        named |= {version.value for version in versions}
-        setters = [
-            quad for each in versions for quad in scratch.quads((each, vocab.ATTRIBUTED_TO, None, vocab.CATALOG))
-        ]
-        named |= {quad.object.value for quad in setters if isinstance(quad.object, NamedNode)}
-        for predicate in (vocab.ATTRIBUTED_TO, vocab.SESSION_AGENT, vocab.FORKED_BY):
-            found = scratch.quads((node, predicate, None, vocab.CATALOG))
-            named |= {quad.object.value for quad in found if isinstance(quad.object, NamedNode)}
-        of_kinds = [quad for kind in record_registry.KINDS for quad in kind.exported(scratch, node)]
-        named |= {str(quad.subject.value) for quad in of_kinds if quad.graph_name == vocab.CATALOG}  # type: ignore[union-attr] # IRIs
-        turns = scratch.quads((None, None, None, node))
-        named |= {str(quad.subject.value) for quad in tools_named_in(turns)}  # type: ignore[union-attr] # IRIs
-        taken_out = redaction.records_with_digests(scratch, turns)
-        taken_out += redaction.redactions_of_session(scratch, node)
-        named |= {str(quad.subject.value) for quad in taken_out}  # type: ignore[union-attr] # deletions and principals
+        versions, turns = prompt_quads(scratch, node), scratch.quads((None, None, None, node))
+        agents = [(version, vocab.ATTRIBUTED_TO) for version in versions]
+        agents += [(node, predicate) for predicate in (vocab.ATTRIBUTED_TO, vocab.SESSION_AGENT, vocab.FORKED_BY)]
+        objects = [quad.object for pair in agents for quad in scratch.quads((*pair, None, vocab.CATALOG))]
+        beside = [quad for kind in record_registry.KINDS for quad in kind.exported(scratch, node)]
+        records = [quad for quad in beside if quad.graph_name == vocab.CATALOG]
+        records += [*tools_named_in(turns), *redaction.records_with_digests(scratch, turns)]
+        records += redaction.redactions_of_session(scratch, node)
+        named |= {each.value for each in (*versions, *objects) if isinstance(each, NamedNode)}
+        named |= {str(quad.subject.value) for quad in records}  # type: ignore[union-attr] # IRIs
     for quad in quads:
         graph = quad.graph_name
         home = graph.value if isinstance(graph, NamedNode) else str(quad.subject.value)  # type: ignore[union-attr] # IRIs
-        beside = record_registry.kinds_beside(home)
-        owner = home if beside is None else beside[1]
+        kind_and_owner = record_registry.kinds_beside(home)
+        owner = home if kind_and_owner is None else kind_and_owner[1]
         if owner not in sessions if isinstance(graph, NamedNode) else home not in named:
             raise _refused([f"this belongs to no session in it: {quad}"])
         if quad.predicate == vocab.SPAWNED_BY and not (

@@ -13,14 +13,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from io import BytesIO
 from typing import Final
 
 from pydantic import BaseModel
 
 from trails.exchange.containers import Document, json_documents
+from trails.exchange.record_checks import utc_time
 from trails.exchange.source_transcript import LeftOut, Transcript
 
 MIN_TEXT: Final = 20
@@ -117,20 +119,19 @@ class KeptTexts:
         """Tell whether a string is kept: whole, as a time, as JSON, or in a text."""
         if hash(text) in self._hashes or hash(text.strip()) in self._hashes:
             return True
-        if _TIME.match(text) and (time := _as_time(text)) is not None:
+        if _TIME.match(text) and (time := utc_time(text)) is not None:
             return time in self._times
         if (inner := _as_json(text)) is not None:
             return all(self.has(each) for _, each in long_strings(inner, ""))
-        if not text.isascii() and (whole := _without_halves(text)) != text:
+        if not text.isascii() and (whole := text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")) != text:
             return self.has(whole)
         if _is_prose(text):
-            return self.searches and self._stands_inside(text.strip())
+            return self.searches and self._is_inside(text.strip())
         pieces = [each for each in _SEPARATORS.split(text) if len(each) >= MIN_TEXT]
         return bool(pieces) and all(hash(each) in self._hashes for each in pieces)
 
-    def _stands_inside(self, text: str) -> bool:
-        if self._joined is None:
-            self._joined = "\0".join(self._texts)
+    def _is_inside(self, text: str) -> bool:
+        self._joined = self._joined if self._joined is not None else "\0".join(self._texts)
         self._left -= len(self._joined)
         return self._left > 0 and text in self._joined
 
@@ -216,21 +217,7 @@ def _is_prose(text: str) -> bool:
 
 def _as_json(text: str) -> object:
     if text[:1] in '{["' and text.rstrip()[-1:] in '}]"':
-        try:
-            found = json.loads(text)
-        except (ValueError, RecursionError):
-            return None
-        return found if isinstance(found, dict | list | str) else None
+        with suppress(ValueError, RecursionError):
+            value = json.loads(text)
+            return value if isinstance(value, dict | list | str) else None
     return None
-
-
-def _as_time(text: str) -> datetime | None:
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
-
-
-def _without_halves(text: str) -> str:
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
