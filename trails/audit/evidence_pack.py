@@ -97,9 +97,9 @@ def make_pack(
 def _packed(
     repository: Repository, report: Report, checkpoint: str | None, timestamp: bytes | None, signer: str | None
 ) -> dict[str, bytes]:
-    given = {} if checkpoint is None else {"kept.checkpoint": checkpoint.encode()}
+    kept_files = {} if checkpoint is None else {"kept.checkpoint": checkpoint.encode()}
     if timestamp is not None:
-        given["kept.checkpoint.tsr"] = timestamp
+        kept_files["kept.checkpoint.tsr"] = timestamp
     signed = None if signer is None else repository.proofs.checkpoint(signer, [report_extension(report.digest)])
     proven, missing = _proofs(repository, report, signed or checkpoint)
     provenance = io.BytesIO()
@@ -112,7 +112,7 @@ def _packed(
         _RECORDS: _records(repository, report),
         "provenance.json": provenance.getvalue(),
         VERIFIER_NAME: standalone_verifier(),
-        **given,
+        **kept_files,
         **({} if signed is None else {"report.checkpoint": signed.encode()}),
         **proven,
     }
@@ -144,7 +144,7 @@ def _proofs(repository: Repository, report: Report, checkpoint: str | None) -> t
     """Return the proof of each session's last turn, without its content, and why some have none."""
     if checkpoint is None:
         return {}, ["proofs: no checkpoint was given, and the log did not sign the report"]
-    made: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     missing = []
     for number, (session_id, turns, _) in enumerate(report.sessions, 1):
         if not turns:
@@ -155,8 +155,8 @@ def _proofs(repository: Repository, report: Report, checkpoint: str | None) -> t
         except InvalidInput as why:  # written after the checkpoint, or by somebody whose name was taken out
             missing.append(f"a proof of {session_id!r}: {why}")
         else:
-            made[f"proofs/{number:05}.proof"] = proof.to_json().encode()
-    return made, missing
+            files[f"proofs/{number:05}.proof"] = proof.to_json().encode()
+    return files, missing
 
 
 def _manifest(files: Mapping[str, bytes], report: Report, missing: list[str]) -> bytes:
@@ -203,11 +203,11 @@ def zip_pack(files: Mapping[str, bytes], time: str) -> bytes:
     """Return the files as a zip."""
     out = io.BytesIO()
     moment = max(datetime.fromisoformat(time), datetime.fromisoformat("1980-01-01T00:00:00+00:00"))  # as a zip can tell
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as made:
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(files):
             entry = zipfile.ZipInfo(name, moment.timetuple()[:6])
             entry.create_system, entry.external_attr = 3, 0o100600 << 16
-            made.writestr(entry, files[name])
+            archive.writestr(entry, files[name])
     return out.getvalue()
 
 
@@ -220,21 +220,21 @@ def read_pack(place: Path) -> dict[str, bytes]:
     Raises `InvalidInput` if there is no pack, `IntegrityError` if there is something that no pack holds and that
     others would read otherwise: links, devices, a zip with two files of one name or with bytes that belong to none.
     """
-    found = _of_folder(place) if place.is_dir() else _of_zip(place)
-    if MANIFEST not in found or "report.json" not in found:
+    files = _of_folder(place) if place.is_dir() else _of_zip(place)
+    if MANIFEST not in files or "report.json" not in files:
         raise InvalidInput(f"{place} is no audit pack: it holds no {MANIFEST} and report.json")
-    return found
+    return files
 
 
 def _of_folder(place: Path) -> dict[str, bytes]:
-    found = {}
+    files = {}
     for path in sorted(place.rglob("*")):
         kind, name = path.lstat().st_mode, path.relative_to(place).as_posix()
         if stat.S_ISREG(kind):
-            found[name] = read_whole(path)
+            files[name] = read_whole(path)
         elif not stat.S_ISDIR(kind):
             raise IntegrityError(f"the pack was altered: {name} is no file, and a pack holds files alone: {_AGAIN}")
-    return found
+    return files
 
 
 def _of_zip(place: Path) -> dict[str, bytes]:

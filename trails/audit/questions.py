@@ -138,9 +138,9 @@ def _heads(repository: Repository, within: Sequence[str] | None) -> Iterable[tup
 def _validity(repository: Repository) -> Verdict:
     checked = validate(repository)
     rows = [(each.constraint, each.name, each.message, list(each.nodes)) for each in checked.findings]
-    found = _found("validate", "PROV-CONSTRAINTS (W3C), of the whole store", _PROV, rows)
-    said = f"{checked.statements} PROV statements, {len(rows)} of their constraints broken"
-    return Verdict(name="validity", holds=not rows, said=said, found=found)
+    findings = _found("validate", "PROV-CONSTRAINTS (W3C), of the whole store", _PROV, rows)
+    summary = f"{checked.statements} PROV statements, {len(rows)} of their constraints broken"
+    return Verdict(name="validity", holds=not rows, said=summary, found=findings)
 
 
 def _integrity(
@@ -152,28 +152,30 @@ def _integrity(
     stamp = verified.timestamped
     by = "" if stamp is None else f"; there by {stamp.time.isoformat()}, as {stamp.authority} says"
     read = f"{verified.sessions} sessions and {verified.turns} turns"
-    said = f"{read} held against {against}: {len(bad)} findings{witnesses}{by}"
-    found = _findings_of("digests, chain, log and checkpoint", bad)
+    summary = f"{read} held against {against}: {len(bad)} findings{witnesses}{by}"
+    findings = _findings_of("digests, chain, log and checkpoint", bad)
     for what, said_of in (
         ("what changed since the checkpoint, as the log tells; no fault", verified.history),
         ("turns that nobody signed", verified.unsigned),
     ):
         plain = [each.to_dict() for each in said_of or ()]
-        found += _found("verify", what, tuple(plain[0]) if plain else (), [tuple(each.values()) for each in plain])
+        findings += _found("verify", what, tuple(plain[0]) if plain else (), [tuple(each.values()) for each in plain])
     if checkpoint is not None:
         later = uncovered_turns(repository, claimed_checkpoint(checkpoint).size, within)
         what = "turns written after the checkpoint: it does not vouch for them; no fault"
-        found += _found("uncovered-turns", what, UNCOVERED_COLUMNS, later)
-    return Verdict(name="integrity", holds=not bad, said=said, found=found)
+        findings += _found("uncovered-turns", what, UNCOVERED_COLUMNS, later)
+    return Verdict(name="integrity", holds=not bad, said=summary, found=findings)
 
 
-def _of(name: Name, what: str, found: tuple[Found, ...]) -> Verdict:
-    return Verdict(name=name, holds=not found, said=f"{sum(len(each.rows) for each in found)} {what}", found=found)
+def _of(name: Name, what: str, findings: tuple[Found, ...]) -> Verdict:
+    return Verdict(
+        name=name, holds=not findings, said=f"{sum(len(each.rows) for each in findings)} {what}", found=findings
+    )
 
 
 def _asked(repository: Repository, names: Sequence[str], within: Sequence[str] | None) -> tuple[Found, ...]:
     """Return what queries of the catalogue find; of one that takes no session, the rows that name none of these go."""
-    found: tuple[Found, ...] = ()
+    findings: tuple[Found, ...] = ()
     for name in names:
         query = query_files.find(name)
         takes = within is not None and any(each.name == "session" for each in query.parameters)
@@ -183,8 +185,8 @@ def _asked(repository: Repository, names: Sequence[str], within: Sequence[str] |
         if within is not None and not takes:
             nodes = set(map(iris.session, within))
             rows = [row for row in rows if any(str(each).partition("/")[0] in nodes for each in row.values())]
-        found += _found(name, query.purpose, columns, [[row.get(each) for each in columns] for row in rows])
-    return found
+        findings += _found(name, query.purpose, columns, [[row.get(each) for each in columns] for row in rows])
+    return findings
 
 
 def _findings_of(purpose: str, findings: Sequence[Finding]) -> tuple[Found, ...]:

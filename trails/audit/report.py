@@ -83,9 +83,9 @@ class Report(Value):
         return {**self._said(), "digest": self.digest}
 
     def _said(self) -> dict[str, Any]:
-        said = self.model_dump(mode="json", exclude={"sessions"})
+        plain = self.model_dump(mode="json", exclude={"sessions"})
         heads = [dict(zip(("session", "turns", "head"), each, strict=True)) for each in self.sessions]
-        return {"format": FORMAT, **said, "sessions": heads}
+        return {"format": FORMAT, **plain, "sessions": heads}
 
     @property
     def digest(self) -> str:
@@ -97,13 +97,13 @@ class Report(Value):
         return any(not each.holds for each in self.verdicts if each.name in names)
 
 
-def report_digest(said: dict[str, Any]) -> str:
+def report_digest(report: dict[str, Any]) -> str:
     """Return SHA-256, as hex digits, over a report's canonical JSON without its own digest.
 
     >>> report_digest({"b": 1, "a": "ü", "digest": "x"}) == hashlib.sha256('{"a":"ü","b":1}'.encode()).hexdigest()
     True
     """
-    plain = {name: value for name, value in said.items() if name != "digest"}
+    plain = {name: value for name, value in report.items() if name != "digest"}
     text = json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -114,26 +114,26 @@ def read_report(text: str) -> dict[str, Any]:
     InvalidInput if it is none, IntegrityError if its digest does not fit it.
     """
     try:
-        said = json.loads(text, object_pairs_hook=_unique_keys)
+        report = json.loads(text, object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as wrong:
         raise InvalidInput(f"this is no audit report: {wrong}") from None
-    if not isinstance(said, dict) or said.get("format") != FORMAT:
+    if not isinstance(report, dict) or report.get("format") != FORMAT:
         raise InvalidInput(f"this is no audit report: it does not name the format {FORMAT!r}")
     try:
-        fits = report_digest(said) == said.get("digest")
+        fits = report_digest(report) == report.get("digest")
     except UnicodeEncodeError:  # half a character, which Trails writes in no report
         fits = False
     if not fits:
         raise IntegrityError(f"the audit report was altered: its digest does not fit it; {_AGAIN}")
-    return said
+    return report
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object; a reader could take the first of two values of a name, and the digest is over the last."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise IntegrityError(f"the audit report was altered: it says something twice; {_AGAIN}")
-    return made
+    return fields
 
 
 def report_extension(digest: str) -> str:
@@ -206,11 +206,11 @@ def _verdict_markdown(report: Report) -> Iterator[str]:
     yield _markdown_table(("session", "turns", "head"), report.sessions)
     for verdict in report.verdicts:
         yield from (f"## {verdict.name.capitalize()}: {verdict_word(verdict)}", "", f"{_literal(verdict.said)}.", "")
-        for found in verdict.found:
+        for finding in verdict.found:
             yield from (
-                f"### `{found.query}`: {_literal(found.purpose)}",
+                f"### `{finding.query}`: {_literal(finding.purpose)}",
                 "",
-                _markdown_table(found.columns, found.rows),
+                _markdown_table(finding.columns, finding.rows),
             )
     yield from ("## What this cannot show", "", *(f"- {_literal(each)}" for each in report.cannot_show))
 
@@ -244,9 +244,9 @@ def _verdict_html(report: Report) -> Iterator[str]:
             f"<h2>{verdict.name.capitalize()}: {verdict_word(verdict)}</h2>",
             f"<p>{escape(shown_cell(verdict.said))}.</p>",
         )
-        for found in verdict.found:
-            yield f"<h3><code>{escape(found.query)}</code>: {escape(found.purpose)}</h3>"
-            yield from _html_table(found)
+        for finding in verdict.found:
+            yield f"<h3><code>{escape(finding.query)}</code>: {escape(finding.purpose)}</h3>"
+            yield from _html_table(finding)
     yield "<h2>What this cannot show</h2>"
     yield from _html_list(report.cannot_show)
     yield from ("</body>", "</html>")
@@ -256,9 +256,9 @@ def _html_list(items: list[str] | tuple[str, ...]) -> Iterator[str]:
     yield from ("<ul>", *(f"<li>{escape(shown_cell(each))}</li>" for each in items), "</ul>")
 
 
-def _html_table(found: Found) -> Iterator[str]:
-    yield from ("<table>", f"<tr>{''.join(f'<th>{escape(each)}</th>' for each in found.columns)}</tr>")
-    for row in found.rows:
+def _html_table(finding: Found) -> Iterator[str]:
+    yield from ("<table>", f"<tr>{''.join(f'<th>{escape(each)}</th>' for each in finding.columns)}</tr>")
+    for row in finding.rows:
         yield f"<tr>{''.join(f'<td>{escape(shown_cell(each))}</td>' for each in row)}</tr>"
     yield "</table>"
 
@@ -271,11 +271,11 @@ def check_signed_report(
     Raises `InvalidInput` for a text that is no report, `IntegrityError` if the report was altered, if the signature
     does not hold, if too few witnesses cosigned it, or if the checkpoint is not of this report and its state of the log.
     """
-    said, state = read_report(text), open_checkpoint(checkpoint, verifiers)
+    report, state = read_report(text), open_checkpoint(checkpoint, verifiers)
     if witnesses:
         cosignatures(checkpoint, witnesses, quorum=quorum)
-    if report_extension(said["digest"]) not in state.extensions:
+    if report_extension(report["digest"]) not in state.extensions:
         raise IntegrityError(f"the checkpoint of {state.origin!r} does not vouch for this report: it is of another one")
-    if (said["lines"], said["root"]) != (state.size, to_base64(state.root)):
+    if (report["lines"], report["root"]) != (state.size, to_base64(state.root)):
         raise IntegrityError(f"the report was made at another state of the log {state.origin!r} than the checkpoint")
     return state

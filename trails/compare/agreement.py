@@ -72,11 +72,11 @@ class Agreement(tables.Tabular):
         ]
         more = f" ({', '.join(left_out)}, left out)" if left_out else ""
         number = tables.significant
-        told = {"Cohen's kappa": self.kappa} if not self.is_of_numbers else {
+        measures = {"Cohen's kappa": self.kappa} if not self.is_of_numbers else {
             "Pearson's r": self.pearson, "Spearman's rho": self.spearman, "mean difference": self.difference,
         }  # fmt: skip
-        told |= {"Krippendorff's alpha": self.alpha}
-        figures = (f"{what} {'undefined' if value is None else number(value, 3)}" for what, value in told.items())
+        measures |= {"Krippendorff's alpha": self.alpha}
+        figures = (f"{what} {'undefined' if value is None else number(value, 3)}" for what, value in measures.items())
         return [
             f"{self.name} by {self.left!r} and {self.right!r}: {self.n} scored by both{more}",
             f"the same in {number(100 * self.same, 3)}%; {'; '.join(figures)}",
@@ -208,10 +208,10 @@ def pearson(pairs: Sequence[tuple[float, float]]) -> float | None:
     if len(set(lefts)) == 1 or len(set(rights)) == 1:
         return None
     try:
-        found = statistics.correlation(_scaled(lefts), _scaled(rights))
+        coefficient = statistics.correlation(_scaled(lefts), _scaled(rights))
     except (statistics.StatisticsError, OverflowError):  # so great, or so near each other, that no float tells
         return None
-    return max(-1.0, min(1.0, found)) if isfinite(found) else None
+    return max(-1.0, min(1.0, coefficient)) if isfinite(coefficient) else None
 
 
 def _scaled(values: Sequence[float]) -> list[float]:

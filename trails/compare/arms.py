@@ -88,14 +88,14 @@ class ArmTest(tables.Tabular):
         number = tables.significant
         df = "" if self.df is None else f"({number(self.df, 3)})"
         p = "< 0.0001" if self.p < 0.0001 else number(self.p, 3)
-        held = ""
+        ci_text = ""
         if self.difference_ci is not None:
-            held = f" (95% interval {number(self.difference_ci[0], 3)} to {number(self.difference_ci[1], 3)})"
+            ci_text = f" (95% interval {number(self.difference_ci[0], 3)} to {number(self.difference_ci[1], 3)})"
         what = "medians" if self.method == "mann-whitney" else "means"
         return [
             f"{self.column} of {_said(self.left)} against {_said(self.right)}, by {', '.join(self.grouped_by)}",
             f"{name}: {short}{df} = {number(self.statistic, 3)}, p = {p}, two-sided, {self.how}",
-            f"difference of {what} {number(self.difference, 3)}{held}; {self.effect_name} {number(self.effect, 3)}",
+            f"difference of {what} {number(self.difference, 3)}{ci_text}; {self.effect_name} {number(self.effect, 3)}",
         ]
 
 
@@ -132,8 +132,8 @@ def compare_arms(
     first, second = _checked(column, left), _checked(column, right)
     sides = _arm(left[0], first), _arm(right[0], second)
     scipy_stats = tables.optional("scipy.stats", "stats", "a test between arms")
-    found = _welch(scipy_stats, first, second) if method == "welch" else _mann_whitney(scipy_stats, first, second)
-    return ArmTest(column, tuple(grouped_by), method, *sides, **found)
+    figures = _welch(scipy_stats, first, second) if method == "welch" else _mann_whitney(scipy_stats, first, second)
+    return ArmTest(column, tuple(grouped_by), method, *sides, **figures)
 
 
 def compare_paired_arms(
@@ -160,7 +160,7 @@ def compare_paired_arms(
         raise InvalidInput("all pairs differ by the same, so no t test can tell by chance; show the difference itself")
     scipy_stats = tables.optional("scipy.stats", "stats", "a test between arms")
     tested = scipy_stats.ttest_rel(*means)
-    held = tested.confidence_interval(0.95)
+    interval = tested.confidence_interval(0.95)
     alone = len(mine.keys() ^ theirs.keys())
     return ArmTest(
         column,
@@ -174,7 +174,7 @@ def compare_paired_arms(
         effect=fmean(differences) / spread,  # Cohen (1988), d_z
         effect_name="Cohen's d_z",
         difference=fmean(differences),
-        difference_ci=(float(held.low), float(held.high)),
+        difference_ci=(float(interval.low), float(interval.high)),
         how=f"over {len(both)} sessions" + (f"; {alone} with one arm alone left out" if alone else ""),
     )
 
@@ -185,26 +185,26 @@ def _pair_side(name: str, values: Mapping[str, Sequence[float]], both: Sequence[
 
 
 def _checked(column: str, side: tuple[str, Aggregate | None]) -> Aggregate:
-    name, found = side
-    count = 0 if found is None else found.n
-    if found is None or count < _FEWEST:
+    name, aggregate = side
+    count = 0 if aggregate is None else aggregate.n
+    if aggregate is None or count < _FEWEST:
         raise InvalidInput(
             f"the arm {name!r} has {count} {'number' if count == 1 else 'numbers'} in {column!r}, and a test needs at "
             f"least {_FEWEST} on each side; run more branches, or show the numbers themselves"
         )
-    return found
+    return aggregate
 
 
-def _arm(name: str, found: Aggregate) -> Arm:
-    return Arm(name, found.n, found.missing, found.mean, found.sd, float(found.median or 0))
+def _arm(name: str, aggregate: Aggregate) -> Arm:
+    return Arm(name, aggregate.n, aggregate.missing, aggregate.mean, aggregate.sd, float(aggregate.median or 0))
 
 
 def _welch(scipy_stats: Any, first: Aggregate, second: Aggregate) -> dict[str, Any]:
-    one, other = (found.sd or 0.0 for found in (first, second))
+    one, other = (aggregate.sd or 0.0 for aggregate in (first, second))
     if one == other == 0.0:
         raise InvalidInput("neither arm varies, so no t test can tell them apart; show the two values themselves")
     tested = scipy_stats.ttest_ind(first.values, second.values, equal_var=False)
-    held = tested.confidence_interval(0.95)
+    interval = tested.confidence_interval(0.95)
     freedom = first.n + second.n - 2
     pooled = sqrt(((first.n - 1) * one**2 + (second.n - 1) * other**2) / freedom)
     difference = first.mean - second.mean
@@ -215,7 +215,7 @@ def _welch(scipy_stats: Any, first: Aggregate, second: Aggregate) -> dict[str, A
         "effect": difference / pooled * (1 - 3 / (4 * freedom - 1)),  # Hedges (1981), his approximation of J
         "effect_name": "Hedges' g",
         "difference": difference,
-        "difference_ci": (float(held.low), float(held.high)),
+        "difference_ci": (float(interval.low), float(interval.high)),
         "how": "by Student's distribution",
     }
 

@@ -64,12 +64,12 @@ def score_columns(every: Iterable[Scored]) -> dict[Scored, str]:
     by_name: dict[str, set[Scored]] = defaultdict(set)
     for each in every:
         by_name[each.name].add(each)
-    found: dict[Scored, str] = {}
+    columns: dict[Scored, str] = {}
     for name, scorers in sorted(by_name.items()):
         for each in sorted(scorers, key=lambda each: (_scorer(each), each.by_iri)):
             column = SCORE + name if len(scorers) == 1 else f"{SCORE}{name}@{_scorer(each)}"
-            found[each] = column if column not in found.values() else f"{column} ({each.by_iri} {each.version!r})"
-    return found
+            columns[each] = column if column not in columns.values() else f"{column} ({each.by_iri} {each.version!r})"
+    return columns
 
 
 def _scorer(each: Scored) -> str:
@@ -79,8 +79,8 @@ def _scorer(each: Scored) -> str:
 
 def score_cells(scores: Mapping[Scored, ScoreValue], names: Mapping[Scored, str]) -> dict[str, float | str | None]:
     """Return a branch's cells in the columns of scores: a truth value as 1 or 0, which has a mean; None if there is none."""
-    found = {column: scores.get(each) for each, column in names.items()}
-    return {column: int(value) if isinstance(value, bool) else value for column, value in found.items()}
+    cells = {column: scores.get(each) for each, column in names.items()}
+    return {column: int(value) if isinstance(value, bool) else value for column, value in cells.items()}
 
 
 Names = str | Sequence[str] | None
@@ -279,13 +279,13 @@ class Comparison:
 
         Raises `InvalidInput` for a column that is not known, naming those that are.
         """
-        known = self if arms is None else self._with_arms(patterns(arms))
-        known = known if identifiers is None else known._identified(identifiers)
-        shown = known if columns is None else known.showing(columns)
+        base = self if arms is None else self._with_arms(patterns(arms))
+        base = base if identifiers is None else base._identified(identifiers)
+        shown = base if columns is None else base.showing(columns)
         wanted = ARM if arms is not None and group_by is None else group_by
-        by = () if wanted is None else known.known(wanted)
-        rows = known._sorted(() if sort_by is None else known.known(sort_by), descending)
-        groups = group_rows(rows, by, known.kinds, self.roots) if by else ()
+        by = () if wanted is None else base.known(wanted)
+        rows = base._sorted(() if sort_by is None else base.known(sort_by), descending)
+        groups = group_rows(rows, by, base.kinds, self.roots) if by else ()
         ordered = tuple(row for group in groups for row in group.rows) if by else rows
         return replace(shown, groups=groups, _all_rows=ordered)
 
@@ -299,11 +299,11 @@ class Comparison:
 
     def _identified(self, identifiers: Sequence[str]) -> Comparison:
         """Return the comparison in which just these columns of metadata hold whole numbers that say which."""
-        asked = self.known(identifiers) if identifiers else ()
+        columns = self.known(identifiers) if identifiers else ()
         kinds = dict(self.kinds)
         for name, kind in self.kinds.items():
             if name.startswith(META) and kind in ("integer", "place"):
-                kinds[name] = "place" if name in asked else "integer"
+                kinds[name] = "place" if name in columns else "integer"
         return replace(self, kinds=kinds)
 
     def collapsed(self) -> Comparison:
@@ -312,24 +312,24 @@ class Comparison:
         Forks of one point that own as many turns, with the same models and tools, came out the same if the last
         answer is the same text. `table(groups=True)` then has a row for each outcome, `count` says how many had it.
         """
-        found = self.arranged(group_by=OUTCOME)
-        named = differing_names(found.groups, self.kinds)
+        arranged = self.arranged(group_by=OUTCOME)
+        named = differing_names(arranged.groups, self.kinds)
         largest = tuple(sorted(named, key=lambda group: (group.name != ROOT, -len(group))))
-        return replace(found, groups=largest, _all_rows=tuple(row for group in largest for row in group.rows))
+        return replace(arranged, groups=largest, _all_rows=tuple(row for group in largest for row in group.rows))
 
     # --- groups, and a test of two of them
 
     def group(self, name: str) -> Group:
         """Return the group of a name, as its `name` has it; raise `InvalidInput` for none, naming those there are."""
         self._some_groups()
-        found = [group for group in self.groups if group.name == name]
-        if len(found) != 1:
+        groups = [group for group in self.groups if group.name == name]
+        if len(groups) != 1:
             there = ", ".join(repr(group.name) for group in self.groups[:_MOST_NAMES])
             more = f" and {len(self.groups) - _MOST_NAMES} more" if len(self.groups) > _MOST_NAMES else ""
             raise InvalidInput(
-                f"{'two groups are' if found else 'no group is'} named {name!r}; there are: {there}{more}"
+                f"{'two groups are' if groups else 'no group is'} named {name!r}; there are: {there}{more}"
             )
-        return found[0]
+        return groups[0]
 
     def test(self, column: str, left: str, right: str, *, method: Method = "welch") -> ArmTest:
         """Return a two-sided test of whether a numeric column differs between two groups, named as `Group.name` has it.
@@ -364,11 +364,11 @@ class Comparison:
     def _by_root(self, group: Group, column: str) -> dict[str, list[float]]:
         """Return a group's numbers in a column by which of the sessions compared they are a branch of."""
         parents = {stem.id: stem.parent for stem in self._stems}
-        found: dict[str, list[float]] = {}
+        numbers: dict[str, list[float]] = {}
         for row in group.rows:
             if row[column] is not None:
-                found.setdefault(_top(row["session"], parents), []).append(row[column])
-        return found
+                numbers.setdefault(_top(row["session"], parents), []).append(row[column])
+        return numbers
 
     def _some_groups(self) -> None:
         if not self.groups:
@@ -380,14 +380,14 @@ class Comparison:
 
     def known(self, names: str | Sequence[str]) -> tuple[str, ...]:
         """Return names of columns as a tuple, each once, or raise `InvalidInput` for one that is not known."""
-        asked = (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
-        if not asked:
+        columns = (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
+        if not columns:
             raise InvalidInput("name at least one column, or leave the list out")
-        for name in asked:
+        for name in columns:
             if name not in self.kinds:
                 near = did_you_mean(name, self.kinds)
                 raise InvalidInput(f"there is no column {name!r}{near}; there are: {', '.join(self.kinds)}")
-        return asked
+        return columns
 
     def _sorted(self, names: Sequence[str], descending: bool) -> tuple[Mapping[str, Any], ...]:
         rows = list(self._all_rows)
@@ -412,13 +412,13 @@ class Comparison:
                 raise InvalidInput("figures are those of groups; give groups=True too")
             return self._table(self._all_rows)
         self._some_groups()
-        asked = _checked_figures(figures)
+        wanted = _checked_figures(figures)
         by = tuple(self.groups[0].key)
         numeric = dict.fromkeys(name for name in self.columns if any(name in group.aggregates for group in self.groups))
         kinds: dict[str, Kind] = {"group": "text"}
         kinds |= {name: self.kinds[name] for name in by} | {"count": "integer"}
-        kinds |= {f"{name}.{figure}": _figure_kind(figure, self.kinds[name]) for name in numeric for figure in asked}
-        return PlainTable(kinds, [_group_row(group, numeric, asked) for group in self.groups])
+        kinds |= {f"{name}.{figure}": _figure_kind(figure, self.kinds[name]) for name in numeric for figure in wanted}
+        return PlainTable(kinds, [_group_row(group, numeric, wanted) for group in self.groups])
 
     def table_of(self, group: Group) -> PlainTable:
         """Return the shown columns of one group's branches as a table."""
@@ -563,8 +563,8 @@ def _group_row(group: Group, numeric: Iterable[str], figures: Sequence[str]) -> 
 
 
 def _spread(group: Group, name: str) -> str:
-    found = group.aggregates.get(name)
-    return "" if found is None else found.spread()
+    aggregate = group.aggregates.get(name)
+    return "" if aggregate is None else aggregate.spread()
 
 
 _WHOLE_FIGURES: Final = frozenset({"n", "missing"})
@@ -578,11 +578,11 @@ def _figure_kind(figure: str, kind: Kind) -> Kind:
 def _checked_figures(figures: Names) -> tuple[str, ...]:
     if figures is None:
         return FIGURES
-    asked = (figures,) if isinstance(figures, str) else tuple(dict.fromkeys(figures))
-    for figure in asked:
+    wanted = (figures,) if isinstance(figures, str) else tuple(dict.fromkeys(figures))
+    for figure in wanted:
         if figure not in FIGURES:
             raise InvalidInput(f"there is no figure {figure!r}; there are: {', '.join(FIGURES)}")
-    return asked
+    return wanted
 
 
 __all__ = ["COLUMNS", "META", "NUMERIC", "SCORE", "Aggregate", "Branch", "Comparison", "Group", "Usage"]

@@ -93,11 +93,11 @@ def lay_out_forest(stems: Iterable[Stem]) -> Layout:
     >>> [(lane.stem.id, lane.row, lane.origin) for lane in layout.lanes]
     [('plan', 0, None), ('dinner', 1, 0), ('solo', 2, 0)]
     """
-    given = {stem.id: stem for stem in stems}
-    _check(given)
+    by_id = {stem.id: stem for stem in stems}
+    _check(by_id)
     below: dict[str | None, list[Stem]] = defaultdict(list)
-    for stem in given.values():
-        below[owner(stem, given)].append(stem)
+    for stem in by_id.values():
+        below[owner(stem, by_id)].append(stem)
     lanes: list[Lane] = []
     rows: dict[str, int] = {}
     waiting = [(stem, None) for stem in reversed(below[None])]
@@ -125,54 +125,54 @@ def bundle_lanes(stems: Sequence[Stem], kind_of: Mapping[str, str], most: int) -
     (Stem(id='a', parent='r', start=2, end=5), ((3, 2), (5, 1)))
     """
     for by_end in (True, False):
-        found = _bundled(stems, kind_of, by_end=by_end)
-        if len(found[0]) <= most:
+        bundled = _bundled(stems, kind_of, by_end=by_end)
+        if len(bundled[0]) <= most:
             break
-    return found
+    return bundled
 
 
 def _bundled(
     stems: Sequence[Stem], kind_of: Mapping[str, str], *, by_end: bool
 ) -> tuple[list[Stem], dict[str, Bundle]]:
-    given = {stem.id: stem for stem in stems}
+    by_id = {stem.id: stem for stem in stems}
     parents = {stem.parent for stem in stems}
-    found: dict[tuple[object, ...], list[Stem]] = {}
+    groups: dict[tuple[object, ...], list[Stem]] = {}
     for stem in stems:
-        alone = stem.id in parents or stem.parent not in given
-        alike = (owner(stem, given), stem.start, kind_of.get(stem.id), stem.end if by_end else None)
-        found.setdefault((stem.id,) if alone else alike, []).append(stem)
-    made, bundles = [], {}
-    for members in found.values():
+        alone = stem.id in parents or stem.parent not in by_id
+        alike = (owner(stem, by_id), stem.start, kind_of.get(stem.id), stem.end if by_end else None)
+        groups.setdefault((stem.id,) if alone else alike, []).append(stem)
+    drawn, bundles = [], {}
+    for members in groups.values():
         first = members[0]
-        made.append(Stem(first.id, first.parent, first.start, max(stem.end for stem in members)))
+        drawn.append(Stem(first.id, first.parent, first.start, max(stem.end for stem in members)))
         if len(members) > 1:
             ends = tuple(sorted(Counter(stem.end for stem in members).items()))
             bundles[first.id] = Bundle(tuple(stem.id for stem in members), ends)
-    return made, bundles
+    return drawn, bundles
 
 
-def _check(given: Mapping[str, Stem]) -> None:
-    if not given:
+def _check(by_id: Mapping[str, Stem]) -> None:
+    if not by_id:
         raise InvalidInput("there is no session to draw")
-    for stem in given.values():
+    for stem in by_id.values():
         if not 0 <= stem.start <= stem.end:
             raise InvalidInput(f"session {stem.id!r} cannot be drawn from {stem.start} to {stem.end}")
         seen, above = {stem.id}, stem.parent
-        while above is not None and above in given:
+        while above is not None and above in by_id:
             if above in seen:
                 raise InvalidInput(f"session {stem.id!r} cannot be drawn: its lineage goes in a circle")
             seen.add(above)
-            above = given[above].parent
+            above = by_id[above].parent
 
 
-def owner(stem: Stem, given: Mapping[str, Stem]) -> str | None:
+def owner(stem: Stem, by_id: Mapping[str, Stem]) -> str | None:
     """Return which of the sessions given a fork parts from: the nearest ancestor that owns the turn before its own.
 
     Where none of them does (the turn is inherited by the topmost, or the fork is at 0), it is the topmost.
     """
-    above = given.get(stem.parent or "")
-    while above is not None and above.start >= stem.start and above.parent in given:
-        above = given[above.parent or ""]
+    above = by_id.get(stem.parent or "")
+    while above is not None and above.start >= stem.start and above.parent in by_id:
+        above = by_id[above.parent or ""]
     return None if above is None else above.id
 
 

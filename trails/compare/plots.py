@@ -225,12 +225,12 @@ class _Sheet:
 
     def entries(self, paint: Paint) -> list[list[_Entry]]:
         """Return the texts of a legend with their colours, in lines that fit the sheet."""
-        found = dict(paint.texts or {})
+        colours = dict(paint.texts or {})
         if any(lane.stem.id in self._names and lane.stem.id not in paint.colours for lane in self._layout.lanes):
-            found["(missing)"] = _GREY
+            colours["(missing)"] = _GREY
         lines: list[list[_Entry]] = [[]]
         used = 0.0
-        for text, colour in found.items():
+        for text, colour in colours.items():
             width = self._entry_width(text)
             if lines[-1] and used + width > _WIDTH - 2 * _MARGIN:
                 lines.append([])

@@ -188,8 +188,8 @@ class Entry(OneLine):
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as plain values, ready for JSON."""
         sides = {"left": self.left, "right": self.right, "detail": self.detail if self.kind == "changed" else None}
-        given = {name: value.to_dict() for name, value in sides.items() if value is not None}
-        return {"kind": self.kind, "role": self.role} | given
+        plain_sides = {name: value.to_dict() for name, value in sides.items() if value is not None}
+        return {"kind": self.kind, "role": self.role} | plain_sides
 
 
 @dataclass(frozen=True, repr=False)
@@ -234,8 +234,8 @@ class Diff(Tabular):
     @property
     def kinds(self) -> dict[str, int]:
         """How many entries there are of each kind (a fresh copy each time)."""
-        found = Counter(entry.kind for entry in self.entries)
-        return {kind: found[kind] for kind in get_args(EntryKind)}
+        counts = Counter(entry.kind for entry in self.entries)
+        return {kind: counts[kind] for kind in get_args(EntryKind)}
 
     def table(self) -> PlainTable:
         """Return the entries as a table: their kind, role, and the index and the text of each side."""
@@ -243,10 +243,10 @@ class Diff(Tabular):
 
     @html.safe
     def _repr_html_(self) -> str:
-        told = {"in common": self.common, **{kind: number for kind, number in self.kinds.items() if number}}
+        figures = {"in common": self.common, **{kind: number for kind, number in self.kinds.items() if number}}
         names = f"{html.inline(self.left.name)} and {html.inline(self.right.name)}"
         return html.box(
-            f"diff of {names}", chain([html.facts(told)], map(_shown_entry, islice(runs_of(self.entries), _MOST)))
+            f"diff of {names}", chain([html.facts(figures)], map(_shown_entry, islice(runs_of(self.entries), _MOST)))
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -413,12 +413,12 @@ class Rarity:
 
     def text(self, turn: Turn) -> TurnText:
         """Return what the next turn says."""
-        said = self.peek(turn)
+        turn_text = self.peek(turn)
         seen: Counter[str] = Counter()
         for call in turn.tool_calls:
             seen[call.name] += 1
             self._calls[call.id] = call.name if seen[call.name] == 1 else f"{call.name} {seen[call.name]}"
-        return said
+        return turn_text
 
     def peek(self, turn: Turn) -> TurnText:
         """Return what a turn would say if it were the next one."""
@@ -475,26 +475,26 @@ def _pairs(left: Sequence[Turn], right: Sequence[Turn], old: Sequence[TurnText],
     keys, others = [each.key for each in old], [each.key for each in new]
     if (len(keys), keys) > (len(others), others):
         return [(i, j) for j, i in _pairs(right, left, new, old)]
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     i = j = 0
     for row, column in (*text_diff.match_sequences(keys, others), (len(left), len(right))):
-        found += _alike(left, right, (i, row), (j, column))
+        pairs += _alike(left, right, (i, row), (j, column))
         if row < len(left):
-            found.append((row, column))
+            pairs.append((row, column))
         i, j = row + 1, column + 1
-    return found
+    return pairs
 
 
 def _alike(left: Sequence[Turn], right: Sequence[Turn], rows: Pair, columns: Pair) -> list[Pair]:
     """Pair two runs of unequal turns, block by block if there are many."""
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     longer = max(rows[1] - rows[0], columns[1] - columns[0])
     size = longer if (rows[1] - rows[0]) * (columns[1] - columns[0]) <= MAX_LIKENESSES else BLOCK
     for n in range(0, longer, max(1, size)):
         i, j = rows[0] + n, columns[0] + n
         block = left[i : min(i + size, rows[1])], right[j : min(j + size, columns[1])]
-        found += [(i + row, j + column) for row, column in _likest(*block)]
-    return found
+        pairs += [(i + row, j + column) for row, column in _likest(*block)]
+    return pairs
 
 
 def _likest(left: Sequence[Turn], right: Sequence[Turn]) -> list[Pair]:
@@ -526,17 +526,17 @@ def _worth(turn: Turn, words: int, others: Sequence[Turn], their_words: Sequence
 
 def _walk(best: list[list[float]], worth: list[list[float]]) -> list[Pair]:
     """Return the pairs on the best way through the table."""
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     i = j = 0
     while i < len(worth) and j < len(worth[0]):
         if worth[i][j] and best[i][j] == worth[i][j] + best[i + 1][j + 1]:
-            found.append((i, j))
+            pairs.append((i, j))
             i, j = i + 1, j + 1
         elif best[i][j] == best[i + 1][j]:
             i += 1
         else:
             j += 1
-    return found
+    return pairs
 
 
 def _words_of(text: str) -> list[str]:
@@ -550,11 +550,11 @@ def _words_of(text: str) -> list[str]:
 
 def _bits(turn: Turn, numbers: dict[str, int]) -> int:
     """Return a turn's words as a set of bits: `numbers` gives each word its own, and new ones the next."""
-    found = set(_words_of(turn.text[:_READ]))
+    words = set(_words_of(turn.text[:_READ]))
     for call in turn.tool_calls:
-        found.update((call.name, *_words_of((call.arguments or "")[:_READ])))
-    bits = bytearray(len(numbers) // 8 + len(found) // 8 + 2)
-    for word in found:
+        words.update((call.name, *_words_of((call.arguments or "")[:_READ])))
+    bits = bytearray(len(numbers) // 8 + len(words) // 8 + 2)
+    for word in words:
         number = numbers.setdefault(word, len(numbers))
         bits[number >> 3] |= 1 << (number & 7)
     return int.from_bytes(bits, "little")

@@ -52,9 +52,9 @@ def compare_sessions(
         wanted = _leaving(chains, root_id, order, at, records[root_id].starts_at + counts[root_id])
         trunk = [root_id]
     read = _Read(reader, records, wanted)
-    made = {session_id: _branch(chains[session_id], counts, read) for session_id in (*trunk, *wanted)}
+    branches = {session_id: _branch(chains[session_id], counts, read) for session_id in (*trunk, *wanted)}
     return Comparison.of(
-        roots, [made[each] for each in wanted], at=at, trunk=[made[each] for each in trunk], as_of=as_of
+        roots, [branches[each] for each in wanted], at=at, trunk=[branches[each] for each in trunk], as_of=as_of
     )
 
 
@@ -191,13 +191,13 @@ def _branch(chain: _Chain, counts: Mapping[str, int], read: _Read) -> Branch:
 @decodes
 def _calls(reader: Reader, session_ids: Sequence[str]) -> dict[str, list[_Call]]:
     calls: dict[str, list[_Call]] = {session_id: [] for session_id in session_ids}
-    for session, index, given, made, cost, model in reader.select_each("usage_by_turn", "sessions", session_ids):
-        usage = Usage(_whole(given), _whole(made), _cost(cost))
+    for session, index, input_, output, cost, model in reader.select_each("usage_by_turn", "sessions", session_ids):
+        usage = Usage(_whole(input_), _whole(output), _cost(cost))
         if usage != _NOTHING or model is not None:  # else it is the call of a tool, which the turn answers
             call = (int(index.value), usage, None if model is None else model.value)
             calls[iris.session_id(session.value)].append(call)
-    for found in calls.values():
-        found.sort(key=itemgetter(0))
+    for session_calls in calls.values():
+        session_calls.sort(key=itemgetter(0))
     return calls
 
 
@@ -215,22 +215,22 @@ def _cost(term: Any) -> Decimal | None:
 @decodes
 def _tools(reader: Reader, session_ids: Sequence[str]) -> dict[str, dict[str, int]]:
     """Return how often each session's own turns asked for each tool, the most frequent first."""
-    found: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    counts: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for row in reader.select_each("tools_used", "sessions", session_ids):
-        found[iris.session_id(row["session"].value)].append((-int(row["calls"].value), row["name"].value))
-    return {session_id: {name: -calls for calls, name in sorted(tools)} for session_id, tools in found.items()}
+        counts[iris.session_id(row["session"].value)].append((-int(row["calls"].value), row["name"].value))
+    return {session_id: {name: -calls for calls, name in sorted(tools)} for session_id, tools in counts.items()}
 
 
 @decodes
 def _scores(reader: Reader, session_ids: Sequence[str]) -> dict[str, dict[Scored, ScoreValue]]:
     """Return the newest score of each session itself, by its name and scorer."""
     rows = reader.select_each("session_scores", "sessions", session_ids)
-    found: dict[str, dict[Scored, ScoreValue]] = defaultdict(dict)
+    scores: dict[str, dict[Scored, ScoreValue]] = defaultdict(dict)
     for row in sorted(rows, key=lambda row: (parse_time(row["time"].value), row["score"].value)):
         version = row["version"]
         of = Scored(row["name"].value, row["by"].value, None if version is None else version.value)
-        found[iris.session_id(row["session"].value)][of] = meta_value(row["value"])
-    return found
+        scores[iris.session_id(row["session"].value)][of] = meta_value(row["value"])
+    return scores
 
 
 # --- the last answer
@@ -239,14 +239,14 @@ def _scores(reader: Reader, session_ids: Sequence[str]) -> dict[str, dict[Scored
 @decodes
 def _answers(reader: Reader, session_ids: Sequence[str], records: Mapping[str, SessionRecord]) -> dict[str, str | None]:
     """Return the last text of an assistant among each session's own turns; None if that turn is redacted."""
-    found: dict[str, str | None] = {}
+    answers: dict[str, str | None] = {}
     for row in reader.select_each("last_answers", "sessions", session_ids):
         session_id, value = iris.session_id(row["session"].value), row["value"]
-        said = _said(value)
-        if said is not None and not said.strip():  # it called a tool without a word: what was said before counts
-            said = _earlier(reader, session_id, records[session_id].starts_at, int(row["index"].value))
-        found[session_id] = said
-    return found
+        text = _said(value)
+        if text is not None and not text.strip():  # it called a tool without a word: what was said before counts
+            text = _earlier(reader, session_id, records[session_id].starts_at, int(row["index"].value))
+        answers[session_id] = text
+    return answers
 
 
 @decodes
@@ -258,9 +258,9 @@ def _earlier(reader: Reader, session_id: str, start: int, end: int) -> str | Non
             return None
         turns = sorted(((int(row["index"].value), row["value"]) for row in rows), key=itemgetter(0), reverse=True)
         for _, value in turns:
-            said = _said(value)
-            if said is None or said.strip():
-                return said
+            text = _said(value)
+            if text is None or text.strip():
+                return text
         end = turns[-1][0]
 
 

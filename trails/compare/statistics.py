@@ -51,9 +51,9 @@ class Aggregate:
         >>> (found.n, found.missing, found.mean, found.median, found.sum) if found else None
         (3, 1, 2.0, 1, 6)
         """
-        given = list(cells)
-        numbers = sorted(cell for cell in given if cell is not None)
-        return cls(tuple(numbers), len(given) - len(numbers)) if numbers else None
+        column = list(cells)
+        numbers = sorted(cell for cell in column if cell is not None)
+        return cls(tuple(numbers), len(column) - len(numbers)) if numbers else None
 
     @property
     def n(self) -> int:
@@ -234,20 +234,20 @@ def group_rows(
         for row in rows
         if row["session"] in roots and (len(roots) == 1 or all(row[name] is None for name in by))
     )
-    found: dict[tuple[Any, ...], list[_Row]] = {}
+    groups: dict[tuple[Any, ...], list[_Row]] = {}
     for row in rows:
         values = tuple(rank(row[name]) for name in by)
-        found.setdefault((row["session"] not in apart, values), []).append(row)
+        groups.setdefault((row["session"] not in apart, values), []).append(row)
     numeric = [name for name, kind in kinds.items() if kind in ("integer", "number") and name not in by]
     return tuple(
         _group(ROOT if not is_fork else _name(members[0], by, kinds), members, by, numeric)
-        for (is_fork, _), members in sorted(found.items())
+        for (is_fork, _), members in sorted(groups.items())
     )
 
 
 def _group(name: str, members: Sequence[_Row], by: Sequence[str], numeric: Sequence[str]) -> Group:
     reckoned = {column: Aggregate.of([row[column] for row in members]) for column in numeric}
-    aggregates = {column: found for column, found in reckoned.items() if found is not None}
+    aggregates = {column: aggregate for column, aggregate in reckoned.items() if aggregate is not None}
     return Group(name, {column: members[0][column] for column in by}, tuple(members), aggregates)
 
 
@@ -293,13 +293,13 @@ def patterns(arms: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
     """
     if isinstance(arms, str):
         raise InvalidInput(f"arms are several patterns, not one text: arms=[{arms!r}, ...]")
-    found = dict(arms) if isinstance(arms, Mapping) else {pattern: pattern for pattern in arms}
-    if not found:
+    by_name = dict(arms) if isinstance(arms, Mapping) else {pattern: pattern for pattern in arms}
+    if not by_name:
         raise InvalidInput("name at least one arm, or leave the arms out")
-    for name, pattern in found.items():
+    for name, pattern in by_name.items():
         if any(type(text) is not str or not text.strip() for text in (name, pattern)):
             raise InvalidInput(f"an arm is a name with a pattern, both texts, not {name!r} with {pattern!r}")
-    return found
+    return by_name
 
 
 def arm_of(row: _Row, arms: Mapping[str, str]) -> str | None:

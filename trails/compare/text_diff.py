@@ -36,10 +36,10 @@ def match_sequences(left: Sequence[str], right: Sequence[str]) -> list[Pair]:
         return [(i, j) for j, i in match_sequences(right, left)]
     start = _common_start(left, right)
     end = _common_end(left, right, start)
-    found = [(n, n) for n in range(start)]
-    found += _match_between(left, right, (start, len(left) - end), (start, len(right) - end))
-    found += [(len(left) - n, len(right) - n) for n in range(end, 0, -1)]
-    return found
+    pairs = [(n, n) for n in range(start)]
+    pairs += _match_between(left, right, (start, len(left) - end), (start, len(right) - end))
+    pairs += [(len(left) - n, len(right) - n) for n in range(end, 0, -1)]
+    return pairs
 
 
 def is_exact_match(left: Sequence[str], right: Sequence[str]) -> bool:
@@ -64,21 +64,21 @@ def _match_between(left: Sequence[str], right: Sequence[str], rows: Pair, column
     if rows[0] == rows[1] or columns[0] == columns[1]:
         return []
     if (rows[1] - rows[0]) * (columns[1] - columns[0]) <= MAX_CELLS:
-        found = longest_increasing(left[slice(*rows)], right[slice(*columns)])
-        return [(i + rows[0], j + columns[0]) for i, j in found]
+        pairs = longest_increasing(left[slice(*rows)], right[slice(*columns)])
+        return [(i + rows[0], j + columns[0]) for i, j in pairs]
     return _by_anchors(left, right, rows, columns)
 
 
 def _by_anchors(left: Sequence[str], right: Sequence[str], rows: Pair, columns: Pair) -> list[Pair]:
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     row, column = rows[0], columns[0]
     for anchor in (*_anchors(left, right, rows, columns), (rows[1], columns[1])):
         if (anchor[0] - row) * (anchor[1] - column) <= MAX_CELLS:
-            found += _match_between(left, right, (row, anchor[0]), (column, anchor[1]))
+            pairs += _match_between(left, right, (row, anchor[0]), (column, anchor[1]))
         if anchor[0] < rows[1]:
-            found.append(anchor)
+            pairs.append(anchor)
         row, column = anchor[0] + 1, anchor[1] + 1
-    return found
+    return pairs
 
 
 def _anchors(left: Sequence[str], right: Sequence[str], rows: Pair, columns: Pair) -> list[Pair]:
@@ -116,7 +116,7 @@ def longest_increasing(rows: Sequence[str], columns: Sequence[str]) -> list[Pair
             state = ((state + hit) | (state - hit)) & full
         states.append(state.to_bytes(size, "little"))
     # A 0 at a column says that the common subsequence up to it is longer by one than up to the column before.
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     row, column = len(rows), len(columns) - 1
     while row and column >= 0:
         byte, bit = column >> 3, 1 << (column & 7)
@@ -124,20 +124,20 @@ def longest_increasing(rows: Sequence[str], columns: Sequence[str]) -> list[Pair
             column -= 1
         elif states[row - 1][byte] & bit:
             row -= 1
-            found.append((row, column))
+            pairs.append((row, column))
             column -= 1
         else:
             row -= 1
-    return found[::-1]
+    return pairs[::-1]
 
 
 def _places(rows: Sequence[str], columns: Sequence[str]) -> dict[str, int]:
     """Return for every element of the rows a number with a bit set for each column that it stands in."""
     size = len(columns) // 8 + 1
     bits: dict[str, bytearray] = {}
-    asked = set(rows)
+    wanted = set(rows)
     for place, item in enumerate(columns):
-        if item in asked:
+        if item in wanted:
             if item not in bits:
                 bits[item] = bytearray(size)
             bits[item][place >> 3] |= 1 << (place & 7)
@@ -212,14 +212,14 @@ def _pieces(left: Sequence[_Token], right: Sequence[_Token]) -> Iterator[_Block]
 
 def _blocks(pieces: Iterable[_Block]) -> list[_Block]:
     """Join pieces: a block ends when both sides agree again. Spaces that both sides begin with belong to what is equal."""
-    made: list[tuple[list[str], list[str], list[str]]] = [([], [], [])]
+    joined: list[tuple[list[str], list[str], list[str]]] = [([], [], [])]
     for piece in pieces:
-        if piece[0] and any(map(any, made[-1][1:])):
-            made.append(([], [], []))
-        for texts, text in zip(made[-1], piece, strict=True):
+        if piece[0] and any(map(any, joined[-1][1:])):
+            joined.append(([], [], []))
+        for texts, text in zip(joined[-1], piece, strict=True):
             texts.append(text)
     blocks = []
-    for equal, left, right in (map("".join, texts) for texts in made):
+    for equal, left, right in (map("".join, texts) for texts in joined):
         spaces = takewhile(lambda pair: pair[0] == pair[1] and pair[0].isspace(), zip(left, right, strict=False))
         shared = sum(1 for _ in spaces)
         blocks.append((equal + left[:shared], left[shared:], right[shared:]))

@@ -265,9 +265,9 @@ def _content_detail(left: Turn, right: Turn) -> tuple[tuple[Span, ...], tuple[Ed
 
 def _part_edits(left: list[Any], right: list[Any]) -> tuple[Edit, ...]:
     """Return what differs between parts, tool calls aside unless nothing else tells the two apart."""
-    found = compare_lists(_other_parts(left), _other_parts(right))
-    if found or calls_between(content_parts.calls_in(left), content_parts.calls_in(right), only_changes=True):
-        return found
+    edits = compare_lists(_other_parts(left), _other_parts(right))
+    if edits or calls_between(content_parts.calls_in(left), content_parts.calls_in(right), only_changes=True):
+        return edits
     return compare_values(
         [content_parts.without_call(part) for part in left], [content_parts.without_call(part) for part in right]
     )
@@ -292,15 +292,15 @@ def calls_between(
     left: tuple[ToolCall, ...], right: tuple[ToolCall, ...], *, only_changes: bool = False
 ) -> tuple[CallChange, ...]:
     """Return two turns' tool calls side by side: same ones in order, then calls of one tool whose arguments changed."""
-    made: list[CallChange] = []
+    changes: list[CallChange] = []
     i = j = 0
     kept = text_diff.match_sequences([call_key(call) for call in left], [call_key(call) for call in right])
     for row, column in (*kept, (len(left), len(right))):
-        made += _unequal(left[i:row], right[j:column])
+        changes += _unequal(left[i:row], right[j:column])
         if row < len(left) and not only_changes:
-            made.append(CallChange("equal", left[row], right[column]))
+            changes.append(CallChange("equal", left[row], right[column]))
         i, j = row + 1, column + 1
-    return tuple(made)
+    return tuple(changes)
 
 
 def _unequal(left: tuple[ToolCall, ...], right: tuple[ToolCall, ...]) -> list[CallChange]:
@@ -308,15 +308,15 @@ def _unequal(left: tuple[ToolCall, ...], right: tuple[ToolCall, ...]) -> list[Ca
     waiting: dict[str, list[ToolCall]] = defaultdict(list)
     for call in right:
         waiting[call.name].append(call)
-    made, taken = [], set()
+    changes, taken = [], set()
     for call in left:
         if waiting[call.name]:
             partner = waiting[call.name].pop(0)
             taken.add(id(partner))
-            made.append(CallChange("changed", call, partner, _argument_edits(call, partner)))
+            changes.append(CallChange("changed", call, partner, _argument_edits(call, partner)))
         else:
-            made.append(CallChange("left", call, None))
-    return made + [CallChange("right", None, call) for call in right if id(call) not in taken]
+            changes.append(CallChange("left", call, None))
+    return changes + [CallChange("right", None, call) for call in right if id(call) not in taken]
 
 
 def _argument_edits(left: ToolCall, right: ToolCall) -> tuple[Edit, ...]:

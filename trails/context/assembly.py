@@ -83,12 +83,12 @@ def repair_calls(messages: Sequence[Message]) -> Repair:
     duplicates = orphans = 0
     is_moved = False
     for start, end in pairwise([0, *starts, len(messages)]):
-        asked = [message for message in messages[start:end] if message.role == "assistant"]
-        calls = asked[0].calls if asked else ()
+        callers = [message for message in messages[start:end] if message.role == "assistant"]
+        calls = callers[0].calls if callers else ()
         wanted = {call.id for call in calls}
         answers: dict[str | None, Message] = {}
         rest: list[Message] = []
-        for message in messages[start + len(asked) : end]:
+        for message in messages[start + len(callers) : end]:
             if message.role != "tool":
                 rest.append(message)
             elif message.call_id not in wanted:
@@ -98,7 +98,7 @@ def repair_calls(messages: Sequence[Message]) -> Repair:
             else:
                 answers.setdefault(message.call_id, message)
         is_moved = is_moved or bool(answers and rest)
-        out += asked
+        out += callers
         for call in calls:
             if call.id not in answers:
                 added.append(call.id)
@@ -124,11 +124,11 @@ def drop_unpaired(messages: Iterable[Message]) -> list[Message]:
     >>> drop_unpaired([Message("tool", ("Snow",), call_id="c9")])[0].text
     '[answer to the call c9, which is not on record]\\nSnow'
     """
-    asked: set[str] = set()
+    call_ids: set[str] = set()
     out: list[Message] = []
     for message in messages:
-        asked |= {call.id for call in message.calls}
-        if message.role == "tool" and message.call_id not in asked:
+        call_ids |= {call.id for call in message.calls}
+        if message.role == "tool" and message.call_id not in call_ids:
             named = f"the call {message.call_id}" if message.call_id else "a call"
             heading = f"[answer to {named}, which is not on record]"
             out.append(Message("user", (heading, *message.pieces), turn_index=message.turn_index))
@@ -172,27 +172,27 @@ def _one(run: Sequence[Message]) -> Message:
 
 def _with_own_ids(messages: Iterable[Message]) -> list[Message]:
     taken: set[str] = set()
-    given: dict[str, list[str]] = {}
+    ids_by_call: dict[str, list[str]] = {}
     """The new ids of the calls asked for last, by their own ids, in order; those answered already are gone."""
     out: list[Message] = []
     for message in messages:
-        made = message
+        renamed = message
         if message.role == "assistant":
-            given = {}
+            ids_by_call = {}
             calls = []
             for call in message.calls:
                 new, number = call.id, 2
                 while new in taken:
                     new, number = f"{call.id}-{number}", number + 1
                 taken.add(new)
-                given.setdefault(call.id, []).append(new)
+                ids_by_call.setdefault(call.id, []).append(new)
                 calls.append(call if new == call.id else call.model_copy(update={"id": new}))
-            made = message._replace(calls=tuple(calls))
-        elif message.call_id is not None and message.call_id in given:
-            waiting = given[message.call_id]
+            renamed = message._replace(calls=tuple(calls))
+        elif message.call_id is not None and message.call_id in ids_by_call:
+            waiting = ids_by_call[message.call_id]
             new = waiting.pop(0) if len(waiting) > 1 else waiting[0]
-            made = message._replace(call_id=new)
-        out.append(made)
+            renamed = message._replace(call_id=new)
+        out.append(renamed)
     return out
 
 
@@ -298,11 +298,11 @@ class Context(Tabular):
         messages = [message for part in self.parts for message in part.messages]
         if self.dropped or self.summary is not None:  # the calls may stand among what is left out
             return messages, 0
-        told = drop_unpaired(messages)
-        pairs = [(new, old) for new, old in zip(told, messages, strict=True) if new is not old]
+        dropped = drop_unpaired(messages)
+        pairs = [(new, old) for new, old in zip(dropped, messages, strict=True) if new is not old]
         more = sum(new.tokens(self.counter) - old.tokens(self.counter) for new, old in pairs)
         fits = not pairs or self.max_tokens is None or self._said_tokens + more <= self.max_tokens
-        return (told, more) if fits else (messages, 0)
+        return (dropped, more) if fits else (messages, 0)
 
     # --- what it costs
 
@@ -359,14 +359,14 @@ class Context(Tabular):
 
     @html.safe
     def _repr_html_(self) -> str:
-        told = {
+        figures = {
             "tokens": f"{self.tokens:,}" + ("" if self.max_tokens is None else f" of {self.max_tokens:,}"),
             "left out": f"{len(self.dropped)}, {self.dropped[0]} to {self.dropped[-1]}" if self.dropped else None,
             "summarised through": self.summarised_through,
         }
         why = [html.note(self.why)] if self.why else []
         shown = (_as_html(part, self.counter) for part in self.parts)
-        return html.box(f"context: {count(len(self.parts), 'part')}", chain([html.facts(told)], why, shown))
+        return html.box(f"context: {count(len(self.parts), 'part')}", chain([html.facts(figures)], why, shown))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the context as plain values, ready for JSON: what is in it, what is not, and why."""
@@ -392,11 +392,13 @@ _COLUMNS: Final[dict[str, ColumnKind]] = {
 
 
 def _as_html(part: Part, counter: Counter) -> str:
-    told = part.to_dict(counter)
-    heading = (told.get("index"), part.kind, f"{told['tokens']:,} tokens")
+    plain = part.to_dict(counter)
+    heading = (plain.get("index"), part.kind, f"{plain['tokens']:,} tokens")
     calls = () if part.turn is None or part.turn.structured else part.turn.facts.tool_calls
-    said = [part.text] + [f"-> {call.name} {call.arguments or '(redacted)'}" for call in calls]
-    return html.message(told.get("role", "system"), heading, "\n".join(filter(None, said)), faint=part.kind == "system")
+    lines = [part.text] + [f"-> {call.name} {call.arguments or '(redacted)'}" for call in calls]
+    return html.message(
+        plain.get("role", "system"), heading, "\n".join(filter(None, lines)), faint=part.kind == "system"
+    )
 
 
 _NAMES: Final[dict[str, str]] = {

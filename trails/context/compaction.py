@@ -86,9 +86,9 @@ def trigger_name(value: object) -> Trigger:
     """
     if value == "context_limit":
         return "overflow"
-    for known in TRIGGERS:
-        if value == known:
-            return known
+    for name in TRIGGERS:
+        if value == name:
+            return name
     raise InvalidInput(f"a compaction's trigger is one of {', '.join(TRIGGERS)} or context_limit, not {value!r}")
 
 
@@ -150,13 +150,13 @@ def plan_compaction(
 
 def _whole_pairs(turns: Sequence[Turn], places: Sequence[int]) -> list[int]:
     """Return the places that no call and its answer stand on both sides of, however much was said between the two."""
-    asked: dict[str, int] = {}
+    positions: dict[str, int] = {}
     reaches = list(range(len(turns)))
     """By the place of each turn, that of the last answer to its calls."""
     for position, turn in enumerate(turns):
-        for call_id in answered_ids(turn) & asked.keys():
-            reaches[asked[call_id]] = position
-        asked |= dict.fromkeys(asked_ids(turn), position)
+        for call_id in answered_ids(turn) & positions.keys():
+            reaches[positions[call_id]] = position
+        positions |= dict.fromkeys(asked_ids(turn), position)
     furthest = [-1, *accumulate(reaches, max)]
     return [place for place in places if furthest[place] < place]
 
@@ -236,8 +236,8 @@ class SummaryRequest:
 
 def _plain(turn: Turn) -> str:
     shown = content_parts.plain_text(turn.content)
-    found = content_parts.calls_in(turn.content) if turn.structured else ()
-    calls = [f"[calls {call.name} {call.arguments}]" for call in turn.tool_calls[len(found) :]]
+    calls_in_text = content_parts.calls_in(turn.content) if turn.structured else ()
+    calls = [f"[calls {call.name} {call.arguments}]" for call in turn.tool_calls[len(calls_in_text) :]]
     return "\n".join([*([shown] if shown else []), *calls]) or "[redacted]"
 
 

@@ -243,8 +243,8 @@ def _messages_of(turn: TurnView) -> list[Message]:
         extra = facts.tool_results
         if extra or _ROLES.get(turn.role) == "tool":
             return [_plain_answer(turn, (turn.text,) if turn.text else ())._replace(is_text=True)]
-        made = _shown_message(turn, [turn.text] if turn.text else [], list(facts.tool_calls))
-        return [_with_fields(turn, each)._replace(is_text=not each.calls) for each in made]
+        shown = _shown_message(turn, [turn.text] if turn.text else [], list(facts.tool_calls))
+        return [_with_fields(turn, each)._replace(is_text=not each.calls) for each in shown]
     return [_with_fields(turn, each) for each in _structured(turn)]
 
 
@@ -263,31 +263,31 @@ def _structured(turn: TurnView) -> list[Message]:
     if given_results or (_ROLES.get(turn.role) == "tool" and not content_parts.results_in(content)):
         return [_plain_answer(turn, tuple(_pieces(content)))]
     answers: list[Message] = []
-    said: list[Piece] = []
+    pieces: list[Piece] = []
     calls: list[ToolCall] = []
     placed: list[int] = []
     raw: dict[str, Mapping[str, Any]] = {}
     served = _served(content)
     for part in content:
         if isinstance(part, Mapping) and part.get("type") in content_parts.SERVED:
-            said.append(Block(part, content_parts.plain_text([part])))
-        elif isinstance(part, Mapping) and (found := content_parts.calls_in([part])):
+            pieces.append(Block(part, content_parts.plain_text([part])))
+        elif isinstance(part, Mapping) and (calls_found := content_parts.calls_in([part])):
             if part.get("type") == _SERVER_SIDE:
-                said += [Block(part)] if _names(part, "id", served) else []
+                pieces += [Block(part)] if _names(part, "id", served) else []
                 continue
-            calls += found
-            placed += [len(said)] * len(found)
-            raw |= {call.id: part for call in found}
+            calls += calls_found
+            placed += [len(pieces)] * len(calls_found)
+            raw |= {call.id: part for call in calls_found}
         elif isinstance(part, Mapping) and (results := content_parts.results_in([part])):
             body = _pieces(_body(part))
             answers += [_answer(turn, each.call_id, tuple(body), is_error=each.is_error, raw=part) for each in results]
         elif isinstance(part, Mapping) and _names(part, "tool_use_id", served):
-            said.append(Block(part))
+            pieces.append(Block(part))
         else:
-            said += _pieces([part])
-    spoken = _shown_message(turn, said, [*calls, *given_calls])
-    placed += [len(said)] * len(given_calls)
-    if calls and spoken and placed[0] < len(said):
+            pieces += _pieces([part])
+    spoken = _shown_message(turn, pieces, [*calls, *given_calls])
+    placed += [len(pieces)] * len(given_calls)
+    if calls and spoken and placed[0] < len(pieces):
         spoken = [spoken[0]._replace(placed=tuple(placed))]
     spoken = [each._replace(raw=raw) for each in spoken] if raw else spoken
     return [*spoken, *answers] if calls else [*answers, *spoken]  # some sources keep a call and its answer together
@@ -296,8 +296,8 @@ def _structured(turn: TurnView) -> list[Message]:
 def _served(content: Iterable[Any]) -> set[str]:
     """Return the ids of the calls that the provider itself ran, and answered in the same message."""
     typed = [part for part in content if isinstance(part, Mapping)]
-    asked = {part["id"] for part in typed if part.get("type") == _SERVER_SIDE and isinstance(part.get("id"), str)}
-    return {part["tool_use_id"] for part in typed if is_served_result(part) and _names(part, "tool_use_id", asked)}
+    ids = {part["id"] for part in typed if part.get("type") == _SERVER_SIDE and isinstance(part.get("id"), str)}
+    return {part["tool_use_id"] for part in typed if is_served_result(part) and _names(part, "tool_use_id", ids)}
 
 
 def _names(part: Mapping[str, Any], key: str, ids: Collection[str]) -> bool:
@@ -341,9 +341,9 @@ def _ran(turn: TurnView, pieces: list[Piece]) -> list[Message]:
 
 
 def _said(turn: TurnView, pieces: Iterable[Piece], calls: Iterable[ToolCall]) -> Message:
-    asked = tuple(calls)
-    role: Role = "assistant" if asked else _ROLES.get(turn.role, "user")
-    return Message(role, tuple(pieces), asked, turn_index=turn.index)
+    own_calls = tuple(calls)
+    role: Role = "assistant" if own_calls else _ROLES.get(turn.role, "user")
+    return Message(role, tuple(pieces), own_calls, turn_index=turn.index)
 
 
 def _answer(
@@ -354,10 +354,10 @@ def _answer(
     is_error: bool,
     raw: Mapping[str, Any] | None = None,
 ) -> Message:
-    given = NOTHING if raw is None or call_id is None else {call_id: raw}
+    raw_by_id = NOTHING if raw is None or call_id is None else {call_id: raw}
     is_text = raw is not None and isinstance(raw.get("content"), str)
     return Message(
-        "tool", pieces, call_id=call_id, is_error=is_error, turn_index=turn.index, raw=given, is_text=is_text
+        "tool", pieces, call_id=call_id, is_error=is_error, turn_index=turn.index, raw=raw_by_id, is_text=is_text
     )
 
 
@@ -397,8 +397,8 @@ def _piece(part: Any) -> Piece:
 
 
 def _shown_picture(part: Mapping[str, Any]) -> Piece | None:
-    if (found := _picture(part)) is not None:
-        return replace(found, part=dict(part))
+    if (picture := _picture(part)) is not None:
+        return replace(picture, part=dict(part))
     is_image = part.get("type") == "image" and isinstance(part.get("source"), Mapping)
     return Block(dict(part), "[image]") if is_image else None
 

@@ -29,17 +29,17 @@ def openai_messages(system: str | None, messages: Iterable[Message]) -> list[_Js
     What a model thought is left out; an image in a tool's answer is named, not shown. What the API gave or took beside
     (a refusal, a name, calls of custom tools, files) is given back.
     """
-    made: list[_Json] = [] if system is None else [{"role": "system", "content": system}]
+    entries: list[_Json] = [] if system is None else [{"role": "system", "content": system}]
     for message in messages:
         if message.role == "tool":
-            made.append({"role": "tool", "tool_call_id": message.call_id, "content": _flat(message.pieces)})
+            entries.append({"role": "tool", "tool_call_id": message.call_id, "content": _flat(message.pieces)})
         elif message.role == "assistant":
-            said = _openai_said(message)
-            if len(said) > 1 or said["content"]:
-                made.append({"role": "assistant"} | said)
+            fields = _openai_said(message)
+            if len(fields) > 1 or fields["content"]:
+                entries.append({"role": "assistant"} | fields)
         elif shown := [piece for piece in message.pieces if not isinstance(piece, Thought) and piece != ""]:
-            made.append({"role": message.role, "content": _openai_content(shown)} | _beside(message))
-    return made
+            entries.append({"role": message.role, "content": _openai_content(shown)} | _beside(message))
+    return entries
 
 
 _OF_A_MESSAGE: Final = frozenset({"name", "reasoning_content", "reasoning", "reasoning_details"})
@@ -53,14 +53,14 @@ def _beside(message: Message) -> _Json:
 def _openai_said(message: Message) -> _Json:
     refusals = [p.part["refusal"] for p in message.pieces if isinstance(p, Block) and _is_refusal(p)]
     text = "\n".join(text_of(p) for p in message.pieces if text_of(p) and not (isinstance(p, Block) and _is_refusal(p)))
-    said: _Json = {"content": text or None} | _beside(message)
+    fields: _Json = {"content": text or None} | _beside(message)
     if refusals:
-        said["refusal"] = "\n".join(refusals)
+        fields["refusal"] = "\n".join(refusals)
     if isinstance(audio := message.fields.get("audio"), dict) and "id" in audio:
-        said["audio"] = {"id": audio["id"]}
+        fields["audio"] = {"id": audio["id"]}
     if message.calls:
-        said["tool_calls"] = [_openai_call(call, message) for call in message.calls]
-    return said
+        fields["tool_calls"] = [_openai_call(call, message) for call in message.calls]
+    return fields
 
 
 def _is_refusal(block: Block) -> bool:
@@ -116,20 +116,20 @@ def _flat(pieces: Iterable[Piece]) -> str:
 
 def responses_items(system: str | None, messages: Iterable[Message]) -> _Json:
     """Return `input`, and `instructions` if there is a system prompt: items that the API gave are given back as they are."""
-    made: list[_Json] = []
+    items: list[_Json] = []
     for message in messages:
         if message.role == "tool":
             part = message.raw.get(message.call_id or "", {})
             if not str(part.get("type")).endswith("_output"):
                 part = {"type": "function_call_output", "call_id": message.call_id, "output": _flat(message.pieces)}
-            made.append(dict(part))
+            items.append(dict(part))
         elif message.role == "assistant":
-            made += _items(message)
+            items += _items(message)
         elif any(_is_of(piece, _ITEMS) for piece in message.pieces):
-            made += [dict(piece.part) for piece in message.pieces if isinstance(piece, Block)]
+            items += [dict(piece.part) for piece in message.pieces if isinstance(piece, Block)]
         elif message.pieces:
-            made.append({"role": message.role, "content": _input_content(message.pieces)})
-    return ({} if system is None else {"instructions": system}) | {"input": made}
+            items.append({"role": message.role, "content": _input_content(message.pieces)})
+    return ({} if system is None else {"instructions": system}) | {"input": items}
 
 
 _ITEMS: Final = frozenset({"message", "compaction", "item_reference"})
@@ -137,20 +137,20 @@ _CALL_ITEMS: Final = frozenset({"function_call", "custom_tool_call", "local_shel
 
 
 def _items(message: Message) -> list[_Json]:
-    made: list[_Json] = []
+    items: list[_Json] = []
     for each in in_order(message):
         if isinstance(each, ToolCall):
             part = message.raw.get(each.id, {})
             if part.get("type") not in _CALL_ITEMS:
                 part = {"type": "function_call", "call_id": each.id, "name": each.name, "arguments": _arguments(each)}
-            made.append(dict(part))
+            items.append(dict(part))
         elif isinstance(each, Thought):
-            made += [dict(each.part)] if each.part.get("type") == "reasoning" and "id" in each.part else []
+            items += [dict(each.part)] if each.part.get("type") == "reasoning" and "id" in each.part else []
         elif isinstance(each, Block) and _is_of(each, _ITEMS):
-            made.append(dict(each.part))
+            items.append(dict(each.part))
         elif text := text_of(each):
-            made.append({"role": "assistant", "content": text})
-    return made
+            items.append({"role": "assistant", "content": text})
+    return items
 
 
 def _input_content(pieces: Sequence[Piece]) -> str | list[_Json]:
@@ -173,10 +173,10 @@ def in_order(message: Message) -> list[Piece | ToolCall]:
     """Return what an assistant's message says and which calls it makes, in the order in which it did."""
     if not message.placed:
         return [*message.pieces, *message.calls]
-    made: list[Piece | ToolCall] = list(message.pieces)
+    pieces: list[Piece | ToolCall] = list(message.pieces)
     for place, call in reversed(list(zip(message.placed, message.calls, strict=True))):
-        made.insert(place, call)
-    return made
+        pieces.insert(place, call)
+    return pieces
 
 
 # --- Anthropic
@@ -197,16 +197,16 @@ def anthropic_messages(system: str | None, messages: Iterable[Message]) -> _Json
         for message in every
         if message.role != "system"
     ]
-    made: list[_Json] = []
+    entries: list[_Json] = []
     for role, group in groupby((each for each in spoken if each[1]), key=lambda each: each[0]):
-        told = list(group)
-        blocks: Any = [block for _, blocks, _ in told for block in blocks]
-        if len(told) == 1 and told[0][2].is_text and told[0][2].role != "tool":
-            blocks = told[0][2].text
-        made.append({"role": role, "content": blocks})
-    if made and made[0]["role"] == "assistant":
-        made.insert(0, {"role": "user", "content": [{"type": "text", "text": OPENING}]})
-    return ({"system": prompt} if prompt else {}) | {"messages": made}
+        run = list(group)
+        blocks: Any = [block for _, blocks, _ in run for block in blocks]
+        if len(run) == 1 and run[0][2].is_text and run[0][2].role != "tool":
+            blocks = run[0][2].text
+        entries.append({"role": role, "content": blocks})
+    if entries and entries[0]["role"] == "assistant":
+        entries.insert(0, {"role": "user", "content": [{"type": "text", "text": OPENING}]})
+    return ({"system": prompt} if prompt else {}) | {"messages": entries}
 
 
 class _Ids:
@@ -228,12 +228,12 @@ class _Ids:
 def _blocks(message: Message, ids: _Ids) -> list[_Json]:
     if message.role == "tool":
         return [_tool_result(message, ids)]
-    made = []
+    blocks = []
     for each in in_order(message):
         block = _tool_use(each, message, ids) if isinstance(each, ToolCall) else _block(each)
         if block is not None and (message.role == "assistant" or block["type"] in _SAID_BY_USERS):
-            made.append(block)
-    return made
+            blocks.append(block)
+    return blocks
 
 
 _SAID_BY_USERS: Final = frozenset({"text", "image", "document", "search_result", "container_upload"})

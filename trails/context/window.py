@@ -120,8 +120,8 @@ def _after_answer(turns: Sequence[TurnView], asked_at: int, call_id: str) -> int
 
 def is_open(turns: Sequence[TurnView], start: int = 0) -> bool:
     """Tell whether a call from `start` on may still be answered by a turn to come."""
-    asked = ((position, call_id) for position in range(start, len(turns)) for call_id in asked_ids(turns[position]))
-    return any(_after_answer(turns, position, call_id) is None for position, call_id in asked)
+    calls = ((position, call_id) for position in range(start, len(turns)) for call_id in asked_ids(turns[position]))
+    return any(_after_answer(turns, position, call_id) is None for position, call_id in calls)
 
 
 def cut_points(turns: Sequence[TurnView]) -> list[int]:

@@ -141,8 +141,8 @@ def facts_json(facts: Facts, salt: str) -> str:
         or (salted_digest("meta", salt, facts.meta_json) if facts.meta_json is not None else ""),
     }
     plain: dict[str, Any] = {name: value for name, value in parts.items() if value}
-    if made_by is not None and made_by.call is not None and (told := _called(made_by.call)):
-        plain["called"] = told
+    if made_by is not None and made_by.call is not None and (call_facts := _called(made_by.call)):
+        plain["called"] = call_facts
     if facts.compaction:
         plain["compaction"] = _compaction(facts.compaction, salt)
     if facts.quoted_from:
@@ -162,15 +162,15 @@ def _made_from(source: Derivation) -> dict[str, Any]:
 
 def _called(call: Call) -> dict[str, Any]:
     """Return what is told of a model call; a system prompt by its version, a summary by its index: copies have other IRIs."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "started": None if call.started is None else epoch_microseconds(call.started),
         "ended": None if call.ended is None else epoch_microseconds(call.ended),
         "provider": call.provider,
         "prompt": call.prompt,
     }
     if (shown := call.context) is not None:
-        told |= {"through": shown.through, "summary": shown.summary, "left_out": sorted(shown.left_out) or None}
-    return {name: value for name, value in told.items() if value is not None}
+        fields |= {"through": shown.through, "summary": shown.summary, "left_out": sorted(shown.left_out) or None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _result(result: ToolResult) -> list[Any]:
@@ -224,7 +224,7 @@ def digest_names(branch: str, role: str, author: str) -> bytes:
 
 def chain_digests(previous: str, index: str, named: bytes, time: int | None, content: str, *, facts: str = "") -> str:
     """Return `turn_digest` of parts as they are read: the index in digits, the `names`, the time in microseconds since 1970."""
-    before, at, said = previous.encode(), index.encode(), content.encode()
+    before, at, text = previous.encode(), index.encode(), content.encode()
     when = b"" if time is None else b"%d" % time
     parts = (
         b"trails/turn/1",
@@ -232,7 +232,7 @@ def chain_digests(previous: str, index: str, named: bytes, time: int | None, con
         *(_LENGTH(len(at)), at),
         named,
         *(_LENGTH(len(when)), when),
-        *(_LENGTH(len(said)), said),
+        *(_LENGTH(len(text)), text),
         frame(facts.encode()) if facts else _NOTHING,
     )
     return hashlib.sha256(b"".join(parts)).hexdigest()
@@ -251,8 +251,8 @@ def standing_digest(made: str, left: str) -> str:
 
 def prompt_digest(text: str, salt: str, *, version: int, effective_from: int, redacted: bool = False) -> str:
     """Return the digest of one version of a system prompt; of a redacted one, `salt` is the digest of salt and text."""
-    said = salt if redacted else salted_digest("prompt", salt, text)
-    return _hash(b"trails/prompt/1", str(version).encode(), str(effective_from).encode(), said.encode())
+    content = salt if redacted else salted_digest("prompt", salt, text)
+    return _hash(b"trails/prompt/1", str(version).encode(), str(effective_from).encode(), content.encode())
 
 
 class StoredTurn(NamedTuple):

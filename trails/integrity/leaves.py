@@ -113,17 +113,17 @@ def follows(line: str, before: str | None) -> bool:
     >>> follows(first, None), follows(first, first), follows(Leaf("sync").line(link_leaf(first)), first)
     (True, False, True)
     """
-    fields, _, made = line.rpartition(" ")
-    return made == _made_link(START if before is None else link_leaf(before), fields)
+    fields, _, digest = line.rpartition(" ")
+    return digest == _made_link(START if before is None else link_leaf(before), fields)
 
 
 def parse_leaf(line: str) -> tuple[Leaf, str]:
     """Return (leaf, link) or raise `IntegrityError` for a line that Trails never writes."""
-    found = _LINE.fullmatch(line)
-    if found is None:
+    match = _LINE.fullmatch(line)
+    if match is None:
         shown = line if len(line) <= 120 else f"{line[:117]}..."
         raise IntegrityError(f"the log has a line that is no leaf: {shown!r}")
-    kind, session_iri, count, digest, made = found.groups()
+    kind, session_iri, count, digest, made = match.groups()
     return Leaf(kind, session_iri, int(count), digest), made  # type: ignore[arg-type] # matched above
 
 

@@ -55,14 +55,14 @@ def roots_at(leaf_hashes: Iterable[bytes], sizes: Collection[int]) -> dict[int, 
     >>> roots_at(leaves, {1, 3}) == {1: root_of(leaves[:1])}
     True
     """
-    frontier, found, most = Frontier(), {0: EMPTY_ROOT} if 0 in sizes else {}, max(sizes, default=0)
+    frontier, roots, most = Frontier(), {0: EMPTY_ROOT} if 0 in sizes else {}, max(sizes, default=0)
     for leaf in leaf_hashes:
         if frontier.size >= most:
             break
         frontier.append(leaf)
         if frontier.size in sizes:
-            found[frontier.size] = frontier.root()
-    return found
+            roots[frontier.size] = frontier.root()
+    return roots
 
 
 class Frontier:
@@ -263,6 +263,6 @@ def _check_proof(proof: Sequence[bytes], length: int, what: str) -> None:
         _check_hash(value, f"{what}: hash {position} of the proof")
 
 
-def _check_root(found: bytes, expected: bytes, what: str) -> None:
-    if found != expected:
-        raise IntegrityError(f"{what}: {bytes(found).hex()} is not {bytes(expected).hex()}")
+def _check_root(root: bytes, expected: bytes, what: str) -> None:
+    if root != expected:
+        raise IntegrityError(f"{what}: {bytes(root).hex()} is not {bytes(expected).hex()}")

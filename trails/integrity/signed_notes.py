@@ -161,13 +161,13 @@ def known_keys(texts: Iterable[str], kind: KeyKind = LOG_KEY) -> dict[tuple[str,
     """Return public keys by name and id; InvalidInput for none, and for two that are not told apart."""
     if isinstance(texts, str):
         raise InvalidInput(f"give the {kind.name} keys as a list, also when there is only one")
-    known: dict[tuple[str, bytes], Key] = {}
+    keys: dict[tuple[str, bytes], Key] = {}
     for key in (verifier_key(text, kind) for text in texts):
-        if known.setdefault(key[:2], key) != key:
+        if keys.setdefault(key[:2], key) != key:
             raise InvalidInput(f"two different {kind.name} keys have the name {key.name!r} and the id {key.id.hex()}")
-    if not known:
+    if not keys:
         raise InvalidInput(f"no {kind.name} key was given, so no signature can be trusted: give the public keys")
-    return known
+    return keys
 
 
 def _split_key(text: str, kind: str, algorithm: bytes) -> Key:
@@ -216,11 +216,11 @@ def open_note(note: str | bytes, verifiers: Iterable[str]) -> OpenedNote:
     given key's signature is wrong or stands there twice, and if none of the keys signed; InvalidInput for bad keys.
     Read files as bytes: reading text would translate line ends before anything is checked.
     """
-    known = known_keys(verifiers)
+    keys = known_keys(verifiers)
     text, signatures = split_note(note)
     seen: list[Key] = []
     for signature in signatures:
-        key = known.get((signature.name, signature.key_id))
+        key = keys.get((signature.name, signature.key_id))
         if key is None:
             continue
         who = f"{key.name!r} (key {key.id.hex()})"
@@ -455,7 +455,7 @@ def sign_head(signer: str, session_id: str, index: int, head: str, time: datetim
     """
     key, when = signer_key(signer), time or datetime.now(UTC)
     by_iri = iris.principal(_principal_of(key.name))
-    made = sign_bytes(key.material, head_message(session_id, index, head, by_iri, when))
+    signature = sign_bytes(key.material, head_message(session_id, index, head, by_iri, when))
     return HeadSignature(
         session_id=session_id,
         index=index,
@@ -463,18 +463,22 @@ def sign_head(signer: str, session_id: str, index: int, head: str, time: datetim
         by_iri=by_iri,
         time=when,
         key=verifier_of(signer),
-        signature=to_base64(made),
+        signature=to_base64(signature),
     )
 
 
-def is_signature_true(said: HeadSignature) -> bool:
+def is_signature_true(signature: HeadSignature) -> bool:
     """Tell whether a signature is by its key, over what it says, and the key bears the name of who is said to have signed."""
     try:
-        key = verifier_key(said.key)
-        right = iris.principal(_principal_of(key.name)) == said.by_iri and said.key == said.key.strip()
+        key = verifier_key(signature.key)
+        right = iris.principal(_principal_of(key.name)) == signature.by_iri and signature.key == signature.key.strip()
     except InvalidInput:
         return False
-    value = from_base64(said.signature)
+    value = from_base64(signature.signature)
     if not right or value is None:
         return False
-    return is_signed(key.material, value, head_message(said.session_id, said.index, said.head, said.by_iri, said.time))
+    return is_signed(
+        key.material,
+        value,
+        head_message(signature.session_id, signature.index, signature.head, signature.by_iri, signature.time),
+    )

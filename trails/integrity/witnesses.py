@@ -90,11 +90,11 @@ def with_cosignatures(note: str, lines: str) -> str:
     kept = dict.fromkeys(whole[len(text) + 1 : -1].split("\n"))
     if len(kept) < len(had):
         raise IntegrityError("the note has a signature line twice; one was added: get the note again")
-    made = text + "\n" + "".join(f"{line}\n" for line in kept)
-    for (name, _), count in Counter((each.name, each.key_id) for each in split_note(made)[1]).items():
+    cosigned = text + "\n" + "".join(f"{line}\n" for line in kept)
+    for (name, _), count in Counter((each.name, each.key_id) for each in split_note(cosigned)[1]).items():
         if count > 1:
             raise InvalidInput(f"the note has a line by {name!r} already, and no two by one key are ever accepted")
-    return made
+    return cosigned
 
 
 def _message(text: str, seconds: int) -> bytes:
@@ -111,30 +111,30 @@ def cosignatures(note: str | bytes, witnesses: Iterable[str], *, quorum: int | N
     demands. Raises IntegrityError if a given witness's line is wrong or stands there twice, and if too few have
     cosigned; InvalidInput for bad keys, and for a quorum that they cannot reach.
     """
-    known = known_keys(witnesses, _WITNESS_KEY)
+    keys = known_keys(witnesses, _WITNESS_KEY)
     names: dict[bytes, str] = {}
-    for key in known.values():
+    for key in keys.values():
         if names.setdefault(key.material, key.name) != key.name:
             raise InvalidInput(f"the witnesses {names[key.material]!r} and {key.name!r} have one key: it counts once")
-    needed = len(known) if quorum is None else quorum
-    if not 0 < needed <= len(known):
-        raise InvalidInput(f"a quorum of {needed} cannot be asked of {len(known)} witness(es): give 1 to {len(known)}")
+    needed = len(keys) if quorum is None else quorum
+    if not 0 < needed <= len(keys):
+        raise InvalidInput(f"a quorum of {needed} cannot be asked of {len(keys)} witness(es): give 1 to {len(keys)}")
     text, signatures = split_note(note)
-    found: dict[tuple[str, bytes], Cosignature] = {}
+    by_key: dict[tuple[str, bytes], Cosignature] = {}
     for line in signatures:
-        if (line.name, line.key_id) not in known:
+        if (line.name, line.key_id) not in keys:
             continue
-        key = known[line.name, line.key_id]
-        if key[:2] in found:
+        key = keys[line.name, line.key_id]
+        if key[:2] in by_key:
             raise IntegrityError(f"the note has two cosignatures by {key.name!r}; one was added: get the note again")
-        found[key[:2]] = Cosignature(name=key.name, time=_time_of(key, line.value, text))
-    if len(found) < needed:
-        missing = ", ".join(sorted(repr(key.name) for key in known.values() if key[:2] not in found))
+        by_key[key[:2]] = Cosignature(name=key.name, time=_time_of(key, line.value, text))
+    if len(by_key) < needed:
+        missing = ", ".join(sorted(repr(key.name) for key in keys.values() if key[:2] not in by_key))
         raise IntegrityError(
-            f"{len(found)} of the given witnesses cosigned this checkpoint, and {needed} are needed (not {missing}): ask them "
+            f"{len(by_key)} of the given witnesses cosigned this checkpoint, and {needed} are needed (not {missing}): ask them "
             "for their lines and add these with `trails proof cosign --add`"
         )
-    return tuple(found.values())
+    return tuple(by_key.values())
 
 
 def _time_of(key: Key, value: bytes, text: str) -> datetime:
@@ -162,14 +162,14 @@ def timestamp_request(note: bytes) -> bytes:
     return bytes(builder.cert_request(cert_request=True).build().as_bytes())
 
 
-def check_timestamp_answer(note: bytes, asked: bytes, response: bytes) -> None:
+def check_timestamp_answer(note: bytes, request: bytes, response: bytes) -> None:
     """Accept a response that grants what was asked for a note; its signature is checked by `stamped` alone.
 
     Raises IntegrityError if it is malformed, refuses the request, is over another text or answers another request;
     InvalidInput if `asked` is no request.
     """
     answer = _read(response)
-    wanted = _read_request(asked)
+    wanted = _read_request(request)
     if wanted.message_imprint.message != sha256(note).digest():
         raise InvalidInput("the request is for another text than this one; give the request that was made for it")
     _check_digest(answer, note)
@@ -236,18 +236,20 @@ def _signer(answer: TimeStampResponse) -> Certificate:
     """Return the certificate of who signed a token, which must be in it."""
     from cryptography.x509 import load_der_x509_certificate  # noqa: PLC0415 - comes with the package for tokens
 
-    (said,) = answer.signed_data.signer_infos
+    (signer,) = answer.signed_data.signer_infos
     for data in answer.signed_data.certificates:
-        found = load_der_x509_certificate(data)
-        if (found.issuer, found.serial_number) == (said.issuer, said.serial_number):
-            return found
+        certificate = load_der_x509_certificate(data)
+        if (certificate.issuer, certificate.serial_number) == (signer.issuer, signer.serial_number):
+            return certificate
     raise ValueError("it does not hold the certificate of who signed it")
 
 
-def _accuracy(said: Any) -> timedelta:
-    if said is None:
+def _accuracy(accuracy: Any) -> timedelta:
+    if accuracy is None:
         return timedelta()
-    return timedelta(seconds=said.seconds or 0, milliseconds=said.millis or 0, microseconds=said.micros or 0)
+    return timedelta(
+        seconds=accuracy.seconds or 0, milliseconds=accuracy.millis or 0, microseconds=accuracy.micros or 0
+    )
 
 
 def _certificates(text: str) -> list[Certificate]:
@@ -268,26 +270,26 @@ def _read(response: bytes) -> TimeStampResponse:
         raise IntegrityError(f"the response has more than {MAX_TOKEN_BYTES} bytes and was not read")
     library = _library()
     try:
-        found = library.decode_timestamp_response(response)
-        status, said = found.status, found.status_string
+        answer = library.decode_timestamp_response(response)
+        status, reasons = answer.status, answer.status_string
         if status == _GRANTED:
-            found.tst_info.message_imprint  # noqa: B018 - what holds no token says so
-            return found  # type: ignore[no-any-return] # a module that is imported by need has no types
+            answer.tst_info.message_imprint  # noqa: B018 - what holds no token says so
+            return answer  # type: ignore[no-any-return] # a module that is imported by need has no types
     except ValueError as wrong:
         raise IntegrityError(f"this is no response of a time-stamp authority, or it was cut short: {wrong}") from None
-    why = f": {', '.join(map(str, said))}" if said else ""
+    why = f": {', '.join(map(str, reasons))}" if reasons else ""
     raise IntegrityError(f"the time-stamp authority did not grant the request (status {status}){why}")
 
 
-def _read_request(asked: bytes) -> TimeStampRequest:
+def _read_request(data: bytes) -> TimeStampRequest:
     library = _library()
     try:  # the package reads requests too, and has no public name for it
-        found = library._rust.parse_timestamp_request(asked)
+        request = library._rust.parse_timestamp_request(data)
     except ValueError as wrong:
         raise InvalidInput(
             f"this is no time-stamp request: {wrong}; make one with `trails proof timestamp request`"
         ) from None
-    return found  # type: ignore[no-any-return] # a module that is imported by need has no types
+    return request  # type: ignore[no-any-return] # a module that is imported by need has no types
 
 
 def _library() -> ModuleType:

@@ -95,18 +95,18 @@ def read_timing(order: Order, unified: Unified, skew: float, bundle: str | None 
                 findings.append(_backwards(order, edge, (before, after), unified))
             else:
                 kept += 1
-            known = latest[target]
-            if before is not None and (known is None or before.seconds > known.seconds):
+            latest_time = latest[target]
+            if before is not None and (latest_time is None or before.seconds > latest_time.seconds):
                 latest[target] = before
     return Timing([replace(each, bundle=bundle) for each in findings], kept, open_, skew)
 
 
 def _stated(order: Order) -> Mapping[int, list[_Stated]]:
-    found: dict[int, list[_Stated]] = defaultdict(list)
+    statements_by_event: dict[int, list[_Stated]] = defaultdict(list)
     for event, text, record in order.times:
         if (value := moment(text)) is not None:
-            found[event].append(_Stated(value.timestamp(), text, event, record))
-    return found
+            statements_by_event[event].append(_Stated(value.timestamp(), text, event, record))
+    return statements_by_event
 
 
 def _doubled(order: Order, stated: Mapping[int, Sequence[_Stated]], unified: Unified, skew: float) -> Iterator[Finding]:
@@ -115,21 +115,21 @@ def _doubled(order: Order, stated: Mapping[int, Sequence[_Stated]], unified: Uni
         first, last = (pick(times, key=lambda each: each.seconds) for pick in (min, max))
         rule = _ONE_MOMENT.get(order.events[event].what)
         if rule is not None and last.seconds > first.seconds + skew:
-            said = f"the {shown(order.events[event])} is said to be at {first.text} and at {last.text}"
+            message = f"the {shown(order.events[event])} is said to be at {first.text} and at {last.text}"
             clash = [*unified.sources(first.record), *unified.sources(last.record)]
-            yield finding_of(rule, said, _timing_nodes(order, [first]), clash)
+            yield finding_of(rule, message, _timing_nodes(order, [first]), clash)
 
 
 def _backwards(order: Order, edge: int, times: tuple[_Stated, _Stated], unified: Unified) -> Finding:
     before, after = times
     late = timedelta(seconds=before.seconds - after.seconds)
-    said = (
+    message = (
         f"the {shown(order.events[before.event])} at {before.text} comes {late} after the "
         f"{shown(order.events[after.event])} at {after.text}, and cannot"
     )
     records = (before.record, after.record, order.records[edge])
     clash = [each for record in records if record is not None for each in unified.sources(record)]
-    return finding_of(order.rules[edge], said, _timing_nodes(order, times), clash)
+    return finding_of(order.rules[edge], message, _timing_nodes(order, times), clash)
 
 
 def _timing_nodes(order: Order, times: Sequence[_Stated]) -> list[str]:
@@ -173,17 +173,17 @@ def check_constraints(document: Document, *, skew: float | None = None) -> Valid
     >>> check_constraints(Document([Bundle(None, [derived])])).findings[0].name
     'optional-placeholders'
     """
-    found: list[Finding] = list(_names(document))
+    findings: list[Finding] = list(_names(document))
     timings: list[Timing] = []
     for bundle in document.bundles:
         unified = Unified(bundle.statements)
         order = order_of(unified)
         own = chain(unified.findings, impossible(unified), order_cycles(order, unified))
-        found += [replace(each, bundle=bundle.name) for each in own]
+        findings += [replace(each, bundle=bundle.name) for each in own]
         if skew is not None:
             timings.append(read_timing(order, unified, skew, bundle.name))
     timing = None if skew is None else Timing.joined(timings, skew)
-    return Validation(document.statements, sum(each.name is not None for each in document.bundles), found, timing)
+    return Validation(document.statements, sum(each.name is not None for each in document.bundles), findings, timing)
 
 
 def _names(document: Document) -> Iterator[Finding]:

@@ -73,9 +73,9 @@ def import_document(
     work = store.workspace
     by_iri = work.who(by)
     sha256 = hashlib.sha256(data).hexdigest()
-    known = _known(work, sha256)
-    if known is not None:
-        return known
+    existing = _known(work, sha256)
+    if existing is not None:
+        return existing
     where = "the document" if named is None else named
     try:
         document = read_prov(data, chosen)
@@ -120,8 +120,8 @@ def document_bytes(store: Worked, document: str) -> bytes:
 def read_document(store: Worked, document: str) -> Document:
     """Return what a PROV document says, statement by statement; `document` and errors are as for `document_bytes`."""
     work = store.workspace
-    found = kept.find_document(work.store, document)
-    return read_prov(kept.file_of(work.store, found), found.format)
+    document_record = kept.find_document(work.store, document)
+    return read_prov(kept.file_of(work.store, document_record), document_record.format)
 
 
 def delete_document(
@@ -133,9 +133,9 @@ def delete_document(
     until `vacuum`, and in backups. Raises `InvalidInput` if there is no such document.
     """
     work = store.workspace
-    found = kept.find_document(work.store, document)
-    kept.discard_document(work.store, found, work.deed(by, reason))
-    return found
+    document_record = kept.find_document(work.store, document)
+    kept.discard_document(work.store, document_record, work.deed(by, reason))
+    return document_record
 
 
 # --- what is read
@@ -163,9 +163,9 @@ def _known(work: Workspace, sha256: str) -> ImportedDocument | None:
 
 
 def _in_short(verdict: Validation) -> str:
-    found = verdict.findings
-    shown = "; ".join(f"{each.name}: {each.message}" for each in found[:_SHOWN])
-    return f"{len(found)} findings: {shown}" if len(found) > 1 else shown
+    findings = verdict.findings
+    shown = "; ".join(f"{each.name}: {each.message}" for each in findings[:_SHOWN])
+    return f"{len(findings)} findings: {shown}" if len(findings) > 1 else shown
 
 
 # --- what is stored
@@ -182,13 +182,13 @@ def _stated(document: Document, document_iri: str) -> Iterable[ox.Quad]:
     write_prov(bundles, "trig", out, document.prefixes)
     own = lru_cache(maxsize=1 << 16)(lambda term: _owned(term, document_iri))
     graph_of = lru_cache(maxsize=1 << 10)(lambda term: _graph(term, document_iri))
-    found = []
+    quads = []
     try:
         for quad in ox.parse(out.getvalue(), format=ox.RdfFormat.TRIG):
             value, is_literal = quad.object, isinstance(quad.object, ox.Literal)
-            said = value if is_literal and not value.datatype.value.startswith(_OWN) else own(value)
-            found.append(ox.Quad(own(quad.subject), own(quad.predicate), said, graph_of(quad.graph_name)))
-        return found
+            object_ = value if is_literal and not value.datatype.value.startswith(_OWN) else own(value)
+            quads.append(ox.Quad(own(quad.subject), own(quad.predicate), object_, graph_of(quad.graph_name)))
+        return quads
     except (SyntaxError, ValueError, MemoryError) as error:
         raise InvalidInput(f"it cannot be kept as RDF: {f'{error}'[:300]}") from error
 

@@ -89,7 +89,7 @@ def picture(statements: Iterable[Statement]) -> Picture:
     """
     kinds: dict[str, str] = {}
     types: dict[str, str] = {}
-    said: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
+    by_ends: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
     for each in statements:
         if each.kind in ELEMENTS:
             kinds[str(each.id)] = "agent" if kinds.get(str(each.id)) == "agent" else each.kind
@@ -97,7 +97,7 @@ def picture(statements: Iterable[Statement]) -> Picture:
         elif each.kind in KINDS and each.arguments[0] is not None and each.arguments[1] is not None:
             ends = (each.arguments[0], each.arguments[1])
             is_derived = (EVIDENCE, Value("derived")) in each.attributes
-            said[ends][each.kind] = said[ends].get(each.kind, True) and is_derived
+            by_ends[ends][each.kind] = by_ends[ends].get(each.kind, True) and is_derived
             for place, node in enumerate(ends):
                 kinds.setdefault(node, _guess(each.kind, place))
     ordered = sorted(kinds, key=natural)
@@ -105,7 +105,7 @@ def picture(statements: Iterable[Statement]) -> Picture:
     nodes = [Node(iri, kinds[iri], _name(iri), types.get(iri, "")) for iri in kept]
     edges = [
         Edge(kept[one], kept[two], ", ".join(sorted(labels)), all(labels.values()))
-        for (one, two), labels in sorted(said.items(), key=lambda each: (natural(each[0][0]), natural(each[0][1])))
+        for (one, two), labels in sorted(by_ends.items(), key=lambda each: (natural(each[0][0]), natural(each[0][1])))
         if one in kept and two in kept
     ]
     return Picture(nodes, edges, len(ordered) - len(nodes))
@@ -181,7 +181,7 @@ def _rows(shown: Picture) -> list[list[int]]:
         place = {node: spot / len(layer) for layer in order for spot, node in enumerate(layer)}
         for layer in order:
             places = {node: [place[each] for each in near[node]] or [place[node]] for node in layer}
-            weight = {node: round(sum(found) / len(found), 6) for node, found in places.items()}
+            weight = {node: round(sum(neighbours) / len(neighbours), 6) for node, neighbours in places.items()}
             layer.sort(key=lambda node: (weight[node], node))
     return [layer[start : start + _ROW] for layer in order for start in range(0, len(layer), _ROW)]
 
@@ -198,8 +198,8 @@ def _ranks(shown: Picture) -> list[int]:
         while stack:
             node, is_done = stack.pop()
             if is_done:
-                known = [rank for each in causes[node] if (rank := ranks[each]) is not None]
-                ranks[node] = max(known, default=-1) + 1
+                causes_ranks = [rank for each in causes[node] if (rank := ranks[each]) is not None]
+                ranks[node] = max(causes_ranks, default=-1) + 1
                 del path[node]
             elif ranks[node] is None and node not in path:
                 path[node] = None

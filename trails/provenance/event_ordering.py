@@ -46,10 +46,10 @@ class Edges:
 
     def outgoing(self, nodes: int) -> list[list[int]]:
         """Return the edges that leave each of the nodes, which are numbered from 0."""
-        found: list[list[int]] = [[] for _ in range(nodes)]
+        edges: list[list[int]] = [[] for _ in range(nodes)]
         for edge, source in enumerate(self.sources):
-            found[source].append(edge)
-        return found
+            edges[source].append(edge)
+        return edges
 
 
 def components(edges: Edges, outgoing: Sequence[Sequence[int]]) -> list[int]:
@@ -101,18 +101,18 @@ def find_cycles(edges: Edges, nodes: int, wanted: Callable[[int], bool]) -> Iter
     """
     outgoing = edges.outgoing(nodes)
     component = components(edges, outgoing)
-    told: set[int] = set()
+    reported: set[int] = set()
     told_of: set[int] = set()
     work = _WORK
     for edge, target in enumerate(edges.targets):
         here = component[target]
-        if component[edges.sources[edge]] != here or edge in told or not wanted(edge):
+        if component[edges.sources[edge]] != here or edge in reported or not wanted(edge):
             continue
         if work <= 0 and here in told_of:
             continue
         way, steps = _shortest(edges, outgoing, component, target, edges.sources[edge])
         work -= steps
-        told.update((edge, *way))
+        reported.update((edge, *way))
         told_of.add(here)
         yield [edge, *way]
 
@@ -182,16 +182,16 @@ def _attributes(statements: Iterable[Statement]) -> Iterator[Finding]:
         for name, _ in statement.attributes:
             if name.startswith(vocab.PROV) and name not in ATTRIBUTES:
                 local = name.removeprefix(vocab.PROV)
-                said = f"prov:{local} is no attribute of PROV-DM (there are type, label, location, role and value)"
-                yield finding_of(ATTRIBUTE_RULE, said, [str(statement.id), name], [statement])
+                message = f"prov:{local} is no attribute of PROV-DM (there are type, label, location, role and value)"
+                yield finding_of(ATTRIBUTE_RULE, message, [str(statement.id), name], [statement])
 
 
 def _derivations(statements: Iterable[Statement]) -> Iterator[Finding]:
     for each in statements:
         if each.kind == "wasDerivedFrom" and each.arguments[2] is None and any(each.arguments[3:]):
-            said = "a derivation names a generation or a usage and no activity"
+            message = "a derivation names a generation or a usage and no activity"
             nodes = [node for node in each.arguments if node is not None]
-            yield finding_of(51, said, nodes, [each])
+            yield finding_of(51, message, nodes, [each])
 
 
 def _disjoint(unified: Unified) -> Iterator[Finding]:
@@ -210,8 +210,8 @@ def _disjoint(unified: Unified) -> Iterator[Finding]:
         activity = activities.get(node)
         if activity is not None:
             clash = [*unified.sources(entity), *unified.sources(activity)]
-            said = f"{node} is an entity by one statement and an activity by another"
-            yield finding_of(55, said, _named(node), clash)
+            message = f"{node} is an entity by one statement and an activity by another"
+            yield finding_of(55, message, _named(node), clash)
 
 
 def _overlaps(unified: Unified) -> Iterator[Finding]:
@@ -222,9 +222,9 @@ def _overlaps(unified: Unified) -> Iterator[Finding]:
             id_ = unified.find(record.id)
             first = relations.setdefault(id_, (kind, record))
             if first[0] != kind:
-                said = f"{id_} is the id of {first[0]} and of {kind}"
+                message = f"{id_} is the id of {first[0]} and of {kind}"
                 clash = [*unified.sources(first[1]), *unified.sources(record)]
-                yield finding_of(53, said, _named(id_), clash)
+                yield finding_of(53, message, _named(id_), clash)
     things = {
         unified.find(record.id): (kind, record) for kind in sorted(ELEMENTS) for record in unified.records.get(kind, ())
     }
@@ -233,8 +233,8 @@ def _overlaps(unified: Unified) -> Iterator[Finding]:
             id_ = unified.find(record.id)
             thing = things.get(id_)
             if thing is not None:
-                said = f"{id_} is the id of {kind}, and names an {thing[0]} too"
-                yield finding_of(54, said, _named(id_), [*unified.sources(thing[1]), *unified.sources(record)])
+                message = f"{id_} is the id of {kind}, and names an {thing[0]} too"
+                yield finding_of(54, message, _named(id_), [*unified.sources(thing[1]), *unified.sources(record)])
 
 
 def _named(term: Term) -> list[str]:
@@ -246,20 +246,20 @@ def _named(term: Term) -> list[str]:
 
 def specializations(unified: Unified) -> Specializations:
     """Return what each entity has as its specializations, mentions among them (PROV-LINKS, Inference 1)."""
-    found: Specializations = {}
+    pairs: Specializations = {}
     for kind in ("specializationOf", "mentionOf"):
         for record, terms in each_of(unified, kind):
             if NOTHING not in terms[:2]:
-                found.setdefault(terms[1], []).append((terms[0], record))
-    return found
+                pairs.setdefault(terms[1], []).append((terms[0], record))
+    return pairs
 
 
 def _specialization_cycles(specific: Specializations, unified: Unified) -> Iterator[Finding]:
     """Yield circles of specializations: by Inference 19 their members specialize themselves (Constraint 52)."""
     numbers: dict[Term, int] = {}
     edges, records = Edges(), []
-    for general, found in specific.items():
-        for each, record in found:
+    for general, statements in specific.items():
+        for each, record in statements:
             edges.sources.append(numbers.setdefault(general, len(numbers)))
             edges.targets.append(numbers.setdefault(each, len(numbers)))
             records.append(record)
@@ -267,21 +267,21 @@ def _specialization_cycles(specific: Specializations, unified: Unified) -> Itera
     for circle in find_cycles(edges, len(nodes), lambda edge: True):
         members = [nodes[edges.sources[edge]] for edge in circle]
         clash = [each for edge in circle for each in unified.sources(records[edge])]
-        said = f"{members[0]} would be a specialization of itself"
-        yield finding_of(52, said, [str(node) for node in members], clash)
+        message = f"{members[0]} would be a specialization of itself"
+        yield finding_of(52, message, [str(node) for node in members], clash)
 
 
 def declared(specific: Specializations, first: Iterable[Term]) -> dict[Term, Term]:
     """Return what is stated of entities, and so of all their specializations (Inference 21): each, and whose it was."""
-    found: dict[Term, Term] = {each: each for each in first}
-    queue = deque(found)
+    roots: dict[Term, Term] = {each: each for each in first}
+    queue = deque(roots)
     while queue:
         node = queue.popleft()
         for other, _ in specific.get(node, ()):
-            if other not in found:
-                found[other] = found[node]
+            if other not in roots:
+                roots[other] = roots[node]
                 queue.append(other)
-    return found
+    return roots
 
 
 def _empty(specific: Specializations, unified: Unified) -> Iterator[Finding]:
@@ -294,13 +294,13 @@ def _empty(specific: Specializations, unified: Unified) -> Iterator[Finding]:
     }
     if not empty:
         return
-    known = declared(specific, empty)
+    roots = declared(specific, empty)
     for record, terms in each_of(unified, "hadMember"):
-        said_empty = known.get(terms[0])
+        said_empty = roots.get(terms[0])
         if said_empty is not None:
-            said = f"{terms[0]} is an empty collection and has the member {terms[1]}"
+            message = f"{terms[0]} is an empty collection and has the member {terms[1]}"
             clash = [empty[said_empty], *unified.sources(record)]
-            yield finding_of(56, said, [*_named(terms[0]), *_named(terms[1])], clash)
+            yield finding_of(56, message, [*_named(terms[0]), *_named(terms[1])], clash)
 
 
 STRICT: Final = 42
@@ -403,11 +403,11 @@ class _Builder:
         return self._order
 
     def _event(self, what: str, node: Term) -> int:
-        made = self._made[what]
-        if node not in made:
-            made[node] = len(self._order.events)
+        numbers = self._made[what]
+        if node not in numbers:
+            numbers[node] = len(self._order.events)
             self._order.events.append(Event(what, node))
-        return made[node]
+        return numbers[node]
 
     def _make_events(self) -> None:
         unified, find = self._unified, self._unified.find
@@ -462,8 +462,8 @@ class _Builder:
         Specialization is transitive (Inference 19). An entity without an event of its own gets one to pass the order on,
         which no other rule touches.
         """
-        for general, found in self._specific.items():
-            for specific, record in found:
+        for general, statements in self._specific.items():
+            for specific, record in statements:
                 one, two = (self._event("generation", node) for node in (general, specific))
                 self._order.add(one, two, 45, record)
                 one, two = (self._event("invalidation", node) for node in (specific, general))

@@ -199,13 +199,13 @@ def _provjson_statements(
     kind: Kind, id_: str, content: Mapping[str, Any], scope: Namespaces, where: str
 ) -> Iterator[Statement]:
     try:
-        given = {scope.iri(name): _list_of(value) for name, value in content.items()}
+        fields = {scope.iri(name): _list_of(value) for name, value in content.items()}
         arguments = {
-            place.name: [_argument(each, place, "$", scope.iri) for each in given.pop(vocab.PROV + place.name)]
+            place.name: [_argument(each, place, "$", scope.iri) for each in fields.pop(vocab.PROV + place.name)]
             for place in kind.places
-            if vocab.PROV + place.name in given
+            if vocab.PROV + place.name in fields
         }
-        attributes = [(name, _provjson_value(each, scope)) for name, values in given.items() for each in values]
+        attributes = [(name, _provjson_value(each, scope)) for name, values in fields.items() for each in values]
         yield from make_statements(kind, scope.iri(id_) if kind.identified else None, arguments, attributes)
     except InvalidInput as error:
         raise InvalidInput(f"the PROV-JSON document cannot be read at {where[:160]!r}: {error}") from error

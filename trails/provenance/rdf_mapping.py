@@ -169,11 +169,11 @@ def trails_terms() -> Terms:
     properties = _below(quads, _SUB_PROPERTY)
     plain = plain_terms()
     kinds = {
-        iri: tuple(dict.fromkeys(kind for above in found if above in CLASSES for kind in plain.classes[above]))
-        for iri, found in classes.items()
+        iri: tuple(dict.fromkeys(kind for above in ancestors if above in CLASSES for kind in plain.classes[above]))
+        for iri, ancestors in classes.items()
     }
     return Terms(
-        {**plain.classes, **{iri: found for iri, found in kinds.items() if found}},
+        {**plain.classes, **{iri: ancestors for iri, ancestors in kinds.items() if ancestors}},
         {**RELATIONS, **_nearest(properties, RELATIONS)},
         {**QUALIFIED, **_nearest(properties, QUALIFIED)},
         {**TIMES, **_nearest(properties, TIMES)},
@@ -187,21 +187,21 @@ def _below(quads: list[ox.Quad], predicate: ox.NamedNode) -> dict[str, list[str]
         lower, upper = quad.subject, quad.object
         if quad.predicate == predicate and isinstance(lower, ox.NamedNode) and isinstance(upper, ox.NamedNode):
             above.setdefault(lower.value, []).append(upper.value)
-    found: dict[str, list[str]] = {}
+    ancestors: dict[str, list[str]] = {}
     for term, nearest in above.items():
         reached = list(nearest)
         for each in reached:
             reached += [other for other in above.get(each, ()) if other not in reached]
-        found[term] = reached
-    return found
+        ancestors[term] = reached
+    return ancestors
 
 
 def _nearest(properties: Mapping[str, list[str]], known: Mapping[str, _Said]) -> dict[str, _Said]:
     """Return, for each property below a known one, what the nearest known one says."""
     return {
-        term: next(known[above] for above in found if above in known)
-        for term, found in properties.items()
-        if any(above in known for above in found)
+        term: next(known[above] for above in ancestors if above in known)
+        for term, ancestors in properties.items()
+        if any(above in known for above in ancestors)
     }
 
 
@@ -227,7 +227,7 @@ class _Reading:
     def __init__(self, facts: Facts, terms: Terms, *, attributes: bool) -> None:
         self._facts = facts
         self._terms = terms
-        self._nodes = {node: found for found in terms.qualified for _, node in facts.get(found, ())}
+        self._nodes = {node: term for term in terms.qualified for _, node in facts.get(term, ())}
         self._wanted = attributes
         self._about: dict[str, list[tuple[str, Object]]] = defaultdict(list)
         if attributes or self._nodes:
@@ -236,9 +236,9 @@ class _Reading:
     def _collect(self) -> None:
         """Collect what is said of each element and each qualified node beside relations and times."""
         terms = self._terms
-        known = {*terms.relations, *terms.qualified, *terms.times, BUNDLE_OF_MENTION}
+        properties = {*terms.relations, *terms.qualified, *terms.times, BUNDLE_OF_MENTION}
         for predicate, pairs in self._facts.items():
-            if predicate not in known:
+            if predicate not in properties:
                 for subject, value in pairs:
                     if self._wanted or subject in self._nodes:
                         self._about[subject].append((predicate, value))
@@ -259,10 +259,10 @@ class _Reading:
                 kinds.setdefault(subject, {})[kind] = None
         times, more = self._activity_times(kinds)
         empty = {subject for subject, type_ in self._facts.get(_RDF_TYPE, ()) if type_ == EMPTY}
-        for subject, found in kinds.items():
+        for subject, names in kinds.items():
             types = ((TYPE, name_value(EMPTY)),) if subject in empty else ()
             attributes = tuple(self._attributes(subject)) if self._wanted else types
-            for kind in found:
+            for kind in names:
                 yield Statement(
                     kind, subject, times.get(subject, (None, None)) if kind == "activity" else (), attributes
                 )
@@ -272,18 +272,18 @@ class _Reading:
         self, kinds: dict[str, dict[str, None]]
     ) -> tuple[dict[str, tuple[str | None, str | None]], list[Statement]]:
         """Return the times of activities, and a statement for each further time; what has one is an activity."""
-        found: dict[str, list[str | None]] = {}
+        by_subject: dict[str, list[str | None]] = {}
         more: list[Statement] = []
         for predicate, time in self._of_times("activity"):
             for subject, value in self._facts[predicate]:
                 kinds.setdefault(subject, {})["activity"] = None
-                times = found.setdefault(subject, [None, None])
+                times = by_subject.setdefault(subject, [None, None])
                 if times[time.place] is None:
                     times[time.place] = _text(value)
                 elif times[time.place] != _text(value):
                     ends = (_text(value), None) if time.place == 0 else (None, _text(value))
                     more.append(Statement("activity", subject, ends))
-        return {subject: (times[0], times[1]) for subject, times in found.items()}, list(dict.fromkeys(more))
+        return {subject: (times[0], times[1]) for subject, times in by_subject.items()}, list(dict.fromkeys(more))
 
     def _of_times(self, kind: str) -> Iterator[tuple[str, Time]]:
         for predicate, time in self._terms.times.items():
@@ -337,22 +337,24 @@ class _Reading:
                 arguments[place] = _text(value) if KINDS[form.kind].places[place].is_time else _iri(value)
         return tuple(arguments)
 
-    def _with_times(self, found: list[Statement]) -> list[Statement]:
+    def _with_times(self, statements: list[Statement]) -> list[Statement]:
         """Put the times of generations and invalidations to the statements that they are about."""
         for kind in ("wasGeneratedBy", "wasInvalidatedBy"):
             predicates = [predicate for predicate, _ in self._of_times(kind)]
             times = {subject: _text(value) for each in predicates for subject, value in self._facts[each]}
             if not times:
                 continue
-            several = Counter(each.arguments[0] for each in found if each.kind == kind)
+            several = Counter(each.arguments[0] for each in statements if each.kind == kind)
             joined: set[str] = set()
-            for place, each in enumerate(found):
+            for place, each in enumerate(statements):
                 node = each.arguments[0] if each.kind == kind else None
                 if node is not None and node in times and several[node] == 1 and each.arguments[2] is None:
-                    found[place] = each._replace(arguments=(*each.arguments[:2], times[node]))
+                    statements[place] = each._replace(arguments=(*each.arguments[:2], times[node]))
                     joined.add(node)
-            found += [Statement(kind, None, (node, None, time)) for node, time in times.items() if node not in joined]
-        return found
+            statements += [
+                Statement(kind, None, (node, None, time)) for node, time in times.items() if node not in joined
+            ]
+        return statements
 
 
 _BARE_KINDS: Final = frozenset(iri for iri in CLASSES if iri.removeprefix(PROV).lower() in KINDS)
@@ -403,8 +405,8 @@ def recorded_statements(store: QuadStore) -> Document:
     terms = trails_terms()
     facts: dict[str, list[tuple[str, Object]]] = {}
     parts = chain.from_iterable(form.places for form in terms.qualified.values())
-    known = [_RDF_TYPE, *terms.relations, *terms.times, *terms.qualified, *parts, *INFLUENCERS, BUNDLE_OF_MENTION]
-    for predicate in dict.fromkeys(known):
+    properties = [_RDF_TYPE, *terms.relations, *terms.times, *terms.qualified, *parts, *INFLUENCERS, BUNDLE_OF_MENTION]
+    for predicate in dict.fromkeys(properties):
         rows = store.table(query_files.find("prov_pairs").bind(predicate=predicate))
         if rows:
             facts[predicate] = [(_stored_node(subject), _stored_object(value)) for subject, value in rows]

@@ -86,11 +86,13 @@ def read_prov_file(path: str | os.PathLike[str], format: str | None = None) -> D
 
 def format_of(path: Path) -> str:
     """Return the format that a file's name says."""
-    found = next((name for name, ends in READ_FORMATS.items() if path.suffix.lower() in ends), None)
-    if found is None:
-        known = ", ".join(end for ends in READ_FORMATS.values() for end in ends)
-        raise InvalidInput(f"the name {path.name!r} says no PROV format ({known}); give one: {', '.join(READ_FORMATS)}")
-    return found
+    format_ = next((name for name, ends in READ_FORMATS.items() if path.suffix.lower() in ends), None)
+    if format_ is None:
+        endings = ", ".join(end for ends in READ_FORMATS.values() for end in ends)
+        raise InvalidInput(
+            f"the name {path.name!r} says no PROV format ({endings}); give one: {', '.join(READ_FORMATS)}"
+        )
+    return format_
 
 
 WRITERS: Final[Mapping[str, Callable[[Pieces, Mapping[str, str]], Writer]]] = {

@@ -158,8 +158,8 @@ def _sources(store: QuadStore, graph: str) -> Sources:
     """Return what imported turns of a graph rest on: the records of their source, and the files that the session is from."""
     files = [quad.object for quad in store.quads((NamedNode(graph), vocab.DERIVED_FROM, None, vocab.CATALOG))]
     named = [each.value for each in files if isinstance(each, NamedNode) and iris.file_digest(each.value) is not None]
-    found = store.table(query_files.find("prov_sources").bind(graph=graph))
-    return {turn: imported_evidence(tsv.string(source), sorted(named)) for turn, source in found}
+    rows = store.table(query_files.find("prov_sources").bind(graph=graph))
+    return {turn: imported_evidence(tsv.string(source), sorted(named)) for turn, source in rows}
 
 
 def _by_subject(store: QuadStore, query: str, leading: Mapping[str, int] = MappingProxyType({})) -> Iterator[Row]:
@@ -194,8 +194,8 @@ def _turn_index(subject: str) -> int | None:
 def _derived(store: QuadStore, rules: Iterable[str], keep: Callable[[str], bool], **bound: str) -> Iterator[Statement]:
     for rule in rules:
         role = ((ROLE, Value(_ROLES[rule])),) if rule in _ROLES else ()
-        made = store.query(query_files.find(rule).bind(**bound))
-        for statement in _constructed(made, (*role, *derived_evidence(rule))):  # type: ignore[arg-type] # a CONSTRUCT
+        triples = store.query(query_files.find(rule).bind(**bound))
+        for statement in _constructed(triples, (*role, *derived_evidence(rule))):  # type: ignore[arg-type] # a CONSTRUCT
             if keep(str(statement.arguments[0] if statement.arguments else statement.id)):
                 yield statement
 
@@ -226,8 +226,8 @@ def _constructed(triples: Sequence[Triple], evidence: tuple[Attribute, ...]) -> 
         else:
             relation = terms.relations[predicate]
             rest = (None,) * (len(KINDS[relation.kind].places) - 2)
-            said = () if relation.kind in UNATTRIBUTED else evidence
-            yield Statement(relation.kind, None, (subject, value, *rest), said)
+            attributes = () if relation.kind in UNATTRIBUTED else evidence
+            yield Statement(relation.kind, None, (subject, value, *rest), attributes)
 
 
 def _texts(triple: Triple) -> tuple[str, str, str]:
@@ -316,10 +316,12 @@ def _subject(term: str, rows: Iterable[Row], sources: Sources, terms: Terms) -> 
         if any(activity):
             kinds_["activity"] = None
     attributes += evidence
-    found = [Statement(kind, subject, activity if kind == "activity" else (), tuple(attributes)) for kind in kinds_]
-    for kind, filled, said in relations:
-        found.append(Statement(kind, None, tuple(filled), () if kind in UNATTRIBUTED else said))
-    return found
+    statements = [
+        Statement(kind, subject, activity if kind == "activity" else (), tuple(attributes)) for kind in kinds_
+    ]
+    for kind, filled, relation_attributes in relations:
+        statements.append(Statement(kind, None, tuple(filled), () if kind in UNATTRIBUTED else relation_attributes))
+    return statements
 
 
 def _join(
@@ -441,13 +443,13 @@ def draw(
     if forks:
         if session is None or turn is not None:
             raise InvalidInput("forks of which session? Name one, and no turn")
-        found = session_family(
+        statements = session_family(
             store.workspace, names.resolve_name(store.workspace, session), recorded_only=recorded_only
         )
     else:
         wanted = _scope_of(store.workspace, session, turn, recorded_only=recorded_only)
-        found = (each for part in export_parts(store.workspace, wanted) for each in part.statements)
-    shown = picture(found)
+        statements = (each for part in export_parts(store.workspace, wanted) for each in part.statements)
+    shown = picture(statements)
     if format == "png":
         try:
             from trails.provenance.png_drawing import draw_png  # noqa: PLC0415 - matplotlib is an extra, and takes long to import

@@ -181,20 +181,20 @@ def make_statements(
         raise InvalidInput(f"an element {kind.name} has no id")
     if sum(len(values) > 1 for values in arguments.values()) > 1:
         raise InvalidInput("two of its arguments are lists")
-    given = tuple(attributes)
+    pairs = tuple(attributes)
     for values in product(*(arguments.get(place.name, (None,)) for place in kind.places)):
-        yield Statement(kind.name, id_ if kind.identified else None, values, given)
+        yield Statement(kind.name, id_ if kind.identified else None, values, pairs)
 
 
 def without_blank_ids(statements: Iterable[Statement]) -> list[Statement]:
     """Return statements whose ids are names of blank nodes without them, but for those that another statement names."""
-    found = list(statements)
-    named = {value for each in found for value in each.arguments if value is not None and value.startswith(BLANK)}
+    records = list(statements)
+    named = {value for each in records for value in each.arguments if value is not None and value.startswith(BLANK)}
     return [
         each
         if each.id is None or not each.id.startswith(BLANK) or each.id in named or each.kind in ELEMENTS
         else each._replace(id=None)
-        for each in found
+        for each in records
     ]
 
 
@@ -249,8 +249,8 @@ class Namespaces:
         >>> Namespaces({"ex": "http://example.org/"}).iri("ex:a")
         'http://example.org/a'
         """
-        if (known := self._known.get(name)) is not None:
-            return known
+        if (cached := self._known.get(name)) is not None:
+            return cached
         prefix, colon, local = name.partition(":")
         if name.startswith(BLANK):
             iri = name

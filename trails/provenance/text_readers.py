@@ -98,17 +98,17 @@ class _ProvNParser:
         self._next = 0
 
     def _cut(self) -> list[_Token]:
-        found: list[_Token] = []
+        tokens: list[_Token] = []
         place = 0
         for hit in _TOKEN.finditer(self._text):
             if hit.start() != place:
                 break
             if hit.lastgroup != "space":
-                found.append(_Token(str(hit.lastgroup), hit.group(), hit.start()))
+                tokens.append(_Token(str(hit.lastgroup), hit.group(), hit.start()))
             place = hit.end()
         if place < len(self._text):
             raise self._refused(place, f"{self._text[place : place + 20]!r} is no PROV-N")
-        return [*found, _Token("end", "the end", place)]
+        return [*tokens, _Token("end", "the end", place)]
 
     def _refused(self, place: int, reason: str) -> InvalidInput:
         line = self._text.count("\n", 0, place) + 1
@@ -205,17 +205,17 @@ class _ProvNParser:
     def _made(
         self, kind: str, id_: str | None, arguments: list[str | None], attributes: tuple[Attribute, ...], place: int
     ) -> Statement:
-        known = KINDS[kind]
+        kind_form = KINDS[kind]
         if kind in ELEMENTS:
             if not arguments or arguments[0] is None:
                 raise self._refused(place, f"{kind} names nothing")
             id_, arguments = arguments[0], arguments[1:]
-        elif id_ is not None and not known.identified:
+        elif id_ is not None and not kind_form.identified:
             raise self._refused(place, f"{kind} takes no id")
-        if len(arguments) > len(known.places):
-            raise self._refused(place, f"{kind} takes {len(known.places)} arguments at most, not {len(arguments)}")
-        filled = (*arguments, *[None] * (len(known.places) - len(arguments)))
-        for value, where in zip(filled, known.places, strict=True):
+        if len(arguments) > len(kind_form.places):
+            raise self._refused(place, f"{kind} takes {len(kind_form.places)} arguments at most, not {len(arguments)}")
+        filled = (*arguments, *[None] * (len(kind_form.places) - len(arguments)))
+        for value, where in zip(filled, kind_form.places, strict=True):
             if value is not None and where.is_time != bool(re.fullmatch(_TIME, value)):
                 wanted = "a time" if where.is_time else "a name"
                 raise self._refused(place, f"the {where.name} of {kind} is {value[:40]!r}, not {wanted}")
@@ -248,15 +248,15 @@ class _ProvNParser:
 
     def _attributes(self, scope: Namespaces) -> tuple[Attribute, ...]:
         self._want("[")
-        found: list[Attribute] = []
+        attributes: list[Attribute] = []
         while not self._take("]"):
-            if found:
+            if attributes:
                 self._want(",")
             place = self._tokens[self._next].place
             name = self._iri(self._of("name", "the name of an attribute"), scope, place)
             self._want("=")
-            found.append((name, self._value(scope)))
-        return tuple(found)
+            attributes.append((name, self._value(scope)))
+        return tuple(attributes)
 
     def _value(self, scope: Namespaces) -> Value:
         token = self._tokens[self._next]
@@ -290,11 +290,11 @@ class _ProvNParser:
             return _NAMED_ESCAPES.get(named, named) if named else chr(int(short or long, 16))
 
         try:
-            made = _ESCAPED.sub(character, text)
-            made.encode()
+            plain = _ESCAPED.sub(character, text)
+            plain.encode()
         except (ValueError, OverflowError) as error:
             raise self._refused(place, "a text escapes what is no character") from error
-        return made
+        return plain
 
     def _iri(self, name: str, scope: Namespaces, place: int) -> str:
         try:
@@ -354,7 +354,9 @@ def read_provxml(data: bytes) -> Document:
     except (InvalidInput, ValueError, LookupError) as error:  # LookupError: an encoding that Python does not know
         line = reader.parser.CurrentLineNumber
         raise InvalidInput(f"the PROV-XML document cannot be read at line {line}: {error}") from error
-    return Document([Bundle(name, without_blank_ids(found)) for name, found in reader.bundles], reader.prefixes)
+    return Document(
+        [Bundle(name, without_blank_ids(statements)) for name, statements in reader.bundles], reader.prefixes
+    )
 
 
 class _ProvXmlReader:

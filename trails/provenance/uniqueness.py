@@ -257,10 +257,10 @@ class Unified:
 
     def _activity_times(self) -> None:
         """Make an activity's times those of its starts and ends (Constraints 28 and 29)."""
-        known = {self.find(record.id): record for record in self.records.get("activity", ())}
+        activities = {self.find(record.id): record for record in self.records.get("activity", ())}
         for kind, rule, place in (("wasStartedBy", 28, 0), ("wasEndedBy", 29, 1)):
             for record in self.records.get(kind, ()):
-                activity = known.get(self.find(record.terms[0]))
+                activity = activities.get(self.find(record.terms[0]))
                 if activity is not None:
                     self._same(activity.terms[place], record.terms[3], _Why(rule, record.terms[0], activity, record))
 
@@ -309,8 +309,8 @@ class Unified:
 
     def _found(self, rule: int | str, message: str, nodes: Sequence[Term | None], sources: Sequence[int]) -> None:
         shown = [each for each in nodes if isinstance(each, str) and each != NOTHING and moment(each) is None]
-        said = f"{message}{f' (of {shown[0]})' if shown else ''}"
-        self.findings.append(finding_of(rule, said, shown, [self.statements[each] for each in sources]))
+        text = f"{message}{f' (of {shown[0]})' if shown else ''}"
+        self.findings.append(finding_of(rule, text, shown, [self.statements[each] for each in sources]))
 
 
 def each_of(unified: Unified, kind: str) -> Iterator[tuple[Record, list[Term]]]:

@@ -93,9 +93,12 @@ class PrefixNames:
 
     def __init__(self, prefixes: Mapping[str, str]) -> None:
         """Take the prefixes of a document and, beside them, those of every export."""
-        known = {**PREFIXES, **{prefix: iri for prefix, iri in prefixes.items() if prefix and prefix not in PREFIXES}}
-        self.prefixes = known
-        self._prefix_of = {iri: prefix for prefix, iri in reversed(known.items())}
+        every = {
+            **PREFIXES,
+            **{prefix: iri for prefix, iri in prefixes.items() if prefix and prefix not in PREFIXES},
+        }
+        self.prefixes = every
+        self._prefix_of = {iri: prefix for prefix, iri in reversed(every.items())}
         longest = sorted(self._prefix_of, key=len, reverse=True)
         self._namespace = re.compile("|".join(map(re.escape, longest))).match
         self.split = lru_cache(maxsize=4096)(self._split)
@@ -105,10 +108,10 @@ class PrefixNames:
         """Return prefix and local part of an IRI; raise `InvalidInput` for one that no prefix covers."""
         if iri.startswith(BLANK):
             return "_", iri[2:]
-        found = self._namespace(iri)
-        if found is None:
+        namespace = self._namespace(iri)
+        if namespace is None:
             raise InvalidInput(f"no prefix of the document covers {iri[:200]!r}; declare one for it")
-        return self._prefix_of[found.group()], iri[found.end() :]
+        return self._prefix_of[namespace.group()], iri[namespace.end() :]
 
     def _name(self, iri: str) -> str:
         return ":".join(self._split(iri))
@@ -217,9 +220,9 @@ class JsonLdWriter(Writer):
         grouped: dict[str, str] = {}
         for attribute, value in attributes:
             key = '"value"' if is_entity and attribute == VALUE else self._key(attribute)
-            said = self._value(attribute, value)
-            grouped[key] = f"{grouped[key]}, {said}" if key in grouped else said
-        return "".join([f", {key}: [{said}]" for key, said in grouped.items()])
+            text = self._value(attribute, value)
+            grouped[key] = f"{grouped[key]}, {text}" if key in grouped else text
+        return "".join([f", {key}: [{text}]" for key, text in grouped.items()])
 
     def _value(self, attribute: str, value: Value) -> str:
         text, datatype, language = value
@@ -373,8 +376,8 @@ class ProvNWriter(Writer):
         if statement.kind in ELEMENTS:
             arguments, id_ = [id_, *arguments], ""
         if statement.attributes:
-            said = ", ".join(f"{self._name(name)}={self._value(value)}" for name, value in statement.attributes)
-            arguments.append(f"[{said}]")
+            attributes = ", ".join(f"{self._name(name)}={self._value(value)}" for name, value in statement.attributes)
+            arguments.append(f"[{attributes}]")
         return f"{statement.kind}({id_}{'; ' if id_ else ''}{', '.join(arguments)})\n"
 
     def _value(self, value: Value) -> str:
@@ -409,8 +412,8 @@ class ProvXmlWriter(Writer):
     def begin(self) -> None:
         """Write the root with all namespaces; XML names the datatypes of XML Schema without the # that all else has."""
         declared = {**self.names.prefixes, "xsd": vocab.XSD[:-1], "xsi": vocab.XSD[:-1] + "-instance"}
-        said = " ".join(f"xmlns:{prefix}={quoteattr(iri)}" for prefix, iri in declared.items())
-        self.out.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<prov:document {said}>\n')
+        declarations = " ".join(f"xmlns:{prefix}={quoteattr(iri)}" for prefix, iri in declared.items())
+        self.out.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<prov:document {declarations}>\n')
 
     def line(self, statement: Statement) -> str:
         """Return a statement as the format writes it."""
@@ -485,12 +488,12 @@ class TurtleWriter(Writer):
         return f"{prefix}:{local}" if _SHORT.match(local) else f"<{iri}>"
 
     def _element(self, statement: Statement) -> str:
-        said = [f"a prov:{KINDS[statement.kind].type}"]
+        parts = [f"a prov:{KINDS[statement.kind].type}"]
         for time, name in zip(statement.arguments, _ELEMENT_TIMES, strict=False):
             if time is not None:
-                said.append(f"{self._node(name)} {_TIME.format(time)}")
-        said += self._attributes(statement.attributes)
-        return f"{self._node(str(statement.id))} {' ; '.join(said)} .\n"
+                parts.append(f"{self._node(name)} {_TIME.format(time)}")
+        parts += self._attributes(statement.attributes)
+        return f"{self._node(str(statement.id))} {' ; '.join(parts)} .\n"
 
     def _attributes(self, attributes: Iterable[Attribute]) -> Iterable[str]:
         return [f"{self._node(_RDF_NAMES.get(name, name))} {self._value(value)}" for name, value in attributes]
@@ -524,15 +527,15 @@ class TurtleWriter(Writer):
         if node is None:
             self._count += 1
             node = f"_:q{self._count}"
-        said = [f"a prov:{KINDS[statement.kind].type}"]
+        parts = [f"a prov:{KINDS[statement.kind].type}"]
         for predicate, place in places.items():
             value = statement.arguments[place]
             if value is not None:
                 is_time = KINDS[statement.kind].places[place].is_time
-                said.append(f"{self._node(predicate)} {_TIME.format(value) if is_time else self._node(value)}")
-        said += self._attributes(statement.attributes)
+                parts.append(f"{self._node(predicate)} {_TIME.format(value) if is_time else self._node(value)}")
+        parts += self._attributes(statement.attributes)
         yield f"{self._node(subject)} {self._node(property_)} {self._node(node)} .\n"
-        yield f"{self._node(node)} {' ; '.join(said)} .\n"
+        yield f"{self._node(node)} {' ; '.join(parts)} .\n"
 
 
 class TrigWriter(TurtleWriter):

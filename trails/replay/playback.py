@@ -55,9 +55,9 @@ class ReplayOptions:
     on_miss: OnMiss = "stop"
 
     def __post_init__(self) -> None:
-        for name, given in (("model", self.model), ("tools", self.tools)):
-            if given != "recorded" and not callable(given):
-                raise InvalidInput(f'{name} is "recorded" or a callable, not {given!r:.80}')
+        for name, source in (("model", self.model), ("tools", self.tools)):
+            if source != "recorded" and not callable(source):
+                raise InvalidInput(f'{name} is "recorded" or a callable, not {source!r:.80}')
         if self.on_miss not in ("stop", "live"):
             raise InvalidInput(f'on_miss is "stop" or "live", not {self.on_miss!r:.80}')
 
@@ -163,8 +163,8 @@ class Playing(Handle, public=True):
         with self._alone:
             self._check()
             self._settle()
-            content, given = sdk_messages.taken(role, content, _options(options))
-            return self._say(turn_builder.check_fields(self.session_id, role, content, given))
+            content, fields = sdk_messages.taken(role, content, _options(options))
+            return self._say(turn_builder.check_fields(self.session_id, role, content, fields))
 
     def model(self, live: Model | None = None) -> Turn:
         """Return the model's next answer: the record's, or that of the model that the rerun was given.
@@ -172,8 +172,8 @@ class Playing(Handle, public=True):
         Where the record has none, `live` is called with this run, if misses go on live; it returns a text, or what the
         model's SDK returned. Raises `RecordMiss`, which ends the rerun, if they do not.
         """
-        found = self.begin_model(live)
-        return found if isinstance(found, Turn) else self.end_model(found(self))
+        answer = self.begin_model(live)
+        return answer if isinstance(answer, Turn) else self.end_model(answer(self))
 
     def tool(self, call: ToolCall | str, arguments: Any = None, *, live: Tools | None = None) -> ToolAnswer:
         """Return a tool's answer to a call of the last turn that called tools: the record's, or that of the given tools.
@@ -181,9 +181,9 @@ class Playing(Handle, public=True):
         `call` is the `ToolCall`, or the tool's name beside its `arguments`. Where the record has no answer, `live` is
         called with the call, if misses go on live. Raises `RecordMiss`, which ends the rerun, if they do not.
         """
-        asked = named_call(call, arguments)
-        found = self.begin_tool(asked, live)
-        return found if isinstance(found, ToolAnswer) else self.end_tool(asked, found(asked))
+        named = named_call(call, arguments)
+        answer = self.begin_tool(named, live)
+        return answer if isinstance(answer, ToolAnswer) else self.end_tool(named, answer(named))
 
     # --- models
 
@@ -194,10 +194,10 @@ class Playing(Handle, public=True):
             self._settle()
             if callable(self._ways.model):
                 return self._ways.model
-            found = self._recording.model(self._chain.digest)
-            if found is not None:
+            turn = self._recording.model(self._chain.digest)
+            if turn is not None:
                 self.played += 1
-                return self._take(found)
+                return self._take(turn)
             return self._live(live, "a model", self.difference or no_answer(self._recording, len(self._chain)))
 
     def end_model(self, answer: Any) -> Turn:
@@ -233,12 +233,12 @@ class Playing(Handle, public=True):
 
     def end_tool(self, call: ToolCall, answer: Any) -> ToolAnswer:
         """Note what a tool answered that was called live (internal)."""
-        made = answer if isinstance(answer, ToolAnswer) else ToolAnswer(_tool_content(answer))
+        tool_answer = answer if isinstance(answer, ToolAnswer) else ToolAnswer(_tool_content(answer))
         with self._alone:
             self._check()
             self.live += 1
-            self._note(self._open.pick(call), call, made)
-            return made
+            self._note(self._open.pick(call), call, tool_answer)
+            return tool_answer
 
     def _note(self, position: int | None, call: ToolCall, answer: ToolAnswer) -> None:
         if position is not None:
@@ -254,16 +254,16 @@ class Playing(Handle, public=True):
             self._open, self._asked_at = OpenCalls(turn), self._chain.digest
         return turn
 
-    def _say(self, made: Draft) -> Turn:
+    def _say(self, draft: Draft) -> Turn:
         """Add a turn: the record's, if that says the same, else one of the fork."""
         index = len(self._chain)
-        candidate = turn_of(made, index)
+        candidate = turn_of(draft, index)
         if self._fork is None:
             if self._recording.agrees(index + 1, self._chain.digest_with(candidate)):
                 return self._take(self._recording.turns[index])
             there = self._recording.turns[index] if index < len(self._recording) else None
             self._leave(call_difference(index, there, candidate))
-        return self._add(made)
+        return self._add(draft)
 
     def _repeat(self, turn: Turn) -> Turn:
         """Go on with an input of the record; after the record was left, the fork quotes it."""
@@ -276,9 +276,9 @@ class Playing(Handle, public=True):
             return self._take(turn)
         return self._add(next(cherry_pick.quoted_drafts([turn])))
 
-    def _add(self, made: Draft) -> Turn:
+    def _add(self, draft: Draft) -> Turn:
         assert self._fork is not None  # noqa: S101 - callers left the record before
-        return self._take(self._fork.worktree.append(made))
+        return self._take(self._fork.worktree.append(draft))
 
     def _leave(self, why: Difference) -> None:
         """Leave the record: from here on, all turns are a fork's."""
@@ -296,16 +296,16 @@ class Playing(Handle, public=True):
         """Go on with the answers of tools that the record has next, where the calls were answered the same way here."""
         while self._fork is None and self._answered:
             index = len(self._chain)
-            asked = self._recording.answered_in(index)
-            matching = [each for each in self._answered if self._is_recorded(each, asked)]
-            if not asked or len(matching) != len(asked):
+            calls = self._recording.answered_in(index)
+            matching = [each for each in self._answered if self._is_recorded(each, calls)]
+            if not calls or len(matching) != len(calls):
                 return
             self._answered = [each for each in self._answered if each not in matching]
             self._take(self._recording.turns[index])
 
-    def _is_recorded(self, answered: _Answered, asked: Sequence[tuple[int, int]]) -> bool:
+    def _is_recorded(self, answered: _Answered, calls: Sequence[tuple[int, int]]) -> bool:
         asking = self._open.asking
-        if asking is None or answered.position is None or (asking.index, answered.position) not in asked:
+        if asking is None or answered.position is None or (asking.index, answered.position) not in calls:
             return False
         there = self._recording.answer(asking.index, answered.position)
         return there is not None and _same(there, answered.answer)
@@ -325,9 +325,9 @@ class Playing(Handle, public=True):
 
     def _answers_differ(self, index: int, there: Turn | None) -> Difference:
         asking = self._open.asking
-        asked = self._recording.answered_in(index)
+        calls = self._recording.answered_in(index)
         for each in self._answered:
-            if asking is not None and each.position is not None and (asking.index, each.position) in asked:
+            if asking is not None and each.position is not None and (asking.index, each.position) in calls:
                 recorded = self._recording.answer(asking.index, each.position)
                 if recorded is not None and not _same(recorded, each.answer):
                     shown = _shown_call(recorded), _shown_call(each.answer)
@@ -426,9 +426,9 @@ def _shown_call(answer: ToolAnswer) -> str:
     return ("error " if answer.is_error else "") + (text if len(text) <= 60 else f"{text[:57]}...")
 
 
-def _options(given: Mapping[str, Any]) -> dict[str, Any]:
+def _options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of `Session.append` that are looked at whether they were given or not."""
-    return {"usage": None, "tool_calls": (), "tool_call_id": None, **given}
+    return {"usage": None, "tool_calls": (), "tool_call_id": None, **options}
 
 
 def _model_draft(session_id: str, answer: Any) -> Draft:
@@ -437,10 +437,12 @@ def _model_draft(session_id: str, answer: Any) -> Draft:
         raise InvalidInput("a live model returns a text or what its SDK returned, not a Turn: return its content")
     if isinstance(answer, str):
         return turn_builder.check_fields(session_id, "assistant", answer, {})
-    given = sdk_messages.read(answer)
-    if given.role != "assistant":
-        raise InvalidInput(f"a model answers as assistant, not as {given.role!r:.80}; run.append adds what others say")
-    return turn_builder.check_fields(session_id, given.role, given.content, given.options)
+    message = sdk_messages.read(answer)
+    if message.role != "assistant":
+        raise InvalidInput(
+            f"a model answers as assistant, not as {message.role!r:.80}; run.append adds what others say"
+        )
+    return turn_builder.check_fields(session_id, message.role, message.content, message.options)
 
 
 def refuse_awaitable(answer: Any) -> None:

@@ -90,11 +90,11 @@ class Program(_Running):
         with self._started(run) as pipes:
             self._here.pipes = pipes
             try:
-                while (asked := pipes.receive()) is not None:
-                    pipes.send(self._answer(run, asked))
+                while (question := pipes.receive()) is not None:
+                    pipes.send(self._answer(run, question))
             except RecordMiss as miss:
-                said = {"index": miss.index, "what": miss.what, "recorded": miss.recorded, "found": miss.found}
-                pipes.send({"miss": said})
+                difference = {"index": miss.index, "what": miss.what, "recorded": miss.recorded, "found": miss.found}
+                pipes.send({"miss": difference})
                 raise
             except InvalidInput as error:
                 pipes.send({"error": error.message})
@@ -116,29 +116,29 @@ class Program(_Running):
             self._running.discard(pipes)
             pipes.close()
 
-    def _answer(self, run: Playing, asked: Mapping[str, Any]) -> dict[str, Any]:
-        match asked.get("ask"):
+    def _answer(self, run: Playing, question: Mapping[str, Any]) -> dict[str, Any]:
+        match question.get("ask"):
             case "input":
                 return {"turns": [plain_turn(turn) for turn in run.input()]}
             case "model":
                 return {"turn": plain_turn(run.model(live=self._ask_model))}
             case "tool":
-                answer = run.tool(_call(asked), live=self._ask_tool)
+                answer = run.tool(_call(question), live=self._ask_tool)
                 return {"content": answer.content, "is_error": answer.is_error}
             case "append":
-                return {"turn": plain_turn(_append(run, asked))}
+                return {"turn": plain_turn(_append(run, question))}
             case "context":
                 return {"messages": run.context().openai()}
         raise InvalidInput(
-            f"a program asks for input, model, tool, append or context, not for {asked.get('ask')!r:.80} (trails guide rerun)"
+            f"a program asks for input, model, tool, append or context, not for {question.get('ask')!r:.80} (trails guide rerun)"
         )
 
     def _ask_model(self, run: Playing) -> Any:
         return self._ask({"live": "model", "messages": run.context().openai()})["answer"]
 
     def _ask_tool(self, call: ToolCall) -> ToolAnswer:
-        said = self._ask({"live": "tool", "call": {"id": call.id, "name": call.name, "arguments": call.input}})
-        is_error, answer = said.get("is_error", False), said["answer"]
+        reply = self._ask({"live": "tool", "call": {"id": call.id, "name": call.name, "arguments": call.input}})
+        is_error, answer = reply.get("is_error", False), reply["answer"]
         if not isinstance(is_error, bool) or not isinstance(answer, str | list):
             raise InvalidInput("a tool's answer is a text or a list of parts, and is_error true or false")
         return ToolAnswer(answer, is_error)
@@ -146,10 +146,10 @@ class Program(_Running):
     def _ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         pipes: Pipes = self._here.pipes
         pipes.send(question)
-        said = pipes.receive()
-        if said is None or "answer" not in said:
+        reply = pipes.receive()
+        if reply is None or "answer" not in reply:
             raise InvalidInput(f"the program was asked for the answer of a {question['live']}, and gave none")
-        return said
+        return reply
 
 
 def find_program(command: Sequence[str], what: str) -> tuple[str, ...]:
@@ -195,14 +195,14 @@ class Pipes:
             text = line.decode("utf-8")
             if validation.is_nested_too_deep(text):
                 raise InvalidInput(f"{self._name} wrote a line that is nested too deep")
-            said = json.loads(text)
+            fields = json.loads(text)
         except ValueError as error:
             if isinstance(error, TrailsError):
                 raise
             raise InvalidInput(f"{self._name} wrote what is no JSON on a line: {line[:80]!r}") from error
-        if not isinstance(said, dict):
+        if not isinstance(fields, dict):
             raise InvalidInput(f"{self._name} wrote a line that is no JSON object: {line[:80]!r}")
-        return said
+        return fields
 
     def _line(self) -> bytes:
         """Return the next line; what is left where none ends, at the program's end or beyond `MAX_LINE`.
@@ -234,20 +234,20 @@ class Pipes:
             self._read_on(0)
         return bool(self._unread)
 
-    def send(self, said: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any]) -> None:
         """Write a line to the program; one that has ended needs none, and how it ended is seen by `end`.
 
         What it writes meanwhile is taken in: each would wait for the other, if both have more to say than a pipe holds.
         """
-        self._write(_line(said))
+        self._write(_line(message))
 
-    def offer(self, said: Mapping[str, Any]) -> bytes:
+    def offer(self, message: Mapping[str, Any]) -> bytes:
         """Write a line but for its end, and return that, for `conclude`, once the program has come to read the line.
 
         What it has written by then is no answer to it: nobody can answer an object before its end. A program that was not
         heard yet is not waited for, nor one whose system does not tell what it has read.
         """
-        line = _line(said)
+        line = _line(message)
         if not self._was_heard:
             return line
         self._write(line[:-_END])
@@ -324,8 +324,8 @@ class Pipes:
             raise
 
 
-def _line(said: Mapping[str, Any]) -> bytes:
-    return json.dumps(said, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+def _line(message: Mapping[str, Any]) -> bytes:
+    return json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
 
 
 def _waiting(pipe: int) -> bool:
@@ -351,23 +351,23 @@ def plain_turn(turn: Turn) -> dict[str, Any]:
     return plain
 
 
-def _call(asked: Mapping[str, Any]) -> ToolCall:
-    call_id, arguments = asked.get("id", ""), asked.get("arguments")
+def _call(question: Mapping[str, Any]) -> ToolCall:
+    call_id, arguments = question.get("id", ""), question.get("arguments")
     if not isinstance(call_id, str):
         raise InvalidInput(f"a tool call's id is a text, not {call_id!r:.80}")
     return ToolCall(
         id=call_id,
-        name=validation.name(asked.get("name"), "a tool's name"),
+        name=validation.name(question.get("name"), "a tool's name"),
         arguments=content_parts.arguments_json({} if arguments is None else arguments),
     )
 
 
-def _append(run: Playing, asked: Mapping[str, Any]) -> Turn:
-    options = {key: value for key, value in asked.items() if key not in ("ask", "role", "content")}
-    known = {"author", "model", "usage", "stop_reason", "tool_calls", "tool_call_id", "meta"}
-    if unknown := sorted(options.keys() - known):
+def _append(run: Playing, question: Mapping[str, Any]) -> Turn:
+    options = {key: value for key, value in question.items() if key not in ("ask", "role", "content")}
+    names = {"author", "model", "usage", "stop_reason", "tool_calls", "tool_call_id", "meta"}
+    if unknown := sorted(options.keys() - names):
         raise InvalidInput(f"a turn that a program appends has no {unknown[0]!r}")
-    return run.append(asked.get("role"), asked.get("content"), **options)  # type: ignore[arg-type] # append checks it
+    return run.append(question.get("role"), question.get("content"), **options)  # type: ignore[arg-type] # append checks it
 
 
 class ProgramScorer(_Running):
@@ -408,12 +408,12 @@ class ProgramScorer(_Running):
             end = pipes.offer({"session": session.id, "label": session.label, "turns": turns})
             _refuse_more(pipes)
             pipes.conclude(end)
-            said = pipes.receive()
-            if said is None:
+            reply = pipes.receive()
+            if reply is None:
                 pipes.end(soon=True)
                 raise InvalidInput("the program ended before it answered")
             _refuse_more(pipes)
-            return _score(said, session.id)
+            return _score(reply, session.id)
         except BaseException:
             self._drop(pipes)
             raise
@@ -438,16 +438,16 @@ def _refuse_more(pipes: Pipes) -> None:
         raise InvalidInput("the program wrote more than the one line that answers: its session cannot be told")
 
 
-def _score(said: Mapping[str, Any], session_id: str) -> Mapping[str, Verdict] | None:
-    if said.get("session", session_id) != session_id:
-        raise InvalidInput(f"the program was asked for this session, and answered for session {said['session']!r:.80}")
-    if not said.keys() - {"session"}:
+def _score(reply: Mapping[str, Any], session_id: str) -> Mapping[str, Verdict] | None:
+    if reply.get("session", session_id) != session_id:
+        raise InvalidInput(f"the program was asked for this session, and answered for session {reply['session']!r:.80}")
+    if not reply.keys() - {"session"}:
         return None
-    if unknown := sorted(said.keys() - {"session", "name", "value", "reason"}):
+    if unknown := sorted(reply.keys() - {"session", "name", "value", "reason"}):
         raise InvalidInput(f"a score has a name, a value and a reason, and no {unknown[0]!r:.80}")
-    if said.get("value") is None or not isinstance(said.get("name"), str):
+    if reply.get("value") is None or not isinstance(reply.get("name"), str):
         raise InvalidInput(
             'a program answers with a name and a value: {"name": "accuracy", "value": 0.5}, or {} for no score'
         )
-    reason = said.get("reason")
-    return {said["name"]: said["value"] if reason is None else (said["value"], reason)}
+    reason = reply.get("reason")
+    return {reply["name"]: reply["value"] if reason is None else (reply["value"], reason)}

@@ -204,8 +204,8 @@ def store_rerun(playing: Playing, result: Any, error: BaseException | None, star
         failure.add_note(f"What the agent said in this rerun of {playing.session_id!r} is not stored.")
         playing.give_up()
         raise failure from error
-    told = miss if outcome == "stopped" else error
-    return rerun_of(fork, act, playing.difference, result, told)
+    raised = miss if outcome == "stopped" else error
+    return rerun_of(fork, act, playing.difference, result, raised)
 
 
 def rerun_of(
@@ -288,15 +288,15 @@ def run_planned(
     stop: Callable[[], object] | None = None,
 ) -> list[Rerun]:
     """Run those that were not done before, and return all; `stop` is called if that is broken off: threads are waited for."""
-    found = {each.number: each.done for each in places if each.done is not None}
+    by_number = {each.number: each.done for each in places if each.done is not None}
     todo = [each for each in places if each.done is None]
     with hold_interrupts(stop) as give_way:
         for number, done in _results(pool, agent, todo, workers, stop):
             give_way()
-            found[number] = done
+            by_number[number] = done
             if progress is not None:
                 progress(done)
-    return [found[each.number] for each in places]
+    return [by_number[each.number] for each in places]
 
 
 def plan_reruns(
@@ -358,17 +358,17 @@ class Pool:
         return RerunPlace(number, validation.session_id(fork_id), None)
 
     def _act(self, fork_id: str) -> Rerunning:
-        told = [act for act in activities.read_activities(self.workspace.store, fork_id) if isinstance(act, Rerunning)]
-        if len(told) != 1 or told[0].used != (self.source,):
+        acts = [act for act in activities.read_activities(self.workspace.store, fork_id) if isinstance(act, Rerunning)]
+        if len(acts) != 1 or acts[0].used != (self.source,):
             raise InvalidInput(f"session {fork_id!r} is there, and no rerun of {self.source!r}; give another name")
-        return told[0]
+        return acts[0]
 
     def playing(self, place: RerunPlace, source: Session | None = None) -> Playing:
         """Return what the agent of one of them is given, over a handle on the session; None loads one."""
         over = load_session(self.workspace, self.source) if source is None else source
-        made = Playing(over, self.recording, self.ways, {**self.options, "id": place.id}, place.number)
-        made.refuse_early()
-        return made
+        run = Playing(over, self.recording, self.ways, {**self.options, "id": place.id}, place.number)
+        run.refuse_early()
+        return run
 
     def run(self, agent: Agent, place: RerunPlace, here: threading.local) -> Rerun:
         """Run one of them, over the handle that its thread has."""
@@ -384,15 +384,15 @@ def _results(
     failure: BaseException | None = None
     here = threading.local()
     with ThreadPoolExecutor(threads, thread_name_prefix="trails-rerun") as workers:
-        given: dict[Future[Rerun], int] = {}
+        numbers: dict[Future[Rerun], int] = {}
         try:
             for each in todo:
-                given[workers.submit(pool.run, agent, each, here)] = each.number
-            for future in as_completed(given):
+                numbers[workers.submit(pool.run, agent, each, here)] = each.number
+            for future in as_completed(numbers):
                 if (error := future.exception()) is not None:
                     failure = failure or error
                 else:
-                    yield given[future], future.result()
+                    yield numbers[future], future.result()
         except BaseException:
             if stop is not None:
                 stop()

@@ -60,9 +60,9 @@ def through_escapes(text: str, detector: Detector) -> tuple[Secret, ...]:
     >>> [text[each.start : each.start + 9] for each in through_escapes(text, builtin)]
     ['\\\\u006epm_']
     """
-    found = tuple(detector(text))
+    secrets_here = tuple(detector(text))
     if "\\u00" not in text:
-        return found
+        return secrets_here
     pieces: list[str] = []
     places: list[int] = []
     """Where each character of the pieces begins in the text, and at last where that ends."""
@@ -72,11 +72,11 @@ def through_escapes(text: str, detector: Detector) -> tuple[Secret, ...]:
         places += [*range(end, escape.start()), escape.start()]
         end = escape.end()
     if not pieces:
-        return found
-    said = "".join([*pieces, text[end:]])
+        return secrets_here
+    unescaped_text = "".join([*pieces, text[end:]])
     places += range(end, len(text) + 1)
-    more = [replace(each, start=places[each.start], end=places[each.end]) for each in detector(said)]
-    return join_secrets([*found, *more]) if more else found
+    more = [replace(each, start=places[each.start], end=places[each.end]) for each in detector(unescaped_text)]
+    return join_secrets([*secrets_here, *more]) if more else secrets_here
 
 
 def unescaped(text: str) -> str:
@@ -136,9 +136,9 @@ def _matches(text: str, low: str | None) -> Iterator[tuple[re.Match[str], rules.
                 yield match, rule
 
 
-def join_secrets(found: Iterable[Secret]) -> tuple[Secret, ...]:
+def join_secrets(secrets: Iterable[Secret]) -> tuple[Secret, ...]:
     """Return secrets in their order, with those that overlap joined into one, of the kind that was given first."""
-    ranked = [(each.start, rank, each) for rank, each in enumerate(found)]
+    ranked = [(each.start, rank, each) for rank, each in enumerate(secrets)]
     if not ranked:
         return ()
     done: list[tuple[int, Secret]] = []
@@ -186,9 +186,9 @@ def hint(text: str, secret: Secret) -> str:
     >>> hint(key, builtin(key)[0])
     'ghp_… (40 characters)'
     """
-    said = unescaped(text[secret.start : secret.end])
-    shown = said[:_SHOWN] if secret.public and len(said) >= _SHOWN * 5 else ""
-    return f"{shown}… ({len(said)} characters)"
+    text_of_secret = unescaped(text[secret.start : secret.end])
+    shown = text_of_secret[:_SHOWN] if secret.public and len(text_of_secret) >= _SHOWN * 5 else ""
+    return f"{shown}… ({len(text_of_secret)} characters)"
 
 
 def is_redaction_of(text: str, other: str) -> bool:
@@ -240,7 +240,7 @@ def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from [("", text) for inner in each if len(text := str(inner)) >= SHORTEST]
             waiting += [(str(inner), each[inner]) for inner in reversed([*each])]
         elif isinstance(each, list | tuple):
-            waiting += [(key, held) for held in reversed(each)]
+            waiting += [(key, value_inside) for value_inside in reversed(each)]
 
 
 def _parsed(name: str, text: str) -> Any:
@@ -255,10 +255,10 @@ def _parsed(name: str, text: str) -> Any:
 
 def _of_text(name: str, text: str, detector: Detector) -> Sequence[Secret]:
     """Return the secrets of a text; one that is a secret by its name is one as a whole."""
-    found = detector(text)
-    if not found and name and rules.is_assigned_secret(name, text):
+    secrets = detector(text)
+    if not secrets and name and rules.is_assigned_secret(name, text):
         return (Secret(rules.ASSIGNED_KIND, 0, len(text)),)
-    return found
+    return secrets
 
 
 def secrets_in_json(text: str, detector: Detector, name: str = "") -> Iterator[tuple[str, Secret]]:
@@ -285,20 +285,20 @@ def redact_value(value: Any, detector: Detector, name: str = "") -> Any:
     if isinstance(value, Mapping):
         return _redact_mapping(value, detector)
     if isinstance(value, list | tuple):
-        made = [redact_value(each, detector, name) for each in value]
-        return value if all(new is old for new, old in zip(made, value, strict=True)) else type(value)(made)
+        values = [redact_value(each, detector, name) for each in value]
+        return value if all(new is old for new, old in zip(values, value, strict=True)) else type(value)(values)
     return value
 
 
 def _redact_mapping(value: Mapping[Any, Any], detector: Detector) -> Any:
-    made: dict[Any, Any] = {}
-    for key, held in value.items():
+    fields: dict[Any, Any] = {}
+    for key, value_inside in value.items():
         plain = redact(key, detector) if isinstance(key, str) else key
-        while plain in made:  # two keys that were secrets: neither is lost
+        while plain in fields:  # two keys that were secrets: neither is lost
             plain += "'"
-        made[plain] = redact_value(held, detector, key if isinstance(key, str) else "")
-    same = made.keys() == value.keys() and all(made[key] is value[key] for key in made)
-    return value if same else made
+        fields[plain] = redact_value(value_inside, detector, key if isinstance(key, str) else "")
+    same = fields.keys() == value.keys() and all(fields[key] is value[key] for key in fields)
+    return value if same else fields
 
 
 def redact_json(text: str, detector: Detector) -> str:
@@ -386,12 +386,12 @@ def _extra_forms() -> Sequence[_Form]:
         base = importlib.import_module("detect_secrets.plugins.base")
     except ImportError:
         return []
-    known = util.get_mapping_from_secret_type_to_class()
+    classes = util.get_mapping_from_secret_type_to_class()
     return [
         _Form(_kind(name), pattern, _EXTRA_SIGNS.get(hashlib.sha256(pattern.pattern.encode()).hexdigest()[:16], ()))
-        for name, made in sorted(known.items())
-        if issubclass(made, base.RegexBasedDetector) and name not in _LEFT_OUT
-        for pattern in made().denylist
+        for name, form_class in sorted(classes.items())
+        if issubclass(form_class, base.RegexBasedDetector) and name not in _LEFT_OUT
+        for pattern in form_class().denylist
     ]
 
 

@@ -162,10 +162,10 @@ def is_assigned_secret(name: str, value: str) -> bool:
 @lru_cache(maxsize=4096)
 def _secret_word(name: str) -> str | None:
     """Return the word, in lower case, by which a name says that it is of a secret; None if it does not."""
-    found = _NAME.fullmatch(name[-_LONGEST_NAME:])
-    if found is None or _INNOCENT.search(name):
+    match = _NAME.fullmatch(name[-_LONGEST_NAME:])
+    if match is None or _INNOCENT.search(name):
         return None
-    return str(found["password"] or found["word"]).lower()
+    return str(match["password"] or match["word"]).lower()
 
 
 _LONGEST_NAME: Final = 80
@@ -329,5 +329,5 @@ def assigned_kind(before: str, value: str) -> str:
 
 def name_before(text: str, start: int, end: int) -> str:
     """Return the name that ends at `end` and of which the word from `start` on is a part."""
-    found = _NAME_BEFORE.search(text, max(0, start - 60), start)
-    return (found[1] if found else "") + text[start:end]
+    match = _NAME_BEFORE.search(text, max(0, start - 60), start)
+    return (match[1] if match else "") + text[start:end]
