@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import IO, Any, Final
 
 from trails.exchange.format_detection import Outline, guess_origin, outline_of_first, outline_of_listed
-from trails.exchange.json_files import Element, as_list, as_object, as_text, iter_elements, read_object
+from trails.exchange.json_files import Element, as_list, as_object, as_text, iter_elements, parse_json
 from trails.exchange.record_checks import (
     Reading,
     as_content,
@@ -268,7 +268,7 @@ class _Record:
         left = leftover(self.data, {*_HOLDERS, system or ""})
         if isinstance(held := left.get(_INPUT), dict):
             left[_INPUT] = {key: value for key, value in held.items() if key != "messages"}
-        if isinstance(tools := left.get("tools"), str) and isinstance(found := _value(tools), list):
+        if isinstance(tools := left.get("tools"), str) and isinstance(found := parse_json(tools), list):
             left["tools"] = found
         return without_empty(left)
 
@@ -382,7 +382,7 @@ class _Record:
 
     def _named(self, content: object) -> tuple[list[_Json], object]:
         """Return the calls in a JSON text, or the whole text if there are none."""
-        found: Any = _value(content) if isinstance(content, str) else content
+        found: Any = parse_json(content) if isinstance(content, str) else content
         listed: list[Any] = found if isinstance(found, list) else [found]
         if not listed or not all(isinstance(each, dict) and valid_name(each.get("name")) for each in listed):
             self.odd["call(s) are told as a text that names no tool; the text is kept"] += 1
@@ -438,7 +438,7 @@ def _beside(call: _Json) -> _Json:
     if _CUSTOM in call:
         more["type"] = _CUSTOM
     given = as_object(call.get("function")).get("arguments")
-    is_text = isinstance(given, str) and given.startswith('"') and isinstance(_value(given), str)
+    is_text = isinstance(given, str) and given.startswith('"') and isinstance(parse_json(given), str)
     return more | ({"arguments": given} if is_text else {})
 
 
@@ -465,9 +465,3 @@ def _name_of(call: _Json) -> str | None:
 
 def _as_parts(content: object) -> list[Any]:
     return [{"type": "text", "text": content}] if as_text(content) else list(as_list(content))
-
-
-def _value(text: str) -> Any:
-    """Return what a JSON text stands for; None for what is none."""
-    found = read_object(b'{"value":' + text.encode("utf-8", errors="surrogatepass") + b"}")
-    return found.get("value") if isinstance(found, dict) and found.keys() == {"value"} else None

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from trails.exchange.containers import Database, Tables
 from trails.exchange.format_detection import outline_of_first
-from trails.exchange.json_files import as_list, as_object, as_text, read_object
+from trails.exchange.json_files import as_list, as_object, as_text, parse_json
 from trails.exchange.record_checks import Reading, combine_files, each_file, epoch_time, leftover, utc_time
 from trails.exchange.source_transcript import Piece, SourceTurn, Transcript
 from trails.model.values import Compaction
@@ -132,8 +132,7 @@ def _plain(value: object) -> object:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, str) and value[:1] in ("{", "["):
-        found = read_object(b'{"it":' + value.encode("utf-8", "replace") + b"}")
-        return found.get("it", value) if isinstance(found, dict) else value
+        return value if (read := parse_json(value)) is None else read
     return value
 
 
