@@ -20,8 +20,8 @@ from trails.cli.completion import _FIXED, Bash
 from trails.compare.comparison import COLUMNS
 from trails.exchange.file_import import EXPORT_FORMATS
 from trails.exchange.formats import all_formats
-from trails.plumbing.index.offers import MOST
 from trails.rdf import query_files
+from trails.rows.session_lists import MOST_NAMES
 
 Offered = Callable[..., list[str]]
 
@@ -104,7 +104,7 @@ def test_of_many_the_first_and_the_last_are_offered_so_that_no_more_is_inserted_
         for number in range(150):
             store.create(id=f"run-{number:03}").persist()
     names = offered("show", "run")
-    assert len(names) == MOST + 1  # the 100 latest, of which the last is one, and the first
+    assert len(names) == MOST_NAMES + 1  # the 100 latest, of which the last is one, and the first
     assert (names[0], names[1], names[-1]) == ("run-000", "run-050", "run-149")
 
 

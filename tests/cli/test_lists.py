@@ -14,7 +14,6 @@ from tests.support.commands import Run, ok, ok_json
 from tests.support.terminals import on_terminal
 from trails import ToolCall
 from trails.cli.commands.search import highlighted
-from trails.plumbing.index import alone
 
 MADE_UP = "7f3a9c1e-5b2d-48f6-a0c4-e8d2b6f1a3c5"
 NEAR_IT = "7f3a9c1e-5b2e-48f6-a0c4-e8d2b6f1a3c5"
@@ -154,18 +153,8 @@ def test_a_range_of_turns_is_shown_by_its_indices(run: Run, place: Path) -> None
     assert "there are no turns '5:9'" in run("show", "long", "--range", "5:9").stderr
 
 
-def test_a_list_needs_no_engine_where_the_index_is_sure_to_be_whole(
-    run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = ok(run("list"))
-
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("the store was opened")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(trails.opening, "open_to_read", refuse)
-        assert ok(run("list")) == first
-        assert len(ok(run("list", "-n", "1", "--page", "2")).splitlines()) == 2
+def test_a_list_shows_what_was_made_since(run: Run, place: Path) -> None:
+    assert len(ok(run("list", "-n", "1", "--page", "2")).splitlines()) == 2
     with trails.open(place) as store:
         store.create(id="newer").persist()
     assert ok(run("list")).splitlines()[1].startswith("newer")
@@ -187,51 +176,12 @@ def said(place: Path) -> Path:
     return place
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("wanderweg",),
-        ("WANDERWEG", "-n", "1"),
-        ("STRASSE",),
-        ("täsch",),
-        ("1608",),
-        ("other",),
-        ("to", "--tool", "trains"),
-        ("--tool", "trains"),
-        ("--role", "user", "-n", "2"),
-        ("at", "--role", "tool"),
-        ("is",),
-        ("nowhere",),
-    ],
-    ids=" ".join,
-)
-def test_a_search_without_the_engine_shows_what_one_with_it_does(
-    said: Path, run: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(alone, "texts_of", lambda _: None)
-        asked = run("search", *words)
-
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("the store was opened")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(trails.opening, "open_to_read", refuse)
-        alone_ = run("search", *words)
-    assert (alone_.exit_code, alone_.stdout, alone_.stderr) == (asked.exit_code, asked.stdout, asked.stderr)
-    assert (asked.stdout == "") == (asked.exit_code == 1) == (words[0] in {"nowhere", "other"})
-
-
 def test_a_search_that_finds_copies_asks_the_store_which_of_them_count(said: Path, run: Run) -> None:
     with trails.open(said) as store:
         apart = store.load("talk").fork(id="apart")
         apart.append("user", "on its own")
         apart.persist()
         store.detach("apart")
-        store.search("x")
-    file = alone.texts_of(said)
-    assert file is not None
-    assert alone.hits(file, alone.Wanted("strasse", None, None), 5, None) is None
     assert [line for line in ok(run("search", "strasse")).splitlines() if "talk" in line or "apart" in line] == [
         line for line in ok(run("search", "strasse")).splitlines() if line.startswith("talk")
     ]

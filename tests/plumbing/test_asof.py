@@ -13,7 +13,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad
 import trails
 from tests.support.everything import everything
 from tests.support.machines import Size
-from tests.support.pasts import figures_of, hold_against, mark_of, said, take_out, walk
+from tests.support.pasts import hold_against, mark_of, said, walk
 from trails import Repository
 from trails.integrity.signed_notes import new_key
 from trails.model.values import Finding
@@ -666,37 +666,6 @@ def test_what_was_altered_past_the_log_is_found_in_what_was_too(memory: Reposito
     memory.store.commit(Change(remove=[old], add=[new]))
     with memory.at(then) as past:
         assert [(found.session_id, found.index) for found in past.verify().findings] == [("plan", 1)]
-
-
-# --- its index, which begins with what the store as it is has
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_index_of_then_is_what_reading_all_of_then_makes_it(
-    opener: Callable[[str], Repository], size: Size, seed: int
-) -> None:
-    with opener("s") as store:
-        copies = walk(store, 20 + seed, {"quick": 25, "all": 60, "long": 300}[size])
-        take_out(store, seed, 3)
-        for mark in list(copies)[:: {"quick": 4, "all": 2, "long": 1}[size]]:
-            with store.at(mark) as past, store.at(mark) as anew:
-                anew.workspace.index._now = None
-                assert figures_of(past) == figures_of(anew), mark
-
-
-def test_a_list_of_then_reads_the_turns_only_of_what_was_written_since(
-    store: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = _plan(store)
-    store.create(id="alone").persist()
-    then = mark_of(store)
-    plan.append("user", "To the Alps")
-    plan.persist()
-    store.create(id="later").persist()
-    with store.at(then) as past:
-        read = _brought(past, monkeypatch)
-        assert {each.id: each.turns for each in past.summaries()} == {"plan": 2, "other": 2, "alone": 0}
-        assert read == ["urn:trails:session:plan"]
 
 
 # --- a query over all graphs

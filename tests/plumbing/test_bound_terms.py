@@ -15,10 +15,8 @@ from tests.support.sessions import say
 from trails import InvalidInput, Repository
 from trails.rdf import query_files
 
-_LINEAGES: Final = {("own_turns", "sessions"), ("notes_in", "sessions"), ("turns_of_all", "sessions")}
+_LINEAGES: Final = {("own_turns", "sessions"), ("notes_in", "sessions")}
 """What is asked of a lineage alone, which has 33 sessions at most."""
-_STEPS: Final = {("places_owned", "indices")}
-"""What is asked of places at doubling distances: as many as a number of a turn has bits."""
 
 
 def test_a_query_takes_a_thousand_values_and_no_more() -> None:
@@ -93,4 +91,4 @@ def test_no_query_of_the_program_is_given_a_list_that_is_not_asked_in_batches() 
         for keyword in call.keywords
         if keyword.arg in {"sessions", "turns", "indices"} and not isinstance(keyword.value, ast.List)
     }
-    assert given == _LINEAGES | _STEPS
+    assert given == _LINEAGES

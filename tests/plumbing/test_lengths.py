@@ -12,7 +12,6 @@ from pyoxigraph import NamedNode
 import trails
 from trails import IndexGap, Repository
 from trails.exchange.file_import import export_session, import_path
-from trails.history.log_history import TranscriptLengths
 from trails.integrity.leaves import Leaf
 from trails.model import iris
 from trails.rdf import vocab
@@ -132,10 +131,10 @@ def test_a_session_that_was_deleted_and_came_back_with_fewer_turns_is_whole(stor
     session.append("user", "more")
     session.persist()
     store.delete("s")
-    assert store.reader.lengths.recorded(["s"]) == {}
+    assert store.reader.turn_reader.recorded("s") == 0
     import_path(store, tmp_path / "s.trig", restore=True)
     assert len(store.load("s")) == 3
-    assert store.reader.lengths.recorded(["s"]) == {"s": 3}
+    assert store.reader.turn_reader.recorded("s") == 3
 
 
 def test_detached_flattened_redacted_and_compacted_sessions_are_whole(store: Repository) -> None:
@@ -149,22 +148,6 @@ def test_detached_flattened_redacted_and_compacted_sessions_are_whole(store: Rep
     compacted.compact(lambda _: "in short", keep_turns=1)
     assert [len(store.load(name)) for name in ("fork", "flat", "s")] == [3, 6, 5]
     assert [each.turns for each in store.summaries(sort="created")] == [6, 3, 5]
-
-
-def test_a_commit_that_is_in_the_log_a_moment_before_it_is_read_is_no_loss(
-    store: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(store, count=2)
-    real, early = TranscriptLengths.recorded, [{"s": 3}]
-
-    def ahead(self: TranscriptLengths, session_ids: Any) -> dict[str, int]:
-        return early.pop() if early else real(self, session_ids)
-
-    monkeypatch.setattr(TranscriptLengths, "recorded", ahead)
-    assert len(store.load("s", last=1)) == 2
-    early += [{"s": 3}, {"s": 3}]  # asked about by the pack, and then by the store
-    assert len(store.load("s")) == 2
-    assert not early
 
 
 @pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "file"])

@@ -7,7 +7,7 @@ import pytest
 import trails
 from tests.support.sessions import say
 from trails import InvalidInput, Repository, Session, SessionNotFound, TurnNotFound
-from trails.history.transcript import LazyTurns
+from trails.history.transcript import Transcript
 
 pytestmark = pytest.mark.any_store
 
@@ -43,10 +43,10 @@ def test_the_tail_of_a_session_with_a_window_reads_no_more_than_it_shows(memory:
     say(memory.create(id="plan"), *(f"turn {number}" for number in range(400)))
     held = memory.load("plan", max_tokens=10)
     turns = held.worktree.turns
-    assert isinstance(turns, LazyTurns)
+    assert isinstance(turns, Transcript)
     assert [turn.index for turn in held.tail(3)] == [397, 398, 399]
     assert held[-1].index == 399
-    assert turns.read < 100
+    assert turns.stored.made < 100
 
 
 @pytest.mark.parametrize("index", [5, -6, 10**9])

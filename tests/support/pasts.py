@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from trails import Repository, TrailsError
 from trails.history.as_of import log_moment
-from trails.plumbing.index.figures import SORTS
 from trails.rdf import vocab
+from trails.rows.session_lists import SORTS
 
 
 def mark_of(store: Repository) -> str:

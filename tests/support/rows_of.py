@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
-
-import pytest
 
 from trails.rows import row_schema, row_writer
 from trails.store.embedded import EmbeddedStore
@@ -46,21 +42,6 @@ def filled_rows(store: EmbeddedStore) -> sqlite3.Connection:
     made = empty_rows()
     row_writer.fill(made, store.quads((None, None, None, None)), store.log.lines())
     return made
-
-
-@contextmanager
-def followed_rows(followed: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3.Connection]:
-    """Give the rows of a store, into which each commit is brought as it comes."""
-    made, carry_out = empty_rows(), EmbeddedStore.carry_out
-
-    def carried_out(store: EmbeddedStore, batch: Any) -> None:
-        for each in batch.settled if store is followed else ():
-            row_writer.apply(made, remove=each.remove, add=each.add, drop=each.record.drop, leaves=each.lines)
-        carry_out(store, batch)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(EmbeddedStore, "carry_out", carried_out)
-        yield made
 
 
 def dump(rows: sqlite3.Connection) -> dict[str, list[dict[str, Any]]]:

@@ -14,7 +14,6 @@ import trails
 from trails import Repository
 from trails.exchange.file_import import import_path
 from trails.exchange.source_transcript import ImportReport
-from trails.plumbing.packs import keeper
 from trails.store import engine
 
 _SESSIONS = 50
@@ -125,8 +124,7 @@ def test_a_file_that_is_changed_while_it_is_read_is_named_and_the_next_import_br
 def test_what_an_import_holds_in_memory_does_not_grow_with_the_file(
     place: Path, tmp_path: Path, make: Callable[[Path, int, int], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "_HELD", 250_000)  # what may wait to be packed,
-    monkeypatch.setattr(engine, "_MOST", 5_000)  # and to be brought into the engine
+    monkeypatch.setattr(engine, "_MOST", 5_000)  # what may wait to be brought into the engine
 
     def peak(count: int) -> int:
         file = make(tmp_path / str(count), count, 40_000)

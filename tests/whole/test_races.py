@@ -214,7 +214,7 @@ def test_a_fork_whose_parent_goes_while_it_is_read_is_read_whole(
 def test_a_session_that_is_deleted_while_it_is_flattened_is_not_copied_in_part(
     filled: Repository, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    read = filled.reader.unpacked if step == "turns" else filled.reader
+    read = filled.reader.of_quads if step == "turns" else filled.reader
     once(monkeypatch, read, step, lambda: filled.delete("fork"))
     with pytest.raises(SessionNotFound, match="'fork' was deleted"):
         filled.flatten("fork", id="flat")
@@ -248,7 +248,7 @@ def test_a_fork_that_is_deleted_by_one_who_looked_before_it_was_being_detached_l
 def test_a_fork_that_is_deleted_while_it_is_read_to_be_detached_leaves_nothing(
     filled: Repository, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    read = filled.reader.unpacked if step == "turns" else filled.reader
+    read = filled.reader.of_quads if step == "turns" else filled.reader
     once(monkeypatch, read, step, lambda: filled.delete("fork"))
     with pytest.raises((InvalidInput, SessionNotFound), match="deleted"):
         filled.detach("fork")

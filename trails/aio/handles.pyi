@@ -56,9 +56,9 @@ from trails.model.values import ToolCall
 from trails.model.values import ToolResult
 from trails.model.values import Turn
 from trails.model.values import VerifyReport
-from trails.plumbing.index.figures import By
-from trails.plumbing.index.figures import Sort
-from trails.plumbing.packed import Turns
+from trails.rows.usage_sums import By
+from trails.rows.session_lists import Sort
+from trails.history.transcript import Turns
 from trails.rdf.conversation_records import Alias
 from trails.rdf.conversation_records import Move
 from trails.rdf.ledger_records import Cancellation

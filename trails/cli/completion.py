@@ -148,13 +148,9 @@ def _items(names: Iterable[str]) -> list[shells.CompletionItem[str]]:
 
 
 def _stored(store: Path, kind: str, incomplete: str) -> list[str]:
-    """Return names out of a store: as its index has them, or as one who reads beside its owner sees them."""
-    from trails.plumbing.index import offers
+    """Return names out of the rows of a store."""
+    from trails.opening import open_to_read
+    from trails.rows.session_lists import names_beginning
 
-    found = offers.offered(store, kind, incomplete)
-    if found is None and offers.is_small(store):
-        from trails.opening import open_to_read
-
-        with open_to_read(str(store)) as opened:
-            found = opened.workspace.index.figures(lambda file: offers.names_in(file.ask, kind, incomplete))
-    return found or []
+    with open_to_read(str(store)) as opened, opened.workspace.rows.reading() as rows:
+        return names_beginning(rows, kind, incomplete)

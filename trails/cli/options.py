@@ -204,7 +204,6 @@ def open_store(*, create: bool = False, reading: bool = False, recorded: bool = 
         raise InvalidInput(f"{problem} (--store PATH or TRAILS_STORE names the store, {makes})") from error
     if reading and is_as_of():
         store = _as_it_was(store)
-    store.workspace.index.progress = True
     return store
 
 

@@ -34,7 +34,6 @@ from trails.history.records.record_kind import (
     unknown_of,
     with_authors,
 )
-from trails.history.transcript import stored_length
 from trails.integrity import digests
 from trails.integrity.signed_notes import HeadSignature, is_signature_true
 from trails.model import iris, lineage, validation
@@ -313,7 +312,7 @@ def unsigned_sessions(
     for session_id in sorted(reader.ids() if session_ids is None else session_ids):
         chain = chain_of(session_id)
         if chain is not None:
-            first, end = max(signed[session_id], chain[0].starts_at), stored_length(reader, chain)
+            first, end = max(signed[session_id], chain[0].starts_at), reader.length(chain)
             found += [Unsigned(session_id=session_id, first=first, last=end - 1)] if first < end else []
     return found
 

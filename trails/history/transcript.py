@@ -1,46 +1,266 @@
-"""A transcript whose turns are read when they are asked for: its newest and its first ones without those between."""
+"""The turns of a session as they are worked on: stored ones, each made when it is touched, then those that were appended."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, MutableSequence, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, overload
+from itertools import chain
+from typing import Any, Final, Protocol, overload
 
-from trails.history.reader import Reader
+from trails.history.turn_reader import TurnRun
+from trails.integrity import digests
 from trails.model import lineage
-from trails.model.lineage import Owner, Segment
-from trails.model.validation import decodes
+from trails.model.lineage import Segment
 from trails.model.values import SessionRecord, Turn
-from trails.plumbing.packed import OnlyTheEnd
-from trails.plumbing.packs.block import Block, Damaged
 
-_OPENING: Final = 16
-"""How many of the first turns are read together."""
-_BLOCK: Final = 64
-"""How many of the newest turns are read together at first; each time more are asked for, twice as many."""
-_OPEN_END: Final = 2**53
+_BLOCK: Final = 32
+"""How many turns are read together at least, of a transcript that is not read whole."""
 
 
-def stored_length(reader: Reader, chain: Sequence[Owner]) -> int:
-    """Return how many turns a session's stored transcript has; one query at most, and no turn is read."""
-    return stored_end(reader, chain)[0]
+class PartReader(Protocol):
+    """Reads a part of a stored transcript."""
+
+    def __call__(self, start: int, end: int) -> list[Turn]:
+        """Return the turns from an index to another, exclusive."""
+        ...
 
 
-@decodes
-def stored_end(reader: Reader, chain: Sequence[Owner]) -> tuple[int, Block | None]:
-    """Return how many turns a session's stored transcript has, and the block that holds its last ones, where a pack does."""
-    record = chain[0]
-    newest = reader.last_packed(record)
+class StoredTurns:
+    """The stored turns of a transcript, which never change."""
 
-    def count() -> int:
-        if newest is not None and not reader.goes_on(record.id, newest.end):
-            return int(newest.end)
-        rows = reader.select("last_index", session=record.id, start=record.starts_at, end=_OPEN_END)
-        return int(rows[0][0].value) + 1 if rows else record.starts_at
+    __slots__ = ("_ends", "_read", "_runs", "_turns")
 
-    length = reader.lengths.checked(record.id, count)
-    return length, newest if newest is not None and newest.end == length else None
+    def __init__(self, runs: Sequence[TurnRun] = (), *, length: int = 0, read: PartReader | None = None) -> None:
+        """Take runs that go on from one another, from index 0 on; or a length, and what reads a part when it is touched."""
+        self._runs = list(runs)
+        self._ends: list[int] = []
+        for run in runs:
+            length = (self._ends[-1] if self._ends else 0) + len(run)
+            self._ends.append(length)
+        self._read = read
+        self._turns: list[Turn | None] = [None] * length
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    @property
+    def made(self) -> int:
+        """How many turns are in memory."""
+        return len(self._turns) - self._turns.count(None)
+
+    def check_dense(self, session_id: str, segments: Sequence[Segment]) -> None:
+        """Raise `IndexGap` if these are not all turns of the segments that they were read of, each once."""
+        starts = [0, *self._ends[:-1]]
+        ended = all(run.is_dense and run.start == start for run, start in zip(self._runs, starts, strict=False))
+        whole = all(each.end is None or each.end == end for each, end in zip(segments, self._ends, strict=True))
+        if not (ended and whole):
+            lineage.check_dense(session_id, [turn for run in self._runs for turn in run.turns(0, len(run))], segments)
+
+    def up_to(self, end: int) -> StoredTurns:
+        """Return the turns below an index."""
+        if end == len(self):
+            return self
+        if self._read is not None:
+            made = StoredTurns(length=end, read=self._read)
+        else:
+            starts = [0, *self._ends]
+            made = StoredTurns(
+                [run.below(end - start) for run, start in zip(self._runs, starts, strict=False) if start < end]
+            )
+        made._turns = self._turns[:end]
+        return made
+
+    def digest(self, index: int) -> str:
+        """Return the digest of the turn at an index."""
+        found = self._turns[index]
+        if found is not None or self._read is not None:
+            return (found or self.between(index, index + 1)[0]).digest
+        at = bisect_right(self._ends, index)
+        return self._runs[at].digest(index - (self._ends[at - 1] if at else 0))
+
+    def between(self, start: int, end: int) -> list[Turn]:
+        """Return the turns from an index to another, exclusive."""
+        turns = self._turns
+        if None in turns[start:end]:
+            if self._read is None:
+                self._make(start, end)
+            else:
+                first, last = max(0, min(start, end - _BLOCK)), min(len(turns), max(end, start + _BLOCK))
+                while turns[first] is not None:
+                    first += 1
+                while turns[last - 1] is not None:
+                    last -= 1
+                turns[first:last] = self._read(first, last)
+        return turns[start:end]  # type: ignore[return-value] # each of them is made
+
+    def _make(self, start: int, end: int) -> None:
+        turns, begin = self._turns, 0
+        for run, stop in zip(self._runs, self._ends, strict=True):
+            first, last = max(start, begin), min(end, stop)
+            if first < last:
+                new = run.turns(first - begin, last - begin)
+                turns[first:last] = [old or turn for old, turn in zip(turns[first:last], new, strict=True)]
+            begin = stop
+
+    def said(self) -> Iterator[tuple[int, str, str, str, bool]]:
+        """Yield index, role, branch, text and whether that is JSON, of each turn, without making one."""
+        if self._read is None:
+            for run in self._runs:
+                yield from run.said()
+            return
+        for turn in self.between(0, len(self)):
+            yield turn.index, turn.role, turn.branch, turn.text, turn.structured
+
+
+class Turns(Sequence[Turn]):
+    """The turns of a transcript as they were at one moment: a sequence that never changes, equal to a tuple of the same turns.
+
+    A stored turn is made when it is touched.
+    """
+
+    __slots__ = ("_stored", "_tail")
+
+    def __init__(self, stored: StoredTurns, tail: tuple[Turn, ...]) -> None:
+        """Not for callers: sessions give it."""
+        self._stored = stored
+        self._tail = tail
+
+    def __len__(self) -> int:
+        return len(self._stored) + len(self._tail)
+
+    @overload
+    def __getitem__(self, index: int) -> Turn: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Turn, ...]: ...
+    def __getitem__(self, index: int | slice) -> Turn | tuple[Turn, ...]:
+        found = _item(self._stored, self._tail, index)
+        return found if isinstance(found, Turn) else tuple(found)
+
+    def __iter__(self) -> Iterator[Turn]:
+        return chain(self._stored.between(0, len(self._stored)), self._tail)
+
+    def __reversed__(self) -> Iterator[Turn]:
+        return (self[index] for index in range(len(self) - 1, -1, -1))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Turns | tuple):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __add__(self, other: Iterable[Turn]) -> tuple[Turn, ...]:
+        return (*self, *other) if isinstance(other, Turns | tuple) else NotImplemented
+
+    def __radd__(self, other: Iterable[Turn]) -> tuple[Turn, ...]:
+        return (*other, *self) if isinstance(other, tuple) else NotImplemented
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
+class Transcript(MutableSequence[Turn]):
+    """A session's turns as they are worked on. Only those behind the stored ones can be taken away, the last first."""
+
+    __slots__ = ("stored", "tail")
+
+    def __init__(self, stored: StoredTurns | None = None, tail: Iterable[Turn] = ()) -> None:
+        """Take the stored turns, and those that come after them, in order of index."""
+        self.stored = StoredTurns() if stored is None else stored
+        self.tail = list(tail)
+
+    def __len__(self) -> int:
+        return len(self.stored) + len(self.tail)
+
+    @property
+    def head(self) -> str:
+        """The digest of the last turn; that before the first turn where there is none."""
+        return self.digest_at(len(self) - 1) if len(self) else digests.GENESIS
+
+    def digest_at(self, index: int) -> str:
+        """Return the digest of the turn at an index."""
+        size = len(self.stored)
+        return self.stored.digest(index) if index < size else self.tail[index - size].digest
+
+    def said(self) -> Iterator[tuple[int, str, str, str, bool]]:
+        """Yield index, role, branch, text and whether that is JSON, of each turn; no turn is made for it."""
+        yield from self.stored.said()
+        for turn in self.tail:
+            yield turn.index, turn.role, turn.branch, turn.text, turn.structured
+
+    def as_turns(self) -> Turns:
+        """Return all turns as they are now."""
+        return Turns(self.stored, tuple(self.tail))
+
+    @overload
+    def __getitem__(self, index: int) -> Turn: ...
+    @overload
+    def __getitem__(self, index: slice) -> MutableSequence[Turn]: ...
+    def __getitem__(self, index: int | slice) -> Turn | MutableSequence[Turn]:
+        if isinstance(index, slice) and (index.start, index.step) == (None, None):  # the beginning, which a fork shares
+            end, size = index.indices(len(self))[1], len(self.stored)
+            return Transcript(self.stored.up_to(min(end, size)), self.tail[: max(0, end - size)])
+        found: Turn | MutableSequence[Turn] = _item(self.stored, self.tail, index)
+        return found
+
+    @overload
+    def __setitem__(self, index: int, value: Turn) -> None: ...
+    @overload
+    def __setitem__(self, index: slice, value: Iterable[Turn]) -> None: ...
+    def __setitem__(self, index: int | slice, value: Any) -> None:
+        raise TypeError("turns never change")
+
+    def __delitem__(self, index: int | slice) -> None:
+        if not isinstance(index, slice):
+            index = slice(index, index + 1 or None)
+        start, stop, step = index.indices(len(self))
+        if step != 1 or (stop != len(self) and stop > start):
+            raise TypeError("only the last turns can be taken away")
+        if stop > start:
+            if start < len(self.stored):
+                raise TypeError("turns that are stored cannot be taken away")
+            del self.tail[start - len(self.stored) :]
+
+    def insert(self, index: int, value: Turn) -> None:
+        """Add a turn at the end."""
+        if index != len(self):
+            raise TypeError("a turn can only be added at the end")
+        self.tail.append(value)
+
+    def append(self, value: Turn) -> None:
+        self.tail.append(value)
+
+    def __iter__(self) -> Iterator[Turn]:
+        return chain(self.stored.between(0, len(self.stored)), self.tail)
+
+    def __reversed__(self) -> Iterator[Turn]:
+        return (self[index] for index in range(len(self) - 1, -1, -1))
+
+
+def _item(stored: StoredTurns, tail: Sequence[Turn], index: int | slice) -> Any:
+    size = len(stored)
+    if isinstance(index, slice):
+        start, stop, step = index.indices(size + len(tail))
+        if step == 1:
+            before = stored.between(start, min(stop, size)) if start < min(stop, size) else []
+            return [*before, *tail[max(0, start - size) : max(0, stop - size)]]
+        return [_item(stored, tail, each) for each in range(start, stop, step)]
+    position = index + size + len(tail) if index < 0 else index
+    if not 0 <= position < size + len(tail):
+        raise IndexError(index)
+    return stored.between(position, position + 1)[0] if position < size else tail[position - size]
+
+
+def check_fork_head(record: SessionRecord, turns: Transcript) -> None:
+    """Accept a fork's inherited prefix if it ends in the digest noted when it was forked; else raise `IntegrityError`."""
+    at = record.forked_at_index
+    if at and record.fork_head and len(turns) >= at and turns.digest_at(at - 1) != record.fork_head:
+        lineage.check_fork_head(record, turns)
+
+
+# --- summaries
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,156 +270,3 @@ class SummaryMark:
     index: int
     kept: int | None
     through: int | None
-
-
-@decodes
-def summaries(reader: Reader, run: Segment) -> list[SummaryMark]:
-    """Return the summary turns in a run of a transcript, in order: one query, however long it is."""
-    end = _OPEN_END if run.end is None else run.end
-    rows = reader.select("summary_turns", session=run.record.id, start=run.start, end=end)
-    return [SummaryMark(*(None if term is None else int(term.value) for term in row)) for row in rows]  # type: ignore[arg-type] # the index is never None
-
-
-def latest_summary(reader: Reader, runs: Sequence[Segment]) -> SummaryMark | None:
-    """Return the last summary turn of a transcript, or None; nothing older is looked at."""
-    for run in reversed(runs):
-        if found := summaries(reader, run):
-            return found[-1]
-    return None
-
-
-class LazyTurns(OnlyTheEnd):
-    """A session's turns, of which those between the first and the newest are read only when they are asked for.
-
-    What is read is checked to be there without a gap. Only the end can be changed.
-    """
-
-    def __init__(
-        self,
-        reader: Reader,
-        chain: Sequence[Owner],
-        length: int,
-        *,
-        opening: Iterable[Turn] = (),
-        tail: Iterable[Turn] = (),
-    ) -> None:
-        """Not for callers: `length` is that of the stored transcript; `tail` are its last turns, where they are known."""
-        self._reader = reader
-        self._chain = tuple(chain)
-        self._opening = list(opening)
-        self._tail = list(tail)
-        self._start = length - len(self._tail)
-        self._block = _BLOCK
-        self._ends = {run.record.id: run.end or length for run in lineage.segments(chain, length)}
-        """Where each session's part of the stored transcript ends."""
-
-    def __len__(self) -> int:
-        return self._start + len(self._tail)
-
-    @property
-    def read(self) -> int:
-        """How many turns are in memory."""
-        return min(len(self._opening), self._start) + len(self._tail)
-
-    def read_last(self, count: int, newest: Block | None = None) -> None:
-        """Read the last turns, so many of them, and no others; `newest` is a block of them that was read just now."""
-        position = max(0, len(self) - count)
-        if position < self._start:
-            self._tail[:0] = self._turns(position, self._start, newest)
-            self._start = position
-
-    def latest_summary(self) -> int | None:
-        """Return the index of the last summary turn, or None, without reading turns."""
-        for position in range(len(self._tail) - 1, -1, -1):
-            if self._tail[position].compaction is not None:
-                return self._start + position
-        if not self._start:
-            return None
-        found = latest_summary(self._reader, lineage.segments(self._chain, self._start))
-        return None if found is None else found.index
-
-    # --- reading
-
-    @overload
-    def __getitem__(self, index: int) -> Turn: ...
-    @overload
-    def __getitem__(self, index: slice) -> MutableSequence[Turn]: ...
-    def __getitem__(self, index: int | slice) -> Turn | MutableSequence[Turn]:
-        if isinstance(index, slice):
-            return self._slice(*index.indices(len(self)))
-        position = index + len(self) if index < 0 else index
-        if not 0 <= position < len(self):
-            raise IndexError(index)
-        if position >= self._start:
-            return self._tail[position - self._start]
-        if position >= len(self._opening):
-            if position < _OPENING < self._start:
-                self._opening += self._turns(len(self._opening), _OPENING)
-            else:
-                self._reach(position)
-                return self._tail[position - self._start]
-        return self._opening[position]
-
-    def _slice(self, start: int, stop: int, step: int) -> MutableSequence[Turn]:
-        if step == 1 and start == 0 and stop > 0:  # the beginning: what a fork shares, or what a turn comes after
-            tail = self._tail[: max(0, stop - self._start)]
-            return LazyTurns(self._reader, self._chain, stop, opening=self._opening[:stop], tail=tail)
-        if stop > start:
-            self._reach(start)
-        return [self._tail[position - self._start] for position in range(start, stop, step)]
-
-    def __iter__(self) -> Iterator[Turn]:
-        self._reach(0)
-        return iter(self._tail)
-
-    def _reach(self, position: int) -> None:
-        """Read the newest turns back to an index, and some more."""
-        if position >= self._start:
-            return
-        start = max(0, min(position, self._start - self._block))
-        self._tail[:0] = self._turns(start, self._start)
-        self._start, self._block = start, self._block * 2
-        if start == 0:
-            own = self._chain[0]
-            assert isinstance(own, SessionRecord)  # noqa: S101 - of the session itself, the row was read
-            lineage.check_fork_head(own, self._tail)
-
-    def _turns(self, start: int, end: int, newest: Block | None = None) -> list[Turn]:
-        runs = lineage.segments(self._chain, end)
-        turns: list[Turn] = []
-        for run in runs:
-            if run.end is None or run.end > start:
-                turns += self._of(Segment(run.record, max(run.start, start), run.end), newest)
-        if any(turn.old_iri for turn in turns):  # from before digests: theirs are made up from the beginning on
-            return self._reader.turns(self._chain, end)[start:]
-        session_id = self._chain[0].id
-        if len(turns) < end - start and self._reader.is_deleted(session_id):
-            raise self._reader.not_found(session_id)
-        lineage.check_dense(session_id, turns, runs, start, end)
-        return turns
-
-    def _of(self, run: Segment, newest: Block | None) -> list[Turn]:
-        """Return the turns of a run of one session: looked up one by one unless they are most of what it owns."""
-        assert run.end is not None  # noqa: S101 - the segments were cut at an end
-        if (
-            newest is not None
-            and run.record.id == newest.session_id
-            and newest.start <= run.start < run.end <= newest.end
-        ):
-            with suppress(Damaged):
-                return newest.turns(run.start, run.end)
-        packed = self._reader.packed_turns(run)
-        if packed is not None:
-            return packed
-        if (run.end - run.start) * 2 > self._ends[run.record.id] - run.record.starts_at:
-            return self._reader.own_turns(run)
-        return self._reader.turns_at(run.record.id, range(run.start, run.end))
-
-    # --- the end, which can change
-
-    def _cut(self, start: int) -> None:
-        self._reach(start)
-        del self._tail[start - self._start :]
-
-    def _add(self, turn: Turn) -> None:
-        self._tail.append(turn)

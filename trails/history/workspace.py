@@ -26,11 +26,10 @@ from trails.history import turn_builder
 from trails.history.reader import Reader
 from trails.history.removal import deletion
 from trails.model import iris, validation
-from trails.model.values import SessionRecord, Turn
-from trails.plumbing.index.keeper import index_of
-from trails.plumbing.packs.keeper import packs_of
+from trails.model.values import SessionRecord
 from trails.rdf import activity_records
 from trails.rdf.activity_records import Deed
+from trails.rows.store_rows import StoreRows
 from trails.store.contract import QuadStore, read_only
 from trails.store.embedded import EmbeddedStore
 from trails.store.past import PastStore
@@ -108,11 +107,9 @@ class Workspace(Handle):
         """Whether what is read out of the store is kept on record: exports and audits."""
         self.store = store
         self.actor = actor
-        self.packs = packs_of(store)
-        """Transcripts, read quickly."""
-        self.reader = Reader(store, self.packs)
-        self.index = index_of(store)
-        """Figures and texts, found quickly."""
+        self.rows = StoreRows(store)
+        """Sessions, turns, calls and texts in SQL."""
+        self.reader = Reader(store, self.rows)
         if isinstance(store, EmbeddedStore):
             store.follow(self._keep_up, self._take_out)
         self._merging = threading.RLock()
@@ -128,16 +125,15 @@ class Workspace(Handle):
         _OPEN.add(self)
 
     def _keep_up(self, *, resting: bool) -> None:
-        if resting or self.packs.is_full:  # packing beside a writer slows it down
-            self.packs.bring_up()
-        self.index.keep_up(resting=resting)
+        """Do nothing: the rows are up to date in each commit."""
 
     def _take_out(self) -> None:
-        self.index.take_out()
+        with suppress(TrailsError):  # whoever opens the store next does it
+            self.rows.erase()
 
     def start_anew(self) -> None:
-        """Forget what was read, of a store as it was: something was taken out of it."""
-        self.index.start_anew()
+        """Forget what was read, of a store as it was: something was removed from it."""
+        self.rows.start_anew()
 
     @contextmanager
     def erasing(self) -> Iterator[None]:
@@ -146,15 +142,9 @@ class Workspace(Handle):
         with (
             self.rewriting(),
             store.erasing() if isinstance(store, EmbeddedStore) else nullcontext(),
-            self.index.erasing(),
-            self.packs.erasing(self._stored_turn),
+            self.rows.erasing(),
         ):
             yield
-
-    def _stored_turn(self, session_id: str, index: int) -> Turn:
-        """Return a session's own turn as the store has it; raises `ValueError` where there is not just one."""
-        (turn,) = self.reader.turns_at(session_id, [index])
-        return turn
 
     @contextmanager
     def rewriting(self) -> Iterator[None]:
@@ -217,8 +207,7 @@ class Workspace(Handle):
             if self.feed is not None:
                 self.feed.close()
         finally:
-            self.packs.close()
-            self.index.close()
+            self.rows.close()
             self.store.close()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:

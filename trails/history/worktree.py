@@ -24,6 +24,7 @@ from trails.handles import Handle
 from trails.history import log_leaves, turn_builder
 from trails.history.reader import Reader
 from trails.history.transaction import Proposal, Transaction, check_free_names, id_in_use, is_mentioned, is_stored
+from trails.history.transcript import Transcript, Turns
 from trails.history.turn_builder import Draft, Screening, screen_draft, screen_prompt
 from trails.history.workspace import OneThread, Workspace
 from trails.integrity import digests
@@ -31,9 +32,6 @@ from trails.integrity.leaves import Kind
 from trails.model import iris, lineage, validation
 from trails.model.lineage import Owner
 from trails.model.values import NO_FACTS, Call, Facts, ModelCall, Quote, SealedTurn, SessionRecord, SystemPrompt, Turn
-from trails.plumbing import tails
-from trails.plumbing.packed import Transcript, Turns
-from trails.plumbing.packs.keeper import Moment
 from trails.rdf import vocab
 from trails.rdf.activity_records import Activity, activity_quads
 from trails.rdf.session_records import prompt_quads, row_names, session_quads, tools_named_in
@@ -122,7 +120,6 @@ class _Given(NamedTuple):
     turns: int
     prompts: int
     acts: int
-    since: Moment
 
     def is_in(self, store: QuadStore) -> bool:
         """Tell whether it was done: no answer came, or not yet, and others may have gone on since."""
@@ -388,13 +385,13 @@ class Worktree(Handle):
             if self._drafts and self.record.kind == "worker":
                 raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
             first = self.first_pending
-            token, now = self.workspace.store.token, self.workspace.packs.now()
+            token = self.workspace.store.token
             quoted = quote_sources(self.turns[first:])
             tx = self._transaction(first, quoted)
             # This handle's last turn was seen there by its last commit, quoted ones were not.
             change = tx.change(seen=None if quoted else self._seen, writer=self._writer)
             writer, self._writer = self._writer, object()  # an interrupted commit's outcome has to be looked up
-            given = _Given(change, len(self._drafts), len(self._new_prompts), len(self.acts), now)
+            given = _Given(change, len(self._drafts), len(self._new_prompts), len(self.acts))
             try:
                 (change if also is None else change.joined(also)).commit(self.workspace.store)
             except PreconditionFailed as failure:
@@ -414,12 +411,10 @@ class Worktree(Handle):
 
     def _note_done(self, done: _Given) -> int:
         """Take what was committed for stored; return how many turns that were."""
-        first = self.first_pending
         self.stored = True
         del self._drafts[: done.turns]
         del self._new_prompts[: done.prompts]
         del self.acts[: done.acts]
-        self.workspace.packs.note(self.record, self.turns[first : first + done.turns], done.since)
         return done.turns
 
     def store_news(self) -> None:
@@ -566,12 +561,12 @@ class Worktree(Handle):
 
     def _stored_end(self) -> tuple[int, str]:
         """Return how many turns are stored by now, and the digest of the last one."""
+        if not self.stored:
+            return 0, digests.GENESIS
         reader = self.workspace.reader
-        if self.stored and (last := reader.known_end(self.record)) is not None:
-            return last[0] + 1, last[1]
-        runs = lineage.segments(reader.lineage(self.id)) if self.stored else []
-        length = tails.length(reader, runs)
-        return length, tails.digest_at(reader, runs, length - 1) or digests.GENESIS  # that of none where there is none
+        chain = reader.lineage(self.id)
+        length = reader.length(chain)
+        return length, reader.digest_in(lineage.segments(chain), length - 1) or digests.GENESIS
 
     def reload(self) -> None:
         """Take the session up anew as it is stored by now; nothing may be pending."""

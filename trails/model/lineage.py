@@ -128,6 +128,12 @@ def check_dense(session_id: str, turns: Sequence[Turn], runs: Sequence[Segment],
         raise gap(session_id, start + len(turns), runs)
 
 
+def owner_at(runs: Sequence[Segment], index: int) -> str | None:
+    """Return the id of the session that owns the turn at an index, or None past the end."""
+    found = (run.record.id for run in runs if run.start <= index and (run.end is None or index < run.end))
+    return next(found, None)
+
+
 def gap(session_id: str, missing: int, runs: Sequence[Segment]) -> IndexGap:
     """Return the error for a turn that is missing from a transcript, which says who owns it."""
     owner = next((r.record.id for r in runs if r.start <= missing and (r.end is None or missing < r.end)), session_id)

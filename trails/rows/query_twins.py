@@ -85,9 +85,10 @@ def _bound(terms: list[ox.NamedNode | ox.Literal] | None) -> str | None:
 
 def _candidates(rows: sqlite3.Connection, terms: list[Any]) -> list[int] | None:
     """Return the turns that may hold a text; None for more texts than one, and for one that the engine may fold otherwise."""
-    if len(terms) != 1 or not terms[0].value.isascii() or len(terms[0].value) < text_index.GRAM:
+    text = terms[0].value if len(terms) == 1 else ""
+    if not text.isascii() or "\0" in text or len(text) < text_index.GRAM:
         return None
-    return text_index.candidates(rows, terms[0].value)
+    return text_index.candidates(rows, text)
 
 
 def _line(kinds: list[Callable[[Any], str]], row: tuple[Any, ...]) -> Iterator[str]:

@@ -144,6 +144,17 @@ class Kind(NamedTuple):
     form: int
 
 
+class TurnCalls(NamedTuple):
+    """The model calls, tool calls and tools' answers that a turn tells of, as rows."""
+
+    model: Sequence[tuple[Any, ...]] = ()
+    tools: Sequence[tuple[Any, ...]] = ()
+    answers: Sequence[tuple[Any, ...]] = ()
+
+
+NO_CALLS: Final = TurnCalls()
+
+
 class TurnRow(NamedTuple):
     """A row of `turns`, without its number."""
 
@@ -157,6 +168,8 @@ class TurnRow(NamedTuple):
     more: str | None
     """All that is recorded with the turn beyond its text; of an odd turn all of its quads."""
     statements: Sequence[Statement] = ()
+    calls: TurnCalls = NO_CALLS
+    """What is written beside a row that is new."""
 
 
 _PLAIN: Final = frozenset(
@@ -167,7 +180,7 @@ _IMPLIED: Final = {(v.TYPE.value, v.TURN), (v.TYPE.value, v.ENTITY)}
 
 
 def turn_statements(quads: Iterable[Quad]) -> dict[str, list[Statement]]:
-    """Return by turn IRI what quads of one session's graph say of turns; what they say of other things is left out."""
+    """Return by IRI what quads of one session's graph say of turns, and of whatever else has a name there."""
     found: dict[str, list[Statement]] = defaultdict(list)
     for quad in quads:
         subject = quad.subject
@@ -176,7 +189,7 @@ def turn_statements(quads: Iterable[Quad]) -> dict[str, list[Statement]]:
         iri = subject.value
         session_part, _, rest = iri.partition("/")
         name, _, part = rest.partition("/")
-        if name[:1].isdecimal():
+        if name:
             found[f"{session_part}/{name}"].append((part, quad.predicate.value, quad.object))  # type: ignore[arg-type] # no triples
     return found
 
@@ -200,7 +213,7 @@ def make_turn_row(session_iri: str, iri: str, statements: Iterable[Statement]) -
         return None
     try:
         row = None if is_odd else _regular(session_iri, iri, plain, more)
-    except (ValueError, AttributeError, KeyError, OverflowError, TrailsError):
+    except (*DECODING_ERRORS, OverflowError, TrailsError):
         row = None
     if row is None:
         whole = [*(("", predicate, term) for predicate, term in plain.items()), *more]
@@ -228,7 +241,10 @@ def _regular(session_iri: str, iri: str, plain: Mapping[str, Term], more: list[S
     raw = bytes.fromhex(digest)
     if raw.hex() != digest:
         return None
-    return TurnRow(iri, place, kind, when, content.value, raw, flags, encode_statements(more, iri), more)
+    row = TurnRow(iri, place, kind, when, content.value, raw, flags, encode_statements(more, iri), more)
+    if not more:
+        return row
+    return row._replace(calls=TurnCalls([*model_calls(row)], [*tool_calls(row)], [*tool_answers(row)]))
 
 
 @lru_cache(maxsize=64)
@@ -261,7 +277,7 @@ def _odd(iri: str, plain: Mapping[str, Term], whole: Sequence[Statement]) -> Tur
         raw = b""
     try:
         when = micros(parse_time(text(v.TIME))) if v.TIME.value in plain else None
-    except DECODING_ERRORS:
+    except (*DECODING_ERRORS, TrailsError):
         when = None
     content: Any = plain.get(v.VALUE.value)
     form = _FORMS.get(getattr(content, "datatype", None), PLAIN)  # type: ignore[arg-type] # None is in no dict
@@ -320,8 +336,10 @@ _MOST: Final = 1 << 53
 _PROPERTIES = Mapping[str, list[Term]]
 
 
-def model_calls(session_id: str, principal: str, row: TurnRow) -> Iterator[tuple[Any, ...]]:
+def model_calls(row: TurnRow) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of `calls` that a turn tells of: of calls made for it, and of one made elsewhere that a copy keeps.
+
+    Home and principal are None for those of the turn's own session.
 
     Of rows with one digest that of the least rank counts: 0 where the call was made, 1 for what a copy says of where it was
     made, 2 for a copy that does not.
@@ -335,15 +353,15 @@ def model_calls(session_id: str, principal: str, row: TurnRow) -> Iterator[tuple
     is_made = any(term.value == f"{row.iri}/model" for term in own.get(v.GENERATED_BY.value, ()))
     if is_made and v.MODEL_CALL in model.get(v.TYPE.value, ()):
         ends = _moment(model, v.STARTED_AT), _moment(model, v.ENDED_AT)
-        made = (_brief(quoted) if quoted else row.digest, 2 if is_copy else 0, session_id, principal)
+        made = (_brief(quoted) if quoted else row.digest, 2 if is_copy else 0, None, None)
         yield *made, row.kind.author, _text(model, v.MODEL), row.time, *_spent(model), _text(model, v.PROVIDER), *ends
     for digest in model.get(v.CALL_DIGEST.value, ()):
         for place in model.get(v.CALLED_IN.value, ()):
-            whom = next((iris.author_name(each.value) for each in model.get(v.CALLED_FOR.value, ())), principal)
+            whom = next((iris.author_name(each.value) for each in model.get(v.CALLED_FOR.value, ())), None)
             ends = _moment(model, v.KEPT_START), _moment(model, v.KEPT_END)
-            made = (_brief(digest.value), 1, iris.session_id(place.value), whom)
+            kept = (_brief(digest.value), 1, iris.session_id(place.value), whom)
             yield (
-                *made,
+                *kept,
                 row.kind.author,
                 _text(model, v.MODEL),
                 row.time,

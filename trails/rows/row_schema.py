@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -35,7 +36,7 @@ CREATE INDEX IF NOT EXISTS sessions_project ON sessions (project_name, by_create
 CREATE TABLE IF NOT EXISTS meta (session INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS meta_session ON meta (session, key);
 CREATE TABLE IF NOT EXISTS kinds (
-  number INTEGER PRIMARY KEY, role TEXT NOT NULL, branch TEXT NOT NULL, author TEXT NOT NULL, form INTEGER NOT NULL,
+  number INTEGER PRIMARY KEY AUTOINCREMENT, role TEXT NOT NULL, branch TEXT NOT NULL, author TEXT NOT NULL, form INTEGER NOT NULL,
   UNIQUE (role, branch, author, form)
 );
 CREATE TABLE IF NOT EXISTS turns (
@@ -43,6 +44,7 @@ CREATE TABLE IF NOT EXISTS turns (
   counts INTEGER NOT NULL, flags INTEGER NOT NULL, text TEXT NOT NULL, digest BLOB NOT NULL, more TEXT
 );
 CREATE INDEX IF NOT EXISTS turns_place ON turns (session, place);
+CREATE INDEX IF NOT EXISTS turns_digest ON turns (substr(digest, 1, 6));
 CREATE INDEX IF NOT EXISTS turns_copies ON turns (digest) WHERE flags & 1;
 CREATE INDEX IF NOT EXISTS turns_lacking ON turns (session) WHERE flags & 2;
 CREATE TABLE IF NOT EXISTS calls (
@@ -70,12 +72,17 @@ CREATE TABLE IF NOT EXISTS tool_answers (
 CREATE INDEX IF NOT EXISTS tool_answers_turn ON tool_answers (turn);
 CREATE INDEX IF NOT EXISTS tool_answers_session ON tool_answers (session, id);
 CREATE INDEX IF NOT EXISTS tool_answers_call ON tool_answers (call_session, call_place);
+CREATE TABLE IF NOT EXISTS rows_at (number INTEGER NOT NULL);
+INSERT INTO rows_at SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM rows_at);
 CREATE TABLE IF NOT EXISTS tags (name TEXT NOT NULL PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS zones (zone INTEGER PRIMARY KEY, newest INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS zone_kinds (kind INTEGER NOT NULL, zone INTEGER NOT NULL, PRIMARY KEY (kind, zone)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS shards (shard INTEGER PRIMARY KEY, indexed INTEGER NOT NULL, dirty INTEGER NOT NULL DEFAULT 0);
 """
 """Turns are numbered as they come. A zone is 1,024 of them; `shards` says how far the texts of 65,536 are indexed (`texts_N`)."""
+
+
+_TABLES: Final = re.findall(r"CREATE TABLE IF NOT EXISTS (\w+)", SCHEMA)
 
 
 class _DecimalSum:
@@ -122,6 +129,14 @@ def create_tables(connection: sqlite3.Connection) -> None:
     """Make the tables that are missing, within the caller's transaction if there is one."""
     for statement in SCHEMA.split(";\n"):
         connection.execute(statement)
+
+
+def drop_tables(connection: sqlite3.Connection) -> None:
+    """Remove all rows with their tables, within the caller's transaction."""
+    shards = [f"texts_{shard}" for (shard,) in connection.execute("SELECT shard FROM shards")]
+    for table in [*shards, *_TABLES]:
+        connection.execute(f"DROP TABLE {table}")
+    connection.execute("DELETE FROM sqlite_sequence WHERE name IN ('turns', 'kinds')")
 
 
 def create_functions(connection: sqlite3.Connection) -> None:

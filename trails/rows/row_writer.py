@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pyoxigraph import Quad
@@ -177,6 +177,8 @@ class Writer:
         session = self._session(iri)
         new: list[TurnRow] = []
         for turn in dict.fromkeys([*removed, *added]):
+            if not _may_be_turn(turn, added.get(turn, ())) and not session.odd:
+                continue
             number, row = self._find(session, turn)
             if row is None:
                 if (made := row_codec.make_turn_row(iri, turn, added.get(turn, ()))) is not None:
@@ -189,7 +191,7 @@ class Writer:
             changed = row_codec.make_turn_row(iri, turn, statements)
             if changed is None:
                 self._delete(session, number, row)
-            elif changed[:-1] != row[:-1]:
+            elif changed[:8] != row[:8]:
                 self._replace(session, number, row, changed)
         if new:
             self._insert(session, sorted(new, key=lambda each: each.place))
@@ -199,7 +201,7 @@ class Writer:
         if not session.end and not session.odd and not session.recount:
             return 0, None
         name = turn.rpartition("/")[2].partition("-")[0]
-        place = int(name) if len(name) < _DIGITS else -1
+        place = int(name) if name.isdecimal() and len(name) < _DIGITS else -1
         for number, row in self._rows(session, "session = ? AND place = ?", session.number, place):
             if row.iri == turn:
                 return number, row
@@ -224,7 +226,7 @@ class Writer:
             [self._values(number, session, row) for number, row in enumerate(rows, last + 1)],
         )
         for number, row in enumerate(rows, last + 1):
-            if row.statements:
+            if row.calls:
                 self._put_calls(session, number, row)
         self._note_copies(rows)
         start = rows[0].place
@@ -273,8 +275,7 @@ class Writer:
             f"UPDATE turns SET {', '.join(f'{name} = ?' for name in names)} WHERE number = ?",
             (*self._values(number, session, new)[1:], number),
         )
-        if new.statements:
-            self._put_calls(session, number, new)
+        self._put_calls(session, number, new)
         text_index.add(self._db, number, new)
         self._note_copies([old, new])
         session.recount = True
@@ -287,19 +288,18 @@ class Writer:
         session.recount = True
 
     def _put_calls(self, session: _Session, number: int, row: TurnRow) -> None:
-        if row.flags & ODD:
-            return
-        for call in row_codec.model_calls(session.id, session.principal, row):
-            self._db.execute(f"INSERT INTO calls VALUES ({', '.join('?' * 19)})", (number, *call, 1))
-            self._calls.add(call[0])
-            self._homes.add(call[2])
+        for digest, rank, home, principal, *call in row.calls.model:
+            made = (digest, rank, home or session.id, principal or session.principal)
+            self._db.execute(f"INSERT INTO calls VALUES ({', '.join('?' * 19)})", (number, *made, *call, 1))
+            self._calls.add(digest)
+            self._homes.add(made[2])
         place = (number, session.number, row.place)
         self._db.executemany(
-            "INSERT INTO tool_calls VALUES (?, ?, ?, ?, ?, ?)", [(*place, *each) for each in row_codec.tool_calls(row)]
+            "INSERT INTO tool_calls VALUES (?, ?, ?, ?, ?, ?)", [(*place, *each) for each in row.calls.tools]
         )
         self._db.executemany(
             f"INSERT INTO tool_answers VALUES ({', '.join('?' * 13)})",
-            [(*place, *told, *self._place_of(call)) for *told, call in row_codec.tool_answers(row)],
+            [(*place, *told, *self._place_of(call)) for *told, call in row.calls.answers],
         )
 
     def _place_of(self, call: str | None) -> tuple[int | None, int | None, int | None]:
@@ -351,17 +351,9 @@ class Writer:
 
     def _settle_copies(self, digest: bytes) -> None:
         """Let the copy of the oldest session count where the original is gone, and none where it is there."""
-        copies = self._db.execute(_OLDEST, (digest,)).fetchall()
-        has_original = any(self._is_original(source, digest) for _, more in copies for source in _sources(more))
-        for at, (number, _) in enumerate(copies):
+        has_original = self._db.execute(_ORIGINAL, {"digest": digest}).fetchone() is not None
+        for at, (number,) in enumerate(self._db.execute(_OLDEST, (digest,)).fetchall()):
             self._db.execute("UPDATE turns SET counts = ? WHERE number = ?", (at == 0 and not has_original, number))
-
-    def _is_original(self, source: str, digest: bytes) -> bool:
-        try:
-            place = iris.session_id(source), iris.turn_index(source)
-        except TrailsError:
-            return False
-        return self._db.execute(_ORIGINAL, (*place, digest)).fetchone() is not None
 
     def _count(self, session: _Session) -> None:
         self._db.execute(_COUNTED, {"number": session.number})
@@ -387,8 +379,9 @@ _ASKED: Final = (
 )
 _COUNTED: Final = """
 UPDATE sessions SET (own_turns, activity, odd) = (
-  SELECT count(DISTINCT place), max(time), ifnull(sum(flags & 4 <> 0), 0) FROM turns
-  WHERE session = :number AND place >= sessions.starts_at
+  SELECT count(DISTINCT place) FILTER (WHERE place >= sessions.starts_at), max(time) FILTER (WHERE place >= sessions.starts_at),
+    ifnull(sum(flags & 4 <> 0), 0)
+  FROM turns WHERE session = :number
 ) WHERE number = :number"""
 _COPIED: Final = "SELECT digest FROM turns WHERE session = ? AND digest IN (SELECT digest FROM turns WHERE flags & 1)"
 _CALLED: Final = "SELECT c.digest FROM calls c JOIN turns t ON t.number = c.turn WHERE t.session = ?"
@@ -406,19 +399,19 @@ UPDATE sessions SET (calls, unpriced, input, output, cache_read, cache_write, co
   FROM calls WHERE home = :id AND counts
 ) WHERE id = :id"""
 _OLDEST: Final = (
-    "SELECT t.number, t.more FROM turns t JOIN sessions s ON s.number = t.session"
+    "SELECT t.number FROM turns t JOIN sessions s ON s.number = t.session"
     " WHERE t.flags & 1 AND t.digest = ? AND s.live ORDER BY s.by_created, s.id, t.place, t.number"
 )
 _ORIGINAL: Final = (
     "SELECT 1 FROM turns t JOIN sessions s ON s.number = t.session"
-    " WHERE s.id = ? AND t.place = ? AND t.digest = ? AND s.live AND NOT t.flags & 1"
+    " WHERE substr(t.digest, 1, 6) = substr(:digest, 1, 6) AND t.digest = :digest AND s.live AND NOT t.flags & 1"
 )
 
 
-def _sources(more: str | None) -> Iterator[str]:
-    for part, predicate, term in row_codec.decode_statements(more):
-        if not part and predicate == vocab.ALTERNATE_OF.value:
-            yield term.value
+def _may_be_turn(iri: str, statements: Iterable[Statement]) -> bool:
+    """Tell whether an IRI is that of a turn; those of an earlier version are told by what is said of them."""
+    is_named = iri.rpartition("/")[2][:1].isdecimal()
+    return is_named or any(not part and predicate == vocab.INDEX.value for part, predicate, _ in statements)
 
 
 def _prompt(role: str, _branch: str, _author: str, form: int, text: str) -> str:

@@ -46,10 +46,10 @@ _ROWS: Final = (
 # --- writing
 
 
-def keep_up(connection: sqlite3.Connection, least: int = _WAITING) -> None:
+def keep_up(connection: sqlite3.Connection) -> None:
     """Index the texts that wait, where there are so many."""
     (last,), (indexed,) = connection.execute(LAST).fetchone(), connection.execute(_INDEXED).fetchone()
-    while last - indexed >= least:
+    while last - indexed >= _WAITING:
         shard = (indexed + 1) >> _SHARD
         until = min(last, (shard + 1 << _SHARD) - 1)
         _index(connection, shard, indexed + 1, until)
@@ -121,12 +121,20 @@ def add(connection: sqlite3.Connection, number: int, row: TurnRow) -> None:
     if (shard := _shard_of(connection, number)) is not None:
         text = _indexed_text(row.text, row.kind.form, row.more)
         connection.execute(f"INSERT INTO texts_{shard} (rowid, text) VALUES (?, ?)", (number, text))
+        connection.execute(
+            f"INSERT OR IGNORE INTO zone_kinds SELECT kind, number >> {_ZONE} FROM turns WHERE number = ?", (number,)
+        )
 
 
 def _shard_of(connection: sqlite3.Connection, number: int) -> int | None:
     """Return the shard that a turn is indexed in; None while it waits."""
     found = connection.execute("SELECT indexed FROM shards WHERE shard = ?", (number >> _SHARD,)).fetchone()
     return number >> _SHARD if found is not None and number <= found[0] else None
+
+
+def is_dirty(connection: sqlite3.Connection) -> bool:
+    """Tell whether something is left of removed texts."""
+    return connection.execute("SELECT 1 FROM shards WHERE dirty").fetchone() is not None
 
 
 def erase(connection: sqlite3.Connection) -> None:
@@ -192,7 +200,7 @@ class Wanted(NamedTuple):
 
 
 def find(connection: sqlite3.Connection, wanted: Wanted, session_ids: Sequence[str] = ()) -> Iterator[FoundTurn]:
-    """Yield the turns that are looked for in their order; with `session_ids` those of these sessions alone."""
+    """Yield the turns that are looked for in their order, of copies one; with `session_ids` all that these sessions own."""
     if session_ids:
         marks = ", ".join("?" * len(session_ids))
         yield from sorted(_look(connection, wanted, f"s.id IN ({marks})", session_ids), key=lambda each: each.order)
@@ -202,7 +210,7 @@ def find(connection: sqlite3.Connection, wanted: Wanted, session_ids: Sequence[s
     for newest, condition, values in search.regions():
         while found and found[0][1].time > newest:
             yield heappop(found)[1]
-        for each in _look(connection, wanted, condition, values):
+        for each in _look(connection, wanted, f"t.counts AND {condition}", values):
             search.hits += 1
             heappush(found, (each.order, each))
     while found:
@@ -240,6 +248,7 @@ class _Search:
     def __init__(self, connection: sqlite3.Connection, wanted: Wanted) -> None:
         self._db = connection
         self._wanted = wanted
+        self._indexed = 0
         self.hits = 0
         """How many turns were found by now."""
         text = None if wanted.text is None else folded(wanted.text).replace("\0", "\1")
@@ -250,6 +259,7 @@ class _Search:
         """Yield where to look."""
         (indexed,) = self._db.execute(_INDEXED).fetchone()
         yield _NEVER, "t.number > ?", (indexed,)
+        self._indexed = indexed
         zones = self._zones()
         if self._match is None and self._short is None:
             yield from (self._whole(newest, zone) for newest, zone in zones)
@@ -280,9 +290,9 @@ class _Search:
         text = f"SELECT newest, zone FROM zones WHERE {' AND '.join(conditions)} ORDER BY newest DESC, zone DESC"
         return self._db.execute(text, values).fetchall()
 
-    @staticmethod
-    def _whole(newest: int, zone: int) -> _Region:
-        return newest, "t.number BETWEEN ? AND ?", (zone << _ZONE, (zone + 1 << _ZONE) - 1)
+    def _whole(self, newest: int, zone: int) -> _Region:
+        last = min((zone + 1 << _ZONE) - 1, self._indexed)
+        return newest, "t.number BETWEEN ? AND ?", (zone << _ZONE, last)
 
     def _matching(self, zones: list[tuple[int, int]]) -> Iterator[_Region]:
         """Yield the turns in zones that the index finds: all of a shard where they are few, else those of each zone."""

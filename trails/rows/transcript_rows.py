@@ -9,16 +9,16 @@ from typing import Any, Final
 from trails.model import iris
 from trails.model.values import NO_FACTS, Facts, Turn
 from trails.rows import row_codec
-from trails.rows.row_codec import JSON, ODD, REDACTED, Kind
+from trails.rows.row_codec import JSON, REDACTED, Kind
 
 _OPEN_END: Final = 1 << 62
+_SESSION: Final = "SELECT number, odd FROM sessions WHERE id = ?"
 _RUN: Final = """
-SELECT place, kind, time, text, digest, more, flags FROM turns
-WHERE session = (SELECT number FROM sessions WHERE id = ?) AND place >= ? AND place < ? ORDER BY place, number"""
+SELECT place, kind, time, text, digest, more FROM turns WHERE session = ? AND place >= ? AND place < ? ORDER BY place, number"""
 
 
 class OddTurn(Exception):
-    """A run holds a turn that Trails never writes: who reads its quads says what is wrong."""
+    """A session holds a turn that Trails never writes: who reads its quads says what is wrong."""
 
 
 Spoken = tuple[int, str, str, bool, bool, Facts]
@@ -42,7 +42,7 @@ class RowRun:
     @property
     def is_dense(self) -> bool:
         """Whether there is one turn at each index from the first on."""
-        return all(row[0] == index for index, row in enumerate(self._rows, self.start))
+        return [row[0] for row in self._rows] == list(range(self.start, self.start + len(self._rows)))
 
     def below(self, count: int) -> RowRun:
         """Return the first turns."""
@@ -57,7 +57,7 @@ class RowRun:
         """Make the turns from one place in the run to another, exclusive."""
         begun: dict[int, dict[str, Any]] = {}
         found = []
-        for place, kind, time, text, digest, more, _ in self._rows[first:last]:
+        for place, kind, time, text, digest, more in self._rows[first:last]:
             if kind not in begun:
                 begun[kind] = self._begin(kind)
             values = begun[kind].copy()
@@ -97,9 +97,15 @@ class RowRun:
             kind = self._kinds[number]
             yield place, kind.role, kind.branch, text, kind.form == JSON
 
+    def brief(self) -> Iterator[tuple[str, tuple[str, str, str], int | None, str, bool, bool]]:
+        """Yield digest, (role, branch, author), time, text, whether that is JSON, and whether it is redacted, of each turn."""
+        for _, number, time, text, digest, *_ in self._rows:
+            role, branch, author, form = self._kinds[number]
+            yield digest.hex(), (role, branch, author), time, text, form == JSON, form == REDACTED
+
     def spoken(self) -> Iterator[Spoken]:
         """Yield what a model may be shown of each turn."""
-        for place, number, _, text, digest, more, _ in self._rows:
+        for place, number, _, text, digest, more in self._rows:
             kind = self._kinds[number]
             facts = NO_FACTS if more is None else self._facts(place, digest, more)
             yield place, kind.role, text, kind.form == JSON, kind.form == REDACTED, facts
@@ -112,24 +118,36 @@ class RunReader:
         self._kinds: dict[int, Kind] = {}
 
     def read(self, connection: sqlite3.Connection, session_id: str, start: int, end: int | None) -> RowRun:
-        """Return the turns that a session owns from an index to another, exclusive; raise `OddTurn` for an odd one."""
-        rows = connection.execute(_RUN, (session_id, start, _OPEN_END if end is None else end)).fetchall()
-        if any(row[6] & ODD for row in rows):
+        """Return the turns that a session owns from an index to another, exclusive; raise `OddTurn` if some are odd."""
+        number = self._number(connection, session_id)
+        rows = connection.execute(_RUN, (number, start, _OPEN_END if end is None else end)).fetchall()
+        return self._run(connection, session_id, start, rows)
+
+    def read_at(self, connection: sqlite3.Connection, session_id: str, indices: Sequence[int]) -> RowRun:
+        """Return the turns that a session owns at some indices; raise `OddTurn` if some are odd."""
+        number = self._number(connection, session_id)
+        rows = [row for index in sorted(set(indices)) for row in connection.execute(_RUN, (number, index, index + 1))]
+        return self._run(connection, session_id, min(indices, default=0), rows)
+
+    @staticmethod
+    def _number(connection: sqlite3.Connection, session_id: str) -> int:
+        number, odd = connection.execute(_SESSION, (session_id,)).fetchone() or (0, 0)
+        if odd:
             raise OddTurn
-        if any(row[1] not in self._kinds for row in rows):
+        return int(number)
+
+    def _run(
+        self, connection: sqlite3.Connection, session_id: str, start: int, rows: Sequence[tuple[Any, ...]]
+    ) -> RowRun:
+        if {row[1] for row in rows} - self._kinds.keys():
             kinds = connection.execute("SELECT number, role, branch, author, form FROM kinds")
             self._kinds.update((number, Kind(*kind)) for number, *kind in kinds)
         return RowRun(session_id, start, rows, self._kinds)
 
 
-def read_end(connection: sqlite3.Connection, session_id: str, start: int) -> int:
-    """Return the index after the last turn that a session owns from an index on; the index itself if there is none."""
-    asked = "SELECT max(place) + 1 FROM turns WHERE session = (SELECT number FROM sessions WHERE id = ?) AND place >= ?"
-    (end,) = connection.execute(asked, (session_id, start)).fetchone()
-    return start if end is None else int(end)
-
-
 def recorded_lengths(connection: sqlite3.Connection, session_ids: Sequence[str]) -> dict[str, int]:
     """Return how many turns the transcripts of sessions have by the log, by id."""
     marks = ", ".join("?" * len(session_ids))
-    return dict(connection.execute(f"SELECT id, recorded FROM sessions WHERE id IN ({marks})", list(session_ids)))
+    return dict(
+        connection.execute(f"SELECT id, recorded FROM sessions WHERE id IN ({marks})", list(session_ids)).fetchall()
+    )

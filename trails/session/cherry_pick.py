@@ -115,7 +115,7 @@ def pick_turns(
     workspace = target.workspace
     who = workspace.who(by)
     if isinstance(source, str):
-        name, turns = source, workspace.reader.unpacked.turns(names.find_lineage(workspace, source))
+        name, turns = source, workspace.reader.of_quads.turns(names.find_lineage(workspace, source))
     elif not isinstance(source, Worktree):
         raise InvalidInput(f"turns are picked from a session: give a Session or a name of one, not {source!r:.80}")
     elif source.workspace is not workspace:
@@ -139,7 +139,7 @@ def take_outcome(
     if isinstance(fork, Worktree):
         _refuse_unstored(target, fork)
     chain = names.find_lineage(target.workspace, fork)
-    turns = target.workspace.reader.unpacked.turns(chain)
+    turns = target.workspace.reader.of_quads.turns(chain)
     tail = _own(target, chain, turns)
     head = tail[-1]
     _refuse_unready(target, head)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from trails import compare
@@ -16,7 +16,6 @@ from trails.integrity import digests
 from trails.model import lineage
 from trails.model.lineage import Segment
 from trails.model.values import SessionRecord, Turn
-from trails.plumbing import tails
 
 
 def diff_of(workspace: Workspace, left: Worktree | str, right: Worktree | str) -> compare.Diff:
@@ -92,15 +91,15 @@ class StoredSide:
 
     def digest(self, index: int) -> str | None:
         """Return the digest of the turn at an index: one look-up."""
-        return tails.digest_at(self._reader, self.runs, index)
+        return self._reader.digest_in(self.runs, index)
 
     def stored(self) -> int:
         """Return how many turns there are, by a few look-ups."""
-        return tails.length(self._reader, self.runs)
+        return self._reader.length_of(self.runs)
 
     def tail(self, start: int) -> Sequence[Turn]:
         """Read the turns from an index on."""
-        return tails.read(self._reader, self.runs, start, self.session_id)
+        return self._reader.tail(self.runs, start, self.session_id)
 
 
 class OpenSide:
@@ -144,7 +143,7 @@ def _ancestor(left: DiffSide, right: DiffSide) -> Ancestor | None:
     return Ancestor(
         turns=common,
         digest=left.digest(common - 1) or "",
-        session_id=tails.owner_at(left.runs, common - 1) or left.session_id,
+        session_id=lineage.owner_at(left.runs, common - 1) or left.session_id,
         found_by="lineage" if common == by_lineage else "digests",
     )
 
@@ -166,7 +165,7 @@ def _shared_by_lineage(left: DiffSide, right: DiffSide) -> int:
 def _refuse_missing(left: DiffSide, right: DiffSide, index: int) -> None:
     """Raise `IndexGap` where the last turn that two lineages share by their records is not there; it may lack its digest."""
     for side in (left, right):
-        owner = tails.owner_at(side.runs, index)
+        owner = lineage.owner_at(side.runs, index)
         if owner not in (None, side.session_id) and not side.workspace.reader.owns(owner, index):
             raise lineage.gap(side.session_id, index, side.runs)
 
@@ -190,5 +189,25 @@ def _shared_by_digests(left: DiffSide, right: DiffSide, start: int) -> int:
         digest = left.digest(index)
         return digest is not None and digest == right.digest(index)
 
-    last = tails.last_true(same, start)
+    last = _last_true(same, start)
     return start if last is None else last + 1
+
+
+def _last_true(holds: Callable[[int], bool], first: int) -> int | None:
+    """Return the last index from `first` on at which something holds; None where it does not at `first`.
+
+    Once it does not hold, it must never hold again. Asks about twice as often as the distance has binary digits.
+
+    >>> _last_true(lambda n: n < 1000, 5), _last_true(lambda n: n < 1000, 1000)
+    (999, None)
+    """
+    if not holds(first):
+        return None
+    low, step = first, 1
+    while holds(low + step):
+        low, step = low + step, step * 2
+    high = low + step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low

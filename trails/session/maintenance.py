@@ -25,7 +25,6 @@ from trails.history.workspace import Workspace
 from trails.history.worktree import Worktree
 from trails.model import validation
 from trails.model.values import SessionRecord
-from trails.plumbing import pack_upkeep
 from trails.rdf.activity_records import Deed
 from trails.store import dumping
 from trails.store.contract import QuadStore, read_only
@@ -98,16 +97,15 @@ class Maintenance(Handle, public=True):
 
         Takes as much free space again as the store has; other threads read on meanwhile. Backups, dumps and exports
         that were made before still hold the text. Model calls whose tokens an earlier version counted otherwise are counted
-        anew. In memory there is nothing to do. What is derived beside the store (the
-        index of figures and texts, packed transcripts) is made anew, too. Of a store in PostgreSQL, the indexes of other
+        anew. In memory there is nothing to do. The rows of sessions and turns are made anew, too. Of a store in PostgreSQL, the
+        indexes of other
         processes that have not caught up are named in `behind`: they lose the text with their next `sync`.
         """
         deletion.sweep_pending(self._store)
         transaction.sweep_names(self._store)
         migrations.recount_usage(self._store, self._workspace.reader.ids())
         done = embedded_store(self._store, "vacuum").vacuum()
-        self._workspace.index.rebuild()
-        pack_upkeep.rebuild(self._workspace.packs, self._workspace.reader)
+        self._workspace.rows.rebuild()
         return done
 
     def backup(self, destination: str | os.PathLike[str]) -> None:

@@ -16,16 +16,11 @@ The steps are generators that yield what has to be called outside, so that sync 
 from __future__ import annotations
 
 import inspect
-import json
 import time
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import itemgetter
 from typing import Any, Final, Literal, TypeVar, cast
-
-from pyoxigraph import QuerySolution
 
 from trails.context import compaction
 from trails.context.assembly import Context, Fixed, within
@@ -36,7 +31,6 @@ from trails.errors import (
     ContextOverflow,
     HeadConflict,
     IndexGap,
-    IntegrityError,
     InvalidInput,
     NothingToSummarise,
     SessionNotFound,
@@ -44,16 +38,13 @@ from trails.errors import (
 )
 from trails.history import turn_builder
 from trails.history.reader import Reader
-from trails.history.transcript import LazyTurns, SummaryMark, latest_summary, stored_length, summaries
+from trails.history.transcript import SummaryMark
 from trails.history.turn_builder import Draft
 from trails.history.worktree import Worktree
-from trails.model import iris, lineage, validation
-from trails.model.content_parts import calls_in, results_in
+from trails.model import lineage, validation
 from trails.model.lineage import Segment
-from trails.model.validation import decodes
-from trails.model.values import CUT, NO_FACTS, Compaction, Facts, ModelCall, SessionRecord, ToolCall, ToolResult, Turn
+from trails.model.values import CUT, Compaction, Facts, ModelCall, SessionRecord, Turn
 from trails.rdf import vocab
-from trails.store.contract import Solutions
 
 _OPEN_END: Final = 2**53
 _JSON: Final = vocab.JSON.value
@@ -68,7 +59,7 @@ _LONG: Final = 3
 
 def turns_since_summary(turns: Sequence[Turn]) -> tuple[Turn | None, Sequence[Turn]]:
     """Return a transcript's latest summary turn, and the turns that it does not stand for, in order, without summaries."""
-    at = turns.latest_summary() if isinstance(turns, LazyTurns) else _latest(turns)
+    at = _latest(turns)
     if at is None:
         return None, turns
     summary = turns[at]
@@ -128,13 +119,13 @@ def context_of_stored(
     """Return the context of a stored session, reading of it only what is shown: see `Repository.context`."""
     prompt, told = reader.prompt(chain), reader.told(chain)
     runs = lineage.segments(chain)
-    mark = latest_summary(reader, runs)
+    mark = reader.latest_summary(runs)
     summary: TurnView | None = None
     turns: Sequence[TurnView]
     if mark is not None:
         summary, turns = _since(reader, chain[0].id, runs, mark)
     elif window.max_tokens is not None:
-        turns = LazyTurns(reader, chain, stored_length(reader, chain))
+        turns = reader.part_of_transcript(chain, reader.length(chain))
     else:
         turns = reader.turns(chain)
     fixed = Fixed(
@@ -185,120 +176,9 @@ def _gap(session_id: str, index: int) -> IndexGap:
 
 
 def _shown(reader: Reader, run: Segment) -> tuple[Sequence[TurnView], set[int]]:
-    """Return what a model may be shown of a run, out of packs where they have its first turn, and where summaries stand."""
-    held = reader.quick_parts(run)
-    if held is None:
-        entries = _run(reader, run)
-        return entries, {each.index for each in summaries(reader, run)} if entries else set()
-    packed, rest = held
-    found: list[TurnView] = [*rest]
-    found[:0] = [ShownTurn._make(each) for part in packed for each in part.spoken()]
+    """Return what a model may be shown of a run, and where summaries stand in it."""
+    found = [ShownTurn._make(each) for each in reader.spoken(run)]
     return found, {each.index for each in found if each.facts.compaction is not None}
-
-
-@decodes
-def _run(reader: Reader, run: Segment) -> list[ShownTurn]:
-    session_id = run.record.id
-    place = {"session": session_id, "start": run.start, "end": _OPEN_END if run.end is None else run.end}
-    far_on = _is_far_on(reader, run)
-    if not far_on and not (rows := reader.select("context_turns_wide", **place)):
-        return []
-    kinds = {row[0].value for row in reader.select("context_kinds", session=session_id)}
-    if far_on:
-        rows = reader.select("context_turns_named" if kinds else "context_turns", **place)
-    try:
-        facts = (
-            {} if not kinds else _facts(reader, session_id, rows, kinds) if far_on else _all_facts(reader, session_id)
-        )
-        broken_off = {iris.turn_index(row[0].value) for row in reader.select("context_cut", session=session_id)}
-        facts |= {index: facts.get(index, NO_FACTS).model_copy(update={"model_call": _CUT}) for index in broken_off}
-        entries = [_entry(row, facts) for row in rows]
-    except (ValueError, AttributeError) as error:
-        raise IntegrityError(
-            f"session {session_id!r} holds values that Trails never writes ({error}): the store was altered; "
-            "`trails verify` names them; restore the session from an export or a backup"
-        ) from error
-    entries.sort(key=itemgetter(0))
-    return entries
-
-
-def _is_far_on(reader: Reader, run: Segment) -> bool:
-    """Tell whether much more of a session comes before a run than the run is long: then scanning columns is slower."""
-    before = run.start - run.record.starts_at
-    if run.end is not None:
-        return before > _LONG * (run.end - run.start)
-    return before > 0 and not reader.owns(run.record.id, run.start + before // _LONG)
-
-
-def _entry(row: QuerySolution, facts: dict[int, Facts]) -> ShownTurn:
-    index, role, value = row[0], row[1].value, row[2]
-    number, datatype = int(index.value), value.datatype.value
-    recorded = facts.get(number, NO_FACTS)
-    if datatype == _JSON and (role in _NO_CALLERS or role in _NO_ANSWERERS):
-        recorded = _with_parts(recorded, json.loads(value.value))
-    return ShownTurn(number, role, value.value, datatype == _JSON, datatype == _REDACTED, recorded)
-
-
-def _with_parts(facts: Facts, content: list[Any]) -> Facts:
-    """Return facts with the calls and answers among the parts of a turn's content, where those were not looked up."""
-    calls, results = facts.tool_calls or calls_in(content), facts.tool_results or results_in(content)
-    if (calls, results) == (facts.tool_calls, facts.tool_results):
-        return facts
-    return facts.model_copy(update={"tool_calls": calls, "tool_results": results})
-
-
-@decodes
-def _facts(reader: Reader, session_id: str, rows: Solutions, kinds: set[str]) -> dict[int, Facts]:
-    """Return the tool calls, answers and metadata of some turns by index, looking only where a model is shown them.
-
-    Nobody but an assistant calls tools, and an assistant answers no calls but those among the parts of its content;
-    metadata says what is shown only of commands that a person ran.
-    """
-    asking = [row[3].value for row in rows if row[1].value not in _NO_CALLERS]
-    answering = [row[3].value for row in rows if row[1].value not in _NO_ANSWERERS]
-    ran = [row[3].value for row in rows if row[1].value == _RAN]
-    calls: dict[int, dict[int, ToolCall]] = defaultdict(dict)
-    results: dict[int, dict[int, ToolResult]] = defaultdict(dict)
-    meta: dict[int, str] = {}
-    if asking and vocab.STARTED_BY.value in kinds:
-        for iri, call_id, name, arguments in reader.select_each("context_calls", "turns", asking, session=session_id):
-            hidden = arguments.datatype == vocab.REDACTED
-            calls[iris.turn_index(iri.value)][iris.position(iri.value)] = ToolCall.trusted(
-                {
-                    "id": call_id.value,
-                    "name": name.value,
-                    "arguments": None if hidden else arguments.value,
-                    "withheld": arguments.value if hidden else None,
-                }
-            )
-    if answering and vocab.HAS_RESULT.value in kinds:
-        for iri, call_id, error in reader.select_each("context_results", "turns", answering, session=session_id):
-            made = ToolResult.plain(call_id.value, is_error=error.value == "true")
-            results[iris.turn_index(iri.value)][iris.position(iri.value)] = made
-    if ran and vocab.META.value in kinds:
-        for turn, text in reader.select_each("context_meta", "turns", ran, session=session_id):
-            if text.datatype == vocab.JSON:
-                meta[iris.turn_index(turn.value)] = text.value
-    return {
-        index: Facts(
-            tool_calls=_in_order(calls.get(index)),
-            tool_results=_in_order(results.get(index)),
-            meta_json=meta.get(index),
-        )
-        for index in {*calls, *results, *meta}
-    }
-
-
-_Each = TypeVar("_Each")
-
-
-def _in_order(found: Mapping[int, _Each] | None) -> tuple[_Each, ...]:
-    return () if found is None else tuple(found[position] for position in sorted(found))
-
-
-@decodes
-def _all_facts(reader: Reader, session_id: str) -> dict[int, Facts]:
-    return {iris.turn_index(turn): each for turn, each in reader.facts(session_id).items()}
 
 
 Summarise = Callable[[SummaryRequest], "str | Summary | Awaitable[str | Summary]"]

@@ -8,7 +8,7 @@ Proofs: a store held against its digests and against signed checkpoints, and wha
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -23,6 +23,7 @@ from trails.history.as_of import past_facts
 from trails.history.lookup import names
 from trails.history.reader import Reader
 from trails.history.transaction import Transaction
+from trails.history.turn_reader import RowTurns
 from trails.history.verification import checkpoints
 from trails.history.workspace import Workspace
 from trails.history.worktree import Worktree
@@ -30,11 +31,8 @@ from trails.integrity.proofs import ConsistencyProof, TurnProof
 from trails.integrity.signed_notes import HeadSignature, sign_head, verifier_key, verifier_of
 from trails.integrity.witnesses import check_timestamp, cosignatures
 from trails.model import validation
-from trails.model.values import Finding, VerifyReport
-from trails.plumbing import pack_upkeep
-from trails.plumbing.index import checks as index_checks
+from trails.model.values import VerifyReport
 from trails.plumbing.verifying import audit
-from trails.plumbing.verifying.derived import Derived, Told, parts_of
 from trails.rdf.annotation_records import signature_quads
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
@@ -131,14 +129,7 @@ class Proofs(Handle, public=True):
         rewritten = [] if kept is None else checkpoints.checkpoint_findings(store, kept)
         asked = _Asked(wanted, None if kept is None else kept.size, only_new=since is not None)
         with moving(progress, "verifying") as move:
-            report, beside = _verified(self._workspace, asked, move)
-        found = list[Finding]()
-        if asked.is_whole:
-            numbers = {session_id: each.numbers for session_id, each in beside.items()}
-            found += index_checks.findings(self._workspace.index, store, numbers)
-        doubted = [session_id for session_id, each in beside.items() if each.pack_differs]
-        found += pack_upkeep.findings(self._workspace.packs, reader, doubted)
-        report = report.model_copy(update={"findings": (*report.findings, *found)})
+            report = _verified(self._workspace, asked, move)
         report = self._with_unsigned(report, wanted, signers, required=require_signed)
         if kept is None:
             return report
@@ -203,30 +194,30 @@ class _Asked(NamedTuple):
         return self.session_id is None and not self.only_new
 
 
-def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> tuple[VerifyReport, Mapping[str, Told]]:
-    store, reader = at.store, at.reader.unpacked
-    beside = Derived(store, at.packs, parts_of(at.index) if asked.is_whole else [])
-    report, told = _looked(store, reader, asked, move, beside)
+def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> VerifyReport:
+    store, reader = at.store, at.reader.of_quads
+    rows = at.reader.turn_reader if isinstance(at.reader.turn_reader, RowTurns) else None
+    report = _looked(store, reader, asked, move, rows)
     if is_read_only(store):
         report = report if report.ok else _judged_beside(store, reader, asked, report)
         has_owner = isinstance(store, ViewStore) and store.has_living_owner
-        return report.model_copy(update={"up_to": store.number}) if has_owner else report, told
+        return report.model_copy(update={"up_to": store.number}) if has_owner else report
     if isinstance(store, PastStore):
-        return past_facts.judge_past(store, report), told
+        return past_facts.judge_past(store, report)
     if not report.ok:
         # Half of what another thread or process was writing looks like damage: what stays is real.
         with at.rewriting():
             if isinstance(store, EmbeddedStore) and store.commits.is_remote:
                 at.sweep()  # whoever was at it is dead
-            return at_one_moment(store, lambda: _looked(store, reader, asked, None, beside))
-    return report, told
+            return at_one_moment(store, lambda: _looked(store, reader, asked, None, rows))
+    return report
 
 
 def _looked(
-    store: QuadStore, reader: Reader, asked: _Asked, move: Progress | None, beside: Derived | None
-) -> tuple[VerifyReport, Mapping[str, Told]]:
+    store: QuadStore, reader: Reader, asked: _Asked, move: Progress | None, rows: RowTurns | None
+) -> VerifyReport:
     session_id, since, only_new = asked
-    return audit.verify(store, reader, session_id, move, since=since, only_new=only_new, derived=beside)
+    return audit.verify(store, reader, session_id, move, since=since, only_new=only_new, rows=rows)
 
 
 def _judged_beside(store: QuadStore, reader: Reader, asked: _Asked, report: VerifyReport) -> VerifyReport:
@@ -238,7 +229,7 @@ def _judged_beside(store: QuadStore, reader: Reader, asked: _Asked, report: Veri
     if not marks:
         return report
     with transaction.believed_marks(store, marks):
-        found, _ = _looked(store, reader, asked, None, None)
+        found = _looked(store, reader, asked, None, None)
     if not found.ok or _have_gone(marks, store):
         return found
     raise StoreFailed(

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
@@ -35,10 +34,11 @@ from trails.history.workspace import Workspace
 from trails.history.worktree import Worktree, new_prompt, record_fields
 from trails.model import iris, validation
 from trails.model.values import SessionRecord
-from trails.plumbing import answered
-from trails.plumbing.index.figures import By, Sort
 from trails.rdf import query_files, query_guard
 from trails.rdf.session_records import DEFAULT_AGENT, DEFAULT_PRINCIPAL
+from trails.rows import query_twins
+from trails.rows.session_lists import Sort
+from trails.rows.usage_sums import By
 from trails.session import maintenance, presentation, scoring
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
@@ -107,11 +107,9 @@ class Repository(Handle, public=True):
         try:
             transaction.refuse_half_copied(store)
             if not self.read_only:
-                self.workspace.index.sweep()
-                self.workspace.packs.sweep()
+                self.workspace.rows.erase()
                 self._sweep()
                 self._recover_streams()
-            self.workspace.index.take_out()
         except BaseException:  # an interrupt too: nobody else could close it
             self.close()
             raise
@@ -213,7 +211,6 @@ class Repository(Handle, public=True):
             store, actor=self.workspace.actor, record_reads=self.workspace.record_reads, limits=self.limits
         )
         store.origin = self
-        made.workspace.index.start_from(self.workspace.index)
         store.follow(made.workspace.start_anew)
         return made
 
@@ -931,8 +928,8 @@ class Repository(Handle, public=True):
         SELECT gives rows that hold RDF terms by name or position (`to_dicts()` gives Python values), ASK a bool,
         CONSTRUCT and DESCRIBE lists of triples. In a text of your own, patterns outside GRAPH match all graphs, unless
         `union` is False or the text says with FROM or FROM NAMED which graphs it is over (SPARQL 1.1, 13.2); queries of
-        the catalogue say in full which graphs they read; some that would read every turn are answered from the store's index
-        where that is there, with the same rows. The prefixes trails, prov, rdf, rdfs and xsd are declared already. With
+        the catalogue say in full which graphs they read; some that would read every turn are answered by SQL over the rows of
+        the store, with the same result. The prefixes trails, prov, rdf, rdfs and xsd are declared already. With
         `fresh`, `refresh` comes first, as for `load`, and what it raises.
 
         A text of your own runs in a process beside this one, over what was committed before the call. It is ended after
@@ -963,9 +960,8 @@ class Repository(Handle, public=True):
         bound = asked.bind(**parameters)
         if limits.is_set:
             return outside.answer(self.store, bound, limits.over(self.limits), is_ours=True)
-        ask = partial(self._asked, asked)
-        told = answered.answer(self.workspace, asked, parameters, ask)
-        return ask(bound) if told is None else told
+        found = None if self.as_of is not None else query_twins.answer(self.workspace.rows.reading, asked, parameters)
+        return self._asked(asked, bound) if found is None else found
 
     def _asked(self, query: query_files.QueryFile, bound: str) -> Result:
         """Return the result of a text of the catalogue, asked on a thread of its own."""

@@ -17,6 +17,7 @@ from trails.history import annotation_kinds, turn_builder
 from trails.history.lookup import names
 from trails.history.lookup.pages import Page
 from trails.history.removal import detach
+from trails.history.transcript import Turns
 from trails.history.workspace import Workspace
 from trails.history.worktree import Worktree
 from trails.model import lineage, sdk_messages, validation
@@ -31,7 +32,6 @@ from trails.model.values import (
     ToolResult,
     Turn,
 )
-from trails.plumbing.packed import Turns
 from trails.session import blame, cherry_pick, maintenance, presentation, proofs
 
 if TYPE_CHECKING:
@@ -871,17 +871,11 @@ def load_session(
     if limits is None and last is None:
         turns = reader.transcript(own, ancestors)
         return Session(Worktree(workspace, own, ancestors=ancestors, turns=turns, stored=True))
-    from trails.history.transcript import (  # noqa: PLC0415
-        LazyTurns,
-        stored_end,
-    )
-
     chain = (own, *ancestors)
-    length, newest = stored_end(reader, chain)
-    lazy = LazyTurns(reader, chain, length)
+    turns = reader.part_of_transcript(chain, reader.length(chain))
     if last is not None:
-        lazy.read_last(validation.index(last, "last"), newest)
-    made = Worktree(workspace, own, ancestors=ancestors, turns=lazy, stored=True)
+        turns.stored.between(max(0, len(turns) - validation.index(last, "last")), len(turns))
+    made = Worktree(workspace, own, ancestors=ancestors, turns=turns, stored=True)
     made.give_window(limits)
     return Session(made)
 

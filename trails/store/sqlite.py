@@ -228,6 +228,14 @@ class SqliteHome:
         with self._reader() as reader:
             yield reader.connection
 
+    def snapshot(self) -> sqlite3.Connection:
+        """Return a connection that reads what is committed now, until it is closed."""
+        with self._in_words():
+            made = self._connect()
+            made.execute("BEGIN")
+            made.execute(_HEAD).fetchone()
+            return made
+
     @contextlib.contextmanager
     def _reader(self) -> Iterator[_Reader]:
         if self._closed:
@@ -408,6 +416,20 @@ class SqliteHome:
                         self._tables.apply(self._writer, row.number, change)
                 due = max((row.number for row in rows if row.flags & ERASES), default=0)
                 self._writer.execute(_MOVE, (rows[-1].number, rows[-1].digest, due))
+                self._writer.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+        finally:
+            self._lock.release()
+
+    @contextlib.contextmanager
+    def deriving(self) -> Iterator[sqlite3.Connection]:
+        """Give the connection that writes, in a transaction that changes only what is derived from the log."""
+        self.lock(0, 0)
+        try:
+            with self._in_words():
+                yield self._writer
                 self._writer.execute("COMMIT")
         except BaseException:
             self._roll_back()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from trails import Repository
     from trails.history.lookup.summaries import SessionSummary
     from trails.history.lookup.usage_statistics import Row, Statistics
-    from trails.plumbing.index.sidefile import SideFile
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _ROOMY: Final = 110
@@ -82,22 +80,20 @@ def list_sessions(
     cli.one_of(as_tsv)
     facts = dict(cli.pairs(meta, "--meta")) or None
     asked = chosen | {"meta": facts, "active_since": since, "active_until": until}
-    found = None if cli.as_json() or as_tsv or cli.is_as_of() else _at_once(asked, page, cursor)
     value: Any = None
-    if found is None:
-        from trails.history.lookup import names
+    from trails.history.lookup import names
 
-        with cli.open_store(reading=True) as store:
-            summaries = cli.paged(lambda after: store.summaries(**asked, cursor=after), page, cursor)
-            if as_tsv:
-                cli.echo_tsv(FIELDS, ([each.to_dict()[name] for name in FIELDS] for each in summaries))
-                return
-            near = {}
-            if cli.as_json():
-                value = {"sessions": _whole(store, summaries), "cursor": summaries.cursor}
-            else:
-                near = {each.id: names.near_ids(store.workspace, each.id) for each in summaries}
-            found = _Lines([_line_of(each) for each in summaries], summaries.cursor, near)
+    with cli.open_store(reading=True) as store:
+        summaries = cli.paged(lambda after: store.summaries(**asked, cursor=after), page, cursor)
+        if as_tsv:
+            cli.echo_tsv(FIELDS, ([each.to_dict()[name] for name in FIELDS] for each in summaries))
+            return
+        near = {}
+        if cli.as_json():
+            value = {"sessions": _whole(store, summaries), "cursor": summaries.cursor}
+        else:
+            near = {each.id: names.near_ids(store.workspace, each.id) for each in summaries}
+        found = _Lines([_line_of(each) for each in summaries], summaries.cursor, near)
     given = {name: chosen[name] for name in ("principal", "agent", "project")}
     given |= {name: None if time is None else time.isoformat() for name, time in (("since", since), ("until", until))}
     given["sort"] = None if chosen["sort"] == "created" else chosen["sort"]
@@ -136,51 +132,6 @@ class _Lines(NamedTuple):
 def _line_of(each: SessionSummary) -> _Line:
     told, tokens = each.title or each.first_prompt, total((each.input_tokens, each.output_tokens))
     return _Line(each.id, each.label, told, each.turns, tokens, each.project, each.last_activity, each.parent)
-
-
-def _at_once(asked: Mapping[str, Any], page: int, cursor: str | None) -> _Lines | None:
-    """Return a page without opening the store; None where it must be opened, to know for sure or for what is asked."""
-    given = {name for name, value in asked.items() if value is not None}
-    if given - {"sort", "limit", "active_since", "active_until"}:
-        return None
-    from trails.plumbing.index import alone
-
-    file = alone.figures_of(Path(cli.store_location() or ""))
-    return None if file is None else alone.asked(file, lambda told: _lines_in(told, asked, page, cursor))
-
-
-def _lines_in(file: SideFile, asked: Mapping[str, Any], page: int, cursor: str | None) -> _Lines | None:
-    from trails.plumbing.index import alone, figures
-
-    times = {name: asked[name] for name in ("active_since", "active_until")}
-    for number in range(page):
-        found = alone.page(file, asked["sort"], asked["limit"], cursor, **times)
-        if (
-            found is None
-            or (number + 1 < page and found[1] is None)
-            or (page > 1 and number == 0 and cursor is not None)
-        ):
-            return None  # what is wrong is said there
-        rows, cursor = found
-    return _Lines(
-        [_line_of_row(row) for row in rows], cursor, {row["id"]: figures.neighbours(file, row["id"]) for row in rows}
-    )
-
-
-def _line_of_row(row: Mapping[str, Any]) -> _Line:
-    from trails.plumbing.index.moments import moment
-
-    active = row["created"] if row["activity"] is None else row["activity"]
-    return _Line(
-        row["id"],
-        row["label"],
-        row["title"] or row["prompt"],
-        row["starts_at"] + row["own_turns"],
-        total((row["input"], row["output"])),
-        row["project"],
-        None if active is None else moment(active),
-        row["parent"],
-    )
 
 
 def _draw(found: _Lines) -> None:

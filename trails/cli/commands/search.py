@@ -7,14 +7,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from trails.cli import options as cli
 from trails.display.terminal_text import clean, count, one_line
-from trails.errors import InvalidInput
 from trails.model import validation
 
 if TYPE_CHECKING:
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 
     from trails import Repository
     from trails.history.lookup.search import Hit
-    from trails.plumbing.index import alone
     from trails.rdf.query_files import QueryFile
     from trails.store.contract import Result
 
@@ -49,60 +46,30 @@ def search(
     spoke and when; and what stands around the text. The exit code is 1 where nothing is found, as grep's is.
     """
     cli.one_of(as_tsv)
-    is_plain = not (cli.is_as_of() or as_tsv or cli.as_json() or session or wanted["author"] or cursor or page > 1)
-    at_once = _at_once(text, wanted["tool"], wanted["role"], wanted["limit"]) if is_plain else None
-    hits: Sequence[Hit | alone.Hit]
-    if at_once is not None:
-        hits, after = at_once
-    else:
-        with cli.open_store(reading=True) as store:
-            session_id = None if session is None else store.resolve(session)
-            found = cli.paged(lambda each: store.search(text, session=session_id, **wanted, cursor=each), page, cursor)
-        hits, after = found, found.cursor
+    with cli.open_store(reading=True) as store:
+        session_id = None if session is None else store.resolve(session)
+        found = cli.paged(lambda each: store.search(text, session=session_id, **wanted, cursor=each), page, cursor)
     if as_tsv:
         values = [each.to_dict() | {"tools": " ".join(each.tools)} for each in found]
         cli.echo_tsv(FIELDS, ([each[name] for name in FIELDS] for each in values))
     else:
         options = wanted | {"session": session, "limit": None if wanted["limit"] == 50 else str(wanted["limit"])}
-        more = cli.there_is_more(after, "search", text, **options)
-        value = {"turns": hits, "cursor": after}
-        cli.answer(value, hits, partial(_draw_hits, text=text), empty="nothing found", said=more)
-    if not hits:
+        more = cli.there_is_more(found.cursor, "search", text, **options)
+        value = {"turns": found, "cursor": found.cursor}
+        cli.answer(value, found, partial(_draw_hits, text=text), empty="nothing found", said=more)
+    if not found:
         cli.end(1)
 
 
-def _at_once(
-    text: str | None, tool: str | None, role: str | None, limit: int
-) -> tuple[Sequence[alone.Hit], str | None] | None:
-    """Return the first page without opening the store; None where it must be opened, to know for sure or to say what is wrong."""
-    from trails.plumbing.index import alone
-
-    try:
-        for given, name, check in ((text, "the text", validation.text), (tool, "a tool's name", validation.name)):
-            if given is not None and not check(given, name):
-                return None
-        if role is not None:
-            validation.role(role)
-    except InvalidInput:
-        return None
-    if text is None and tool is None and role is None:
-        return None
-    file = alone.texts_of(Path(cli.store_location() or ""))
-    wanted = alone.Wanted(text, tool, role)
-    return None if file is None else alone.asked(file, lambda told: alone.hits(told, wanted, limit, None))
-
-
-def _draw_hits(hits: Sequence[Hit | alone.Hit], text: str | None) -> None:
+def _draw_hits(hits: Sequence[Hit], text: str | None) -> None:
     from rich.text import Text
 
     from trails.cli import drawing
-    from trails.plumbing.index.moments import moment as moment_of
 
     console = drawing.screen()
     for hit in hits:
-        time = moment_of(hit.time) if isinstance(hit.time, int) else hit.time
         tools = (f"calls {one_line(tool)}" for tool in hit.tools)
-        facts = " · ".join([hit.role, drawing.moment(time), one_line(hit.author), *tools])
+        facts = " · ".join([hit.role, drawing.moment(hit.time), one_line(hit.author), *tools])
         head = Text.assemble((one_line(hit.session_id), "cyan"), "  ", (str(hit.index), "bold"), "  ")
         rest = Text(facts, style="dim")
         rest.truncate(max(1, console.width - head.cell_len), overflow="ellipsis")
@@ -224,7 +191,6 @@ def _converted(store: Repository, name: str, kind: str, value: str) -> Any:
 
 def _session_of(store: Repository, name: str) -> str:
     """Return the id of a session that is there, or was; raise `SessionNotFound` for one that never was."""
-    from trails.model import validation
 
     if validation.is_session_id(name) and (name in store or store.reader.is_deleted(name)):
         return name

@@ -105,8 +105,6 @@ def check_machine() -> None:
     tells as what is wrong: the store cannot be used here. The exit code is 1 where something is wrong.
     """
     from trails.history import migrations
-    from trails.plumbing import pack_upkeep as packs
-    from trails.plumbing.index import checks as index_checks
     from trails.store import folders
     from trails.store.doctor import doctor
     from trails.store.postgres.address import is_address
@@ -118,10 +116,8 @@ def check_machine() -> None:
         return
     place = cli.store_folder()
     checks = doctor(place)
-    if folders.is_store(place):
-        checks = [*checks, index_checks.look(place), packs.look(place)]
-        if any(check.ok and check.name == "opens" for check in checks):  # nobody has it open, and the engine can
-            checks.append(migrations.find_miscounted(place))
+    if folders.is_store(place) and any(check.ok and check.name == "opens" for check in checks):
+        checks.append(migrations.find_miscounted(place))
     _tell(checks)
 
 

@@ -469,7 +469,7 @@ def _checked(source: _Source, arriving: _Arriving, beside: Path, progress: Progr
 
 def _verified(target: EmbeddedStore, progress: Progress | None) -> VerifyReport:
     with transaction.believed_marks(target, transaction.work_marks(target)):
-        return audit.verify(target, Reader(target), None, progress)[0]
+        return audit.verify(target, Reader(target), None, progress)
 
 
 def _copied(source: _Source, place: str, *, written: bool) -> Copied:

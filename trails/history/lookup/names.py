@@ -46,9 +46,8 @@ from trails.history.workspace import Workspace
 from trails.model import iris, lineage, validation
 from trails.model.lineage import Owner
 from trails.model.values import SessionRecord
-from trails.plumbing import tails
-from trails.plumbing.index import figures
 from trails.rdf import vocab
+from trails.rows import session_lists
 from trails.suggestions import nearest
 
 _SHOWN: Final = 8
@@ -239,7 +238,8 @@ def shortened_id(workspace: Workspace, name: str) -> str | None:
 
 def near_ids(workspace: Workspace, session_id: str) -> list[str]:
     """Return the ids before and after one, in order of text: what `shortening.short` must know. Read from the index."""
-    return workspace.index.figures(lambda file: figures.neighbours(file, session_id))
+    with workspace.rows.reading() as rows:
+        return session_lists.neighbours(rows, session_id)
 
 
 def _is_whole(name: str) -> bool:
@@ -371,10 +371,10 @@ def _end(workspace: Workspace, found: Revision, end: str) -> int:
         return turn_index(workspace, found, end) + 1
     index = int(end)
     runs = lineage.segments(workspace.reader.lineage(found.session_id), found.end)
-    owner = None if index == 0 else tails.owner_at(runs, index - 1)
+    owner = None if index == 0 else lineage.owner_at(runs, index - 1)
     if index == 0 or (owner is not None and workspace.reader.owns(owner, index - 1)):
         return index
-    length = tails.length(workspace.reader, runs)
+    length = workspace.reader.length_of(runs)
     turns = f"{length} turn{'' if length == 1 else 's'}"
     raise InvalidInput(f"{found.ref!r} has {turns}, so there is no {found.ref}@{index}: @0 to @{length} is possible")
 

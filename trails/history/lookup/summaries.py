@@ -16,13 +16,12 @@ from trails.errors import IndexGap, InvalidInput
 from trails.history.lookup import pages
 from trails.history.lookup.pages import Page
 from trails.history.records import conversations
-from trails.history.transcript import stored_length
 from trails.history.workspace import Workspace
 from trails.model import iris, validation
 from trails.model.values import SessionRecord, Value
-from trails.plumbing.index import figures, moments
-from trails.plumbing.index.figures import SORTS, Asked, Sort
-from trails.plumbing.index.sidefile import SideFile
+from trails.rows import row_codec, session_lists
+from trails.rows.session_lists import SORTS, Asked, Sort
+from trails.rows.transcript_rows import recorded_lengths
 
 _Made = TypeVar("_Made")
 
@@ -112,7 +111,7 @@ def filter_conditions(wanted: SummaryFilter) -> Asked:
         for name in ("since", "until", "active_since", "active_until")
         for moment in [getattr(wanted, name)]
     }
-    return figures.asked_for(
+    return session_lists.asked_for(
         principal=None if wanted.principal is None else validation.name(wanted.principal, "principal"),
         agent=None if wanted.agent is None else validation.name(wanted.agent, "agent"),
         project=None if wanted.project is None else validation.text(wanted.project, "project"),
@@ -144,7 +143,8 @@ def summary_records(workspace: Workspace, wanted: SummaryFilter, limit: int, cur
 def read_summaries(workspace: Workspace, wanted: SummaryFilter, limit: int, cursor: str | None) -> Summaries:
     """Return one page of summaries."""
     found = _rows(workspace, wanted, limit, cursor, lambda row: _summary(workspace, row))
-    recorded = workspace.reader.lengths.recorded([each.id for each in found])
+    with workspace.rows.reading() as rows:
+        recorded = recorded_lengths(rows, [each.id for each in found])
     return Summaries([_whole(workspace, each, recorded.get(each.id, 0)) for each in found], found.cursor)
 
 
@@ -153,7 +153,7 @@ def _whole(workspace: Workspace, found: SessionSummary, recorded: int) -> Sessio
     if found.turns >= recorded:
         return found
     try:
-        stored_length(workspace.reader, [workspace.reader.record(found.id)])
+        workspace.reader.length([workspace.reader.record(found.id)])
     except IndexGap as gap:  # else they came just now
         warnings.warn(gap.message, RuntimeWarning, stacklevel=2)
     return found.model_copy(update={"turns": recorded, "own_turns": found.own_turns + recorded - found.turns})
@@ -166,7 +166,7 @@ def _rows(
     cursor: str | None,
     made: Callable[[Mapping[str, Any]], _Made],
 ) -> Page[_Made]:
-    """Return what is made of each row of a page, while the index is asked: a row of which nothing can be made is not believed."""
+    """Return what is made of each row of a page."""
     pages.check_limit(limit)
     if wanted.sort not in SORTS:
         raise InvalidInput(f"sort is one of {', '.join(SORTS)}, not {wanted.sort!r}")
@@ -177,18 +177,14 @@ def _rows(
         found = workspace.reader.labelled(validation.label(wanted.label))
         asked.where("s.id = ?", found)
 
-    def ask(file: SideFile) -> Page[_Made]:
-        rows, end = figures.page(file, asked, wanted.sort, after, limit)
-        models = figures.models(file, [row["id"] for row in rows])
+    with workspace.rows.reading() as connection:
+        rows, end = session_lists.page(connection, asked, wanted.sort, after, limit)
+        models = session_lists.models(connection, [row["id"] for row in rows])
         for row in rows:
             row["models"] = models[row["id"]]
             if row["prompt"] is None:
-                row["prompt"] = figures.inherited_prompt(file, row["parent"], row["starts_at"])
-        return Page(
-            [made(row) for row in rows], None if end is None else pages.make_cursor(*pages.sort_page(end, order))
-        )
-
-    return workspace.index.figures(ask)
+                row["prompt"] = session_lists.inherited_prompt(connection, row["parent"], row["starts_at"])
+    return Page([made(row) for row in rows], None if end is None else pages.make_cursor(*pages.sort_page(end, order)))
 
 
 def _summary(workspace: Workspace, row: Mapping[str, Any]) -> SessionSummary:
@@ -221,4 +217,4 @@ def _summary(workspace: Workspace, row: Mapping[str, Any]) -> SessionSummary:
 
 
 def _moment(micros: int | None) -> datetime | None:
-    return None if micros is None else moments.moment(micros)
+    return None if micros is None else row_codec.moment(micros)

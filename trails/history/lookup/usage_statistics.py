@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,15 +18,15 @@ from trails.history.lookup.model_prices import Prices
 from trails.history.lookup.summaries import SummaryFilter, filter_conditions
 from trails.history.workspace import Workspace
 from trails.model import validation
-from trails.plumbing.index import figures
-from trails.plumbing.index.figures import Asked, By
-from trails.plumbing.index.moments import micros
-from trails.plumbing.index.sidefile import SideFile
+from trails.rows import usage_sums
+from trails.rows.row_codec import micros
+from trails.rows.session_lists import Asked
+from trails.rows.usage_sums import By
 from trails.usage import Counts, total
 
 GROUPINGS: Final[tuple[By, ...]] = get_args(By)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_SLOT: Final = timedelta(microseconds=figures.SLOT)
+_SLOT: Final = timedelta(microseconds=usage_sums.SLOT)
 _UNKNOWN: Final = Counts()
 _START: Final = date(1970, 1, 1).toordinal()
 
@@ -147,10 +148,10 @@ class _Sum:
         )  # fmt: skip
 
 
-def _calls(file: SideFile, by: By, asked: Callable[[], Asked], prices: Prices | None) -> Iterator[_Calls]:
+def _calls(rows: sqlite3.Connection, by: By, asked: Callable[[], Asked], prices: Prices | None) -> Iterator[_Calls]:
     """Yield all calls with what they cost: as reported, else by the table or the package; without a table as reported only."""
     by_package = prices is not None and model_prices.has_price_package()
-    for group, model, is_reported, is_counted, calls, *tokens, cost in figures.calls_by(file, by, asked()):
+    for group, model, is_reported, is_counted, calls, *tokens, cost in usage_sums.calls_by(rows, by, asked()):
         counts = Counts(*tokens)
         price = None if prices is None or is_reported or not is_counted else prices.find(model)
         if price is None and by_package and is_counted and not is_reported:
@@ -159,7 +160,7 @@ def _calls(file: SideFile, by: By, asked: Callable[[], Asked], prices: Prices | 
     if not by_package or prices is None:
         return
     steps = model_prices.price_steps()
-    for group, model, provider, slot, step, calls, *tokens, _ in figures.unpriced_calls(file, by, asked(), steps):
+    for group, model, provider, slot, step, calls, *tokens, _ in usage_sums.unpriced_calls(rows, by, asked(), steps):
         if prices.find(model) is None:
             counts, when = Counts(*tokens), None if slot is None else _EPOCH + slot * _SLOT
             price = model_prices.package_price(model, provider, when, steps[step - 1] + 1 if step else 0)
@@ -192,27 +193,28 @@ def usage_statistics(
 
     with_turns = by != "model" and name is None
 
-    def ask(file: SideFile) -> Statistics:
+    def ask(connection: sqlite3.Connection) -> Statistics:
         sums: dict[Any, _Sum] = defaultdict(_Sum)
         whole = _Sum()
-        for found in _calls(file, by, partial(asked, "c"), prices):
+        for found in _calls(connection, by, partial(asked, "c"), prices):
             sums[found.group].add(found)
             whole.add(found)
-        turns = figures.turns_by(file, by, asked("t")) if with_turns else {}
+        turns = usage_sums.turns_by(connection, by, asked("t")) if with_turns else {}
         sessions = {group: found[1] for group, found in turns.items()} if with_turns else {}
         if not with_turns:
-            sessions = figures.sessions_of_calls(file, by, asked("c"))
+            sessions = usage_sums.sessions_of_calls(connection, by, asked("c"))
         rows = [
             sums[group].row(
                 _shown(by, group), sessions.get(group, 0), turns.get(group, (0, 0))[0] if with_turns else None
             )
             for group in {**dict.fromkeys(turns), **dict.fromkeys(list(sums))}
         ]
-        count = figures.sessions_in_all(file, asked("t" if with_turns else "c"), of_turns=with_turns)
+        count = usage_sums.sessions_in_all(connection, asked("t" if with_turns else "c"), of_turns=with_turns)
         all_rows = whole.row(None, count, sum(each[0] for each in turns.values()) if with_turns else None)
         return Statistics(by, sorted(rows, key=_order(by)), all_rows)
 
-    return workspace.index.figures(ask)
+    with workspace.rows.reading() as connection:
+        return ask(connection)
 
 
 def _shown(by: By, group: Any) -> str | None:

@@ -184,7 +184,7 @@ def detach_session(store: QuadStore, reader: Reader, session_id: str, deed: Deed
     record = chain[0]
     if record.parent_session_id is None:
         return
-    turns = reader.unpacked.turns(chain)
+    turns = reader.of_quads.turns(chain)
     _refuse_strangers(store, record)
     sealed = reader.sealed([turn for turn in turns if turn.index < record.starts_at])
     node = NamedNode(record.iri)
@@ -299,7 +299,7 @@ def flatten_session(
     """
     sweep_copies(store)
     source = chain[0]
-    sealed = reader.sealed(reader.unpacked.turns(chain))
+    sealed = reader.sealed(reader.of_quads.turns(chain))
     node = NamedNode(iris.session(new_id))
     record = SessionRecord(
         id=new_id,

@@ -115,14 +115,14 @@ def prove_turn(
     """
     checkpoint = claimed_checkpoint(note)
     chain = reader.lineage(session_id)
-    turns = reader.unpacked.turns(chain, validation.index(index, "the index of the turn") + 1)
+    turns = reader.of_quads.turns(chain, validation.index(index, "the index of the turn") + 1)
     if len(turns) <= index:
         raise InvalidInput(f"session {session_id!r} has {len(turns)} turns, so no turn {index}")
     owner = next(record for record in chain if record.id == turns[index].session_id)
     lines = store.log.lines()
     tree = _tree(lines, (checkpoint,))
     count, leaf_index = _leaf_of(lines[: checkpoint.size], owner.id, index, checkpoint)
-    after = reader.unpacked.own_turns(lineage.Segment(owner, index + 1, count))
+    after = reader.of_quads.own_turns(lineage.Segment(owner, index + 1, count))
     sealed, *following = reader.sealed([turns[index], *after])
     proof = TurnProof(
         origin=checkpoint.origin,

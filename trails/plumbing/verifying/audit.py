@@ -13,19 +13,18 @@ from pyoxigraph import NamedNode, Quad
 
 from trails.display.progress import Progress
 from trails.errors import TrailsError
-from trails.history import record_registry, transaction
+from trails.history import log_changes, record_registry, transaction
 from trails.history.log_leaves import row_of
 from trails.history.reader import Reader
 from trails.history.removal import deletion, redaction
+from trails.history.turn_reader import RowTurns
 from trails.integrity import digests, leaves
 from trails.model import iris
 from trails.model.lineage import lineage
 from trails.model.validation import decodes
 from trails.model.values import SessionRecord, VerifyReport
-from trails.plumbing.index import changes
 from trails.plumbing.verifying import beside
 from trails.plumbing.verifying.checking import Basis, check, check_rows, faults
-from trails.plumbing.verifying.derived import Derived, Told
 from trails.plumbing.verifying.findings import Findings
 from trails.plumbing.verifying.findings import subject as subject_of
 from trails.plumbing.verifying.known import known
@@ -45,36 +44,34 @@ def verify(
     *,
     since: int | None = None,
     only_new: bool = False,
-    derived: Derived | None = None,
-) -> tuple[VerifyReport, dict[str, Told]]:
+    rows: RowTurns | None = None,
+) -> VerifyReport:
     """Check one session and its ancestors, or (None) everything in the store, and report what is wrong.
 
     `since` is the number of the log's lines that a checkpoint covers. What these told of and what only a later redaction
     explains is a finding then: a redaction of a name or a fact can't prove what stands in its place. With `only_new`, turns
-    are read only of sessions of which a later line tells; of all others the rows in the catalog are checked. Also returned is
-    by session id what `derived` found of it.
+    are read only of sessions of which a later line tells; of all others the rows in the catalog are checked. `rows` are held
+    against the quads, too.
     """
-    audit = _Audit(store, reader, progress, since, derived)
+    audit = _Audit(store, reader, progress, since, rows)
     if session_id is not None:
         audit.lineage_of(session_id)
     else:
         audit.everything(only_new=only_new)
-    report = VerifyReport(
+    return VerifyReport(
         sessions=audit.sessions,
         turns=audit.turns,
         records=audit.records,
         log_lines=audit.log_lines,
         findings=tuple(digests.first_by_index(audit.found.all)),
     )
-    return report, audit.told
 
 
 class _Audit:
     def __init__(
-        self, store: QuadStore, reader: Reader, progress: Progress | None, since: int | None, derived: Derived | None
+        self, store: QuadStore, reader: Reader, progress: Progress | None, since: int | None, rows: RowTurns | None
     ) -> None:
-        self._derived = derived
-        self.told: dict[str, Told] = {}
+        self._rows = rows
         self._progress = progress
         self._store = store
         self._reader = reader
@@ -126,10 +123,10 @@ class _Audit:
 
     def _changed(self) -> Collection[str] | None:
         """Return the sessions of which lines tell that a checkpoint does not cover; None where that may be all."""
-        return changes.of_lines(self._known.lines[self._known.since or 0 :])
+        return log_changes.changed_sessions(self._known.lines[self._known.since or 0 :])
 
     def _basis(self, *, counts: bool) -> Basis:
-        return Basis(self._store, self._reader, self._records, self._known, self._derived, counts)
+        return Basis(self._store, self._reader, self._records, self._known, self._rows, counts)
 
     def _check_sessions(self, changed: Collection[str] | None = None, *, counts: bool = True) -> None:
         """Check the turns of all sessions, or of those that changed, in processes beside this one where there are many.
@@ -148,7 +145,6 @@ class _Audit:
             self._quads += checked.quads
             self.found.all += checked.findings
             self.found.covered.update(checked.covered)
-            self.told.update(checked.told)
             self._assumed.update(checked.assumed)
             if self._progress and checked.sessions:
                 self._progress(self.turns, max(self.turns, total), "")
@@ -322,7 +318,6 @@ class _Audit:
             if int(count.value) != assumed:
                 checked = check(basis, [session_id])
                 self.found.all += [each for each in checked.findings if each not in self.found.all]
-                self.told.update(checked.told)
                 self._quads += checked.quads - assumed
 
     # --- sessions

@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 
 from trails import workers
 from trails.history.reader import Reader
+from trails.history.turn_reader import QuadTurns, RowTurns
 from trails.model.values import SessionRecord
-from trails.plumbing.packs.keeper import packs_of
 from trails.plumbing.verifying.checking import Basis, Checked, check
-from trails.plumbing.verifying.derived import Derived
 from trails.plumbing.verifying.known import known
+from trails.rows.store_rows import StoreRows
 from trails.store.contract import QuadStore
 from trails.store.view import ViewStore, seen_at
 
@@ -36,8 +36,7 @@ class Given(NamedTuple):
     location: str
     records: Mapping[str, SessionRecord]
     since: int | None
-    parts: Sequence[str] | None
-    """The files of the index that are there; None where nothing beside the store is checked."""
+    has_rows: bool
     counts: bool
 
 
@@ -77,14 +76,12 @@ _BEGIN: Final = f"{__name__}:begin"
 
 
 def _given(basis: Basis, place: Path) -> Given:
-    parts = None if basis.derived is None else basis.derived.parts
-    return Given(str(place), basis.records, basis.known.since, parts, basis.counts)
+    return Given(str(place), basis.records, basis.known.since, basis.rows is not None, basis.counts)
 
 
 def begin(given: Given) -> Callable[[Sequence[str]], Checked]:
     """Return what checks sessions, in a process of its own, by a look at the store that is no older than this process."""
     store = ViewStore(Path(given.location))
-    packs = packs_of(store)
-    derived = None if given.parts is None else Derived(store, packs, given.parts)
-    basis = Basis(store, Reader(store, packs).unpacked, given.records, known(store, given.since), derived, given.counts)
+    rows = RowTurns(StoreRows(store), QuadTurns(store)) if given.has_rows else None
+    basis = Basis(store, Reader(store), given.records, known(store, given.since), rows, given.counts)
     return lambda session_ids: check(basis, session_ids)

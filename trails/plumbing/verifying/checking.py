@@ -17,19 +17,20 @@ from trails.errors import StoreFailed, TrailsError
 from trails.history import log_history, log_leaves, transaction
 from trails.history.log_leaves import Row, row_of
 from trails.history.reader import Reader
+from trails.history.turn_reader import RowTurns
 from trails.integrity import digests
 from trails.integrity.digests import StoredTurn
 from trails.model import iris
-from trails.model.lineage import answered_calls, lineage, prompt_sent, segments, summary_shown
+from trails.model.lineage import Segment, answered_calls, lineage, prompt_sent, segments, summary_shown
 from trails.model.validation import DECODING_ERRORS, decodes
 from trails.model.values import Facts, Finding, SessionRecord, Turn
 from trails.plumbing.verifying import as_written
-from trails.plumbing.verifying.derived import Derived, Told
 from trails.plumbing.verifying.findings import Findings
 from trails.plumbing.verifying.known import Known
 from trails.rdf import vocab
 from trails.rdf.session_records import tool_quads, tools_named_in
 from trails.rdf.turn_quads import Links, decode_facts, find_recounts, turn_quads
+from trails.rows.transcript_rows import RowRun
 from trails.store import tsv
 from trails.store.contract import QuadStore
 from trails.store.nearby import holds
@@ -44,7 +45,8 @@ class Basis:
     records: Mapping[str, SessionRecord]
     """All sessions that may be looked at."""
     known: Known
-    derived: Derived | None = None
+    rows: RowTurns | None = None
+    """The rows that are held against the quads, too."""
     counts: bool = True
     """Whether the quads of each graph are counted: not where the sums of all are held against each other at the end."""
     tools: dict[str, bool] = field(default_factory=dict)
@@ -59,7 +61,6 @@ class Checked(NamedTuple):
     quads: int
     """How many quads their graphs have."""
     findings: Sequence[Finding]
-    told: Mapping[str, Told]
     covered: Collection[str]
     """The subjects of the catalog that leaves of the log about them are about."""
     assumed: Mapping[str, int]
@@ -73,7 +74,7 @@ def check(basis: Basis, session_ids: Iterable[str]) -> Checked:
     counts = [checking.any_session(basis.records[session_id]) for session_id in session_ids]
     found = checking.found
     turns, quads = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
-    return Checked(len(counts), turns, quads, found.all, checking.told, found.covered, checking.assumed)
+    return Checked(len(counts), turns, quads, found.all, found.covered, checking.assumed)
 
 
 @decodes
@@ -82,13 +83,12 @@ def check_rows(basis: Basis, session_ids: Iterable[str]) -> Checked:
     checking = _Checking(basis)
     for session_id in session_ids:
         checking.row(basis.records[session_id])
-    return Checked(0, 0, 0, checking.found.all, {}, checking.found.covered, {})
+    return Checked(0, 0, 0, checking.found.all, checking.found.covered, {})
 
 
 class _Checking:
     def __init__(self, basis: Basis) -> None:
         self.found = Findings()
-        self.told: dict[str, Told] = {}
         self.assumed: dict[str, int] = {}
         self._basis = basis
         self._store, self._reader, self._records, self._known = basis.store, basis.reader, basis.records, basis.known
@@ -126,8 +126,7 @@ class _Checking:
             quads = self._count(record)
         elif not self._basis.counts:
             self.assumed[record.id] = quads
-        if self._basis.derived is not None:
-            self.told[record.id] = self._basis.derived.of(seen, is_written=is_written)
+        self._hold_rows(record, own)
         self._beside(record, {row.iri for row in rows})
         return len(rows), quads
 
@@ -139,6 +138,15 @@ class _Checking:
             what = f"was forked from a turn {at} with another digest: the parent was altered"
             self.found.add("fork-head", record.id, what, at)
         return before or record.fork_head or digests.GENESIS
+
+    def _hold_rows(self, record: SessionRecord, own: Sequence[StoredTurn]) -> None:
+        """Find out whether the rows of a session say what its quads do."""
+        if self._basis.rows is None or any(each.session_id == record.id for each in self.found.all):
+            return  # what is wrong with the quads is found
+        run = self._basis.rows.run(Segment(record, record.starts_at, None))
+        if isinstance(run, RowRun) and not _are_of(run, own):
+            what = "has rows that say other of it than its quads do; `trails store vacuum` makes all rows anew"
+            self.found.add("rows-differ", record.id, what)
 
     def _count(self, record: SessionRecord) -> int:
         """Return how many quads a session's graph has."""
@@ -363,3 +371,22 @@ def _comparable(quad: Quad) -> Quad:
 
 def _iri(term: object) -> str:
     return str(getattr(term, "value", ""))
+
+
+def _are_of(run: RowRun, own: Sequence[StoredTurn]) -> bool:
+    """Tell whether rows say what was read of a session's own turns."""
+    return len(run) == len(own) and all(
+        (
+            turn.index,
+            turn.digest,
+            turn.text,
+            turn.role,
+            turn.branch,
+            turn.author_iri,
+            turn.time,
+            turn.redacted,
+            turn.facts,
+        )
+        == (row.index, row.digest, row.text, row.role, row.branch, row.author_iri, row.time, row.redacted, row.facts)
+        for turn, row in zip(run.turns(0, len(run)), own, strict=True)
+    )

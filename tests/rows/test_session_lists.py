@@ -1,8 +1,7 @@
-"""The figures that the index adds up are those of the catalogue's queries, whatever was done to the store."""
+"""Lists and sums out of the rows are those of the catalogue's queries, whatever was done to the store."""
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,10 +16,8 @@ from hypothesis import strategies as st
 
 import trails
 from tests.support.machines import examples
-from trails import Call, InvalidInput, Repository, TrailsError, usage
+from trails import Call, InvalidInput, Repository, TrailsError
 from trails.history import turn_builder
-from trails.plumbing import called
-from trails.plumbing.index.keeper import FIGURES
 from trails.rdf import query_files
 from trails.store.contract import Solutions
 
@@ -176,7 +173,7 @@ def test_of_copies_whose_original_is_gone_that_of_the_oldest_session_counts_howe
     store.delete("plan")
     stepwise = {row.group: row.turns for row in store.stats("session")}
     assert stepwise == {ids[0]: 2}
-    store.workspace.index.empty()
+    store.workspace.rows.rebuild()
     assert {row.group: row.turns for row in store.stats("session")} == stepwise
 
 
@@ -194,7 +191,7 @@ def test_a_picked_call_counts_where_it_was_made_however_late_that_is_read(store:
 # --- against the catalogue's queries
 
 
-def _steps(random: Random, *, unit: int = 4) -> list[Callable[[Repository], object]]:
+def random_steps(random: Random, *, unit: int = 4) -> list[Callable[[Repository], object]]:
     """Things that are done to a store, each with what is there then; what calls cost is counted in parts of a `unit`."""
 
     def some(store: Repository) -> str:
@@ -253,7 +250,7 @@ def _steps(random: Random, *, unit: int = 4) -> list[Callable[[Repository], obje
     ]
 
 
-def _over_turns(store: Repository, name: str, **values: Any) -> Solutions:
+def over_turns(store: Repository, name: str, **values: Any) -> Solutions:
     """Return the rows of a query of the catalogue as the engine finds them."""
     rows = store.store.query(query_files.find(name).bind(**values))
     assert isinstance(rows, Solutions)
@@ -261,7 +258,7 @@ def _over_turns(store: Repository, name: str, **values: Any) -> Solutions:
 
 
 def _by_model(store: Repository) -> dict[Any, Any]:
-    rows = _over_turns(store, "token-usage-by-model")
+    rows = over_turns(store, "token-usage-by-model")
     return {
         row["model"] or None: (
             row["calls"],
@@ -276,7 +273,7 @@ def _by_model(store: Repository) -> dict[Any, Any]:
 
 
 def _by_session(store: Repository) -> dict[Any, Any]:
-    rows = _over_turns(store, "token-usage-by-session").to_dicts()
+    rows = over_turns(store, "token-usage-by-session").to_dicts()
     return {
         trails.model.iris.session_id(row["session"]): (
             row["calls"],
@@ -293,7 +290,7 @@ def _by_session(store: Repository) -> dict[Any, Any]:
 def test_figures_are_those_of_the_catalogues_queries_on_any_store(seed: int) -> None:
     random = Random(seed)
     with trails.open(":memory:") as store:
-        steps = _steps(random)
+        steps = random_steps(random)
         steps[0](store)
         for _ in range(25):
             with suppress(TrailsError, IndexError):  # what cannot be done just then
@@ -323,113 +320,3 @@ def test_figures_are_those_of_the_catalogues_queries_on_any_store(seed: int) -> 
         assert len(shown) == len(list(store.query("SELECT ?s { ?s a trails:Session }")))  # type: ignore[arg-type] # a SELECT
         digests = {turn.digest for each in shown for turn in store.load(each).turns}
         assert store.stats().total.turns == len(digests)
-
-
-@pytest.mark.parametrize("name", ["cost", "token-usage-by-model", "token-usage-by-session", "model-time"])
-@given(seed=st.integers(0, 2**32))
-@examples(40)
-def test_a_query_that_adds_up_calls_gives_the_same_rows_from_the_figures_as_over_the_turns(
-    name: str, seed: int
-) -> None:
-    random = Random(seed)
-    with trails.open(":memory:") as store:
-        steps = _steps(random, unit=10)  # sums of tenths are none of binary fractions
-        steps[0](store)
-        for _ in range(25):
-            with suppress(TrailsError, IndexError):  # what cannot be done just then
-                random.choice(steps)(store)
-        store.summaries()
-        query = query_files.find(name)
-        session_ids = [record.id for record in store.list(limit=100)]
-        wanted: dict[str, list[Any]] = {
-            "principal": ["alice", ["bob", "alice"], "nobody"],
-            "session": [*session_ids, session_ids, "gone"],
-        }
-        given_values = [{}, *({each.name: value} for each in query.parameters for value in wanted[each.name] if value)]
-        for values in given_values:
-            summed = called.answer(store.workspace, query, values)
-            assert summed is not None
-            told = _over_turns(store, name, **values)
-            assert [tuple(row) for row in summed] == [tuple(row) for row in told]
-            assert summed.variables == told.variables
-
-
-@pytest.mark.parametrize("name", ["cost", "token-usage-by-model", "token-usage-by-session", "model-time"])
-def test_a_query_is_asked_of_the_turns_where_there_are_no_figures(memory: Repository, name: str) -> None:
-    fill(memory)
-    assert called.answer(memory.workspace, query_files.find(name), {}) is None
-    before = memory.select(name).to_dicts()
-    assert sum(row["calls"] for row in before) == 2
-    memory.summaries()
-    assert called.answer(memory.workspace, query_files.find(name), {}) is not None
-    assert memory.select(name).to_dicts() == before
-
-
-def test_a_value_that_is_asked_for_twice_is_counted_as_the_query_does(memory: Repository) -> None:
-    fill(memory)
-    memory.summaries()
-    twice = memory.select("token-usage-by-session", session=["plan", "plan"]).to_dicts()
-    assert [(row["session"], row["calls"]) for row in twice] == [("urn:trails:session:plan", 2)]
-
-
-def test_a_value_that_no_parameter_takes_is_refused_also_where_there_are_figures(memory: Repository) -> None:
-    fill(memory)
-    memory.summaries()
-    with pytest.raises(InvalidInput, match="takes session"):
-        memory.query("token-usage-by-session", session="a b\x00")
-
-
-@pytest.mark.parametrize("name", ["cost", "token-usage-by-model", "token-usage-by-session", "model-time"])
-def test_tokens_that_the_figures_cannot_add_up_are_added_up_over_the_turns(
-    memory: Repository, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As an older version stored them."""
-    monkeypatch.setattr(usage, "MAX_USAGE", 1 << 62)
-    fill(memory)
-    great = memory.create(id="great", principal="bob")
-    great.append("assistant", "much", model="m-1", usage={"input_tokens": 1 << 60, "output_tokens": 1 << 60})
-    great.persist()
-    memory.summaries()
-    assert called.answer(memory.workspace, query_files.find(name), {}) is None
-    assert sum(row["calls"] for row in memory.select(name).to_dicts()) == 3
-    others = {"cost": {"principal": "alice"}, "token-usage-by-session": {"session": "plan"}}.get(name)
-    if others is not None:
-        assert called.answer(memory.workspace, query_files.find(name), others) is not None
-
-
-def test_figures_far_behind_are_brought_up_by_who_lists_and_not_by_a_query(place: Path) -> None:
-    with trails.open(place, create=True, durability="process") as store:
-        fill(store)
-        store.summaries()
-        for number in range(250):
-            store.create(id=f"n{number}").persist()
-        query = query_files.find("cost")
-        assert called.answer(store.workspace, query, {}) is None
-        before = store.select("cost").to_dicts()
-        assert sum(row["calls"] for row in before) == 2
-        store.summaries()
-        assert called.answer(store.workspace, query, {}) is not None
-        assert store.select("cost").to_dicts() == before
-
-
-def test_a_view_of_a_closed_store_adds_up_from_the_figures_beside_it(place: Path) -> None:
-    with trails.open(place, create=True) as store:
-        fill(store)
-        before = store.select("cost").to_dicts()
-    with trails.open(place, read_only=True) as view:
-        assert called.answer(view.workspace, query_files.find("cost"), {}) is not None
-        assert view.select("cost").to_dicts() == before
-    shutil.rmtree(place / "index")
-    with trails.open(place, read_only=True) as view:
-        assert called.answer(view.workspace, query_files.find("cost"), {}) is None
-        assert view.select("cost").to_dicts() == before
-
-
-def test_a_store_in_memory_is_as_far_behind_as_it_was_last_asked(memory: Repository) -> None:
-    index = memory.workspace.index
-    assert index.behind(FIGURES) == memory.store.log.reached.lines
-    fill(memory)
-    memory.summaries()
-    assert index.behind(FIGURES) == 0
-    memory.create(id="more").persist()
-    assert index.behind(FIGURES) == 1

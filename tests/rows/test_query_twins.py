@@ -1,8 +1,7 @@
-"""Tool calls and forks: told from the figures with the very rows that the queries give over the turns."""
+"""The SQL beside a query of the catalogue gives the very rows that the query gives over the turns."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -14,18 +13,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
-from tests.plumbing.index.test_figures import START, _over_turns, _steps
+from tests.rows.test_session_lists import START, over_turns, random_steps
+from tests.rows.test_text_index import WORDS, filled
 from tests.support.machines import examples
 from trails import Repository, TrailsError
-from trails.plumbing import branched, failing, figured, tooled
-from trails.rdf import query_files
-from trails.store import Solutions
+from trails.rdf import query_files, vocab
+from trails.rows import query_twins, text_index
+from trails.store import Change, Solutions
 
-QUESTIONS = {**tooled.QUERIES, **branched.QUERIES}
+ODD = (
+    "ı dotless", "K kelvin", "e\u0301 é", "nul\0byte", "ΟΔΟΣ", "ſharp", "\ttab", 'type":"text', "n\\nstraße", "[]", "data",
+    '"n":3',
+)  # fmt: skip
+"""Texts that case, Unicode and JSON have ways of their own with."""
 
 
 def told(store: Repository, name: str, **values: Any) -> Solutions | None:
-    return figured.answer(store.workspace, query_files.find(name), values, QUESTIONS)
+    """The rows of a query: those of its twin if it has one that answers this."""
+    query = query_files.find(name)
+    found = query_twins.answer(store.workspace.rows.reading, query, values)
+    return over_turns(store, name, **values) if found is None else found
 
 
 def _with_tools(random: Random) -> list[Callable[[Repository], object]]:
@@ -59,56 +66,84 @@ def _with_tools(random: Random) -> list[Callable[[Repository], object]]:
         at = random.randint(0, len(parent))
         parent.fork(at=at, created=START + timedelta(hours=random.randint(0, 3))).persist()
 
-    return [*_steps(random), work, work, work, work, fork, fork]
+    return [*random_steps(random), work, work, work, work, fork, fork]
 
 
-@pytest.mark.parametrize("name", sorted(QUESTIONS))
+def _with_texts(random: Random) -> list[Callable[[Repository], object]]:
+    """Things that are done to texts: odd ones, structured ones, redacted ones."""
+
+    def said(store: Repository) -> None:
+        session = store.load(random.choice(sorted(record.id for record in store.list(limit=100))))
+        word = random.choice((*WORDS, *ODD))
+        parts = [
+            {"type": "text", "text": word},
+            {"type": word or "data", word: [random.choice([3, 2.5, True, None]), word]},
+        ]
+        session.append("user", word if random.random() < 0.4 else parts, time=START)
+        session.persist()
+
+    return [*_with_tools(random), said, said]
+
+
 @given(seed=st.integers(0, 2**32))
-@examples(60)
-def test_the_rows_are_those_of_the_query_over_the_turns(name: str, seed: int) -> None:
+@examples(90)
+def test_a_twin_gives_the_rows_of_its_query_on_any_store(seed: int) -> None:
     random = Random(seed)
-    with trails.open(":memory:") as store:
-        steps = _with_tools(random)
-        steps[0](store)
+    with trails.open(":memory:") as store, pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(text_index, "_WAITING", random.choice([1, 3, 256]))
+        filled(store, random)
+        steps = _with_texts(random)
         for _ in range(30):
             with suppress(TrailsError, IndexError):  # what cannot be done just then
                 random.choice(steps)(store)
-        store.summaries()
-        assert [finding for finding in store.verify().findings if finding.code.startswith("index")] == []
-        parameters = {each.name for each in query_files.find(name).parameters}
-        ids = [record.id for record in store.list(limit=100)]
-        asked: list[dict[str, Any]] = [{}]
-        if "principal" in parameters:
-            asked += [{"principal": "bob"}, {"principal": ["bob", "alice"]}, {"principal": "nobody"}]
-        if "session" in parameters:
-            asked += [{"session": each} for each in ids[:4]] + ([{"session": ids}] if ids else [])
-        if "index" in parameters:
-            asked += [{"index": 0}, {"index": [1, 2]}]
-        for values in asked:
-            found = told(store, name, **values)
-            assert found is not None, values
-            expected = _over_turns(store, name, **values)
-            assert [tuple(row) for row in found] == [tuple(row) for row in expected], values
-            assert found.variables == expected.variables
+        word = random.choice((*WORDS, *ODD))
+        start = random.randrange(len(word))
+        wanted: dict[str, list[dict[str, Any]]] = {
+            "principal": [{"principal": "bob"}, {"principal": ["bob", "alice"]}, {"principal": "nobody"}],
+            "gap": [{"gap": 1}, {"gap": 36_000}, {"gap": 3_600}],
+        }
+        texts = [word, word.swapcase(), word[start : start + 3], word[start : start + 6], '"type', "ta"]
+        for name in query_twins.names():
+            query = query_files.find(name)
+            asked = [each for parameter in query.parameters for each in wanted.get(parameter.name, [])]
+            if name == "search-text":
+                asked = [{"text": text} for text in texts if text]
+            elif all(parameter.optional for parameter in query.parameters):
+                asked.append({})
+            for values in asked:
+                found, expected = (
+                    query_twins.answer(store.workspace.rows.reading, query, values),
+                    over_turns(store, name, **values),
+                )
+                text = values.get("text", "abc")
+                assert (found is None) == (not text.isascii() or len(text) < 3 or "\0" in text), (name, values)
+                if found is not None:
+                    assert [tuple(row) for row in found] == [tuple(row) for row in expected], (name, values)
+                    assert found.variables == expected.variables
 
 
-@given(seed=st.integers(0, 2**32))
-@examples(60)
-def test_failed_calls_are_those_of_the_query_over_the_turns(seed: int) -> None:
-    random = Random(seed)
-    with trails.open(":memory:") as store:
-        steps = _with_tools(random)
-        steps[0](store)
-        for _ in range(40):
-            with suppress(TrailsError, IndexError):
-                random.choice(steps)(store)
-        store.summaries()
-        found = figured.answer(store.workspace, query_files.find("failed-tool-calls"), {}, failing.QUERIES)
-        assert found is not None
-        expected = _over_turns(store, "failed-tool-calls")
-        assert Counter(tuple(row) for row in found) == Counter(tuple(row) for row in expected)
-        order = [(row["session"], row["index"], row["name"]) for row in found]
-        assert order == [(row["session"], row["index"], row["name"]) for row in expected]
+def test_a_query_of_some_sessions_has_no_twin(memory: Repository) -> None:
+    memory.create(id="s").persist()
+    for name in query_twins.names():
+        query = query_files.find(name)
+        if any(parameter.name == "session" for parameter in query.parameters):
+            values = {"text": "until six"} if name == "search-text" else {}
+            assert query_twins.answer(memory.workspace.rows.reading, query, values | {"session": "s"}) is None
+
+
+def test_what_the_index_may_not_find_all_of_is_asked_of_the_quads(memory: Repository) -> None:
+    query = query_files.find("search-text")
+    for text in ("ab", "ƛ and more", "\ua7dc and more", ["one", "other"]):
+        assert query_twins.answer(memory.workspace.rows.reading, query, {"text": text}) is None
+
+
+def test_a_store_that_holds_what_is_never_written_is_asked_itself(memory: Repository) -> None:
+    session = memory.create(id="s", principal="alice")
+    session.append("user", "Hello", time=START)
+    session.persist()
+    (quad,) = memory.store.quads((None, vocab.ROLE, None, None))
+    memory.store.commit(Change(remove=[quad]))
+    assert query_twins.answer(memory.workspace.rows.reading, query_files.find("two-principals"), {}) is None
 
 
 def test_a_result_answers_the_latest_call_with_its_id_before_it_on_its_own_branch(memory: Repository) -> None:
@@ -121,7 +156,6 @@ def test_a_result_answers_the_latest_call_with_its_id_before_it_on_its_own_branc
     fork.persist()
     chat.append("tool", "so", tool_results=[{"call_id": "k"}], time=START)
     chat.persist()
-    memory.summaries()
     found = told(memory, "open-tool-calls")
     assert found is not None
     rows = [(row["session"][-4:], row["index"], row["elsewhere"]) for row in found.to_dicts()]
@@ -140,7 +174,6 @@ def test_a_fork_between_a_call_and_its_answer_leaves_the_call_open_until_it_answ
     own = early.fork(at=2, id="own")
     own.append("tool", "so", tool_results=[{"call_id": "k"}], time=START)
     own.persist()
-    memory.summaries()
     found = told(memory, "open-tool-calls")
     assert found is not None
     assert [(row["session"], row["index"]) for row in found.to_dicts()] == [("urn:trails:session:early", 0)]
@@ -151,7 +184,6 @@ def test_what_is_answered_before_it_is_asked_stays_open(memory: Repository) -> N
     chat.append("tool", "so", tool_results=[{"call_id": "k"}], time=START)
     chat.append("assistant", "", tool_calls=[{"id": "k", "name": "bash", "arguments": {}}], time=START)
     chat.persist()
-    memory.summaries()
     found = told(memory, "open-tool-calls")
     assert found is not None
     assert [(row["session"][-4:], row["index"]) for row in found.to_dicts()] == [("chat", 1)]
@@ -163,7 +195,6 @@ def test_what_no_branch_answers_is_told_with_its_arguments(memory: Repository) -
     chat.append("assistant", "", tool_calls=[{"id": "l", "name": "read", "arguments": {"n": 2}}], time=START)
     chat.append("tool", "so", tool_results=[{"call_id": "k"}], time=START)
     chat.persist()
-    memory.summaries()
     for values in ({}, {"session": "chat"}):
         found = told(memory, "unanswered-tool-calls", **values)
         assert found is not None
@@ -179,7 +210,6 @@ def test_who_asks_for_most_sessions_is_told_of_these_alone(memory: Repository) -
         chat = memory.create(id=name)
         chat.append("assistant", "", tool_calls=[{"id": "k", "name": name, "arguments": {}}], time=START)
         chat.persist()
-    memory.summaries()
     found = told(memory, "unanswered-tool-calls", session=["a", "c"])
     assert found is not None
     assert [row["name"] for row in found.to_dicts()] == ["a", "c"]
@@ -192,7 +222,6 @@ def test_a_tool_is_known_by_name_where_a_fork_answers_what_its_parent_asked(memo
     fork = chat.fork(id="fork")
     fork.append("tool", "so", tool_results=[{"call_id": "k"}], time=START)
     fork.persist()
-    memory.summaries()
     found = told(memory, "tool-time")
     assert found is not None
     assert [(row["tool"], row["answers"]) for row in found.to_dicts()] == [("bash", 1)]
@@ -211,8 +240,7 @@ def test_a_failed_call_is_told_of_each_copy_too_with_what_is_left_of_it(memory: 
     other.cherry_pick("chat", [0, 1])
     other.persist()
     memory.redact("chat", 1)
-    memory.summaries()
-    found = figured.answer(memory.workspace, query_files.find("failed-tool-calls"), {}, failing.QUERIES)
+    found = told(memory, "failed-tool-calls")
     assert found is not None
     rows = [
         (row["session"][19:], row["index"], row["name"], row["arguments"], row["answer"]) for row in found.to_dicts()
@@ -231,10 +259,9 @@ def test_a_failed_answer_is_told_once_where_the_call_is_gone_of_which_its_sessio
     fork.persist()
     fork.detach()
     memory.delete("chat")
-    memory.summaries()
-    found = figured.answer(memory.workspace, query_files.find("failed-tool-calls"), {}, failing.QUERIES)
+    found = told(memory, "failed-tool-calls")
     assert found is not None
-    assert [tuple(row) for row in found] == [tuple(row) for row in _over_turns(memory, "failed-tool-calls")]
+    assert [tuple(row) for row in found] == [tuple(row) for row in over_turns(memory, "failed-tool-calls")]
     assert [(row["session"][19:], row["index"], row["name"]) for row in found.to_dicts()] == [("fork", 1, "bash")]
 
 
@@ -245,7 +272,6 @@ def test_the_id_of_a_fork_may_be_the_beginning_of_that_of_its_parent(memory: Rep
     fork = chat.fork(id="chat")
     fork.append("tool", "so", tool_results=[{"call_id": "k", "is_error": True}], time=START)
     fork.persist()
-    memory.summaries()
     for name, column in (("tool-time", "tool"), ("failed-tool-calls", "name")):
         assert [row[column] for row in memory.select(name).to_dicts()] == ["bash"], name
 
@@ -259,7 +285,6 @@ def test_a_tool_counts_once_with_its_seconds_however_often_its_answer_was_copied
     other = memory.create(id="other", principal="bob")
     other.cherry_pick("chat", [0, 1])
     other.persist()
-    memory.summaries()
     found = told(memory, "tool-time")
     assert found is not None
     (row,) = found.to_dicts()
@@ -276,7 +301,6 @@ def test_a_fork_shares_what_stands_before_it_and_no_more(memory: Repository) -> 
     first.append("assistant", "seven!!", time=START)
     first.persist()
     memory.load("first").fork(at=1, id="second").persist()
-    memory.summaries()
     found = told(memory, "shared-turns")
     assert found is not None
     assert [tuple(row.values())[2:] for row in found.to_dicts()] == [(2, 1, 2, 7), (1, 0, 1, 3)]
@@ -284,3 +308,35 @@ def test_a_fork_shares_what_stands_before_it_and_no_more(memory: Repository) -> 
     assert after is not None
     rows = [(row["index"], row["fork"], row["place"], row["content"]) for row in after.to_dicts()]
     assert (1, "urn:trails:session:first", 2, "seven!!") in rows
+
+
+def test_a_turn_before_the_one_that_it_follows_and_a_fork_before_what_it_inherits(memory: Repository) -> None:
+    chat = memory.create(id="chat", created=START)
+    for hours in (2, 1, 5):  # the second is earlier than the first
+        chat.append("user", "Hello", time=START + timedelta(hours=hours))
+    chat.persist()
+    fork = chat.fork(at=3, id="fork", created=START + timedelta(hours=4))
+    fork.append("user", "Hi", time=START + timedelta(hours=6))
+    fork.persist()
+    rows = [(row["what"], row["session"][-4:], row["index"]) for row in memory.select("times-backwards").to_dicts()]
+    assert rows == [("turn", "chat", 1), ("fork", "fork", 3)]
+
+
+def test_a_sitting_ends_after_a_longer_gap_and_not_at_the_gap(memory: Repository) -> None:
+    chat = memory.create(id="chat", principal="alice")
+    for seconds in (0, 1800, 3601, 3601 + 1801):
+        chat.append("user", "Hello", time=START + timedelta(seconds=seconds))
+    chat.persist()
+    rows = memory.select("periods-of-use").to_dicts()
+    assert [((row["last"] - row["first"]).total_seconds(), row["turns"]) for row in rows] == [(1800, 2), (0, 1), (0, 1)]
+
+
+def test_a_key_within_structured_content_is_found_as_are_its_types(memory: Repository) -> None:
+    session = memory.create(id="s")
+    session.append("user", [{"type": "opening hours", "until six": True}], time=START)
+    session.append("user", "no", time=START)
+    session.persist()
+    for text in ("opening hours", "until six", '"until six":true'):
+        found = told(memory, "search-text", text=text)
+        assert found is not None
+        assert [row["index"] for row in found.to_dicts()] == [0], text

@@ -38,13 +38,13 @@ def redacted_turns(lines: Iterable[str]) -> dict[str, set[int]]:
     return found
 
 
-def of_lines(lines: Iterable[str]) -> dict[str, Extent] | None:
+def changed_sessions(lines: Iterable[str]) -> dict[str, Extent] | None:
     """Return by session id how much is to be read again; None where that is everything.
 
     That is so for a text that was taken out wherever it stood, and for a line that Trails never writes.
 
     >>> from trails.integrity.leaves import Leaf, START
-    >>> of_lines([Leaf("turns", "urn:trails:session:a", 2, "ab" * 32).line(START)])
+    >>> changed_sessions([Leaf("turns", "urn:trails:session:a", 2, "ab" * 32).line(START)])
     {'a': 'grown'}
     """
     found: dict[str, Extent] = {}

@@ -1,8 +1,7 @@
-"""A redaction changes in the index what it redacts, and leaves the rest: a long session is not read again for one turn."""
+"""A redaction changes the rows of what it redacts, and leaves nothing of it in the file."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,8 @@ import pytest
 
 import trails
 from trails import Repository
-from trails.plumbing.index import changes, keeper, rows
-from trails.store import maintenance
+from trails.rows import text_index
+from trails.store import sqlite
 
 _CALL = {"id": "c1", "name": "weather", "arguments": {"town": "Chamonix"}}
 _USAGE = {"input_tokens": 30, "output_tokens": 6}
@@ -42,13 +41,6 @@ def filled(place: Path) -> Path:
     return place
 
 
-def _grown_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> Sequence[rows.TurnRow]:
-        raise AssertionError("a whole session is read")
-
-    monkeypatch.setattr(keeper, "all_turns", refuse)
-
-
 def _answers(store: Repository) -> tuple[Any, ...]:
     return (
         [(each.id, each.first_prompt, each.turns, each.calls, each.input_tokens) for each in store.summaries()],
@@ -59,32 +51,14 @@ def _answers(store: Repository) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("index", [0, 1, 2, 4, 7, 33])
-def test_one_turn_is_taken_out_of_the_index_and_nothing_else_is_read(
-    index: int, filled: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_after_a_redaction_are_those_that_are_made_anew(index: int, filled: Path) -> None:
     with trails.open(filled) as store:
-        with monkeypatch.context() as patched:
-            _grown_only(patched)
-            store.redact("long", index)
-            found = _answers(store)
+        store.redact("long", index)
+        found = _answers(store)
         report = store.verify()
         assert report.ok, report.findings
-        store.workspace.index.rebuild()
+        store.workspace.rows.rebuild()
         assert _answers(store) == found
-
-
-def test_what_was_appended_before_the_redaction_comes_in_too(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with trails.open(filled) as store:
-        session = store.load("long")
-        session.append("user", "The newest, of Zermatt")
-        session.append("assistant", "Newer still, of Zermatt")
-        session.persist()
-        with monkeypatch.context() as patched:
-            _grown_only(patched)
-            store.redact("long", 36)
-            store.redact("long", 3)
-            assert [found.index for found in store.search("Zermatt")] == [35]
-        assert store.verify().ok
 
 
 def test_the_first_prompt_is_the_next_one_once_it_is_redacted(filled: Path) -> None:
@@ -97,10 +71,10 @@ def test_the_first_prompt_is_the_next_one_once_it_is_redacted(filled: Path) -> N
         }
 
 
-def test_no_three_characters_of_a_redacted_text_stay_in_the_file(place: Path) -> None:
+def test_no_three_characters_of_a_redacted_text_stay_in_the_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_index, "_WAITING", 1)
     rare = "\ua66e" * 3
     held = rare[:2].encode()  # the file lists characters that begin alike by what differs
-    file = place / maintenance.INDEX / "texts.db"
     with trails.open(place, create=True, durability="process") as store:
         session = store.create(id="s")
         for text in ("one", "two", "three"):
@@ -108,9 +82,9 @@ def test_no_three_characters_of_a_redacted_text_stay_in_the_file(place: Path) ->
         session.append("user", f"Four {rare}")
         session.persist()
         assert len(store.search(rare)) == 1
-        assert held in file.read_bytes()
+        assert any(held in each.read_bytes() for each in place.glob(f"{sqlite.NAME}*"))
         store.redact("s", 3)
-        assert held not in file.read_bytes()
+        assert not any(held in each.read_bytes() for each in place.glob(f"{sqlite.NAME}*"))
 
 
 def test_a_call_whose_turn_was_copied_within_its_session_counts_once_after_either_is_redacted(place: Path) -> None:
@@ -126,11 +100,3 @@ def test_a_call_whose_turn_was_copied_within_its_session_counts_once_after_eithe
             store.redact("s", index)
         assert [(each.calls, each.input_tokens) for each in store.summaries()] == [(1, 30)]
         assert store.verify().ok
-
-
-def test_many_redactions_have_a_session_read_anew() -> None:
-    line = "redact urn:trails:session:a {} " + "ab" * 32 + " " + "0" * 16
-    lines = [line.format(index) for index in range(1001)]
-    assert changes.of_lines(lines[:1000]) == {"a": "redacted"}
-    assert changes.of_lines(lines) == {"a": "anew"}
-    assert changes.redacted_turns(lines[:3]) == {"a": {0, 1, 2}}

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import trails
 from tests.support.machines import examples
-from trails import Repository
+from trails import Repository, Turn
 from trails.history import turn_builder
-from trails.plumbing.index import texts
-from trails.plumbing.index.keeper import Index
+from trails.rows import text_index
+from trails.rows.turn_text import turn_text
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WORDS = (
@@ -35,17 +35,39 @@ WORDS = (
 )
 
 
-def scanned(store: Repository, monkeypatch: pytest.MonkeyPatch, **wanted: Any) -> list[tuple[str, int, str]]:
-    with monkeypatch.context() as patched:
-        patched.setattr(Index, "has_texts", False)
-        return hits(store, **wanted)
+def read_through(store: Repository, **wanted: Any) -> list[tuple[str, int]]:
+    """The session and index of each turn that is looked for, found by reading every turn."""
+    text, role, author, tool = (wanted.get(name) for name in ("text", "role", "author", "tool"))
+    ids = [record.id for record in store.list(limit=1000)]
+    copies = {(turn.session_id, turn.index) for turn in _copies(store)}
+    found = []
+    for session_id in ids if wanted.get("session") is None else [wanted["session"]]:
+        for turn in store.load(session_id).turns:
+            if wanted.get("session") is None and (turn.session_id != session_id or (session_id, turn.index) in copies):
+                continue
+            said = turn_text(turn.text, 2 if turn.redacted else int(turn.structured), _calls(turn))
+            fits = said.says(text, tool) and (tool is None or tool in said.tools)
+            if fits and role in (None, turn.role) and author in (None, turn.author):
+                found.append((turn.time or datetime.min.replace(tzinfo=UTC), turn.session_id, turn.index))
+    found.sort(key=lambda each: (-(each[0] - datetime.min.replace(tzinfo=UTC)), each[1], -each[2]))
+    return [each[1:] for each in found]
 
 
-def hits(store: Repository, **wanted: Any) -> list[tuple[str, int, str]]:
-    found, cursor = list[tuple[str, int, str]](), None
+def _calls(turn: Turn) -> tuple[tuple[str, str], ...]:
+    return tuple((call.name, call.arguments or "") for call in turn.tool_calls)
+
+
+def _copies(store: Repository) -> list[Turn]:
+    """The turns of `copy` of which `a` still has the original."""
+    ids = {record.id for record in store.list(limit=1000)}
+    return list(store.load("copy").turns) if {"a", "copy"} <= ids else []
+
+
+def hits(store: Repository, **wanted: Any) -> list[tuple[str, int]]:
+    found, cursor = list[tuple[str, int]](), None
     while True:
         page = store.search(limit=3, cursor=cursor, **wanted)
-        found += [(hit.session_id, hit.index, hit.snippet) for hit in page]
+        found += [(hit.session_id, hit.index) for hit in page]
         if (cursor := page.cursor) is None:
             return found
 
@@ -80,7 +102,9 @@ def filled(store: Repository, random: Random) -> None:
 def test_the_index_finds_what_reading_every_text_finds(seed: int) -> None:
     random = Random(seed)
     with trails.open(":memory:") as store, pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(texts, "_FULL", random.choice([1, 2, 8]) * texts._LEAST)
+        monkeypatch.setattr(text_index, "_WAITING", random.choice([1, 3, 256]))
+        monkeypatch.setattr(text_index, "_FEW", random.choice([1, 256]))
+        monkeypatch.setattr(text_index, "_SCANNED", random.choice([0, 4]))
         if random.random() < 0.5:
             filled(store, random)
             store.search("before")
@@ -101,7 +125,7 @@ def test_the_index_finds_what_reading_every_text_finds(seed: int) -> None:
             {"role": "assistant", "session": "c"},
             {"text": word[:2], "session": "c"},
         ):
-            assert hits(store, **wanted) == scanned(store, monkeypatch, **wanted), wanted
+            assert hits(store, **wanted) == read_through(store, **wanted), wanted
 
 
 def test_a_hit_says_where_in_its_snippet_the_text_stands(store: Repository) -> None:
@@ -123,71 +147,3 @@ def test_a_text_of_more_than_a_thousand_letters_is_found(memory: Repository) -> 
     session.persist()
     assert [hit.index for hit in memory.search(text[7:4000])] == [0]
     assert memory.search(text[7:4000] + "!") == []
-
-
-def runs(store: Repository) -> list[int]:
-    """How many turns stand together in each run, of those of all sessions in the order in which they were written."""
-    asked = store.workspace.index.texts(lambda file: file.ask("SELECT turns FROM runs ORDER BY run"))
-    return [len(texts.unpacked(turns)) for (turns,) in asked]
-
-
-def test_turns_that_come_one_by_one_are_kept_together_as_those_that_come_at_once_are(memory: Repository) -> None:
-    at_once = memory.create(id="at-once")
-    for number in range(21):
-        at_once.append("user", f"number {number}")
-    at_once.persist()
-    assert runs(memory) == [8, 8, 5]
-    memory.delete("at-once")
-    session = memory.create(id="s")
-    lengths = []
-    for number in range(21):
-        session.append("user", f"number {number}")
-        session.persist()
-        lengths.append(runs(memory))
-    assert lengths[:8] == [[1], [2], [2, 1], [4], [4, 1], [4, 2], [4, 2, 1], [8]]
-    assert lengths[15:] == [[8, 8], [8, 8, 1], [8, 8, 2], [8, 8, 2, 1], [8, 8, 4], [8, 8, 4, 1]]
-    assert [hit.index for hit in memory.search("number", limit=50)] == list(reversed(range(21)))
-
-
-def test_a_full_run_is_not_written_again(memory: Repository) -> None:
-    def first() -> int:
-        ((run,),) = memory.workspace.index.texts(lambda file: file.ask("SELECT min(run) FROM runs"))
-        return int(run)
-
-    session = memory.create(id="s")
-    for count in (8, 20):
-        for number in range(count):
-            session.append("user", f"number {number}")
-        session.persist()
-        assert first() == 1
-    assert runs(memory) == [8, 8, 8, 4]
-
-
-def test_a_long_turn_stands_alone_and_short_ones_after_it_together(memory: Repository) -> None:
-    session = memory.create(id="s")
-    for length in (10, 20_000, 10, 10):
-        session.append("user", "x" * length)
-    session.persist()
-    assert runs(memory) == [2, 2]
-
-
-def test_a_page_of_an_earlier_time_reads_no_run_that_is_later(
-    memory: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(30):
-        session = memory.create(id=f"s{number}")
-        session.append("user", "Hello", time=START + timedelta(seconds=number))
-        session.persist()
-    page = memory.search("hello", limit=20)
-    read: list[bytes] = []
-    plain = texts.unpacked
-
-    def noted(data: bytes) -> list[texts.Kept]:
-        read.append(data)
-        return plain(data)
-
-    monkeypatch.setattr(texts, "unpacked", noted)
-    assert [hit.session_id for hit in memory.search("hello", limit=20, cursor=page.cursor)] == [
-        f"s{number}" for number in reversed(range(10))
-    ]
-    assert len(read) == 11  # the one that the page before ended with, too

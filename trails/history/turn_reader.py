@@ -1,0 +1,300 @@
+"""Read runs of a session's own turns: out of the rows, or out of the quads.
+
+The rows are quicker. The quads are read where rows would prove nothing: for whatever is held against them, and for a session that
+holds what Trails never writes, of which the quads say what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import Any, Final, Protocol
+
+from pyoxigraph import Literal, NamedNode, QuerySolution
+
+from trails.errors import IntegrityError
+from trails.integrity import digests
+from trails.model import iris
+from trails.model.lineage import Segment
+from trails.model.validation import decodes
+from trails.model.values import Facts, Turn
+from trails.rdf import query_files, vocab
+from trails.rdf.turn_quads import decode_facts, decode_turn
+from trails.rows.store_rows import StoreRows
+from trails.rows.transcript_rows import OddTurn, RunReader, Spoken, recorded_lengths
+from trails.store.contract import QuadStore, Solutions
+
+_OPEN_END: Final = 2**53
+_FEW: Final = 30
+"""A run is read by scanning whole columns, unless its session owns this much more before it, or after it, than it has."""
+
+
+class TurnRun(Protocol):
+    """Turns of one session that follow on one another."""
+
+    start: int
+
+    def __len__(self) -> int: ...
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether there is one turn at each index from the first on."""
+        ...
+
+    def below(self, count: int) -> TurnRun:
+        """Return the first turns."""
+        ...
+
+    def digest(self, at: int) -> str:
+        """Return the digest of the turn at a place in the run."""
+        ...
+
+    def turns(self, first: int, last: int) -> list[Turn]:
+        """Return the turns from one place in the run to another, exclusive."""
+        ...
+
+    def said(self) -> Iterator[tuple[int, str, str, str, bool]]:
+        """Yield index, role, branch, text and whether that is JSON, of each turn."""
+        ...
+
+    def spoken(self) -> Iterator[Spoken]:
+        """Yield what a model may be shown of each turn."""
+        ...
+
+
+class ReadRun:
+    """Turns of one session that are read whole."""
+
+    __slots__ = ("_turns", "start")
+
+    def __init__(self, start: int, turns: Sequence[Turn]) -> None:
+        self.start = start
+        self._turns = turns
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether there is one turn at each index from the first on."""
+        return all(turn.index == index for index, turn in enumerate(self._turns, self.start))
+
+    def below(self, count: int) -> ReadRun:
+        """Return the first turns."""
+        return ReadRun(self.start, self._turns[:count])
+
+    def digest(self, at: int) -> str:
+        """Return the digest of the turn at a place in the run."""
+        return self._turns[at].digest
+
+    def turns(self, first: int, last: int) -> list[Turn]:
+        """Return the turns from one place in the run to another, exclusive."""
+        return list(self._turns[first:last])
+
+    def said(self) -> Iterator[tuple[int, str, str, str, bool]]:
+        """Yield index, role, branch, text and whether that is JSON, of each turn."""
+        for turn in self._turns:
+            yield turn.index, turn.role, turn.branch, turn.text, turn.structured
+
+    def spoken(self) -> Iterator[Spoken]:
+        """Yield what a model may be shown of each turn."""
+        for turn in self._turns:
+            yield turn.index, turn.role, turn.text, turn.structured, turn.redacted, turn.facts
+
+
+class TurnReader(Protocol):
+    """Reads the turns that sessions own."""
+
+    def run(self, run: Segment) -> TurnRun:
+        """Return the turns that a session owns in a run of indices."""
+        ...
+
+    def at(self, session_id: str, indices: Sequence[int]) -> list[Turn]:
+        """Return the turns that a session owns at some indices, in order of index."""
+        ...
+
+    def end(self, session_id: str, start: int) -> int:
+        """Return the index after the last turn that a session owns from `start` on; `start` if there is none."""
+        ...
+
+    def digests(self, session_id: str, start: int, end: int | None) -> list[tuple[int, str]]:
+        """Return index and digest of the turns that a session owns in a run of indices."""
+        ...
+
+    def recorded(self, session_id: str) -> int:
+        """Return how many turns the log says that a session's transcript has."""
+        ...
+
+
+class RowTurns:
+    """Reads the turns that sessions own out of the rows."""
+
+    def __init__(self, rows: StoreRows, quads: QuadTurns) -> None:
+        """`quads` reads the turns of sessions that hold what Trails never writes."""
+        self._rows = rows
+        self._quads = quads
+        self._reader = RunReader()
+
+    def run(self, run: Segment) -> TurnRun:
+        """Return the turns that a session owns in a run of indices."""
+        try:
+            with self._rows.reading() as connection:
+                return self._reader.read(connection, run.record.id, run.start, run.end)
+        except OddTurn:
+            return self._quads.run(run)
+
+    def at(self, session_id: str, indices: Sequence[int]) -> list[Turn]:
+        """Return the turns that a session owns at some indices, in order of index."""
+        try:
+            with self._rows.reading() as connection:
+                found = self._reader.read_at(connection, session_id, indices)
+        except OddTurn:
+            return self._quads.at(session_id, indices)
+        return found.turns(0, len(found))
+
+    def end(self, session_id: str, start: int) -> int:
+        """Return the index after the last turn that a session owns from `start` on; `start` if there is none."""
+        asked = (
+            "SELECT max(place) + 1 FROM turns WHERE session = (SELECT number FROM sessions WHERE id = ?) AND place >= ?"
+        )
+        (end,) = self._ask(asked, session_id, start)[0]
+        return start if end is None else int(end)
+
+    def digests(self, session_id: str, start: int, end: int | None) -> list[tuple[int, str]]:
+        """Return index and digest of the turns that a session owns in a run of indices."""
+        asked = (
+            "SELECT place, digest FROM turns WHERE session = (SELECT number FROM sessions WHERE id = ?) AND place >= ?"
+            " AND place < ? ORDER BY place, digest"
+        )
+        rows = self._ask(asked, session_id, start, _OPEN_END if end is None else end)
+        return [(place, digest.hex()) for place, digest in rows]
+
+    def recorded(self, session_id: str) -> int:
+        """Return how many turns the log says that a session's transcript has."""
+        return self._quads.recorded(session_id)
+
+    def _ask(self, text: str, *values: Any) -> list[Any]:
+        with self._rows.reading() as connection:
+            return connection.execute(text, values).fetchall()
+
+
+class QuadTurns:
+    """Reads the turns that sessions own out of the quads."""
+
+    def __init__(self, store: QuadStore, rows: StoreRows | None = None) -> None:
+        """`rows` say how long transcripts are by the log."""
+        self._store = store
+        self._rows = rows
+
+    def _select(self, name: str, **values: Any) -> Solutions:
+        result = self._store.query(query_files.find(name).bind(**values))
+        assert isinstance(result, Solutions)  # noqa: S101 - the core queries are all SELECT
+        return result
+
+    @decodes
+    def run(self, run: Segment) -> ReadRun:
+        """Return the turns that a session owns in a run of indices."""
+        session_id = run.record.id
+        end = _OPEN_END if run.end is None else run.end
+        if end <= run.start:
+            return ReadRun(run.start, [])
+        narrow = self._is_small(run)
+        bounds = {"session": session_id, "start": run.start, "end": end}
+        rows = self._select("turns_narrow" if narrow else "turns_wide", **bounds)
+        if not rows:
+            return ReadRun(run.start, [])
+        facts = self._select("facts_between", **bounds) if narrow else self._select("facts", session=session_id)
+        return ReadRun(run.start, self._decoded(session_id, rows, facts))
+
+    def _is_small(self, run: Segment) -> bool:
+        """Tell whether a session owns much more before or after a run: then looking turns up beats scanning whole columns."""
+        before = run.start - run.record.starts_at
+        if run.end is None:
+            return before > _FEW and not self._owns(run.record.id, run.start + before)
+        wide = run.end - run.start + _FEW
+        return before > wide or self._owns(run.record.id, run.end + wide)
+
+    def _owns(self, session_id: str, index: int) -> bool:
+        graph = NamedNode(iris.session(session_id))
+        return bool(self._store.quads((None, vocab.INDEX, vocab.integer(index), graph)))
+
+    @decodes
+    def at(self, session_id: str, indices: Sequence[int]) -> list[Turn]:
+        """Return the turns that a session owns at some indices, in order of index."""
+        rows: list[QuerySolution] = []
+        for batch in query_files.batches(list(indices)):
+            rows += self._select("turns_at", indices=batch, session=session_id)
+        owner = iris.session(session_id)
+        written = [iris.turn(owner, int(row[0].value), row[4].value) for row in rows if row[4] is not None]
+        facts: list[QuerySolution] = []
+        for turns in query_files.batches(written):
+            facts += self._select("facts_of", turns=turns, session=session_id)
+        return self._decoded(session_id, rows, facts)
+
+    def _decoded(self, session_id: str, rows: Sequence[QuerySolution], facts: Sequence[QuerySolution]) -> list[Turn]:
+        try:
+            told: dict[str, Facts] = decode_facts((row[0].value, row[1].value, row[2]) for row in facts)
+            turns = [decode_turn(session_id, row, told) for row in rows]
+        except (ValueError, AttributeError) as error:  # an IRI for a literal, or a literal of another kind
+            raise IntegrityError(
+                f"session {session_id!r} holds values that Trails never writes ({error}): the store was altered; "
+                "`trails verify` names them; restore the session from an export or a backup"
+            ) from error
+        turns.sort(key=attrgetter("index"))
+        return turns if all(turn.digest for turn in turns) else self._with_digests(turns)
+
+    def _with_digests(self, turns: list[Turn]) -> list[Turn]:
+        """Give turns from before digests existed one that later turns can chain to: of their content with an empty salt."""
+        previous, whole = digests.GENESIS, []
+        for turn in turns:
+            made = turn
+            if not turn.digest:
+                digest = digests.turn_digest(
+                    previous=previous,
+                    index=turn.index,
+                    branch=turn.branch,
+                    role=turn.role,
+                    author=iris.author_key(turn.author_iri),
+                    time=turn.time,
+                    content=digests.content_digest(turn.text, "", structured=turn.structured),
+                    facts=digests.facts_digest(turn.facts, ""),
+                )
+                made = turn.model_copy(update={"old_iri": self._iri_at(turn.session_id, turn.index), "digest": digest})
+            whole.append(made)
+            previous = made.digest
+        return whole
+
+    @decodes
+    def _iri_at(self, session_id: str, index: int) -> str:
+        quads = self._store.quads((None, vocab.INDEX, vocab.integer(index), NamedNode(iris.session(session_id))))
+        return str(quads[0].subject.value)  # type: ignore[union-attr] # an IRI
+
+    @decodes
+    def end(self, session_id: str, start: int) -> int:
+        """Return the index after the last turn that a session owns from `start` on; `start` if there is none."""
+        rows = self._select("last_index", session=session_id, start=start, end=_OPEN_END)
+        return int(rows[0][0].value) + 1 if rows else start
+
+    @decodes
+    def digests(self, session_id: str, start: int, end: int | None) -> list[tuple[int, str]]:
+        """Return index and digest of the turns that a session owns in a run of indices."""
+        graph = NamedNode(iris.session(session_id))
+        if end is not None and end - start == 1:
+            turns = self._store.quads((None, vocab.INDEX, vocab.integer(start), graph))
+        else:
+            turns = self._store.quads((None, vocab.INDEX, None, graph))
+        known = {}
+        for turn in turns:
+            for quad in self._store.quads((turn.subject, vocab.DIGEST, None, graph)):  # type: ignore[arg-type] # an IRI
+                known[quad.subject] = str(quad.object.value)  # type: ignore[union-attr] # a literal
+        found = [
+            (int(turn.object.value), known.get(turn.subject, "")) for turn in turns if isinstance(turn.object, Literal)
+        ]
+        return sorted(each for each in found if start <= each[0] and (end is None or each[0] < end))
+
+    def recorded(self, session_id: str) -> int:
+        """Return how many turns the log says that a session's transcript has."""
+        if self._rows is None:
+            return 0
+        with self._rows.reading() as connection:
+            return recorded_lengths(connection, [session_id]).get(session_id, 0)

@@ -1,0 +1,201 @@
+"""The rows of an open store: tables beside its log, filled in the transaction of each commit."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+from pyoxigraph import RdfFormat, parse
+
+from trails.rdf import vocab
+from trails.rows import row_schema, row_writer, text_index
+from trails.store.contract import QuadStore
+from trails.store.embedded import EmbeddedStore
+from trails.store.records import CommitRecord, Row
+from trails.store.sqlite import SqliteHome
+from trails.store.view import ViewStore
+
+_STEP: Final = 500
+"""Records that are read at once."""
+_COLUMNS: Final = "number, commit_id, flags, leaves, body, body_digest, digest, rewritten"
+_TAIL: Final = f"SELECT {_COLUMNS} FROM trails_records WHERE number > ? AND number <= ? ORDER BY number LIMIT {_STEP}"
+_EVERYTHING: Final = (None, None, None, None)
+_NOTHING: Final = (vocab.RUN, None, None, vocab.CATALOG)
+
+
+class RowTables:
+    """Fills the tables of the rows: what the log calls in the transaction of each commit."""
+
+    def prepare(self, connection: sqlite3.Connection, *, writes: bool) -> None:
+        """Do nothing: the tables are made with the first commit, and what SQL calls when it is asked for."""
+
+    def apply(self, connection: sqlite3.Connection, number: int, change: Any) -> None:
+        """Bring in one commit, and first those before it that are missing."""
+        catch_up(connection, number - 1)
+        record = change.record
+        row_writer.apply(connection, remove=change.remove, add=change.add, drop=record.drop, leaves=change.lines)
+        connection.execute("UPDATE rows_at SET number = ?", (number,))
+
+
+def rows_number(connection: sqlite3.Connection) -> int:
+    """Return the number of the last record that the rows hold; -1 if there are no tables yet."""
+    with suppress(sqlite3.OperationalError):
+        return int(connection.execute("SELECT number FROM rows_at").fetchone()[0])
+    return -1
+
+
+def catch_up(connection: sqlite3.Connection, until: int) -> None:
+    """Bring in the records of the log up to a number, within the caller's transaction."""
+    at = rows_number(connection)
+    if at >= until:
+        return
+    if at < 0:
+        row_schema.create_tables(connection)
+        at = 0
+    while rows := connection.execute(_TAIL, (at, until)).fetchall():
+        for row in rows:
+            _bring_in(connection, Row(*row).unpack().record)
+        at = rows[-1][0]
+    connection.execute("UPDATE rows_at SET number = ?", (at,))
+
+
+def _bring_in(connection: sqlite3.Connection, record: CommitRecord) -> None:
+    removed, added = (parse(part, format=RdfFormat.N_QUADS) for part in (record.remove, record.quads_added))
+    row_writer.apply(connection, remove=removed, add=added, drop=record.drop, leaves=record.leaves)
+
+
+class StoreRows:
+    """The rows of an open store.
+
+    Those of a store as it was, and of one whose folder nobody may write to, are made in memory when somebody asks.
+    """
+
+    def __init__(self, store: QuadStore) -> None:
+        """Fill the tables from now on in each commit of the store."""
+        self._store = store
+        self._home: SqliteHome | None = store.commits.home if isinstance(store, EmbeddedStore) else None
+        if self._home is not None and not self._home.is_read_only:
+            self._home.keep(RowTables())
+        self._lock = threading.RLock()
+        self._memory: sqlite3.Connection | None = None
+        self._memory_at: object = None
+        self._pinned: sqlite3.Connection | None = None
+        self._pinned_at = -1
+        if self._home is not None and isinstance(store, ViewStore):
+            self._pin(self._home, store)
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection to the rows, which hold all that was committed before this call."""
+        self._store.number  # noqa: B018 - raises if the store is closed
+        home = self._home
+        if home is None:
+            self._store.quads(_NOTHING)  # a store as it was hears what was erased since
+            with self._lock:
+                yield self._of_quads()
+            return
+        if isinstance(self._store, ViewStore):
+            yield from self._of_view(home, self._store)
+            return
+        with home.reading() as connection:
+            if rows_number(connection) >= self._store.number:
+                yield connection
+                return
+        self._catch_up(home)
+        with home.reading() as connection:
+            yield connection
+
+    def _catch_up(self, home: SqliteHome) -> None:
+        with home.deriving() as connection:
+            (head,) = connection.execute("SELECT head FROM trails_stores").fetchone()
+            catch_up(connection, head)
+
+    def _of_view(self, home: SqliteHome, store: ViewStore) -> Iterator[sqlite3.Connection]:
+        """Give the rows as they were when the view was made, or refreshed."""
+        with self._lock:
+            if self._pinned is None or self._pinned_at != store.number:
+                self._pin(home, store)
+            if self._memory is None and rows_number(self._connection) < store.number:
+                self._memory = _replayed(self._connection)
+            yield self._memory or self._connection
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        assert self._pinned is not None  # noqa: S101 - by `_pin`
+        return self._pinned
+
+    def _pin(self, home: SqliteHome, store: ViewStore) -> None:
+        """Keep to what is committed now."""
+        self.close()
+        self._pinned = home.snapshot()
+        (head,) = self._pinned.execute("SELECT head FROM trails_stores").fetchone()
+        if head != store.number:  # somebody committed since the view was made
+            store.sync()
+        self._pinned_at = store.number
+
+    def _of_quads(self) -> sqlite3.Connection:
+        """Return rows in memory, of all quads as they are now."""
+        now = self._store.number, self._store.token
+        if self._memory is None or self._memory_at != now:
+            made = _empty()
+            row_writer.fill(made, self._store.quads(_EVERYTHING), self._store.log.lines())
+            self._memory, self._memory_at = made, now
+        return self._memory
+
+    def start_anew(self) -> None:
+        """Make the rows in memory anew when somebody asks next."""
+        self._memory_at = None
+
+    @contextmanager
+    def erasing(self) -> Iterator[None]:
+        """Leave nothing, once this ends, of what is removed meanwhile."""
+        yield
+        self.erase()
+
+    def erase(self) -> None:
+        """Leave nothing of what was removed from the rows."""
+        if self._home is None or self._home.is_read_only:
+            return
+        with self._home.reading() as connection:
+            is_clean = rows_number(connection) < 0 or not text_index.is_dirty(connection)
+        if not is_clean:
+            with self._home.deriving() as connection:
+                text_index.erase(connection)
+                connection.execute("DELETE FROM kinds WHERE number NOT IN (SELECT kind FROM turns)")
+
+    def rebuild(self) -> None:
+        """Make all rows anew from the log."""
+        if self._home is not None:
+            with self._home.deriving() as connection:
+                if rows_number(connection) >= 0:
+                    row_schema.drop_tables(connection)
+                (head,) = connection.execute("SELECT head FROM trails_stores").fetchone()
+                catch_up(connection, head)
+
+    def close(self) -> None:
+        """Let go of what is held in memory."""
+        with self._lock:
+            for connection in (self._memory, self._pinned):
+                if connection is not None:
+                    connection.close()
+            self._memory = self._pinned = None
+            self._pinned_at = -1
+
+
+def _empty() -> sqlite3.Connection:
+    made = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    row_schema.create_tables(made)
+    return made
+
+
+def _replayed(log: sqlite3.Connection) -> sqlite3.Connection:
+    """Return the rows of all records of a log, in memory."""
+    made, at = _empty(), 0
+    while rows := log.execute(_TAIL, (at, 1 << 62)).fetchall():
+        for row in rows:
+            _bring_in(made, Row(*row).unpack().record)
+        at = rows[-1][0]
+    return made
