@@ -209,14 +209,16 @@ def drawn(text: str) -> list[Record]:
     """Return the records that a line names, each as `id<parent@minute:call`, and `id/message` for the lines of one message.
 
     The first letter is the kind: user, assistant, result of a call, progress, x for another record of the system. A record
-    follows the one before it in the line, and comes a minute later, unless it says otherwise.
+    follows the one before it in the line, and comes a minute later, unless it says otherwise; `<none` follows none, and
+    `<list` names a list as what it follows.
     """
     made: list[Record] = []
     for token in text.split():
         [(uuid, message, parent, minute, called)] = re.findall(
             r"(\w+)(?:/(\w+))?(?:<(\w+))?(?:@(\d+))?(?::(\w+))?", token
         )
-        place = parent or (made[-1]["uuid"] if made else None), int(minute or len(made))
+        follows: Any = {"": made[-1]["uuid"] if made else None, "none": None, "list": [1]}.get(parent, parent)
+        place = follows, int(minute or len(made))
         match uuid[0]:
             case "u":
                 made.append(user(uuid, *place))
@@ -265,37 +267,29 @@ def test_a_fork_is_what_a_user_typed_again_and_nothing_else(records: str, paths:
 # Links that do not hold
 
 
-def test_old_files_without_links_are_read_in_their_order_with_a_note() -> None:
-    transcript = parsed(user("u1", None, 0), assistant("a1", None, 1), user("u2", None, 2))
-    assert ids(transcript.sessions[0].paths[0]) == ["u1", "a1", "u2"]
-    [note] = transcript.notes
-    assert note.startswith(
-        "session s1: 2 record(s), the first in line 2, name no record that they follow; each was put"
-    )
-
-
-def test_a_first_record_that_follows_an_unknown_one_may_go_on_from_the_store() -> None:
-    transcript = parsed(record("x1", "gone", 0, "system", subtype="turn_duration"), user("u1", "x1", 1))
+@pytest.mark.parametrize(
+    ("records", "path", "continues", "note"),
+    [
+        ("u1 a1<none u2<none", "u1 a1 u2", None, "2 record(s), the first in line 2, name no record that they follow"),
+        (
+            "x1<gone u1",
+            "u1",
+            "gone",
+            "session s1 follows the record 'gone', which is not here, which may be in the store",
+        ),
+        ("u1 a1 u2<gone u3<list", "u1 a1 u2 u3", None, "2 record(s), the first in line 3, follow a record that is not"),
+        ("u1<u3 u2 u3 u4<u4", "u1 u2 u3 u4", None, "2 record(s), the first in line 1, follow each other in a circle"),
+        ("u1 a1 u1<none@0", "u1 a1", None, ""),
+    ],
+)
+def test_links_that_do_not_hold_cost_no_record_and_are_noted(
+    records: str, path: str, continues: str | None, note: str
+) -> None:
+    transcript = parsed(*drawn(records))
     [session] = transcript.sessions
-    assert (session.continues, [ids(path) for path in session.paths]) == ("gone", [["u1"]])
-    assert list(transcript.notes) == [
-        "session s1 follows the record 'gone', which is not here, which may be in the store"
-    ]
-
-
-def test_a_missing_record_in_the_middle_loses_nothing() -> None:
-    transcript = parsed(
-        user("u1", None, 0), assistant("a1", "u1", 1), user("u2", "gone", 2), user("u3", "u2", 3, parentUuid=[1])
-    )
-    assert ids(transcript.sessions[0].paths[0]) == ["u1", "a1", "u2", "u3"]
-    assert transcript.sessions[0].continues is None
-    assert "2 record(s), the first in line 3, follow a record that is not here" in transcript.notes[0]
-
-
-def test_records_that_follow_each_other_in_a_circle_do_not_hang() -> None:
-    transcript = parsed(user("u1", "u3", 0), user("u2", "u1", 1), user("u3", "u2", 2), user("u4", "u4", 3))
-    assert ids(transcript.sessions[0].paths[0]) == ["u1", "u2", "u3", "u4"]
-    assert "2 record(s), the first in line 1, follow each other in a circle" in transcript.notes[0]
+    assert ([" ".join(ids(each)) for each in session.paths], session.continues) == ([path], continues)
+    assert [note in each for each in transcript.notes] == [True] * bool(note)
+    assert transcript.problems == ()
 
 
 def test_however_four_records_name_each_other_each_is_read_once() -> None:
@@ -306,11 +300,6 @@ def test_however_four_records_name_each_other_each_is_read_once() -> None:
         )
         read = {each for path in transcript.sessions[0].paths for each in ids(path)}
         assert read == set(names), follows
-
-
-def test_the_same_record_twice_is_there_once() -> None:
-    transcript = parsed(user("u1", None, 0), assistant("a1", "u1", 1), user("u1", None, 0))
-    assert (ids(transcript.sessions[0].paths[0]), transcript.problems) == (["u1", "a1"], ())
 
 
 def test_two_different_records_with_one_id_are_the_first_and_a_problem() -> None:

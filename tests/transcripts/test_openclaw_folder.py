@@ -178,7 +178,12 @@ def test_transcripts_become_the_turns_of_their_sessions(store: Repository, state
 
 
 def test_runs_of_version_1_are_read(store: Repository, state: Path) -> None:
-    kept = {"runId": "run-legacy", "childSessionKey": CHILD, "requesterSessionKey": MAIN, "requesterDisplayKey": "main"}
+    kept: dict[str, Any] = {
+        "runId": "run-legacy",
+        "childSessionKey": CHILD,
+        "requesterSessionKey": MAIN,
+        "requesterDisplayKey": "main",
+    }
     kept |= {"task": "old", "cleanup": "keep", "createdAt": 1}
     old = kept | {"announceCompletedAt": 9, "announceHandled": True}
     old |= {"requesterChannel": "whatsapp", "requesterAccountId": "legacy-account"}
