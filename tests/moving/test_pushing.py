@@ -61,33 +61,33 @@ def test_a_session_that_is_not_there_is_made_with_its_digests(stores: tuple[Repo
     assert theirs.verify().ok
 
 
-def test_pushing_again_has_nothing_to_do_and_writes_nothing(two: tuple[Repository, Repository]) -> None:
-    ours, theirs = two
-    filled(ours, "Go")
-    trails.push(ours, "plan", theirs)
-    number = theirs.store.number
-    assert outcomes(trails.push(ours, "plan", theirs)) == [("plan", "unchanged", "plan", 0)]
-    assert theirs.store.number == number
-
-
-def test_the_beginning_of_a_transcript_goes_on(stores: tuple[Repository, Repository]) -> None:
+@pytest.mark.parametrize(
+    ("here", "there", "pushed", "pulled"),
+    [
+        ([], [], ("unchanged", 0), ("unchanged", 0)),
+        (["By train", "Soon"], [], ("forwarded", 2), ("unchanged", 0)),
+        ([], ["By bus"], ("behind", 0), ("forwarded", 1)),
+    ],
+)
+def test_the_beginning_of_a_transcript_goes_on_and_what_the_other_side_has_more_stays_there(
+    stores: tuple[Repository, Repository],
+    here: list[str],
+    there: list[str],
+    pushed: tuple[str, int],
+    pulled: tuple[str, int],
+) -> None:
     ours, theirs = stores
     plan = filled(ours, "Go")
     trails.push(ours, "plan", theirs)
-    said(plan, "By train", "Soon")
-    assert outcomes(trails.push(ours, "plan", theirs)) == [("plan", "forwarded", "plan", 2)]
-    assert theirs.load("plan").head == plan.head
-
-
-def test_what_the_other_side_has_more_stays_there(two: tuple[Repository, Repository]) -> None:
-    ours, theirs = two
-    filled(ours, "Go")
-    trails.push(ours, "plan", theirs)
-    said(theirs.load("plan"), "By bus")
-    assert outcomes(trails.push(ours, "plan", theirs)) == [("plan", "behind", "plan", 0)]
-    assert texts(theirs, "plan") == ["Go", "By bus"]
-    assert outcomes(trails.pull(ours, "plan", theirs)) == [("plan", "forwarded", "plan", 1)]
-    assert texts(ours, "plan") == ["Go", "By bus"]
+    said(plan, *here)
+    said(theirs.load("plan"), *there)
+    number = theirs.store.number
+    for move, (outcome, turns) in ((trails.push, pushed), (trails.pull, pulled)):
+        assert outcomes(move(ours, "plan", theirs)) == [("plan", outcome, "plan", turns)]
+        assert texts(theirs, "plan") == ["Go", *here, *there]
+    assert texts(ours, "plan") == ["Go", *here, *there]
+    assert ours.load("plan").head == theirs.load("plan").head
+    assert here or theirs.store.number == number  # nothing to do, nothing written
 
 
 def test_where_both_went_on_our_tail_becomes_a_fork_there_with_its_head(stores: tuple[Repository, Repository]) -> None:
@@ -105,20 +105,10 @@ def test_where_both_went_on_our_tail_becomes_a_fork_there_with_its_head(stores: 
     assert theirs.load(fork).head == plan.head
     assert theirs.record(fork).parent_session_id == "plan"
     assert theirs.record(fork).forked_by == "urn:trails:principal:bob"
-    assert theirs.verify().ok
-
-
-def test_the_fork_of_a_tail_goes_on_and_is_made_once(two: tuple[Repository, Repository]) -> None:
-    ours, theirs = two
-    plan = filled(ours, "Go")
-    trails.push(ours, "plan", theirs)
-    said(theirs.load("plan"), "By bus")
-    said(plan, "By train")
-    [(_, _, fork, _)] = outcomes(trails.push(ours, "plan", theirs))
     assert outcomes(trails.push(ours, "plan", theirs)) == [("plan", "unchanged", fork, 0)]
-    said(plan, "Soon")
+    said(plan, "Later")
     assert outcomes(trails.push(ours, "plan", theirs)) == [("plan", "forwarded", fork, 1)]
-    assert texts(theirs, fork) == ["Go", "By train", "Soon"]
+    assert texts(theirs, fork) == ["Go", "By train", "Soon", "Later"]
     assert theirs.verify().ok
 
 
