@@ -88,12 +88,6 @@ def open_own(path: Path, flags: int) -> int:
         raise StoreFailed(link_refused(path)) from error
 
 
-def read_own(path: Path) -> bytes:
-    """Return all bytes of a file in a store's folder; raises as `open_own` does."""
-    with os.fdopen(open_own(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-        return file.read()
-
-
 def link_refused(path: Path) -> str:
     """Return what to say of a link in a store's folder."""
     return (

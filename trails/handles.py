@@ -3,51 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, SupportsIndex, TypeVar
 
 from trails.errors import NoSuchName, TrailsError
-from trails.suggestions import check_methods, nearest
+from trails.suggestions import check_methods, nearest, synonyms
 
-_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
-    "messages": ("turns",),
-    "history": ("turns", "replay"),
-    "transcript": ("turns", "replay"),
-    "add": ("append", "add"),
-    "add_message": ("append",),
-    "send": ("append",),
-    "save": ("persist",),
-    "commit": ("persist",),
-    "flush": ("persist", "close"),
-    "name": ("label", "id"),
-    "title": ("label",),
-    "rename": ("set_label",),
-    "parent": ("parent_session_id",),
-    "children": ("branches",),
-    "forks": ("branches",),
-    "get": ("load",),
-    "get_session": ("load",),
-    "open": ("load",),
-    "new": ("create",),
-    "sessions": ("list",),
-    "list_sessions": ("list",),
-    "all": ("list",),
-    "find": ("search", "list"),
-    "remove": ("delete",),
-    "drop": ("delete",),
-    "sparql": ("query",),
-    "execute": ("query",),
-    "run": ("query",),
-    "checkout": ("fork", "load"),
-    "copy": ("fork",),
-    "clone": ("fork",),
-    "revert": ("discard_pending", "fork"),
-    "rollback": ("discard_pending",),
-    "metadata": ("meta",),
-    "digest": ("head",),
-    "hash": ("head",),
-}
+_SYNONYMS: Final = synonyms("""
+    messages: turns; history: turns replay; transcript: turns replay; add: append add; add_message: append; send:
+    append; save: persist; commit: persist; flush: persist close; name: label id; title: label; rename: set_label;
+    parent: parent_session_id; children: branches; forks: branches; get: load; get_session: load; open: load; new:
+    create; sessions: list; list_sessions: list; all: list; find: search list; remove: delete; drop: delete; sparql:
+    query; execute: query; run: query; checkout: fork load; copy: fork; clone: fork; revert: discard_pending fork;
+    rollback: discard_pending; metadata: meta; digest: head; hash: head
+""")
 """What people look for that has another name here, where the handle has one of those."""
 
 

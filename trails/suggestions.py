@@ -68,41 +68,25 @@ def did_you_mean(name: str, candidates: Iterable[str], *, most: int = 3, cutoff:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _PACKAGE: Final = f"{Path(__file__).parent}/"
 
-_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
-    "text": ("content", "label", "query"),
-    "message": ("content",),
-    "body": ("content",),
-    "name": ("label", "id", "agent"),
-    "title": ("label",),
-    "user": ("principal", "author"),
-    "owner": ("principal",),
-    "metadata": ("meta",),
-    "index": ("at", "up_to_index"),
-    "position": ("at",),
-    "timestamp": ("time", "created"),
-    "date": ("time", "created"),
-    "session_id": ("id", "session"),
-    "session": ("id",),
-    "tools": ("tool_calls",),
-    "system_prompt": ("system",),
-    "prompt": ("system", "request"),
-    "persona": ("system",),
-    "tokens": ("max_tokens",),
-    "budget": ("max_tokens",),
-    "max_length": ("max_tokens",),
-    "why": ("reason",),
-    "who": ("by",),
-    "actor": ("by",),
-    "count": ("limit",),
-    "n": ("limit", "count"),
-    "max_results": ("limit",),
-    "start": ("since",),
-    "end": ("until", "up_to_index"),
-    "path": ("location",),
-    "tag": ("name",),
-    "cascade": ("children",),
-    "force": ("children",),
-}
+
+def synonyms(table: str) -> Mapping[str, tuple[str, ...]]:
+    """Return words by what people write instead, from lines of `WRITTEN: WORD WORD; WRITTEN: ...`.
+
+    >>> synonyms("why: reason; n: limit count")
+    {'why': ('reason',), 'n': ('limit', 'count')}
+    """
+    pairs = (each.partition(":") for each in table.split(";"))
+    return {written.strip(): tuple(words.split()) for written, _, words in pairs}
+
+
+_SYNONYMS: Final = synonyms("""
+    text: content label query; message: content; body: content; name: label id agent; title: label; user: principal
+    author; owner: principal; metadata: meta; index: at up_to_index; position: at; timestamp: time created; date:
+    time created; session_id: id session; session: id; tools: tool_calls; system_prompt: system; prompt: system
+    request; persona: system; tokens: max_tokens; budget: max_tokens; max_length: max_tokens; why: reason; who: by;
+    actor: by; count: limit; n: limit count; max_results: limit; start: since; end: until up_to_index; path:
+    location; tag: name; cascade: children; force: children
+""")
 """What people write for a parameter that has another name here, where the function has one of those."""
 
 

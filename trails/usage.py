@@ -11,7 +11,7 @@ They took each count as it was reported, whatever the source includes in it, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Context, Decimal
 from functools import reduce
 from itertools import product
@@ -275,19 +275,15 @@ def source_of(usage: Mapping[str, Any]) -> str:
     if isinstance(named, str) and named in SOURCES:
         return named
     fitting = [name for name, source in SOURCES.items() if tokens_of(usage, source.input) is not None]
-    for signs in (_cache_names, _other_names):
+    signs: tuple[Callable[[Source], Names], ...] = (
+        lambda row: row.cache_read + row.cache_write + row.cache_write_5m + row.cache_write_1h,
+        lambda row: row.reasoning + row.other_input,
+    )
+    for sign in signs:
         for name in fitting:
-            if tokens_of(usage, signs(SOURCES[name])) is not None:
+            if tokens_of(usage, sign(SOURCES[name])) is not None:
                 return name
     return fitting[0] if fitting and tokens_of(usage, _GENERIC.input) is None else "generic"
-
-
-def _cache_names(source: Source) -> Names:
-    return source.cache_read + source.cache_write + source.cache_write_5m + source.cache_write_1h
-
-
-def _other_names(source: Source) -> Names:
-    return source.reasoning + source.other_input
 
 
 def with_source(usage: Mapping[str, Any], source: str) -> dict[str, Any]:

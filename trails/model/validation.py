@@ -28,13 +28,8 @@ from trails.suggestions import did_you_mean
 from trails.usage import COST_NAMES, MAX_USAGE, SOURCES, TOKEN_NAMES, cost_of, token_count
 
 DECODING_ERRORS: Final = (
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    ArithmeticError,
-    AssertionError,
-    RecursionError,
+    *(ValueError, TypeError, LookupError, AttributeError),
+    *(ArithmeticError, AssertionError, RecursionError),
 )
 """What reading values raises that are not of the kind, the shape or the size that they should be of."""
 
@@ -54,6 +49,11 @@ class InvalidFields(InvalidInput):
     """A value's fields are not as they must be. Where what is stored is read, that becomes an `IntegrityError`."""
 
 
+def _is_meant(error: Exception) -> bool:
+    """Tell whether an error of a function that decodes is one of Trails that says what is wrong."""
+    return isinstance(error, TrailsError) and not isinstance(error, InvalidFields)
+
+
 def decodes(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Let a function that reads what is stored raise `IntegrityError` where it is not what it should be.
 
@@ -65,11 +65,9 @@ def decodes(function: Callable[_P, _T]) -> Callable[_P, _T]:
         def watched(*args: _P.args, **kwargs: _P.kwargs) -> Iterator[Any]:
             try:
                 yield from cast(Iterator[Any], function(*args, **kwargs))
-            except InvalidFields as error:
-                raise corruption_error(error) from error
-            except TrailsError:
-                raise
-            except DECODING_ERRORS as error:
+            except (InvalidFields, *DECODING_ERRORS) as error:
+                if _is_meant(error):
+                    raise
                 raise corruption_error(error) from error
 
         return cast(Callable[_P, _T], watched)
@@ -78,11 +76,9 @@ def decodes(function: Callable[_P, _T]) -> Callable[_P, _T]:
     def decoded(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return function(*args, **kwargs)
-        except InvalidFields as error:
-            raise corruption_error(error) from error
-        except TrailsError:
-            raise
-        except DECODING_ERRORS as error:
+        except (InvalidFields, *DECODING_ERRORS) as error:
+            if _is_meant(error):
+                raise
             raise corruption_error(error) from error
 
     return decoded

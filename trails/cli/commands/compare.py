@@ -16,7 +16,6 @@ from trails import files
 from trails.cli import options as cli
 from trails.cli.terminal import clean_csv, to_json
 from trails.display.terminal_text import clean, count
-from trails.history.lookup.pages import MAX_PAGE
 
 if TYPE_CHECKING:
     from trails import Repository, SessionRecord
@@ -156,6 +155,8 @@ def compare(
 
 def _noted(store: Repository, meta: Sequence[str]) -> list[SessionRecord]:
     """Return all sessions that have some metadata, oldest first, or end the command where there are none."""
+    from trails.history.lookup.pages import MAX_PAGE
+
     asked = dict(cli.pairs(meta, "--meta"))
     page = store.list(meta=asked, limit=MAX_PAGE)
     found = list(page)
