@@ -37,6 +37,7 @@ from trails.history.lookup.usage_statistics import Statistics
 from trails.history.removal.deletion import Pruning
 from trails.history.removal.redaction import Redaction
 from trails.history.removal.text_erasure import TextRedaction
+from trails.history.transcript import Turns
 from trails.history.turn_builder import Screening
 from trails.history.watch import Callback
 from trails.history.watch import Changes
@@ -56,9 +57,6 @@ from trails.model.values import ToolCall
 from trails.model.values import ToolResult
 from trails.model.values import Turn
 from trails.model.values import VerifyReport
-from trails.rows.usage_sums import By
-from trails.rows.session_lists import Sort
-from trails.history.transcript import Turns
 from trails.rdf.conversation_records import Alias
 from trails.rdf.conversation_records import Move
 from trails.rdf.ledger_records import Cancellation
@@ -78,6 +76,8 @@ from trails.rdf.subagent_records import RunStatus
 from trails.replay.playback import OnMiss
 from trails.replay.playback import Playing
 from trails.replay.rerun import Rerun
+from trails.rows.session_lists import Sort
+from trails.rows.usage_sums import By
 from trails.runtime.exchanges import HeadMove
 from trails.runtime.exchanges import Running
 from trails.runtime.ledger import Ledger

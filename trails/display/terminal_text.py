@@ -80,7 +80,7 @@ _SHORT_REPR: Final = _Short()
 def repr_line(name: str, pairs: Iterable[tuple[str, Any]]) -> str:
     """Return `Name(field=value, ...)` of at most 100 characters: values are cut short, and what does not fit is left out.
 
-    >>> line("Turn", [("index", 0), ("text", "x" * 1000)])
+    >>> repr_line("Turn", [("index", 0), ("text", "x" * 1000)])
     "Turn(index=0, text='xxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxx')"
     """
     shown = f"{name[:_REPR_TEXT]}("

@@ -92,7 +92,7 @@ def calls_in(parts: Iterable[Any]) -> tuple[ToolCall, ...]:
     """Return the tool calls that stand among content parts, in order, in any of the shapes known above.
 
     >>> calls_in([{"type": "tool_use", "id": "t1", "name": "ls", "input": {}}])
-    (ToolCall(id='t1', name='ls', arguments='{}', withheld=None),)
+    (ToolCall(id='t1', name='ls', arguments='{}'),)
     """
     return tuple(_calls(parts))
 

@@ -529,7 +529,7 @@ _ROLE_NAMES: Final = {
 def standard_role(name: object) -> str | None:
     """Return the role that any system's name stands for; None for a name that is not known.
 
-    >>> known("human"), known("AI"), known("gpt"), known("Alice")
+    >>> standard_role("human"), standard_role("AI"), standard_role("gpt"), standard_role("Alice")
     ('user', 'assistant', 'assistant', None)
     """
     return _ROLE_NAMES.get(name.strip().lower()) if isinstance(name, str) else None
@@ -541,7 +541,7 @@ def check_role(role: object, content: object = "") -> object:
     A mistake is another system's name of a role, a name that is nearly a known one, a text, and a role and a content that
     changed places. Any other word is a role of the program's own, and so is one with a colon.
 
-    >>> checked("user"), checked("critic"), checked("game:usr")
+    >>> check_role("user"), check_role("critic"), check_role("game:usr")
     ('user', 'critic', 'game:usr')
     """
     if not isinstance(role, str) or role in KNOWN_ROLES or not role or OWN_ROLE.fullmatch(role):

@@ -81,7 +81,7 @@ def highlighted(snippet: str, wanted: str | None, width: int) -> Text:
     """Return one line of a snippet around the first place that has a text, each such place in colour.
 
     >>> highlighted("We went to the Alps by train", "alps", 16).plain
-    '…the Alps by t…'
+    '…to the Alps by…'
     """
     from rich.cells import cell_len
     from rich.text import Text
