@@ -24,7 +24,7 @@ from trails.history.lookup import names
 from trails.history.reader import Reader
 from trails.history.transaction import Transaction
 from trails.history.turn_reader import RowTurns
-from trails.history.verification import checkpoints
+from trails.history.verification import checkpoints, verify
 from trails.history.workspace import Workspace
 from trails.history.worktree import Worktree
 from trails.integrity.proofs import ConsistencyProof, TurnProof
@@ -32,7 +32,6 @@ from trails.integrity.signed_notes import HeadSignature, sign_head, verifier_key
 from trails.integrity.witnesses import check_timestamp, cosignatures
 from trails.model import validation
 from trails.model.values import VerifyReport
-from trails.plumbing.verifying import audit
 from trails.rdf.annotation_records import signature_quads
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
@@ -217,7 +216,7 @@ def _looked(
     store: QuadStore, reader: Reader, asked: _Asked, move: Progress | None, rows: RowTurns | None
 ) -> VerifyReport:
     session_id, since, only_new = asked
-    return audit.verify(store, reader, session_id, move, since=since, only_new=only_new, rows=rows)
+    return verify.verify(store, reader, session_id, move, since=since, only_new=only_new, rows=rows)
 
 
 def _judged_beside(store: QuadStore, reader: Reader, asked: _Asked, report: VerifyReport) -> VerifyReport:

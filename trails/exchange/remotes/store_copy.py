@@ -30,11 +30,11 @@ from trails.files import in_words
 from trails.history import transaction
 from trails.history.log_leaves import begin_session
 from trails.history.reader import Reader
+from trails.history.verification import verify
 from trails.integrity import leaves
 from trails.integrity.merkle import leaf_hash, root_of
 from trails.model.values import Value, VerifyReport
 from trails.opening import as_location, open_to_read, store_at
-from trails.plumbing.verifying import audit
 from trails.rdf import vocab
 from trails.store import dumping, folders, maintenance
 from trails.store.contract import Change, PreconditionFailed
@@ -469,7 +469,7 @@ def _checked(source: _Source, arriving: _Arriving, beside: Path, progress: Progr
 
 def _verified(target: EmbeddedStore, progress: Progress | None) -> VerifyReport:
     with transaction.believed_marks(target, transaction.work_marks(target)):
-        return audit.verify(target, Reader(target), None, progress)
+        return verify.verify(target, Reader(target), None, progress)
 
 
 def _copied(source: _Source, place: str, *, written: bool) -> Copied:

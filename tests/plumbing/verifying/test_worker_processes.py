@@ -15,8 +15,8 @@ import trails
 from tests.support import tampering
 from tests.support.everything import everything
 from trails import workers
+from trails.history.verification import verify
 from trails.model import iris
-from trails.plumbing.verifying import beside
 from trails.rdf import vocab
 from trails.store.embedded import EmbeddedStore
 
@@ -31,7 +31,7 @@ def many(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         asked.append(len(pieces))
         return each(begin, given, pieces, processes)
 
-    monkeypatch.setattr(beside, "MANY", 1)
+    monkeypatch.setattr(verify, "MANY_TURNS", 1)
     monkeypatch.setattr(workers, "count", lambda: 2)
     monkeypatch.setattr(workers, "each", counted)
     return asked
@@ -59,7 +59,7 @@ def test_a_sound_store_is_found_sound_with_as_many_sessions_and_turns(place: Pat
         with trails.open(place, read_only=read_only) as store:
             by_others = store.verify()
         with trails.open(place, read_only=read_only) as store, pytest.MonkeyPatch.context() as patch:
-            patch.setattr(beside, "MANY", 1 << 60)
+            patch.setattr(verify, "MANY_TURNS", 1 << 60)
             alone = store.verify()
         assert by_others == alone
         assert by_others.ok, by_others.findings
@@ -118,10 +118,10 @@ def test_the_main_module_of_whoever_verifies_is_not_run_again(place: Path, tmp_p
     script = tmp_path / "script.py"
     script.write_text(
         "import sys, trails\n"
-        "from trails.plumbing.verifying import beside\n"
+        "from trails.history.verification import verify\n"
         "print('run', flush=True)\n"
-        "beside.MANY = 1\n"
-        "beside.workers.count = lambda: 2\n"
+        "verify.MANY_TURNS = 1\n"
+        "verify.workers.count = lambda: 2\n"
         "print(trails.open(sys.argv[1], read_only=True).verify().ok)\n"
     )
 
@@ -152,20 +152,7 @@ def children() -> list[str]:
     return [child for task in tasks.iterdir() for child in (task / "children").read_text().split()]
 
 
-def test_plain_turns_are_left_to_threads_until_there_are_far_more_of_them(
-    tmp_path: Path, many: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with trails.open(tmp_path / "plan.trails", create=True, durability="process") as store:
-        session = store.create(id="plan")
-        for number in range(100):
-            session.append("user", f"{number}")
-        session.persist()
-        assert (store.verify().ok, many) == (True, [])
-        monkeypatch.setattr(beside, "MANY_PLAIN", 100)
-        assert (store.verify().ok, many) == (True, [1])
-
-
 def test_the_longest_sessions_are_begun_first_and_short_ones_share_a_piece() -> None:
     turns = {"a": 100, "b": 700, "c": 499, "d": 0, "e": 500, "f": 1}
-    assert beside._pieces(turns) == [["b"], ["e"], ["c", "a"], ["f", "d"]]
-    assert beside._pieces({}) == []
+    assert verify._pieces(turns) == [["b"], ["e"], ["c", "a"], ["f", "d"]]
+    assert verify._pieces({}) == []

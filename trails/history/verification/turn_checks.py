@@ -1,4 +1,11 @@
-"""Each session held against its digests, its log and what its turns are written as.
+"""Compare a session's turns with its digests, log and rows.
+
+Whether a session's graph holds what its turns are written as, and nothing else: the quick look, which names nothing.
+
+A graph has as many quads as its turns are written as, each of which is there: so there is no room for another. Whatever
+this look does not know (copies of other sessions' turns) or finds wrong gets the long look of `verify`, which says what.
+
+Each session held against its digests, its log and what its turns are written as.
 
 The common case is quick (`as_written`): a graph that has all that its turns are written as, and no more quads, holds nothing
 else. Any other graph is walked quad by quad and held against what its own turns would be written as.
@@ -6,54 +13,260 @@ else. Any other graph is walked quad by quad and held against what its own turns
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from itertools import compress
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Final, NamedTuple
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import StoreFailed, TrailsError
 from trails.history import log_history, log_leaves, transaction
 from trails.history.log_leaves import Row, row_of
 from trails.history.reader import Reader
 from trails.history.turn_reader import RowTurns
+from trails.history.verification.evidence import Findings, LogState
 from trails.integrity import digests
 from trails.integrity.digests import StoredTurn
 from trails.model import iris
 from trails.model.lineage import Segment, answered_calls, lineage, prompt_sent, segments, summary_shown
 from trails.model.validation import DECODING_ERRORS, decodes
-from trails.model.values import Facts, Finding, SessionRecord, Turn
-from trails.plumbing.verifying import as_written
-from trails.plumbing.verifying.findings import Findings
-from trails.plumbing.verifying.known import Known
+from trails.model.values import NO_FACTS, Facts, Finding, SessionRecord, Turn
 from trails.rdf import vocab
+from trails.rdf.codec import parse_time, term_text
 from trails.rdf.session_records import tool_quads, tools_named_in
-from trails.rdf.turn_quads import Links, decode_facts, find_recounts, turn_quads
+from trails.rdf.turn_quads import (
+    COUNTED_USAGE,
+    FACT_PREDICATES,
+    NO_LINKS,
+    Links,
+    MadeBy,
+    decode_facts,
+    fact_triples,
+    find_recounts,
+    turn_quads,
+)
 from trails.rows.transcript_rows import RowRun
 from trails.store import tsv
 from trails.store.contract import QuadStore
 from trails.store.nearby import holds
 
+FactRow = list[str]
+"""Subject, property and value of a quad of the session's graph, as the engine writes them: `trails.store.tsv` reads them."""
+FACT_PROPERTIES: Final = (
+    *FACT_PREDICATES, vocab.INPUT_TOKENS, vocab.OUTPUT_TOKENS, vocab.CACHE_READ_TOKENS, vocab.CACHE_WRITE_TOKENS,
+    vocab.TOTAL_TOKENS, vocab.COST, vocab.GENERATED_BY, vocab.ASSOCIATED_WITH, vocab.STARTED_BY, vocab.HAS_RESULT,
+    vocab.TOOL_RESULT_OF, vocab.CACHE_WRITE_HOUR_TOKENS, vocab.REASONING_TOKENS,
+)  # fmt: skip
+"""What `beyond_turns` reads, as it counts from 1: all that turns are written with but what copies have. Where something
+else stands in a graph, that is seen by the count."""
+
+_OF_EVERY_TURN: Final = 9
+"""How many quads every turn has, beside its time, which may be unknown."""
+_LINKS: Final = frozenset(map(tsv.text, (vocab.GENERATED_BY, vocab.TOOL_RESULT_OF, vocab.ANSWERS_COPY)))
+_COUNTED: Final = frozenset(map(tsv.text, COUNTED_USAGE))
+_SHOWN: Final = frozenset(map(tsv.text, (vocab.SUMMARY_SHOWN, vocab.USED_PROMPT, vocab.KEPT_PROMPT)))
+_LEADING: Final = _LINKS | _SHOWN
+_FACTS: Final = frozenset(map(tsv.text, FACT_PREDICATES))
+_TYPE: Final = tsv.text(vocab.TYPE)
+_KINDS: Final = frozenset(map(tsv.text, (vocab.SUMMARY_TURN, vocab.MODEL_CALL, vocab.MODEL_CALL_COPY)))
+_OF_COPIES: Final = frozenset(
+    map(tsv.text, (vocab.KEPT_START, vocab.KEPT_END, vocab.KEPT_PROMPT, vocab.PREVIOUS_SUMMARY, vocab.QUOTED_FROM))
+)
+
+
+_NAMES: Final = {str(number): tsv.text(each) for number, each in enumerate(FACT_PROPERTIES, 1)}
+FACT_TYPES: Final = (
+    vocab.SUMMARY_TURN, vocab.MODEL_CALL, vocab.MODEL_CALL_COPY, vocab.TOOL_CALL, vocab.TOOL_RESULT, vocab.COMPACTION,
+)  # fmt: skip
+"""What it calls -1 and so on."""
+_TYPES: Final = {str(-number): tsv.text(each) for number, each in enumerate(FACT_TYPES, 1)}
+
+
+def rows_of(table: Iterable[Sequence[str]]) -> list[FactRow]:
+    """Return the rows of `beyond_turns`, with properties for their numbers."""
+    return [
+        [subject, _NAMES[number], value] if value else [subject, _TYPE, _TYPES[number]]
+        for subject, number, value in table
+    ]
+
+
+def of_facts(rows: Iterable[FactRow]) -> Iterator[tuple[str, str, Literal | NamedNode]]:
+    """Yield those of the rows that the facts of turns are read from: see `decode_facts`.
+
+    Raises `ValueError` where one of them has a term that Trails never writes.
+    """
+    for subject, prop, value in rows:
+        if prop in _FACTS or (prop == _TYPE and value in _KINDS):
+            yield tsv.iri(subject), tsv.iri(prop), tsv.term(value)
+
+
+def stored_turn(row: Sequence[str], facts: Mapping[str, Facts]) -> StoredTurn:
+    """Return a row of `sealed_turns` as a turn, with what is recorded with it; raise `ValueError` for what is never written."""
+    turn, index, role, value, author, digest, salt, branch, time = row
+    iri, when = tsv.iri(turn), tsv.date_time(time)
+    text, structured, redacted = tsv.content(value)
+    return StoredTurn(
+        iri=iri,
+        index=tsv.integer(index),
+        role=tsv.string(role),
+        text=text,
+        structured=structured,
+        redacted=redacted,
+        author_iri=tsv.iri(author),
+        digest=tsv.string(digest),
+        salt=tsv.string(salt),
+        branch=tsv.string(branch),
+        time=None if when is None else parse_time(when),
+        facts=facts.get(iri, NO_FACTS),
+    )
+
+
+def comparable(prop: str, value: str) -> str:
+    """Return a value, both as the engine writes them; of a link what it comes to without the session that it leads into.
+
+    After a detach the same call stands in the original and in the copy, and a fork's link may name either. So it is with
+    a summary and a version of a system prompt that a model was shown.
+    """
+    if prop in _SHOWN and value[0] == "<":
+        return "urn:shown:" + value[:-1].partition("/")[2]
+    if prop in _LINKS and value[0] == "<" and "/call/" in value:
+        return "urn:call:" + value[:-1].partition("/")[2]
+    return value
+
+
+def is_as_written(
+    record: SessionRecord,
+    rows: Sequence[StoredTurn],
+    beyond: Sequence[FactRow],
+    inherited: Callable[[], Sequence[Turn]],
+    is_said: Callable[[str], bool],
+) -> bool:
+    """Tell whether a graph holds what its turns are written as; False also if that is not clear.
+
+    `rows` is what every turn has, in order of index, `beyond` what stands there beside it.
+    `inherited` gives the turns of the sessions that this one was forked from, and is asked only where the turns look back
+    at them; `is_said` whether the catalog says what it has to of a tool.
+    """
+    if len({row.iri for row in rows}) != len(rows):
+        return False
+    if any(row.redacted and row.text for row in rows) or any(prop in _OF_COPIES for _, prop, _ in beyond):
+        return False
+    actual = {
+        (subject, prop, comparable(prop, value) if prop in _LEADING else value) for subject, prop, value in beyond
+    }
+    try:
+        written = set(_facts_as_written(record, rows, inherited))
+    except (TrailsError, ValueError):  # as it stands it cannot have been written
+        return False
+    if len(actual) != len(beyond) or (written != actual and written != _counted_anew(actual)):
+        return False
+    return all(map(is_said, _tools(rows)))
+
+
+def _counted_anew(stored: Iterable[tuple[str, str, str]]) -> set[tuple[str, str, str]]:
+    """Return what stands in a graph, with the figures of model calls that an earlier version counted as they are counted now."""
+    rows = set(stored)
+    facts = [(subject, NamedNode(tsv.iri(prop)), tsv.term(value)) for subject, prop, value in rows if prop in _COUNTED]
+    for each in find_recounts(facts):
+        rows -= {(each.call, _property(prop), tsv.text(value)) for prop, value in each.stored}
+        rows |= {(each.call, _property(prop), tsv.text(value)) for prop, value in each.right}
+    return rows
+
+
+def _facts_as_written(
+    record: SessionRecord, rows: Sequence[StoredTurn], inherited: Callable[[], Sequence[Turn]]
+) -> Iterator[tuple[str, str, str]]:
+    before = _Before(inherited)
+    for row in rows:
+        facts = row.facts
+        if not facts.is_empty():
+            answers = {each.call_id: before.call(each.call_id) for each in facts.tool_results}
+            known = {call_id: call for call_id, call in answers.items() if call is not None}
+            turn = MadeBy(row.iri, row.author_iri, row.time)
+            for node, predicate, value in fact_triples(turn, facts, known, links=_links(record, row, before)):
+                prop, text = _property(predicate), tsv.text(value)
+                yield f"<{node.value}>", prop, comparable(prop, text) if prop in _LEADING else text
+        before.add(row.iri, row.index, facts)
+
+
+_property: Final = lru_cache(maxsize=256)(tsv.text)
+"""A property as the engine writes it."""
+
+
+class _Before:
+    """What stands before a turn: the calls that it may answer, and the summaries that its model may have been shown.
+
+    The turns that a session inherits are read when one of its own looks for what is not among its own.
+    """
+
+    def __init__(self, inherited: Callable[[], Sequence[Turn]]) -> None:
+        self._read: Callable[[], Sequence[Turn]] | None = inherited
+        self._calls: dict[str, str] = {}
+        self._turns: dict[int, str] = {}
+
+    def add(self, iri: str, index: int, facts: Facts) -> None:
+        self._turns[index] = iri
+        for position, call in enumerate(facts.tool_calls):
+            self._calls[call.id] = iris.tool_call(iri, position)
+
+    def call(self, call_id: str) -> str | None:
+        if call_id not in self._calls:
+            self._look_back()
+        return self._calls.get(call_id)
+
+    def turn(self, index: int) -> str | None:
+        if index not in self._turns:
+            self._look_back()
+        return self._turns.get(index)
+
+    def _look_back(self) -> None:
+        if self._read is None:
+            return
+        turns, own_calls, own_turns = self._read(), self._calls.copy(), self._turns.copy()
+        self._read = None
+        for turn in turns:
+            self.add(turn.iri, turn.index, turn.facts)
+        self._calls.update(own_calls)
+        self._turns.update(own_turns)
+
+
+def _links(record: SessionRecord, row: StoredTurn, before: _Before) -> Links:
+    call = None if row.facts.model_call is None else row.facts.model_call.call
+    if call is None:
+        return NO_LINKS
+    at = None if call.context is None else call.context.summary
+    return Links(
+        summary=before.turn(at) if at is not None and 0 <= at < row.index else None,
+        prompt=None if call.prompt is None else iris.system_prompt(record.iri, call.prompt),
+    )
+
+
+def _tools(rows: Sequence[StoredTurn]) -> set[str]:
+    """Return the tools that turns name: their authors, and what answered calls."""
+    named = {row.author_iri for row in rows if iris.is_tool(row.author_iri)}
+    results = (result.tool_iri for row in rows for result in row.facts.tool_results if result.told)
+    return named | {iri for iri in results if iri is not None}
+
 
 @dataclass(frozen=True, slots=True)
-class Basis:
+class CheckBasis:
     """What sessions are checked by."""
 
     store: QuadStore
     reader: Reader
     records: Mapping[str, SessionRecord]
     """All sessions that may be looked at."""
-    known: Known
+    known: LogState
     rows: RowTurns | None = None
     """The rows that are held against the quads, too."""
-    counts: bool = True
-    """Whether the quads of each graph are counted: not where the sums of all are held against each other at the end."""
     tools: dict[str, bool] = field(default_factory=dict)
     """Whether the catalog says what it has to of a tool: of those that were asked for."""
 
 
-class Checked(NamedTuple):
+class CheckResult(NamedTuple):
     """What came of some sessions."""
 
     sessions: int
@@ -63,33 +276,30 @@ class Checked(NamedTuple):
     findings: Sequence[Finding]
     covered: Collection[str]
     """The subjects of the catalog that leaves of the log about them are about."""
-    assumed: Mapping[str, int]
-    """By session how many quads its graph has if nothing stands there that does not belong there, where they were not counted."""
 
 
 @decodes
-def check(basis: Basis, session_ids: Iterable[str]) -> Checked:
+def check_sessions(basis: CheckBasis, session_ids: Iterable[str]) -> CheckResult:
     """Return what is found of some sessions and of their own turns."""
-    checking = _Checking(basis)
+    checking = _SessionCheck(basis)
     counts = [checking.any_session(basis.records[session_id]) for session_id in session_ids]
     found = checking.found
     turns, quads = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
-    return Checked(len(counts), turns, quads, found.all, found.covered, checking.assumed)
+    return CheckResult(len(counts), turns, quads, found.all, found.covered)
 
 
 @decodes
-def check_rows(basis: Basis, session_ids: Iterable[str]) -> Checked:
+def check_session_rows(basis: CheckBasis, session_ids: Iterable[str]) -> CheckResult:
     """Return what is found of the rows of some sessions in the catalog; their turns are not read."""
-    checking = _Checking(basis)
+    checking = _SessionCheck(basis)
     for session_id in session_ids:
         checking.row(basis.records[session_id])
-    return Checked(0, 0, 0, checking.found.all, checking.found.covered, {})
+    return CheckResult(0, 0, 0, checking.found.all, checking.found.covered)
 
 
-class _Checking:
-    def __init__(self, basis: Basis) -> None:
+class _SessionCheck:
+    def __init__(self, basis: CheckBasis) -> None:
         self.found = Findings()
-        self.assumed: dict[str, int] = {}
         self._basis = basis
         self._store, self._reader, self._records, self._known = basis.store, basis.reader, basis.records, basis.known
 
@@ -118,14 +328,11 @@ class _Checking:
             if row.redacted and row.digest not in self._known.redacted:
                 what = f"turn {row.index} lost its content, and no redaction was logged"
                 self.found.add("unlogged", record.id, what, row.index)
-        quads = self._count(record) if self._basis.counts else as_written.quads_of(rows, beyond)
-        seen = as_written.Seen(record, rows, beyond, quads)
-        is_written = as_written.is_as_written(seen, lambda: self._inherited(record), self._is_said)
-        if not is_written:
+        quads = self._count(record)
+        expected = _OF_EVERY_TURN * len(rows) + sum(row.time is not None for row in rows) + len(beyond)
+        inherited = partial(self._inherited, record)
+        if quads != expected or not is_as_written(record, rows, beyond, inherited, self._is_said):
             self._walk(record, rows)
-            quads = self._count(record)
-        elif not self._basis.counts:
-            self.assumed[record.id] = quads
         self._hold_rows(record, own)
         self._beside(record, {row.iri for row in rows})
         return len(rows), quads
@@ -200,7 +407,7 @@ class _Checking:
                 self.found.unproven(record.id, f"a name or a fact was taken out of turn {row.index}", row.index)
 
     def _row_against_log(self, record: SessionRecord, log: log_history.SessionLog, row: Row) -> None:
-        faults(self.found, self._known, record.id, log)
+        note_log_faults(self.found, self._known, record.id, log)
         if log.is_old:
             if row.whole != log.row:
                 self.found.add("row-altered", record.id, "its row in the catalog is not the one that was logged last")
@@ -214,19 +421,19 @@ class _Checking:
             self.found.add("logged-twice", record.id, "what it was made with was logged again, and it was not imported")
 
     def _rows(
-        self, session_id: str, table: Sequence[as_written.Row], more: Sequence[as_written.Row]
-    ) -> tuple[list[StoredTurn], list[as_written.Row]]:
+        self, session_id: str, table: Sequence[FactRow], more: Sequence[FactRow]
+    ) -> tuple[list[StoredTurn], list[FactRow]]:
         """Return a session's turns in order of index, and what stands in its graph beside what every turn has."""
-        beyond = as_written.rows_of(more)
+        beyond = rows_of(more)
         try:
-            facts = decode_facts(as_written.of_facts(beyond))
+            facts = decode_facts(of_facts(beyond))
         except (TrailsError, ValueError, AttributeError) as error:
             self.found.add("unreadable", session_id, f"what is recorded with its turns cannot be read: {error}")
             facts = {}
         rows = []
         for row in table:
             try:
-                rows.append(as_written.stored_turn(row, facts))
+                rows.append(stored_turn(row, facts))
             except (TrailsError, ValueError, AttributeError) as error:
                 self.found.add("unreadable", session_id, f"{row[0]} holds values that Trails never writes: {error}")
         rows.sort(key=lambda row: row.index)
@@ -263,7 +470,7 @@ class _Checking:
         turns: list[Turn] = [*before, *(each.turn for each in sealed if each.turn.index >= len(before))]
         expected: set[Quad] = set()
         found = self._store.quads((None, None, None, NamedNode(record.iri)))
-        actual = {_comparable(quad) for quad in found}
+        actual = {_comparable_quad(quad) for quad in found}
         for call in find_recounts((quad.subject, quad.predicate, quad.object) for quad in found):
             actual -= {Quad(call.call, prop, value, NamedNode(record.iri)) for prop, value in call.stored}
             actual |= {Quad(call.call, prop, value, NamedNode(record.iri)) for prop, value in call.right}
@@ -274,13 +481,13 @@ class _Checking:
             try:
                 links = Links(summary_shown(turns, each.turn), prompt_sent([record], each.turn))
                 quads = turn_quads(each, answers, links=links, copied=each.turn.iri in copied, of_copies=again)
-                expected |= (written := {_comparable(quad) for quad in quads})
+                expected |= (written := {_comparable_quad(quad) for quad in quads})
                 tools = tools_named_in(quads)
                 expected |= set(tools)
                 actual |= set(compress(tools, holds(self._store, tools)))
                 if again and each.turn.iri not in copied:
                     # What a fork had before it was detached names the calls where they stood first too: wholly, or not.
-                    named = {_comparable(quad) for quad in turn_quads(each, answers, links=links)} - written
+                    named = {_comparable_quad(quad) for quad in turn_quads(each, answers, links=links)} - written
                     expected |= named if named & actual else set()
             except (TrailsError, ValueError) as error:
                 self.found.add(
@@ -295,7 +502,7 @@ class _Checking:
 
     def _stands_beside(self, quad: Quad, record: SessionRecord, turns: Collection[str]) -> bool:
         """Tell whether a quad says that a turn of the session is a copy, so that the log has it with the session's row."""
-        turn, act = iris.turn_of(_iri(quad.subject)), _iri(quad.object)
+        turn, act = iris.turn_of(term_text(quad.subject)), term_text(quad.object)
         if not log_leaves.is_beside_copy(quad) or turn not in turns:
             return False
         if quad.predicate != vocab.GENERATED_BY or iris.turn_index(turn) < record.starts_at:  # see `_copies`
@@ -329,7 +536,7 @@ class _Checking:
             return []  # named by the checks of lineage and indices
 
 
-def faults(found: Findings, known: Known, session_id: str, log: log_history.SessionLog) -> None:
+def note_log_faults(found: Findings, known: LogState, session_id: str, log: log_history.SessionLog) -> None:
     """Note what the log itself says twice of a session."""
     for fault in log.faults:
         if not (fault.endswith(log_history.REPEATABLE_LEAVES) and known.was_renamed(session_id)):
@@ -349,9 +556,9 @@ def _copied(quads: Iterable[Quad]) -> set[str]:
     copies_of: set[str] = set()
     for quad in quads:
         if quad.predicate in (vocab.KEPT_WITH, vocab.ANSWERS_COPY):
-            kept.add(iris.turn_of(_iri(quad.subject)))
+            kept.add(iris.turn_of(term_text(quad.subject)))
         elif quad.predicate in (vocab.ALTERNATE_OF, vocab.QUOTED_FROM):
-            copies_of.add(_iri(quad.subject))
+            copies_of.add(term_text(quad.subject))
     return kept & copies_of
 
 
@@ -360,33 +567,20 @@ def _looks_back(facts: Facts) -> bool:
     return bool(facts.tool_results) or (facts.model_call is not None and facts.model_call.call is not None)
 
 
-def _comparable(quad: Quad) -> Quad:
+def _comparable_quad(quad: Quad) -> Quad:
     """Return a quad in which a link names what it leads to without its session: see `as_written.comparable`."""
     if not isinstance(quad.object, NamedNode):
         return quad
     text = tsv.text(quad.object)
-    named = as_written.comparable(tsv.text(quad.predicate), text)
+    named = comparable(tsv.text(quad.predicate), text)
     return quad if named == text else Quad(quad.subject, quad.predicate, NamedNode(named), quad.graph_name)
 
 
-def _iri(term: object) -> str:
-    return str(getattr(term, "value", ""))
+_IN_ROWS: Final = attrgetter("index", "digest", "text", "role", "branch", "author_iri", "time", "redacted", "facts")
 
 
 def _are_of(run: RowRun, own: Sequence[StoredTurn]) -> bool:
     """Tell whether rows say what was read of a session's own turns."""
     return len(run) == len(own) and all(
-        (
-            turn.index,
-            turn.digest,
-            turn.text,
-            turn.role,
-            turn.branch,
-            turn.author_iri,
-            turn.time,
-            turn.redacted,
-            turn.facts,
-        )
-        == (row.index, row.digest, row.text, row.role, row.branch, row.author_iri, row.time, row.redacted, row.facts)
-        for turn, row in zip(run.turns(0, len(run)), own, strict=True)
+        _IN_ROWS(turn) == _IN_ROWS(row) for turn, row in zip(run.turns(0, len(run)), own, strict=True)
     )

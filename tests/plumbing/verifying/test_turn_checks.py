@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from tests.support.everything import everything
 from trails import Repository
+from trails.history.verification import turn_checks
 from trails.model import iris
-from trails.plumbing.verifying import as_written, checking
+from trails.model.values import SessionRecord
 from trails.rdf import query_files, session_records, vocab
 from trails.store import Solutions, tsv
 from trails.store.embedded import EmbeddedStore
@@ -51,8 +52,8 @@ def test_the_query_counts_properties_and_types_as_they_are_read() -> None:
     numbered = {
         int(number): re.sub(r"^\w+:", lambda each: prefixes[each[0]], name) for name, number in _NUMBERED.findall(text)
     }
-    wanted = {number: each.value for number, each in enumerate(as_written.PROPERTIES, 1)}
-    assert numbered == wanted | {-number: each.value for number, each in enumerate(as_written.TYPES, 1)}
+    wanted = {number: each.value for number, each in enumerate(turn_checks.FACT_PROPERTIES, 1)}
+    assert numbered == wanted | {-number: each.value for number, each in enumerate(turn_checks.FACT_TYPES, 1)}
 
 
 def engine_of(store: Repository) -> ox.Store:
@@ -60,32 +61,24 @@ def engine_of(store: Repository) -> ox.Store:
     return store.store.settled_engine()
 
 
-@pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[as_written.Seen, bool]]:
-    """By session id what the quick look saw, and whether it was enough."""
-    found: dict[str, tuple[as_written.Seen, bool]] = {}
-
-    real = as_written.is_as_written
-
-    def is_as_written(seen: as_written.Seen, *arguments: Any) -> bool:
-        found[seen.record.id] = seen, real(seen, *arguments)
-        return found[seen.record.id][1]
-
-    monkeypatch.setattr(as_written, "is_as_written", is_as_written)
-    return found
-
-
-def test_of_all_that_is_stored_only_copies_take_a_long_look(
-    memory: Repository, looks: dict[str, tuple[as_written.Seen, bool]]
+def test_of_all_that_is_stored_only_copies_are_walked_quad_by_quad(
+    memory: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     everything(memory)
+    written: dict[str, bool] = {}
+    real = turn_checks.is_as_written
+
+    def is_as_written(record: SessionRecord, *arguments: Any) -> bool:
+        written[record.id] = real(record, *arguments)
+        return written[record.id]
+
+    monkeypatch.setattr(turn_checks, "is_as_written", is_as_written)
     assert memory.verify().ok
-    long = {session_id for session_id, (_, is_written) in looks.items() if not is_written}
+    walked = {session_id for session_id, is_written in written.items() if not is_written}
     rows = memory.query("SELECT ?g { GRAPH ?g { ?s trails:keptWith|prov:wasQuotedFrom|prov:alternateOf ?o } }")
     assert isinstance(rows, Solutions)
-    copies = {iris.session_id(row["g"].value) for row in rows}
-    assert long <= copies
-    assert len(looks) > len(long) + 5
+    assert walked <= {iris.session_id(row["g"].value) for row in rows}
+    assert len(written) > len(walked) + 5
 
 
 def test_a_quad_that_no_turn_is_written_with_is_seen_whatever_its_property(memory: Repository) -> None:
@@ -132,6 +125,6 @@ def test_checking_asks_of_a_tool_once(memory: Repository, monkeypatch: pytest.Mo
         asked.append(iri)
         return session_records.tool_quads(iri)
 
-    monkeypatch.setattr(checking, "tool_quads", noted)
+    monkeypatch.setattr(turn_checks, "tool_quads", noted)
     assert memory.verify().ok
     assert len(asked) == 1

@@ -1,4 +1,8 @@
-"""`verify`: whether what is stored is whole and was not altered.
+"""Verify a whole store, in worker processes if it is large.
+
+Sessions checked in processes beside this one where that is worth it, and by threads of this one where it is not.
+
+`verify`: whether what is stored is whole and was not altered.
 
 It reads raw rows, not sessions: what `load` would refuse is exactly what has to be named here.
 """
@@ -6,33 +10,105 @@ It reads raw rows, not sessions: what `load` would refuse is exactly what has to
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import chain as chain_of
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from pyoxigraph import NamedNode, Quad
 
+from trails import workers
 from trails.display.progress import Progress
 from trails.errors import TrailsError
 from trails.history import log_changes, record_registry, transaction
 from trails.history.log_leaves import row_of
 from trails.history.reader import Reader
 from trails.history.removal import deletion, redaction
-from trails.history.turn_reader import RowTurns
+from trails.history.turn_reader import QuadTurns, RowTurns
+from trails.history.verification.evidence import Findings, log_state
+from trails.history.verification.turn_checks import (
+    CheckBasis,
+    CheckResult,
+    check_session_rows,
+    check_sessions,
+    note_log_faults,
+)
 from trails.integrity import digests, leaves
 from trails.model import iris
 from trails.model.lineage import lineage
 from trails.model.validation import decodes
 from trails.model.values import SessionRecord, VerifyReport
-from trails.plumbing.verifying import beside
-from trails.plumbing.verifying.checking import Basis, check, check_rows, faults
-from trails.plumbing.verifying.findings import Findings
-from trails.plumbing.verifying.findings import subject as subject_of
-from trails.plumbing.verifying.known import known
 from trails.rdf import vocab
 from trails.rdf.activity_records import author_type
+from trails.rdf.codec import subject_of
 from trails.rdf.session_records import decode_records, prompt_quads, session_quads, tool_quads
+from trails.rows.store_rows import StoreRows
 from trails.store.contract import QuadStore
 from trails.store.plain import Term
+from trails.store.view import ViewStore, seen_at
+
+MANY_TURNS: Final = 20_000
+"""Turns from which on processes are started: that takes as long as some thousand turns."""
+MANY_PLAIN_TURNS: Final = 400_000
+"""The same if turns are plain: the engine works for most of that time, and threads keep two cores busy."""
+_PLAIN: Final = 12
+"""Quads a turn, of all that a store has, up to which most turns are plain: such a one has ten."""
+_PIECE: Final = 500
+"""Turns that a process is given at a time, at least."""
+
+
+class ProcessTask(NamedTuple):
+    """What a process is told at its beginning."""
+
+    location: str
+    records: Mapping[str, SessionRecord]
+    since: int | None
+    has_rows: bool
+
+
+def check_in_parallel(basis: CheckBasis, turns: Mapping[str, int]) -> Iterator[CheckResult]:
+    """Yield what comes of sessions, some at a time; `turns` is by session about how many it has."""
+    left, total = dict(turns), sum(turns.values())
+    place, is_plain = seen_at(basis.store), len(basis.store) <= _PLAIN * total
+    many = MANY_PLAIN_TURNS if is_plain else MANY_TURNS
+    if left and place is not None and total >= many and (processes := workers.count()):
+        with suppress(workers.WorkersFailed):  # what they did not come to is done here
+            for piece, done in workers.each(_BEGIN, _given(basis, place), _pieces(left), processes):
+                for session_id in piece:
+                    del left[session_id]
+                yield done
+    with ThreadPoolExecutor(max_workers=3, thread_name_prefix="trails-verify") as pool:
+        # the engine reads for one while another's digests are computed
+        yield from pool.map(lambda session_id: check_sessions(basis, [session_id]), left)
+
+
+def _pieces(turns: Mapping[str, int]) -> list[Sequence[str]]:
+    """Return sessions as pieces of work, the longest first: else all might wait for one that is begun last."""
+    pieces, piece, size = list[Sequence[str]](), list[str](), 0
+    for session_id in sorted(turns, key=turns.__getitem__, reverse=True):
+        piece.append(session_id)
+        size += turns[session_id]
+        if size >= _PIECE:
+            pieces.append(piece)
+            piece, size = [], 0
+    return [*pieces, piece] if piece else pieces
+
+
+_BEGIN: Final = f"{__name__}:begin_checking"
+
+
+def _given(basis: CheckBasis, place: Path) -> ProcessTask:
+    return ProcessTask(str(place), basis.records, basis.known.since, basis.rows is not None)
+
+
+def begin_checking(given: ProcessTask) -> Callable[[Sequence[str]], CheckResult]:
+    """Return what checks sessions, in a process of its own, by a look at the store that is no older than this process."""
+    store = ViewStore(Path(given.location))
+    rows = RowTurns(StoreRows(store), QuadTurns(store)) if given.has_rows else None
+    basis = CheckBasis(store, Reader(store), given.records, log_state(store, given.since), rows)
+    return lambda session_ids: check_sessions(basis, session_ids)
 
 
 @decodes
@@ -80,10 +156,8 @@ class _Audit:
         self.records = 0
         self.found = Findings()
         self._quads = 0
-        self._assumed: dict[str, int] = {}
-        """By session how many quads its graph is taken to have, where they were not counted."""
         self._records: dict[str, SessionRecord] = {}
-        self._known = known(store, since)
+        self._known = log_state(store, since)
         self.log_lines = len(self._known.lines)
         self._named: set[str] = set()
         """The subjects of the catalog that were found to be wrong as they stand."""
@@ -111,7 +185,7 @@ class _Audit:
         for record in self._records.values():
             self._lineage(record)
         changed = self._changed() if only_new else None
-        self._check_sessions(changed, counts=changed is not None)
+        self._check_sessions(changed)
         self._records_of_kinds(every=True)
         for code, owner, what in transaction.slot_findings(self._records.values()):
             self.found.add(code, owner, what)
@@ -125,27 +199,24 @@ class _Audit:
         """Return the sessions of which lines tell that a checkpoint does not cover; None where that may be all."""
         return log_changes.changed_sessions(self._known.lines[self._known.since or 0 :])
 
-    def _basis(self, *, counts: bool) -> Basis:
-        return Basis(self._store, self._reader, self._records, self._known, self._rows, counts)
+    @property
+    def _basis(self) -> CheckBasis:
+        return CheckBasis(self._store, self._reader, self._records, self._known, self._rows)
 
-    def _check_sessions(self, changed: Collection[str] | None = None, *, counts: bool = True) -> None:
-        """Check the turns of all sessions, or of those that changed, in processes beside this one where there are many.
-
-        Without `counts`, nobody looks yet for quads that are too many in the graphs of plain turns: see `_graphs`.
-        """
-        basis = self._basis(counts=counts)
+    def _check_sessions(self, changed: Collection[str] | None = None) -> None:
+        """Check the turns of all sessions, or of those that changed, in processes beside this one where there are many."""
+        basis = self._basis
         wanted = {
             name: self._logged_turns(each) for name, each in self._records.items() if changed is None or name in changed
         }
         total = sum(wanted.values())
-        rows = [check_rows(basis, self._records.keys() - wanted.keys())]
-        for checked in chain_of(rows, beside.checked(basis, wanted)):
+        rows = [check_session_rows(basis, self._records.keys() - wanted.keys())]
+        for checked in chain_of(rows, check_in_parallel(basis, wanted)):
             self.sessions += checked.sessions
             self.turns += checked.turns
             self._quads += checked.quads
             self.found.all += checked.findings
             self.found.covered.update(checked.covered)
-            self._assumed.update(checked.assumed)
             if self._progress and checked.sessions:
                 self._progress(self.turns, max(self.turns, total), "")
 
@@ -196,7 +267,7 @@ class _Audit:
         for session_id, log in self._known.sessions.items():
             if session_id in self._records:
                 continue
-            faults(self.found, self._known, session_id, log)
+            note_log_faults(self.found, self._known, session_id, log)
             if not any(quad.object == vocab.TOMBSTONE for quad in subjects.get(iris.session(session_id), [])):
                 self.found.add("rolled-back", session_id, "is in the log and neither in the store nor deleted")
                 continue
@@ -305,20 +376,12 @@ class _Audit:
                 self.found.add("stray-graph", None, f"the graph {graph.value} {what}")
         if in_catalog is None:
             return
-        if len(self._store) != known + self._quads:
-            self._recount()
+        if len(self._store) != known + self._quads:  # worker processes read the log: this engine holds something else
+            result = check_sessions(self._basis, self._records)
+            self.found.all += [each for each in result.findings if each not in self.found.all]
+            self._quads = result.quads
         if more := len(self._store) - known - self._quads:
             self.found.add("stray", None, f"{more} quads stand in graphs that the store does not list")
-
-    def _recount(self) -> None:
-        """Count the quads of the sessions where that was not done, and look again at those that have others than they should."""
-        basis = self._basis(counts=True)
-        for session_id, assumed in self._assumed.items():
-            [(count,)] = self._reader.select("quad_count", session=session_id)
-            if int(count.value) != assumed:
-                checked = check(basis, [session_id])
-                self.found.all += [each for each in checked.findings if each not in self.found.all]
-                self._quads += checked.quads - assumed
 
     # --- sessions
 

@@ -1,8 +1,13 @@
-"""What the log of a store says, as sessions are held against it."""
+"""Gather findings, and what the log says.
+
+What is found wrong, as it is gathered.
+
+What the log of a store says, as sessions are held against it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from pyoxigraph import Quad
@@ -13,15 +18,58 @@ from trails.history.records.record_kind import Checks, Evidence
 from trails.history.removal import redaction
 from trails.integrity.leaves import Leaf
 from trails.model import iris
+from trails.model.values import Finding
 from trails.rdf import vocab
+from trails.rdf.codec import subject_of, value_of
 from trails.store.contract import QuadStore
+
+
+class Findings:
+    """What was found so far, and the subjects of the catalog that a leaf of the log is about."""
+
+    def __init__(self) -> None:
+        """Nothing is found yet."""
+        self.all: list[Finding] = []
+        self.covered: set[str] = set()
+
+    def add(self, code: str, session_id: str | None, what: str, index: int | None = None) -> None:
+        """Note what is wrong with a session, or with the store."""
+        where = f"session {session_id!r}: " if session_id is not None else ""
+        self.all.append(Finding(code=code, session_id=session_id, index=index, message=where + what))
+
+    def stray(self, quad: Quad) -> None:
+        """Note a quad that belongs to nothing."""
+        self.add("stray", owner_of(quad), f"a quad that belongs to nothing: {quad}")
+
+    def missing(self, quad: Quad) -> None:
+        """Note a quad that should be there."""
+        self.add("missing", owner_of(quad), f"a quad is missing: {quad}")
+
+    def unproven(self, session_id: str, what: str, index: int | None = None) -> None:
+        """Note what a checkpoint does not prove any more."""
+        why = "since the checkpoint, so what stands there now is not proven by it; sign a new one"
+        self.add("unproven", session_id, f"{what} {why}", index)
+
+    def cover(self, quads: Iterable[Quad]) -> None:
+        """Note that a leaf of the log is about the subjects of some quads."""
+        self.covered.update(subject_of(quad) for quad in quads)
+
+
+def owner_of(quad: Quad) -> str | None:
+    """Return the id of the session that a quad belongs to, by its graph or its subject."""
+    for node in (quad.graph_name, quad.subject):
+        name = str(getattr(node, "value", ""))
+        if iris.is_session(name):
+            return iris.session_id(name)
+    return None
+
 
 _DIGITS = 16
 """Of a turn's digest, as many stand in its IRI."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class LogState:
     """What the log says, and what the catalog says of redactions."""
 
     lines: Sequence[str]
@@ -53,12 +101,12 @@ class Known:
         return self.since is not None and began < self.since <= log_history.record_number(fault)
 
 
-def known(store: QuadStore, since: int | None) -> Known:
+def log_state(store: QuadStore, since: int | None) -> LogState:
     """Return what the log of a store says; `since` is the number of its lines that a checkpoint covers."""
     made = dict(redaction_leaves(store))  # raises where the store is closed, which its log does not tell
     lines = store.log.lines()
     numbers = log_history.logged_redactions(lines)
-    redacted = {_digest_of(quads) for leaf, quads in made.items() if leaf in numbers}
+    redacted = {value_of(quads, vocab.DIGEST) for leaf, quads in made.items() if leaf in numbers}
     starts = {digest[:_DIGITS] for digest in redacted if digest}
     stands_as = redaction.current_redactions(store, numbers.keys())
     stands_anew: set[str] = set()
@@ -74,7 +122,7 @@ def known(store: QuadStore, since: int | None) -> Known:
         taken=taken,
         is_redacted=lambda turn: turn.rpartition("-")[2] in starts,  # also of a copy: the digest in its IRI is the same
     )
-    return Known(
+    return LogState(
         lines=lines,
         since=since,
         sessions=log_history.logs_by_session(lines),
@@ -86,7 +134,3 @@ def known(store: QuadStore, since: int | None) -> Known:
         taken=taken,
         checks=[kind.checks(evidence) for kind in record_registry.KINDS],
     )
-
-
-def _digest_of(quads: Sequence[Quad]) -> str:
-    return next((str(q.object.value) for q in quads if q.predicate == vocab.DIGEST), "")  # type: ignore[union-attr] # a literal
