@@ -26,13 +26,13 @@ from trails import Compaction, HeadConflict, IntegrityError, InvalidInput, Repos
 from trails.exchange.file_import import export_session
 from trails.exchange.rdf_files import import_rdf
 from trails.history import log_leaves, turn_builder
+from trails.history.records.erasure import TextMatcher
 from trails.history.removal import text_erasure
 from trails.history.removal.text_erasure import TextRedaction
 from trails.history.transaction import Transaction
 from trails.integrity import digests
 from trails.integrity.signed_notes import new_key
 from trails.model import iris
-from trails.plumbing.needle import Needle
 from trails.provenance import delete_document, import_document
 from trails.rdf import vocab
 from trails.runtime.routing.access_rules import View
@@ -828,14 +828,14 @@ def test_any_text_is_found_however_often_json_escapes_it(text: str, depth: int, 
     value = f"before {text} after"
     for _ in range(depth):
         value = json.dumps({"a": [value]}, ensure_ascii=data.draw(st.booleans()))
-    assert Needle(text).within(value)
+    assert TextMatcher(text).within(value)
 
 
 @given(st.text(min_size=2, max_size=12), st.recursive(st.text() | st.integers() | st.booleans() | st.none(), st.lists))
 def test_nothing_is_left_of_a_text_in_json_and_what_does_not_hold_it_stays(text: str, value: Any) -> None:
     if len(text.strip()) < 2 or text in "redacted":
         return
-    needle = Needle(text)
+    needle = TextMatcher(text)
     made = needle.scrubbed({f"k{text}": [value, text], "kept": None})
     assert not any(text in each for each in strings(made))
     assert made["kept"] is None

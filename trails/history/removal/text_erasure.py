@@ -26,14 +26,22 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.history import log_leaves, record_registry
-from trails.history.records.erasure import LOGGED_IDS, Changed, ChangedTurn, Erasure, Place, Pseudonyms, pseudonym_of
+from trails.history.records.erasure import (
+    LOGGED_IDS,
+    Changed,
+    ChangedTurn,
+    Erasure,
+    Place,
+    Pseudonyms,
+    TextMatcher,
+    pseudonym_of,
+)
 from trails.history.removal import redaction
 from trails.history.transaction import Transaction
 from trails.integrity import digests
 from trails.integrity.leaves import Leaf
 from trails.model import iris
 from trails.model.values import Value
-from trails.plumbing.needle import Needle
 from trails.rdf import activity_records, query_files, vocab
 from trails.rdf.activity_records import Deed
 from trails.rdf.codec import term_text, value_of
@@ -316,7 +324,7 @@ def redact_matching(store: QuadStore, text: str, deed: Deed, *, dry_run: bool = 
     Raises `InvalidInput` for a text that cannot be looked for, or where who does it, or the reason, holds it, and
     `IntegrityError` where a turn that would lose more than its texts does not verify; nothing is changed then.
     """
-    needle = Needle(text)
+    needle = TextMatcher(text)
     by = None if deed.by_iri == activity_records.UNKNOWN_ACTOR else iris.author_name(deed.by_iri)
     for said, what in ((by, "by"), (deed.reason, "the reason")):
         if said is not None and needle.within(said):
@@ -341,7 +349,7 @@ def _ordered(places: Iterable[Place]) -> tuple[Place, ...]:
     return tuple(sorted(places, key=lambda each: (each.session_id or "", each.kind, each.index or 0, each.iri)))
 
 
-def _found(store: QuadStore, needle: Needle, substitution: Pseudonyms) -> Changed:
+def _found(store: QuadStore, needle: TextMatcher, substitution: Pseudonyms) -> Changed:
     found = Changed()
     walk = ErasureWalk(store, Erasure(needle, substitution, found))
     walk.catalog(store.quads((None, None, None, vocab.CATALOG)))

@@ -1,1 +1,0 @@
-"""Readers and indexes that are being replaced."""
