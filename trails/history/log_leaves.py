@@ -123,8 +123,6 @@ def picked_quads(store: Matching, picked: Sequence[Turn], by_iri: str, action: s
 
 
 LeafMaker = Callable[[Preview], Sequence[Leaf]]
-ROW_KINDS: Final = frozenset({"create", "fork", "change", "detach", "delete"})
-"""The kinds of leaves that tell of a session's row."""
 FORK_POINT: Final = (vocab.PARENT_SESSION, vocab.FORKED_AT_INDEX, vocab.FORK_HEAD, vocab.SYSTEM_VERSION)
 """What says what a session is a fork of: a detach clears it, and leaves its digest."""
 _MADE_WITH: Final = frozenset(

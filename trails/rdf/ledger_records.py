@@ -228,14 +228,6 @@ class Result(LedgerEntry):
     time: Annotated[datetime, Kept(v.TIME)]
 
 
-def _is_deleted(entry: ArtifactEntry) -> bool:
-    return entry.change == "deleted"
-
-
-def _is_kept(entry: ArtifactEntry) -> bool:
-    return entry.change != "deleted"
-
-
 class ArtifactEntry(LedgerEntry):
     """Something that a session created, modified or deleted, as its result lists it."""
 
@@ -314,14 +306,6 @@ Outcome = Literal["sent", "failed", "skipped"]
 _SAID: Final = frozenset({v.RECORDED_AS, v.DIGEST, v.LEAF_SALT})
 _LOOSE: Final = frozenset({v.VALUE, v.ERROR, v.SALT, v.WAITING, v.RECORDED_AS})
 """What changes of an entry, or goes, without a new leaf: its text, and what shows in the exchange that took it up."""
-
-
-def _came_in(event: Event) -> bool:
-    return event.direction == "inbound"
-
-
-def _went_out(event: Event) -> bool:
-    return event.direction == "outbound"
 
 
 class Event(LedgerEntry):
@@ -509,7 +493,7 @@ def entry_leaf(entry: Entry, said: Iterable[Quad] | None = None) -> Leaf:
     kind: Kind
     match entry:
         case Event():
-            kind = "received" if _came_in(entry) else "sent"
+            kind = "received" if entry.direction == "inbound" else "sent"
         case Exchange():
             kind = entry.state
         case Delivery():

@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from pyoxigraph import Literal, NamedNode, Quad
@@ -378,42 +377,6 @@ def decode_turn(session_id: str, row: Iterable[Any], facts: Mapping[str, Facts])
             else NO_FACTS,
         }
     )
-
-
-_OF_EACH: Final = (v.INDEX, v.ROLE, v.VALUE, v.ATTRIBUTED_TO, v.DIGEST, v.TIME, v.BRANCH)
-"""What `decode_turn` wants of a turn, in its order."""
-
-
-def decode_new(session_id: str, quads: Iterable[Quad]) -> list[Turn] | None:
-    """Return the turns that quads of a session's graph say, in order of index, where these say whole turns and nothing else.
-
-    Else None: whoever reads all of the session finds out what they say.
-    """
-    own: dict[str, dict[Any, Any]] = defaultdict(dict)
-    more: list[tuple[str, str, Any]] = []
-    for quad in quads:
-        subject: Any = quad.subject
-        predicate, value, iri = quad.predicate, quad.object, str(subject.value)
-        if iris.turn_of(iri) != iri:
-            more.append((iri, predicate.value, value))
-        elif predicate in own[iri] and predicate in _OF_EACH:
-            return None
-        else:
-            own[iri][predicate] = value
-            if predicate not in _PLAIN or value == v.SUMMARY_TURN:
-                more.append((iri, predicate.value, value))
-    try:
-        facts = decode_facts(more) if more else {}
-        turns = [decode_turn(session_id, map(said.get, _OF_EACH), facts) for said in own.values()]
-    except (ValueError, AttributeError, IntegrityError):
-        return None
-    named = {iris.turn(iris.session(session_id), turn.index, turn.digest) for turn in turns}
-    if named != own.keys() or not facts.keys() <= named:
-        return None
-    return sorted(turns, key=attrgetter("index"))
-
-
-_PLAIN: Final = frozenset((*_OF_EACH, v.TYPE, v.SALT))
 
 
 _Properties = Mapping[str, list[Literal | NamedNode]]

@@ -43,18 +43,7 @@ from trails.history.turn_builder import Draft
 from trails.history.worktree import Worktree
 from trails.model import lineage, validation
 from trails.model.lineage import Segment
-from trails.model.values import CUT, Compaction, Facts, ModelCall, SessionRecord, Turn
-from trails.rdf import vocab
-
-_OPEN_END: Final = 2**53
-_JSON: Final = vocab.JSON.value
-_REDACTED: Final = vocab.REDACTED.value
-_NO_CALLERS: Final = frozenset({"user", "human", "tool", "system", "developer", "summary"})
-_NO_ANSWERERS: Final = frozenset({"assistant", "model", "ai", "system", "developer", "summary"})
-_RAN: Final = "bash"
-_CUT: Final = ModelCall(stop_reason=CUT)
-_LONG: Final = 3
-"""A session's columns are scanned whole unless more than this many times as much of it comes before what is read."""
+from trails.model.values import Compaction, Facts, SessionRecord, Turn
 
 
 def turns_since_summary(turns: Sequence[Turn]) -> tuple[Turn | None, Sequence[Turn]]:
