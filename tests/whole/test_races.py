@@ -198,7 +198,7 @@ def test_a_fork_that_is_deleted_while_it_is_detached_leaves_nothing(
 def test_a_session_that_is_deleted_while_it_is_read_is_not_read_in_part(
     filled: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    once(monkeypatch, filled.reader, "ancestry", lambda: filled.delete("fork"))
+    once(monkeypatch, filled.reader, "lineage", lambda: filled.delete("fork"))
     with pytest.raises(SessionNotFound, match="'fork' was deleted"):
         filled.replay("fork")
 
@@ -206,7 +206,7 @@ def test_a_session_that_is_deleted_while_it_is_read_is_not_read_in_part(
 def test_a_fork_whose_parent_goes_while_it_is_read_is_read_whole(
     filled: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    once(monkeypatch, filled.reader, "ancestry", lambda: filled.delete("root", children="detach"))
+    once(monkeypatch, filled.reader, "lineage", lambda: filled.delete("root", children="detach"))
     assert [turn["content"] for turn in filled.replay("fork")] == ["a", PRIVATE, "c", "own"]
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from pyoxigraph import Literal, NamedNode, Quad, QuerySolution
+from pyoxigraph import Literal, NamedNode, QuerySolution
 
 from trails.errors import IndexGap, IntegrityError, SessionNotFound, TrailsError
 from trails.history.log_history import LENGTH_PAUSES, shorten_lengths
@@ -17,7 +17,7 @@ from trails.history.records.ledger_entries import SpawnContext
 from trails.history.transcript import StoredTurns, SummaryMark, Transcript, check_fork_head
 from trails.history.turn_reader import QuadTurns, RowTurns, TurnReader
 from trails.model import iris, lineage
-from trails.model.lineage import Forebear, Owner, Segment
+from trails.model.lineage import Segment
 from trails.model.validation import decodes
 from trails.model.values import SealedTurn, SessionRecord, SystemPrompt, Turn
 from trails.rdf import query_files, vocab
@@ -26,7 +26,6 @@ from trails.rdf.conversation_records import Conversation, SessionEntry
 from trails.rdf.session_records import decode_records
 from trails.rows.store_rows import StoreRows
 from trails.rows.transcript_rows import Spoken
-from trails.store import nearby
 from trails.store.contract import QuadStore, Solutions
 
 _OPEN_END: Final = 2**53
@@ -117,50 +116,6 @@ class Reader:
         return lineage.lineage(session_id, records)
 
     @decodes
-    def ancestry(self, session_id: str) -> tuple[SessionRecord, tuple[Owner, ...]]:
-        """Return a session, and its ancestors by forks, of which no more is read than what they give to its transcript.
-
-        That takes a third of the time of `lineage`, which says what is wrong where anything is not as it should be.
-        """
-        own = self.record(session_id)
-        if own.parent_session_id is None:
-            return own, ()
-        rows = self.select("ancestors", session=session_id)
-        named = iris.session_id
-        forks = [Forebear(named(fork.value), named(parent.value), int(at.value)) for fork, parent, at in rows]
-        found = {each.id: each for each in forks}
-        roots = {each.parent_session_id for each in found.values()} - found.keys()
-        if (
-            len(found) == len(forks)
-            and found.get(session_id) == (session_id, own.parent_session_id, own.forked_at_index)
-            and len(roots) == 1
-        ):
-            root = Forebear(roots.pop() or "")
-            found[root.id] = root
-            if self._are_sessions(found.values()) and not self._is_forked(root):
-                return own, lineage.lineage(session_id, found)[1:]
-        whole = self.lineage(session_id)
-        return whole[0], whole[1:]
-
-    def _are_sessions(self, owners: Iterable[Owner]) -> bool:
-        """Tell whether all of some sessions are there, as such."""
-        types = [Quad(NamedNode(each.iri), vocab.TYPE, vocab.SESSION, vocab.CATALOG) for each in owners]
-        return all(nearby.holds(self._store, types))
-
-    def _is_forked(self, owner: Owner) -> bool:
-        node = NamedNode(owner.iri)
-        forked = (vocab.PARENT_SESSION, vocab.FORKED_AT_INDEX)
-        return any(self._store.quads((node, each, None, vocab.CATALOG)) for each in forked)
-
-    def known(self, session_id: str, ancestors: Sequence[Owner]) -> tuple[SessionRecord, ...]:
-        """Return the rows of a session's ancestors, read by now where they were not; as they are by now where one is gone."""
-        wanted = [each.id for each in ancestors if isinstance(each, Forebear)]
-        records = self.records(wanted)  # no question where there are none
-        if len(records) < len(wanted):  # the session was detached, and an ancestor deleted
-            return self.lineage(session_id)[1:]
-        return tuple(records[each.id] if isinstance(each, Forebear) else each for each in ancestors)
-
-    @decodes
     def branches(self, session_id: str) -> list[SessionRecord]:
         """Return the direct forks of a session, oldest first."""
         found = self._records(self.select("branches", session=session_id)).values()
@@ -211,29 +166,28 @@ class Reader:
 
     # --- turns: see `turn_reader`
 
-    def turns(self, chain: Sequence[Owner], up_to: int | None = None) -> list[Turn]:
+    def turns(self, chain: Sequence[SessionRecord], up_to: int | None = None) -> list[Turn]:
         """Return a session's whole transcript, in order of index; raise if anything is missing or doubled.
 
         `chain` is the session's lineage; `up_to` (exclusive) cuts the transcript.
         """
-        own = chain[0]
-        assert isinstance(own, SessionRecord)  # noqa: S101 - of the session itself, the row was read
-        return list(self.transcript(own, chain[1:], up_to))
+        return list(self.transcript(chain, up_to))
 
-    def transcript(self, own: SessionRecord, ancestors: Sequence[Owner], up_to: int | None = None) -> Transcript:
+    def transcript(self, chain: Sequence[SessionRecord], up_to: int | None = None) -> Transcript:
         """Return a session's whole transcript, of which turns are made when they are touched; raise as `turns` does.
 
         Raises `SessionNotFound` for a session that was deleted while it was read: turns at its end may have been gone already.
         """
         for pause in LENGTH_PAUSES:
             with suppress(IndexGap):  # a commit may be in the log, and not in the engine yet
-                return self._transcript(own, ancestors, up_to)
+                return self._transcript(chain, up_to)
             time.sleep(pause)  # whoever holds the store may wait for this thread: it is not held
-            own, *ancestors = self.lineage(own.id)
-        return self._transcript(own, ancestors, up_to)
+            chain = self.lineage(chain[0].id)
+        return self._transcript(chain, up_to)
 
-    def _transcript(self, own: SessionRecord, ancestors: Sequence[Owner], up_to: int | None) -> Transcript:
-        runs = lineage.segments((own, *ancestors), up_to)
+    def _transcript(self, chain: Sequence[SessionRecord], up_to: int | None) -> Transcript:
+        own = chain[0]
+        runs = lineage.segments(chain, up_to)
         recorded = self.turn_reader.recorded(own.id)  # before the turns: others may append meanwhile
         made = Transcript(StoredTurns([self.turn_reader.run(run) for run in runs]))
         if self.is_deleted(own.id):
@@ -244,10 +198,9 @@ class Reader:
                 self._refuse_cut(own, len(made), recorded, runs, up_to)
             check_fork_head(own, made)
         except TrailsError:
-            if not any(self.is_deleted(record.id) for record in ancestors):
+            if not any(self.is_deleted(record.id) for record in chain[1:]):
                 raise
-            own, *ancestors = self.lineage(own.id)  # it was detached meanwhile, and the ancestor deleted
-            return self._transcript(own, ancestors, up_to)
+            return self._transcript(self.lineage(own.id), up_to)  # it was detached meanwhile, and the ancestor deleted
         return made
 
     def _refuse_cut(
@@ -275,7 +228,7 @@ class Reader:
         """
         return self.turn_reader.at(session_id, indices)
 
-    def length(self, chain: Sequence[Owner]) -> int:
+    def length(self, chain: Sequence[SessionRecord]) -> int:
         """Return how many turns a session's stored transcript has; raise `IndexGap` if the log has more on record."""
         own = chain[0]
         for pause in LENGTH_PAUSES:
@@ -286,7 +239,7 @@ class Reader:
             time.sleep(pause)
         raise shorten_lengths(own.id, length, recorded)
 
-    def last_index(self, chain: Sequence[Owner]) -> int | None:
+    def last_index(self, chain: Sequence[SessionRecord]) -> int | None:
         """Return the index of the last turn of a transcript, given with its lineage; None where it has no turn."""
         return self.length(chain) - 1 if self.length(chain) else None
 
@@ -326,7 +279,7 @@ class Reader:
             self.length([runs[-1].record])
         return turns
 
-    def part_of_transcript(self, chain: Sequence[Owner], length: int) -> Transcript:
+    def part_of_transcript(self, chain: Sequence[SessionRecord], length: int) -> Transcript:
         """Return a session's stored transcript, of so many turns, of which parts are read when they are touched."""
         own = chain[0]
         assert isinstance(own, SessionRecord)  # noqa: S101 - of the session itself, the row was read
@@ -415,14 +368,14 @@ class Reader:
         node = NamedNode(iris.session(session_id))
         return bool(self._store.quads((None, vocab.PROMPT_OF, node, vocab.CATALOG)))
 
-    def prompt(self, chain: Sequence[Owner], at: int | None = None) -> SystemPrompt | None:
+    def prompt(self, chain: Sequence[SessionRecord], at: int | None = None) -> SystemPrompt | None:
         """Return the system prompt in force for a session: the newest, or the newest in force at index `at`.
 
         A session owns the versions above the one that it inherited; the inherited one is the nearest ancestor's.
         """
         owned = self.prompts([record.id for record in chain]).values()
         newest: int | None = None
-        for record in self._read_on(chain):
+        for record in chain:
             usable = [
                 prompt
                 for prompt in owned
@@ -439,19 +392,6 @@ class Reader:
             f"session {chain[0].id!r} inherits version {newest} of its system prompt, which no ancestor has: "
             "the store was altered; restore the session from an export or a backup"
         )
-
-    def _read_on(self, chain: Sequence[Owner]) -> Iterator[SessionRecord]:
-        """Yield the rows of the sessions of a lineage; those that were not read are, once the first of them is come to."""
-        rows: dict[str, SessionRecord] | None = None
-        for each in chain:
-            if isinstance(each, SessionRecord):
-                yield each
-                continue
-            if rows is None:
-                rows = self.records([other.id for other in chain if isinstance(other, Forebear)])
-            if each.id not in rows:
-                raise self.not_found(each.id)
-            yield rows[each.id]
 
     @decodes
     def dependants(self, session_id: str) -> list[tuple[str, str]]:

@@ -30,7 +30,6 @@ from trails.history.workspace import OneThread, Workspace
 from trails.integrity import digests
 from trails.integrity.leaves import Kind
 from trails.model import iris, lineage, validation
-from trails.model.lineage import Owner
 from trails.model.values import NO_FACTS, Call, Facts, ModelCall, Quote, SealedTurn, SessionRecord, SystemPrompt, Turn
 from trails.rdf import vocab
 from trails.rdf.activity_records import Activity, activity_quads
@@ -137,7 +136,7 @@ class Worktree(Handle):
         workspace: Workspace,
         record: SessionRecord,
         *,
-        ancestors: Sequence[Owner] = (),
+        ancestors: Sequence[SessionRecord] = (),
         turns: Sequence[Turn] = (),
         stored: bool,
         prompt: SystemPrompt | None = None,
@@ -194,15 +193,9 @@ class Worktree(Handle):
         return len(self._ancestors)
 
     @property
-    def owners(self) -> tuple[Owner, ...]:
-        """The session's record, and its ancestors, the nearest first, as far as they were read."""
-        return (self.record, *self._ancestors)
-
-    @property
     def chain(self) -> tuple[SessionRecord, ...]:
-        """The session's record, and those of its ancestors, the nearest first; these are read once they are asked for."""
-        known = self._ancestors = self.workspace.reader.known(self.id, self._ancestors)
-        return (self.record, *known)
+        """The session's record, and those of its ancestors, the nearest first."""
+        return (self.record, *self._ancestors)
 
     @property
     def pending(self) -> int:
@@ -362,7 +355,7 @@ class Worktree(Handle):
             return self._new_prompts[-1]
         if not self.stored and not self.record.system_version:
             return None
-        return self.workspace.reader.prompt(self.owners)
+        return self.workspace.reader.prompt(self.chain)
 
     @property
     def system(self) -> str | None:
@@ -570,8 +563,9 @@ class Worktree(Handle):
 
     def reload(self) -> None:
         """Take the session up anew as it is stored by now; nothing may be pending."""
-        self.record, self._ancestors = self.workspace.reader.ancestry(self.id)
-        self.turns = self.workspace.reader.transcript(self.record, self._ancestors)
+        self.record, *ancestors = self.workspace.reader.lineage(self.id)
+        self._ancestors = tuple(ancestors)
+        self.turns = self.workspace.reader.transcript(self.chain)
         self._as_turns = None
 
     # --- forks
@@ -599,7 +593,7 @@ class Worktree(Handle):
             branch=branch,
             **fields,
         )
-        made = Worktree(self.workspace, record, ancestors=self.owners, turns=turns, stored=False)
+        made = Worktree(self.workspace, record, ancestors=self.chain, turns=turns, stored=False)
         taken_over = (given.get("principal") is None, given.get("agent") is None)
         inherited = list(compress(row_names(own), taken_over))
         made._inherited = is_mentioned(self.workspace.store, inherited)

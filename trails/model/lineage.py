@@ -9,46 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
 
 from trails.errors import ForkCycle, ForkDepthExceeded, IndexGap, IntegrityError, ParentMissing, SessionNotFound
 from trails.model import iris
 from trails.model.values import MAX_FORK_DEPTH, SessionRecord, ToolCall, Turn
 
 
-class Forebear(NamedTuple):
-    """A session as far as its forks need it: whose turns they read, and from which index on."""
-
-    id: str
-    parent_session_id: str | None = None
-    forked_at_index: int | None = None
-
-    @property
-    def iri(self) -> str:
-        """The session's IRI, which names its graph too."""
-        return iris.session(self.id)
-
-    @property
-    def starts_at(self) -> int:
-        """The first index that the session itself owns: 0, or its fork index."""
-        return self.forked_at_index or 0
-
-
-Owner = SessionRecord | Forebear
-"""Who owns turns: a session whose row was read, or one of which only that is known which a fork of it needs."""
-_Owner = TypeVar("_Owner", bound=Owner)
-
-
 @dataclass(frozen=True, slots=True)
 class Segment:
     """The run of a transcript that one session owns: from `start` (inclusive) to `end` (exclusive; None is open)."""
 
-    record: Owner
+    record: SessionRecord
     start: int
     end: int | None
 
 
-def lineage(session_id: str, records: Mapping[str, _Owner]) -> tuple[_Owner, ...]:
+def lineage(session_id: str, records: Mapping[str, SessionRecord]) -> tuple[SessionRecord, ...]:
     """Return a session and its ancestors by forks, the session first, its root last.
 
     `records` must hold every ancestor that the store has. Raises `SessionNotFound` for the session itself,
@@ -89,7 +65,7 @@ def depth_exceeded(session_id: str) -> ForkDepthExceeded:
     )
 
 
-def segments(chain: Sequence[Owner], up_to: int | None = None) -> list[Segment]:
+def segments(chain: Sequence[SessionRecord], up_to: int | None = None) -> list[Segment]:
     """Return which session owns which run of the transcript, in order of index.
 
     `chain` is what `lineage` returns; `up_to` cuts the transcript at an index (exclusive). Runs do not overlap and

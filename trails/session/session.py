@@ -561,7 +561,7 @@ class Session(Handle, Tabular, public=True):
         if id is not None or label is not None:
             made.check_names()
         self.persist()
-        prompt = tree.workspace.reader.prompt(tree.owners, at=index)
+        prompt = tree.workspace.reader.prompt(tree.chain, at=index)
         if prompt is not None:
             made.record = made.record.model_copy(update={"system_version": prompt.version})
         return Session(made)
@@ -867,15 +867,14 @@ def load_session(
 ) -> Session:
     """Return a stored session with its transcript, and a window over it where limits are given; see `Repository.load`."""
     reader = workspace.reader
-    own, ancestors = names.find_ancestry(workspace, session)
+    chain = names.find_lineage(workspace, session)
     if limits is None and last is None:
-        turns = reader.transcript(own, ancestors)
-        return Session(Worktree(workspace, own, ancestors=ancestors, turns=turns, stored=True))
-    chain = (own, *ancestors)
-    turns = reader.part_of_transcript(chain, reader.length(chain))
+        turns = reader.transcript(chain)
+    else:
+        turns = reader.part_of_transcript(chain, reader.length(chain))
     if last is not None:
         turns.stored.between(max(0, len(turns) - validation.index(last, "last")), len(turns))
-    made = Worktree(workspace, own, ancestors=ancestors, turns=turns, stored=True)
+    made = Worktree(workspace, chain[0], ancestors=chain[1:], turns=turns, stored=True)
     made.give_window(limits)
     return Session(made)
 
@@ -888,10 +887,10 @@ def replay_session(
     `session` is any name of it, see `resolve`; `up_to_index` is exclusive.
     """
     end = None if up_to_index is None else min(validation.index(up_to_index, "up_to_index"), validation.MAX_WHOLE)
-    own, ancestors = names.find_ancestry(workspace, session)
+    chain = names.find_lineage(workspace, session)
     return [
         {"role": role, "content": stored_json(text) if structured else text, "index": index, "branch": branch}
-        for index, role, branch, text, structured in workspace.reader.transcript(own, ancestors, end).said()
+        for index, role, branch, text, structured in workspace.reader.transcript(chain, end).said()
     ]
 
 

@@ -305,9 +305,9 @@ def _recover(workspace: Workspace, path: Path) -> None:
         return
     if workspace.store.quads((None, vocab.SALT, Literal(salt), None)):  # it was completed, and killed right then
         return
-    own, ancestors = workspace.reader.ancestry(session_id)
-    turns = workspace.reader.transcript(own, ancestors)
-    tree = Worktree(workspace, own, ancestors=ancestors, turns=turns, stored=True)
+    chain = workspace.reader.lineage(session_id)
+    turns = workspace.reader.transcript(chain)
+    tree = Worktree(workspace, chain[0], ancestors=chain[1:], turns=turns, stored=True)
     index = min(int(header["index"]), len(tree.turns))
     if index != len(tree.turns) or tree.head != header["head"]:  # others went on meanwhile
         tree = tree.child(index, turns=tree.turns[:index])

@@ -31,10 +31,10 @@ Giving a session its label, which no other session of the store has, or taking i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import nlargest
-from typing import Final, Protocol, TypeVar, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from pyoxigraph import Literal, NamedNode, Quad
 
@@ -44,7 +44,6 @@ from trails.history.records import activities, conversations
 from trails.history.transaction import Transaction, is_stored
 from trails.history.workspace import Workspace
 from trails.model import iris, lineage, validation
-from trails.model.lineage import Owner
 from trails.model.values import SessionRecord
 from trails.rdf import vocab
 from trails.rows import session_lists
@@ -105,9 +104,6 @@ _SIMILAR: Final = 0.7
 """Labels and tags are like a name from here on; of ids, those that begin alike are compared, from 0.6 on."""
 
 
-_Found = TypeVar("_Found")
-
-
 @runtime_checkable
 class HasRecord(Protocol):
     """What knows its session's row: a `Session`, a node of a `Tree`."""
@@ -150,15 +146,7 @@ def find_record(workspace: Workspace, session: Name) -> SessionRecord:
 
 def find_lineage(workspace: Workspace, name: Name) -> tuple[SessionRecord, ...]:
     """Return the session that a name stands for, and its ancestors by forks, itself first. An id is one query."""
-    return _by_name(workspace, name, workspace.reader.lineage)
-
-
-def find_ancestry(workspace: Workspace, name: Name) -> tuple[SessionRecord, tuple[Owner, ...]]:
-    """Return the session that a name stands for, and what its transcript needs of its ancestors: see `Reader.ancestry`."""
-    return _by_name(workspace, name, workspace.reader.ancestry)
-
-
-def _by_name(workspace: Workspace, name: Name, read: Callable[[str], _Found]) -> _Found:
+    read = workspace.reader.lineage
     text = name_text(name)
     if text.startswith("urn:trails:") and iris.tag_name(text) is None:
         return read(workspace.session_id(text))
