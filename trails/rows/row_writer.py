@@ -306,8 +306,11 @@ class Writer:
         """Return session, place and position of a tool call."""
         if call is None:
             return None, None, None
-        session = self._session(call.partition("/")[0])
-        return session.number, iris.turn_index(call), iris.position(call)
+        try:
+            turn, position = iris.turn_index(call), iris.position(call)
+        except ValueError:  # no call of ours: `verify` says so
+            return None, None, None
+        return self._session(call.partition("/")[0]).number, turn, position
 
     def _remove_calls(self, number: int) -> None:
         for digest, home in self._db.execute("SELECT digest, home FROM calls WHERE turn = ?", (number,)).fetchall():
