@@ -50,7 +50,7 @@ from trails.exchange.remotes.push import pull as pull
 from trails.exchange.remotes.push import push as push
 from trails.history.as_of.past_view import AsOf as AsOf
 from trails.history.lookup.forest import Forest as Forest
-from trails.history.lookup.pages import Page as Page
+from trails.history.lookup.summaries import Page as Page
 from trails.history.lookup.summaries import SessionSummary as SessionSummary
 from trails.history.lookup.usage_statistics import Statistics as Statistics
 from trails.history.watch import Notice as Notice

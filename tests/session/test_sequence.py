@@ -92,7 +92,7 @@ def test_a_store_has_sessions_by_their_ids_counts_them_and_yields_their_records(
 
 
 def test_more_sessions_than_a_page_are_all_yielded(memory: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trails.history.lookup.pages.MAX_PAGE", 2)
+    monkeypatch.setattr("trails.history.lookup.summaries.MAX_PAGE", 2)
     for name in "abcde":
         memory.create(id=name).persist()
     assert [record.id for record in memory] == ["e", "d", "c", "b", "a"]

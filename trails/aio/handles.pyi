@@ -30,8 +30,8 @@ from trails.history.as_of.past_view import AsOf
 from trails.history.lookup import names
 from trails.history.lookup.forest import Forest
 from trails.history.lookup.names import Name
-from trails.history.lookup.pages import Page
 from trails.history.lookup.search import Hit
+from trails.history.lookup.summaries import Page
 from trails.history.lookup.summaries import Summaries
 from trails.history.lookup.usage_statistics import Statistics
 from trails.history.removal.deletion import Pruning

@@ -26,7 +26,7 @@ from trails.errors import InvalidInput
 
 if TYPE_CHECKING:
     from trails import Repository
-    from trails.history.lookup.pages import Page
+    from trails.history.lookup.summaries import Page
 
 DEFAULT_STORE: Final = "./.trails"
 STORE: Final = "trails.store"

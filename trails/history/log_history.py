@@ -1,18 +1,23 @@
-"""Read sessions, heads and lengths from the log.
+"""Read sessions, heads, lengths and changes from the log.
+
+Read sessions, heads and lengths from the log.
 
 What the log says of sessions: their rows, heads and deletions, and what in it cannot be; pure.
 
 How long transcripts are by a store's log, which tells of each batch of turns how many there were after it.
 
 That is what a transcript is held against when it is read: a turn that is gone from its end leaves no gap.
+
+Which sessions lines of a store's log tell of, and how much of each is to be read again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from trails.errors import IndexGap, IntegrityError
 from trails.integrity import leaves
@@ -209,3 +214,60 @@ def shorten_lengths(session_id: str, length: int, recorded: int) -> IndexGap:
         f"session {session_id!r} cannot be read: {missing} missing at its end, for the store's log has {recorded} turns on "
         f"record; restore {session_id!r} from an export or a backup (no shorter transcript is given)"
     )
+
+
+Extent = Literal["grown", "row", "redacted", "anew"]
+"""`grown`: there are more turns. `row`: what the catalog says may differ, and there may be more turns. `redacted`: so may single
+turns, of which `redacted_turns` says which. `anew`: anything may."""
+
+_ORDER: Final[tuple[Extent, ...]] = ("grown", "row", "redacted", "anew")
+_ANEW: Final = frozenset({"create", "fork", "detach", "delete"})
+_MANY_SESSIONS: Final = 1_000
+"""Redacted turns of a session from which on all of it is read again: that takes less time."""
+_NO_CHANGE: Final = frozenset(leaves.LEDGER_KINDS) - {"transition", "cancel", "result"} | {
+    "sync", "close", "said", "run", "task", "remove", "document", "discard",
+}  # fmt: skip
+"""What changes neither a session's row nor its turns."""
+
+
+_EXTENTS: Final[dict[str, Extent]] = {"turns": "grown", "redact": "redacted", **dict.fromkeys(_ANEW, "anew")}
+
+
+def redacted_turns(lines: Iterable[str]) -> dict[str, set[int]]:
+    """Return by session id the indices of the turns that lines tell were redacted."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for line in lines:
+        if line.startswith("redact "):
+            leaf, _ = leaves.parse_leaf(line)
+            if iris.is_session(leaf.session_iri):
+                found[iris.session_id(leaf.session_iri)].add(leaf.count)
+    return found
+
+
+def changed_sessions(lines: Iterable[str]) -> dict[str, Extent] | None:
+    """Return by session id how much is to be read again; None where that is everything.
+
+    That is so for a text that was taken out wherever it stood, and for a line that Trails never writes.
+
+    >>> from trails.integrity.leaves import Leaf, START
+    >>> changed_sessions([Leaf("turns", "urn:trails:session:a", 2, "ab" * 32).line(START)])
+    {'a': 'grown'}
+    """
+    found: dict[str, Extent] = {}
+    redacted = 0
+    for line in lines:
+        try:
+            leaf, _ = leaves.parse_leaf(line)
+        except IntegrityError:
+            return None
+        if leaf.kind in _NO_CHANGE:
+            continue
+        if not iris.is_session(leaf.session_iri):
+            return None
+        extent = _EXTENTS.get(leaf.kind, "row")
+        session_id = iris.session_id(leaf.session_iri)
+        found[session_id] = max(found.get(session_id, extent), extent, key=_ORDER.index)
+        redacted += extent == "redacted"
+    if redacted > _MANY_SESSIONS:
+        return {session_id: "anew" if extent == "redacted" else extent for session_id, extent in found.items()}
+    return found

@@ -17,13 +17,12 @@ from trails.display.progress import Progress
 from trails.errors import InvalidInput
 from trails.handles import Handle, verb
 from trails.history import transaction
-from trails.history.lookup import forest, names, pages, search, summaries, usage_statistics
+from trails.history.lookup import forest, names, search, summaries, usage_statistics
 from trails.history.lookup.forest import Forest
 from trails.history.lookup.model_prices import prices_of
 from trails.history.lookup.names import Name
-from trails.history.lookup.pages import Page
 from trails.history.lookup.search import Hit
-from trails.history.lookup.summaries import Summaries
+from trails.history.lookup.summaries import Page, Summaries
 from trails.history.lookup.usage_statistics import Statistics
 from trails.history.removal import deletion, detach, redaction, text_erasure
 from trails.history.removal.deletion import Pruning
@@ -452,7 +451,7 @@ class Repository(Handle, public=True):
         """Yield the records of all sessions, newest first, page by page."""
         cursor: str | None = None
         while True:
-            page = self.list(limit=pages.MAX_PAGE, cursor=cursor)
+            page = self.list(limit=summaries.MAX_PAGE, cursor=cursor)
             yield from page
             if page.cursor is None:
                 return

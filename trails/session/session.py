@@ -15,7 +15,7 @@ from trails.errors import InvalidInput, NoSuchName
 from trails.handles import Handle
 from trails.history import annotation_kinds, turn_builder
 from trails.history.lookup import names
-from trails.history.lookup.pages import Page
+from trails.history.lookup.summaries import Page
 from trails.history.removal import detach
 from trails.history.transcript import Turns
 from trails.history.workspace import Workspace

@@ -155,7 +155,7 @@ def compare(
 
 def _noted(store: Repository, meta: Sequence[str]) -> list[SessionRecord]:
     """Return all sessions that have some metadata, oldest first, or end the command where there are none."""
-    from trails.history.lookup.pages import MAX_PAGE
+    from trails.history.lookup.summaries import MAX_PAGE
 
     asked = dict(cli.pairs(meta, "--meta"))
     page = store.list(meta=asked, limit=MAX_PAGE)

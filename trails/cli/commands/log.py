@@ -147,7 +147,7 @@ def log(*, ref: str | None, graph: bool, limit: int, page: int, cursor: str | No
     digest and its index; in brackets the sessions whose last turn it is, tags, notes, and what it was picked from; role,
     author, time in UTC, and the first line of the text. On a terminal each is cut at its width, elsewhere they are whole.
     """
-    from trails.history.lookup.pages import make_cursor, tie_break
+    from trails.history.lookup.summaries import make_cursor, tie_break
 
     if page > 1 and cursor is not None:
         cli.refuse("--page counts from the beginning, and --cursor goes on from elsewhere; give one")
@@ -184,7 +184,7 @@ def log(*, ref: str | None, graph: bool, limit: int, page: int, cursor: str | No
 class _PageEnd:
     """Where a page ended: its last turn's owner and index, and how many lines the store's log had at the first page.
 
-    In a cursor a number stands for the owner (`pages.tie`). Sessions and turns that came after those lines are left out
+    In a cursor a number stands for the owner (`tie_break`). Sessions and turns that came after those lines are left out
     of the pages that follow, so that they do not shift.
     """
 
@@ -195,7 +195,7 @@ class _PageEnd:
 
 def _page_end(cursor: str) -> _PageEnd:
     """Return the place that a cursor stands for; raise `InvalidInput` for one that no page gave."""
-    from trails.history.lookup.pages import parse_cursor
+    from trails.history.lookup.summaries import parse_cursor
 
     place = _PageEnd(*parse_cursor(cursor, 3))
     if place.seen < 0:
@@ -204,7 +204,7 @@ def _page_end(cursor: str) -> _PageEnd:
 
 
 def _is_at(line: LaneLine, end: _PageEnd) -> bool:
-    from trails.history.lookup.pages import tie_break
+    from trails.history.lookup.summaries import tie_break
 
     return line.strand is not None and line.index == end.index and tie_break(line.strand) == end.owner
 

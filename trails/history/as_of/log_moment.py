@@ -17,7 +17,7 @@ from pyoxigraph import NamedNode, Quad
 
 from trails.errors import IntegrityError, InvalidInput
 from trails.history import log_history
-from trails.history.as_of.catalog_history import Catalog, earliest_time, one_text, text_of, time_of
+from trails.history.as_of.past_facts import Catalog, earliest_time, one_text, text_of, time_of
 from trails.history.reader import FAR_PAST, Reader
 from trails.integrity import leaves
 from trails.integrity.leaves import LEDGER_KINDS

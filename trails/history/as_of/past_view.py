@@ -18,9 +18,8 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails.errors import IntegrityError
 from trails.history import log_leaves, record_registry
 from trails.history.as_of import log_moment
-from trails.history.as_of.catalog_history import LINKS, Catalog, has_type, one_text, text_of, time_of
 from trails.history.as_of.log_moment import Moment
-from trails.history.as_of.past_facts import PastFacts, facts_at
+from trails.history.as_of.past_facts import LINKS, Catalog, PastFacts, facts_at, has_type, one_text, text_of, time_of
 from trails.history.reader import Reader
 from trails.history.removal import redaction
 from trails.integrity import digests

@@ -9,8 +9,8 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from trails.errors import InvalidInput
-from trails.history.lookup import names, pages
-from trails.history.lookup.pages import Page, check_limit
+from trails.history.lookup import names, summaries
+from trails.history.lookup.summaries import Page, check_limit
 from trails.history.workspace import Workspace
 from trails.model import iris, lineage, validation
 from trails.model.values import Value
@@ -66,7 +66,7 @@ def search_turns(workspace: Workspace, wanted: SearchFilter, *, limit: int, curs
     if wanted.session is not None:
         of_session = names.find_lineage(workspace, wanted.session)
         runs = {run.record.id: run for run in lineage.segments(of_session)}
-    after = None if cursor is None else _Place(*pages.parse_cursor(cursor, len(_Place._fields)))
+    after = None if cursor is None else _Place(*summaries.parse_cursor(cursor, len(_Place._fields)))
     asked = Wanted(
         text=text,
         tool=None if tool is None else validation.name(tool, "a tool's name"),
@@ -78,7 +78,7 @@ def search_turns(workspace: Workspace, wanted: SearchFilter, *, limit: int, curs
         found = text_index.find(rows, asked, tuple(runs))
         counted = (each for each in found if not runs or _is_in(runs[each.session_id], each.row.place))
         first = list(islice(_after(counted, after), limit + 1))
-    end = pages.make_cursor(*_place_of(first[limit - 1])) if len(first) > limit else None
+    end = summaries.make_cursor(*_place_of(first[limit - 1])) if len(first) > limit else None
     return Page([_hit(each, wanted) for each in first[:limit]], end)
 
 

@@ -22,7 +22,7 @@ from pyoxigraph import NamedNode, Quad
 from trails import workers
 from trails.display.progress import Progress
 from trails.errors import TrailsError
-from trails.history import log_changes, record_registry, transaction
+from trails.history import log_history, record_registry, transaction
 from trails.history.log_leaves import row_of
 from trails.history.reader import Reader
 from trails.history.removal import deletion, redaction
@@ -197,7 +197,7 @@ class _Audit:
 
     def _changed(self) -> Collection[str] | None:
         """Return the sessions of which lines tell that a checkpoint does not cover; None where that may be all."""
-        return log_changes.changed_sessions(self._known.lines[self._known.since or 0 :])
+        return log_history.changed_sessions(self._known.lines[self._known.since or 0 :])
 
     @property
     def _basis(self) -> CheckBasis:

@@ -16,8 +16,8 @@ import trails
 from tests.support.commands import invoke, ok
 from trails import InvalidInput, Repository, SessionNotFound
 from trails.history import turn_builder
-from trails.history.lookup.pages import Page
 from trails.history.lookup.search import Hit
+from trails.history.lookup.summaries import Page
 from trails.rdf import vocab
 
 
