@@ -79,14 +79,14 @@ class StoredTurns:
         at = bisect_right(self._ends, index)
         return self._runs[at].digest(index - (self._ends[at - 1] if at else 0))
 
-    def between(self, start: int, end: int) -> list[Turn]:
-        """Return the turns from an index to another, exclusive."""
+    def between(self, start: int, end: int, block: int = _BLOCK) -> list[Turn]:
+        """Return the turns from an index to another, exclusive; what must be read is read in blocks."""
         turns = self._turns
         if None in turns[start:end]:
             if self._read is None:
                 self._make(start, end)
             else:
-                first, last = max(0, min(start, end - _BLOCK)), min(len(turns), max(end, start + _BLOCK))
+                first, last = max(0, min(start, end - block)), min(len(turns), max(end, start + block))
                 while turns[first] is not None:
                     first += 1
                 while turns[last - 1] is not None:

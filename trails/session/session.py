@@ -873,7 +873,7 @@ def load_session(
     else:
         turns = reader.part_of_transcript(chain, reader.length(chain))
     if last is not None:
-        turns.stored.between(max(0, len(turns) - validation.index(last, "last")), len(turns))
+        turns.stored.between(max(0, len(turns) - validation.index(last, "last")), len(turns), block=0)
     made = Worktree(workspace, chain[0], ancestors=chain[1:], turns=turns, stored=True)
     made.give_window(limits)
     return Session(made)
