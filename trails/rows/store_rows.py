@@ -16,7 +16,6 @@ from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.records import CommitRecord, Row
 from trails.store.sqlite import SqliteHome
-from trails.store.view import ViewStore
 
 _STEP: Final = 500
 """Records that are read at once."""
@@ -84,7 +83,7 @@ class StoreRows:
         self._memory_at: object = None
         self._pinned: sqlite3.Connection | None = None
         self._pinned_at = -1
-        if self._home is not None and isinstance(store, ViewStore):
+        if self._home is not None and isinstance(store, EmbeddedStore) and store.is_read_only:
             self._pin(self._home, store)
 
     @contextmanager
@@ -97,7 +96,7 @@ class StoreRows:
             with self._lock:
                 yield self._of_quads()
             return
-        if isinstance(self._store, ViewStore):
+        if isinstance(self._store, EmbeddedStore) and self._store.is_read_only:
             yield from self._of_view(home, self._store)
             return
         with home.reading() as connection:
@@ -113,7 +112,7 @@ class StoreRows:
             (head,) = connection.execute("SELECT head FROM trails_stores").fetchone()
             catch_up(connection, head)
 
-    def _of_view(self, home: SqliteHome, store: ViewStore) -> Iterator[sqlite3.Connection]:
+    def _of_view(self, home: SqliteHome, store: EmbeddedStore) -> Iterator[sqlite3.Connection]:
         """Give the rows as they were when the view was made, or refreshed."""
         with self._lock:
             if self._pinned is None or self._pinned_at != store.number:
@@ -127,7 +126,7 @@ class StoreRows:
         assert self._pinned is not None  # noqa: S101 - by `_pin`
         return self._pinned
 
-    def _pin(self, home: SqliteHome, store: ViewStore) -> None:
+    def _pin(self, home: SqliteHome, store: EmbeddedStore) -> None:
         """Keep to what is committed now."""
         self.close()
         self._pinned = home.snapshot()
