@@ -160,7 +160,7 @@ class RecordMiss(TrailsError):
 
 
 class StoreLocked(TrailsError):
-    """Another process, or another handle in this process, owns the store, or does there what only one can do at a time."""
+    """Another process held the store for too long, or does there what only one can do at a time. Nothing was written."""
 
 
 class MirrorFailed(TrailsError):
@@ -172,7 +172,7 @@ class StoreReadOnly(TrailsError):
 
 
 class StoreFailed(TrailsError):
-    """The store cannot go on (a write failed, it is closed, or this process does not own it)."""
+    """The store cannot be used: it is closed, its disk refuses, its log is not what was written, or this process was forked."""
 
 
 class QueryEnded(TrailsError):

@@ -217,10 +217,9 @@ class Repository(Handle, public=True):
         """See everything that was acknowledged before this call; return whether there is something new.
 
         Sessions that were loaded before stay as they are. A store in PostgreSQL brings in what others committed, with one trip
-        to the server where that is nothing, or not much. A store in a folder that was not opened with `read_only` always sees
-        everything: nothing is done, and False is returned. With `fresh=True`, `load`, `list`, `summaries`, `search` and `query`
-        do this first. Raises what opening with `read_only` does, or `StoreFailed` where no server can be reached; what was
-        seen stays.
+        to the server if that is not much. A store in a folder that was not opened with `read_only` sees it at each call, without
+        this. With `fresh=True`, `load`, `list`, `summaries`, `search` and `query` do this first. Raises what opening with
+        `read_only` does, or `StoreFailed` if no server can be reached; what was seen stays.
 
         >>> import tempfile, trails
         >>> place = tempfile.mkdtemp()
