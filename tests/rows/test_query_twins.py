@@ -69,7 +69,7 @@ def _with_tools(random: Random) -> list[Callable[[Repository], object]]:
     return [*random_steps(random), work, work, work, work, fork, fork]
 
 
-def _with_texts(random: Random) -> list[Callable[[Repository], object]]:
+def with_texts(random: Random) -> list[Callable[[Repository], object]]:
     """Things that are done to texts: odd ones, structured ones, redacted ones."""
 
     def said(store: Repository) -> None:
@@ -92,7 +92,7 @@ def test_a_twin_gives_the_rows_of_its_query_on_any_store(seed: int) -> None:
     with trails.open(":memory:") as store, pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(text_index, "_WAITING", random.choice([1, 3, 256]))
         filled(store, random)
-        steps = _with_texts(random)
+        steps = with_texts(random)
         for _ in range(30):
             with suppress(TrailsError, IndexError):  # what cannot be done just then
                 random.choice(steps)(store)

@@ -2,19 +2,49 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 import trails
+from tests.rows.test_query_twins import with_texts
+from tests.rows.test_session_lists import random_steps
 from tests.support.everything import everything
+from tests.support.machines import examples
 from tests.support.rows_of import dump, filled_rows
+from trails import Repository, TrailsError
 from trails.store.embedded import EmbeddedStore
+
+
+def compare(store: Repository) -> int:
+    """Hold the rows of a store against those that are made of all its quads; return how many sessions there are."""
+    assert isinstance(store.store, EmbeddedStore)
+    with store.workspace.rows.reading() as rows:
+        one_by_one = dump(rows)
+    at_once = dump(filled_rows(store.store))
+    for table, expected in at_once.items():
+        assert one_by_one[table] == expected, table
+    return len(at_once["sessions"])
 
 
 def test_rows_of_everything() -> None:
     with trails.open(":memory:") as store:
-        assert isinstance(store.store, EmbeddedStore)
         everything(store)
-        with store.workspace.rows.reading() as rows:
-            one_by_one = dump(rows)
-        at_once = dump(filled_rows(store.store))
-    for table, expected in at_once.items():
-        assert one_by_one[table] == expected, table
-    assert len(at_once["sessions"]) > 20
+        assert compare(store) > 20
+
+
+@given(seed=st.integers(0, 2**32))
+@examples(60)
+def test_rows_of_any_store(seed: int) -> None:
+    random = Random(seed)
+    with trails.open(":memory:") as store:
+        steps = [*random_steps(random), *with_texts(random)]
+        steps[0](store)
+        for _ in range(40):
+            with suppress(TrailsError, IndexError):  # what cannot be done just then
+                random.choice(steps)(store)
+        compare(store)
+        store.workspace.rows.rebuild()
+        compare(store)
