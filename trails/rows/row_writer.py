@@ -393,7 +393,7 @@ _RUN_FOR: Final = (
 )
 _FIRST_CALL: Final = (
     "SELECT c.rowid FROM calls c JOIN turns t ON t.number = c.turn JOIN sessions s ON s.number = t.session"
-    " WHERE c.digest = ? AND s.live ORDER BY c.rank, c.home, c.turn LIMIT 1"
+    " WHERE c.digest = ? AND s.live ORDER BY c.rank, c.home, s.id, t.place LIMIT 1"
 )
 _SPENT: Final = """
 UPDATE sessions SET (calls, unpriced, input, output, cache_read, cache_write, cost, by_tokens) = (
