@@ -262,7 +262,7 @@ FREE_UNPACKED: Final = 16 << 20
 def unpack_limit(packed: int) -> int:
     """Return how many bytes an archive of a size may unpack to.
 
-    >>> limit(600_000) >> 20, limit(10 << 20) >> 20, limit(1 << 30) >> 20
+    >>> unpack_limit(600_000) >> 20, unpack_limit(10 << 20) >> 20, unpack_limit(1 << 30) >> 20
     (22, 400, 512)
     """
     return min(MAX_UNPACKED, max(FREE_UNPACKED, packed * MAX_RATIO))

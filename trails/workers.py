@@ -202,7 +202,7 @@ def hold_interrupts(stop: Callable[[], object] | None = None) -> Iterator[Callab
     thread. A second interrupt is raised at once, for whoever does not want to wait. In a thread that gets none, and where
     the host has a handler of its own, nothing is held back.
 
-    >>> with held_back() as give_way:
+    >>> with hold_interrupts() as give_way:
     ...     give_way()
     """
     came = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import os
+import pkgutil
 import re
 import shlex
 import shutil
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tomllib
 from datetime import UTC, datetime
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -476,3 +478,19 @@ def test_an_example_of_a_public_docstring_runs_for_whoever_imports_trails_alone(
 
 def test_there_are_examples_of_public_docstrings_to_run() -> None:
     assert len(public_examples()) >= 20
+
+
+MODULES = [name for _, name, _ in pkgutil.walk_packages(trails.__path__, "trails.") if name != "trails.__main__"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_in_the_docstrings_of_a_module_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    for example in doctest.DocTestFinder().find(import_module(name), name):
+        runner.run(example, out=report.append)
+    assert not report, "".join(report)

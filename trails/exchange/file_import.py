@@ -78,7 +78,8 @@ def import_path(
     """Import a file, or every transcript in a folder and below, and return what was done.
 
     The format is told from each file's content unless given. In a folder, files of no known format are reported as
-    problems (`.json` files, which may be anything, in one note), and archives that unpack to more than `trails.unpacking`
+    problems (`.json` files, which may be anything, in one note), and archives that unpack to more than
+    `trails.exchange.containers`
     allows; a single file of either kind raises `InvalidInput`, as an empty one does. A state folder of OpenClaw is told by
     its folders' names and read as a whole; files outside of it that it names are read only with `allow_outside`.
     `restore` lets an exported session come back that was deleted here. Importing the same again adds nothing.

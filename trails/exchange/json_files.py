@@ -37,7 +37,7 @@ def read_lines(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Prob
     Lines are counted from 1 and end with LF or CRLF; blank ones are skipped; a UTF-8 byte order mark is accepted. A
     line becomes a `Problem` when it is not UTF-8, not JSON (RFC 8259: `NaN` and `Infinity` are not), not an object,
     nested deeper than `MAX_DEPTH`, or has a number beyond the doubles. Of a line that holds several objects (a writer
-    ended before it could end its line) each is read, with the same number; `shared_lines` tells of it. A line is read and
+    ended before it could end its line) each is read, with the same number; `shared_line_notes` tells of it. A line is read and
     is a `Problem` too where an object has a name twice (the last one is read), or a text has half of a surrogate pair
     (U+FFFD takes its place).
 

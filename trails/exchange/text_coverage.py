@@ -31,7 +31,7 @@ _NO_REASONS: Final[Mapping[str, str]] = {}
 DEFAULT_REASON: Final = "no turn and no metadata has this field"
 REFUSED_REASON: Final = "the record is refused; see the problems"
 _CALL_FIELDS: Final = ("id", "name", "arguments", "input")
-"""What of a tool call, or of its `function` or `custom`, a session keeps; see `trails.parts`."""
+"""What of a tool call, or of its `function` or `custom`, a session keeps; see `trails.model.content_parts`."""
 _UNSTORED: Final = frozenset({"tool_calls", "saved", "open_in"})
 """Fields of what a parser returns that no store keeps as they are."""
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
@@ -50,7 +50,7 @@ def parse_and_account(
 ) -> Transcript:
     """Parse files, and add the strings that the transcript does not keep.
 
-    `reasons` says why by the beginning of a place; other places have `REASON`.
+    `reasons` says why by the beginning of a place; other places have `DEFAULT_REASON`.
     """
     transcript = parse(contents)
     kept = KeptTexts()

@@ -164,7 +164,7 @@ def logs_by_session(lines: Sequence[str]) -> dict[str, SessionLog]:
     found: dict[str, SessionLog] = {}
     any_salted = False
     for number, line in enumerate(lines):
-        # A log has a line for every commit: `leaves.parse` would take ten times as long.
+        # A log has a line for every commit: `leaves.parse_leaf` would take ten times as long.
         fields = line.split(" ")
         if len(fields) != 5 or not fields[2].isdecimal() or (fields[0] != "turns" and fields[0] not in _ROW_KINDS):
             continue

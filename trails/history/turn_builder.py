@@ -186,7 +186,7 @@ class Draft(NamedTuple):
 def default_author(record: SessionRecord, role: str) -> str:
     """Return whom a turn is attributed to: what a human says to the session's principal, else to its agent.
 
-    What answers a call of a tool known from the turns before is that tool's: see `settling.settled`.
+    What answers a call of a tool known from the turns before is that tool's: see `settle_draft`.
     """
     return iris.principal(record.principal) if role in _HUMAN_ROLES else iris.agent(record.agent)
 

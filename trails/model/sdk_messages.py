@@ -1,6 +1,7 @@
 """What model APIs and their SDKs give, read as turns: replies, messages and whole histories, by shape alone.
 
-Known are OpenAI's chat completions and responses and Anthropic's messages, and the shapes of `trails.message_shapes`, as the
+Known are OpenAI's chat completions and responses and Anthropic's messages, and the shapes of
+`trails.model.message_shapes`, as the
 SDKs' objects or as plain data. No SDK is imported: an object is what its `model_dump`, its dataclass fields or its attributes
 say. What a turn has no place for (ids, annotations, unknown fields) goes into its metadata under `api`, so that nothing is
 lost; what a request only echoes is left out.

@@ -42,7 +42,7 @@ READ_FORMATS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def read_prov(data: bytes, format: str) -> Document:  # noqa: A002 - the public name
-    """Return what a PROV document says; `format` is a name of `FORMATS`.
+    """Return what a PROV document says; `format` is a name of `READ_FORMATS`.
 
     RDF is read by the terms of Trails too, so that an export of a session is PROV. Raises `InvalidInput`, with the place,
     for a document that is none.

@@ -11,7 +11,7 @@ PROV documents of others that a store keeps, frozen, and between them and quads 
 Who does a thing: whoever is named for it, else the process's own actor, else nobody that is known.
 
 Nobody is guessed at: whose data it is does not tell who changed it. What no caller asked for (a sweep, a tick) is done by
-`KEEPER`, and its record names the rule.
+`STORE_KEEPER`, and its record names the rule.
 """
 
 from __future__ import annotations

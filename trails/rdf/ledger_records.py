@@ -219,7 +219,7 @@ class Brief(LedgerEntry):
 
 
 class Result(LedgerEntry):
-    """How a session ended, and what it has to say of that: the entry; `trails.tree.SessionResult` is the whole."""
+    """How a session ended, and what it has to say of that: the entry; `trails.SessionResult` is the whole."""
 
     status: Annotated[Status, Kept(v.STATUS)]
     memory_ids: Annotated[tuple[str, ...], Kept(v.MEMORY_ID, TEXTS)] = ()

@@ -95,8 +95,8 @@ def check_text(text: str) -> None:
     """Accept a query, or raise `InvalidInput`: over 64 KiB, nested deeper than 200, more than 1,000 UNIONs or OPTIONALs,
     more than 64 joined patterns, more than 50 triples of triples, or an update.
 
-    >>> check('SELECT ("SERVICE <http://example.org>" AS ?text) {}')
-    >>> check("DROP ALL")
+    >>> check_text('SELECT ("SERVICE <http://example.org>" AS ?text) {}')
+    >>> check_text("DROP ALL")
     Traceback (most recent call last):
     trails.errors.InvalidInput: the query is not valid SPARQL: DROP (line 1, column 1) begins an update, and queries only ...
     """
@@ -222,7 +222,7 @@ def _kind_after(word: str, kind: str, here: _Group) -> str:
 def syntax_mistake(text: str, error: str) -> str:
     """Return a sentence on what is wrong with a text, and where, from what the engine said of it.
 
-    >>> mistake("SELCT * {}", "error at 1:10: expected CONSTRUCT")
+    >>> syntax_mistake("SELCT * {}", "error at 1:10: expected CONSTRUCT")
     "the query is not valid SPARQL: line 1, column 1, at 'SELCT * {}'; a query begins with SELECT, ASK, CONSTRUCT or DESCRIBE"
     """
     place = mistake_place(text, error)
@@ -304,21 +304,21 @@ def guard_answer(text: str, ask: Callable[[], _Answer]) -> _Answer:
     """Return what `ask` gives for a query from outside, called on a thread that the text cannot hurt.
 
     `ask` must return nothing of the engine that is still alive, such as an iterator. Raises what `ask` raises, and
-    `InvalidInput` before it is called for what `sparql.check` refuses and for whatever reaches other servers; text that is
+    `InvalidInput` before it is called for what `check_text` refuses and for whatever reaches other servers; text that is
     not SPARQL gets a message with the place. An interrupt (Ctrl-C) is raised at once, and the query ends with its next row.
 
-    >>> answer("ASK {}", lambda: True)
+    >>> guard_answer("ASK {}", lambda: True)
     True
-    >>> answer("SELECT * { SERVICESILENT<http://example.org/>{} }", lambda: True)
+    >>> guard_answer("SELECT * { SERVICESILENT<http://example.org/>{} }", lambda: True)
     Traceback (most recent call last):
-    trails.errors.InvalidInput: the query uses SERVICE (line 1, column 12), which reaches other servers and is not allowed here
+    trails.errors.InvalidInput: the query uses SERVICE (line 1, column 12), which reaches other servers ... (trails ...
     """
     check_text(text)
     return judged(text, ask)
 
 
 def judged(text: str, ask: Callable[[], _Answer]) -> _Answer:
-    """Do as `answer` does with a text that `sparql.check` has accepted."""
+    """Do as `answer` does with a text that `check_text` has accepted."""
 
     def work() -> _Answer:
         _refuse_reaching_out(text)

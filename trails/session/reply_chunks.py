@@ -1,4 +1,4 @@
-"""What model SDKs stream, put together: the chunks of one reply become that reply, as `trails.replies` takes it whole.
+"""What model SDKs stream, put together: the chunks of one reply become that reply, as `trails.model.sdk_messages` takes it whole.
 
 Known by shape alone are the chunks of OpenAI's chat completions, the events of its responses and of Anthropic's messages,
 LangChain's message chunks and Vercel's text streams, as the SDKs' objects or as plain data. Pure: nothing is stored here.

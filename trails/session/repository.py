@@ -746,7 +746,7 @@ class Repository(Handle, public=True):
         """Call a function for new turns, forks and changes of state from now on, in the order of the commits.
 
         It gets a `Notice` once the commit is logged, on a thread of the feed; what it raises is logged and stops nothing.
-        `kinds` (of `trails.history.watch.KINDS`) and `session`, an id or an IRI, say which; all by default.
+        `kinds` (of `trails.history.watch.NOTICE_KINDS`) and `session`, an id or an IRI, say which; all by default.
         """
         session_id = None if session is None else self.workspace.session_id(session)
         return self._following().subscribe(callback, kinds=kinds, session_id=session_id)

@@ -271,7 +271,7 @@ class Session(Handle, Tabular, public=True):
         `scan` says what becomes of a turn that holds what looks like a key or a password: "refuse" raises `SecretFound`,
         "redact" puts a mark in its place, "off" appends it as it is; by default as the store was opened.
 
-        Raises `InvalidInput` for a role that looks like a mistake (`trails.roles`), for
+        Raises `InvalidInput` for a role that looks like a mistake (`trails.model.validation`), for
         anything that cannot be kept exactly (lone surrogates, NaN, naive times), for
         token counts and costs that could not be added up, for a call that ends before it starts or does not span the turn's
         time, for a context or a system prompt that are not there, and
@@ -323,7 +323,8 @@ class Session(Handle, Tabular, public=True):
     ) -> Turn:
         """Add one message as a turn: a whole reply of OpenAI's or Anthropic's SDK, a message of it, or one of a history.
 
-        Messages of LangChain, pydantic-ai and others (`trails.message_shapes`), dataclasses, and objects with the attributes
+        Messages of LangChain, pydantic-ai and others (`trails.model.message_shapes`), dataclasses, and objects with
+        the attributes
         `role` and `content` are taken too. A chat completion, a response or an Anthropic message gives content, tool calls,
         model, usage and stop reason; a response's items are the turn's parts. What a turn has no place for (ids, annotations,
         unknown fields) is kept in its metadata under `api`. The options are those of `append` and stand before what the

@@ -26,7 +26,7 @@ def answer(
     """Return the answer of a query, as `QuadStore.query` does; the union counts where the text names no graphs itself.
 
     A text that `is_ours` is not looked through. Where no process can be had, a query without limits runs in this one.
-    Raises what `query_guard.answer` and `Answer` do.
+    Raises what `query_guard.guard_answer` and `Answer` do.
     """
     if not is_ours:
         query_guard.check_text(text)

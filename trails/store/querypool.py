@@ -282,7 +282,8 @@ class Answer:
     def __init__(
         self, source: Source, text: str, limits: QueryLimits, *, dataset: dict[str, Any], is_free: bool = False
     ) -> None:
-        """Ask a text, which `sparql.check` has accepted. Where `is_free`, the dataset counts only where the text names none.
+        """Ask a text, which `query_guard.check_text` has accepted. Where `is_free`, the dataset counts only where
+        the text names none.
 
         Raises `NoProcess` where there is none to ask, else as `parts` does.
         """

@@ -321,7 +321,7 @@ def _listing(store: Repository, ref: str | None, *, forks: bool, seen: int | Non
 
 
 def _lineage(store: Repository, session_id: str) -> dict[str, ForestNode]:
-    """Return a session and its ancestors, as `forest.read` gives them; nothing else is read."""
+    """Return a session and its ancestors, as `forest.read_forest` gives them; nothing else is read."""
     from trails.history.lookup.forest import ForestNode
     from trails.model import iris
 

@@ -76,7 +76,7 @@ parse: Final = each_file(_read_file)
 """Return what exports (name and bytes of each file or zip) say.
 
 A conversation that cannot be read is a problem at its line; the others are read. Nothing that a file holds raises, except
-`InvalidInput` for a zip that would unpack to more than `unpacking.limit` allows.
+`InvalidInput` for a zip that would unpack to more than `files.unpack_limit` allows.
 """
 
 

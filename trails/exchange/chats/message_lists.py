@@ -3,7 +3,7 @@
 A record is `{"messages": [...]}`, ShareGPT's `{"conversations": [...]}` or Gemini's `{"contents": [...]}`, on a line of its
 own or in an array. A bare list is an array of messages, or a file with a message a line. Each is a session. Messages may be
 those of OpenAI's chat and Responses APIs, of Anthropic, Gemini and Bedrock, LangChain's, pydantic-ai's, and the UI messages of
-Vercel's AI SDK (`trails.message_shapes`).
+Vercel's AI SDK (`trails.model.message_shapes`).
 
 Nothing has an id. A record is named by a hash of what it says, so that a file that grew or was sorted anew adds only what is
 new. A bare list is named by its opening, so that it may grow. What a record prefers to something else (`chosen` and

@@ -225,7 +225,7 @@ def shortened_id(workspace: Workspace, name: str) -> str | None:
 
 
 def near_ids(workspace: Workspace, session_id: str) -> list[str]:
-    """Return the ids before and after one, in order of text: what `shortening.short` must know. Read from the index."""
+    """Return the ids before and after one, in order of text: what `short_id` must know. Read from the index."""
     with workspace.rows.reading() as rows:
         return session_lists.neighbours(rows, session_id)
 

@@ -84,7 +84,7 @@ def sort_page(place: tuple[int, int], order: int) -> tuple[int, int]:
 
 
 def order_clause(cursor: str, order: int) -> tuple[int, int]:
-    """Return the place that `in_order` told the cursor of; raise `InvalidInput` for that of a list in another order."""
+    """Return the place that `sort_page` told the cursor of; raise `InvalidInput` for that of a list in another order."""
     value, told = parse_cursor(cursor, 2)
     if told >> 8 * _TIE != order:
         raise InvalidInput(f"{cursor!r} is the cursor of a list in another order; go on in that one, or begin anew")

@@ -87,7 +87,7 @@ def _unused(taken: set[str]) -> str:
 def text_forms(value: str) -> Iterator[str]:
     """Give a string as it is, without percent-encoding, and unescaped as often as it takes.
 
-    >>> list(forms('{"a": "caf\\\\u00e9"}'))
+    >>> list(text_forms('{"a": "caf\\\\u00e9"}'))
     ['{"a": "caf\\\\u00e9"}', '{"a": "café"}']
     """
     yield value

@@ -2,7 +2,7 @@
 
 What the rules of sessions say of ledgers: reading entries, their leaves, verifying, redacting, importing, sweeping.
 
-The ledger's own doings (inbox, exchanges, deliveries) are `trails.ledger`'s; this is what deleting, redacting and
+The ledger's own doings (inbox, exchanges, deliveries) are `trails.Ledger`'s; this is what deleting, redacting and
 verifying a session must know of its ledger.
 
 What a session was told when another one spawned it: its task, and what its parent summed up for it.

@@ -1,6 +1,6 @@
 """What the rules of sessions say of sub-agents' runs: reading and writing them, the log, verifying, taking texts out.
 
-The registry's own doings (spawning, announcing, cleaning up) are `trails.runs`'; this is what deleting, redacting and
+The registry's own doings (spawning, announcing, cleaning up) are `trails.runtime.runs`'; this is what deleting, redacting and
 verifying a session must know of runs.
 """
 

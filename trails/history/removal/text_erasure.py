@@ -11,7 +11,7 @@ Taking one text out of a store wherever it stands: turns and all that is said wi
 
 Every quad of the store is looked at, so that nothing is forgotten because nobody thought of it. What holds the text is
 replaced in one commit; what cannot be (ids of sessions and runs, which the log names) is told. Each kind of thing is
-changed as `verify` expects it: see `Walk`.
+changed as `verify` expects it: see `ErasureWalk`.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def content_text(content: Any) -> str | None:
 
     None if there is none.
 
-    >>> text_of([{"type": "text", "text": " Found "}, {"type": "tool_use", "id": "c", "name": "n", "input": {}}])
+    >>> content_text([{"type": "text", "text": " Found "}, {"type": "tool_use", "id": "c", "name": "n", "input": {}}])
     'Found'
     """
     if isinstance(content, str):
