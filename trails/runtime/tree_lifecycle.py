@@ -289,7 +289,8 @@ class Lifecycle:
             else:
                 break
         slots = (iris.child_slot(iris.session(parent_id), number) for number in range(len(children) + 1))
-        return next(slot for slot in slots if index.holder(slot) is None)
+        taken = {each.slot for each in index.values()}
+        return next(slot for slot in slots if slot not in taken)
 
     def _make(
         self,
