@@ -48,6 +48,33 @@ _NO_TEXTS: Final = frozenset({
 })  # fmt: skip
 """Fields that say what an attachment is; the texts of all others are shown."""
 _PATHS: Final = ("path", "filename", "filePath", "planFilePath")
+NumberedLine = tuple[int, Mapping[str, Any]]
+_Waiting = tuple[int, Mapping[str, Any]]
+"""An operation that put a prompt into the queue, after its place among the lines."""
+_NOT_TYPED: Final = ("/", "<", "!")
+"""How commands and notices of the program begin: they come back as lines of another text."""
+_ABSORBED: Final = "absorbed_mid_turn"
+"""The reason of a removal whose prompt the running turn took in."""
+SPOKEN: Final = frozenset({"user", "assistant"})
+STATES: Final = frozenset(
+    {"last-prompt", "agent-name", "agent-color", "agent-setting", "tag", "mode", "permission-mode", "pr-link"}
+    | {"worktree-state", "bridge-session"}
+)
+"""Records of what the program's window shows of a session: each is written anew whenever it changes."""
+SILENT: Final = STATES | {"system", "progress", "file-history-snapshot", "queue-operation", "attachment"}
+TITLES: Final = {"custom-title": "customTitle", "summary": "summary", "ai-title": "aiTitle"}
+"""Records that name a session, by the key of the name; those that count more come first."""
+COMMON: Final = ("cwd", "gitBranch", "version", "slug")
+"""What every line repeats: kept once with the session, and with a turn where it differs."""
+_STRUCTURE: Final = frozenset(
+    {"uuid", "type", "subtype", "message", "timestamp", "sessionId", "isSidechain", "agentId", "userType", *COMMON}
+    | {"attachment", "rendered"}
+)
+_COST: Final = "costUSD"
+_TASK_NOTICE: Final = "<task-notification>"
+"""How a notice of a task begins; older versions say of it nothing else."""
+_MESSAGE_FIELDS: Final = frozenset({"id", "type", "role", "content", "model", "usage", "stop_reason"})
+_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 def attachment_of(raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -142,16 +169,6 @@ def _without_texts(value: Any, texts: str) -> Any:
     return value
 
 
-NumberedLine = tuple[int, Mapping[str, Any]]
-_Waiting = tuple[int, Mapping[str, Any]]
-"""An operation that put a prompt into the queue, after its place among the lines."""
-
-_NOT_TYPED: Final = ("/", "<", "!")
-"""How commands and notices of the program begin: they come back as lines of another text."""
-_ABSORBED: Final = "absorbed_mid_turn"
-"""The reason of a removal whose prompt the running turn took in."""
-
-
 def merge_queued_prompts(lines: Sequence[NumberedLine]) -> tuple[list[NumberedLine], int]:
     """Return a file's lines with each waiting prompt once, and how many prompts only the queue has.
 
@@ -239,31 +256,6 @@ def _queue_text(content: object) -> str:
     parts = content if isinstance(content, list) else [content]
     texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
     return "\n".join(text for text in texts if isinstance(text, str)).strip()
-
-
-SPOKEN: Final = frozenset({"user", "assistant"})
-STATES: Final = frozenset(
-    {"last-prompt", "agent-name", "agent-color", "agent-setting", "tag", "mode", "permission-mode", "pr-link"}
-    | {"worktree-state", "bridge-session"}
-)
-"""Records of what the program's window shows of a session: each is written anew whenever it changes."""
-SILENT: Final = STATES | {"system", "progress", "file-history-snapshot", "queue-operation", "attachment"}
-TITLES: Final = {"custom-title": "customTitle", "summary": "summary", "ai-title": "aiTitle"}
-"""Records that name a session, by the key of the name; those that count more come first."""
-COMMON: Final = ("cwd", "gitBranch", "version", "slug")
-"""What every line repeats: kept once with the session, and with a turn where it differs."""
-
-_STRUCTURE: Final = frozenset(
-    {"uuid", "type", "subtype", "message", "timestamp", "sessionId", "isSidechain", "agentId", "userType", *COMMON}
-    | {"attachment", "rendered"}
-)
-_COST: Final = "costUSD"
-_TASK_NOTICE: Final = "<task-notification>"
-"""How a notice of a task begins; older versions say of it nothing else."""
-_MESSAGE_FIELDS: Final = frozenset({"id", "type", "role", "content", "model", "usage", "stop_reason"})
-
-
-_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)

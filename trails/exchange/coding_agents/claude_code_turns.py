@@ -23,6 +23,20 @@ from trails.exchange.source_transcript import Piece, SourceTurn
 from trails.model.content_parts import results_in
 from trails.model.values import Compaction
 
+_TRIGGERS: Final = {"manual": "manual", "auto": "threshold"}
+_OVER: Final = frozenset({"turn_duration", "stop_hook_summary", "local_command"})
+"""The program's own records that come only between two turns of its user."""
+_CALLS: Final = "tool_use"
+"""The stop reason of a message that ends in calls, and the type of the part that is one."""
+_REFUSED: Final = "User rejected tool use"
+"""What the program writes beside the result of a call that its user did not let run."""
+_ROLES: Final = {"queued": "user"}
+"""The roles of records whose kind is none."""
+_ADDED: Final = frozenset({"link", "queued", "attachment"})
+"""The kinds of records that come between the lines of a message, or of a compaction and its summary."""
+_BOUNDARY: Final = "boundary"
+"""The metadata key under which a summary turn keeps what the boundary before it said."""
+
 
 @dataclass(slots=True, eq=False)
 class Chain:
@@ -188,21 +202,6 @@ def _fork_children(
         begins[start] = start
         begins |= dict.fromkeys(replays, first)
     return begins
-
-
-_TRIGGERS: Final = {"manual": "manual", "auto": "threshold"}
-_OVER: Final = frozenset({"turn_duration", "stop_hook_summary", "local_command"})
-"""The program's own records that come only between two turns of its user."""
-_CALLS: Final = "tool_use"
-"""The stop reason of a message that ends in calls, and the type of the part that is one."""
-_REFUSED: Final = "User rejected tool use"
-"""What the program writes beside the result of a call that its user did not let run."""
-_ROLES: Final = {"queued": "user"}
-"""The roles of records whose kind is none."""
-_ADDED: Final = frozenset({"link", "queued", "attachment"})
-"""The kinds of records that come between the lines of a message, or of a compaction and its summary."""
-_BOUNDARY: Final = "boundary"
-"""The metadata key under which a summary turn keeps what the boundary before it said."""
 
 
 @dataclass(slots=True, eq=False)

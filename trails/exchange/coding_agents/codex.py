@@ -39,6 +39,19 @@ _AGENT_THREADS: Final = frozenset({"subagent", "review", "guardian", "guardian_r
 """The sources of threads that another thread spawned."""
 
 _Json = Mapping[str, Any]
+_UUID: Final = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+ROLLOUT_NAME: Final = re.compile(rf"rollout-.*?({_UUID})(?:_(.+?))?\.jsonl?(?:\.zst)?", re.DOTALL)
+"""A file's name: the thread's id, and that of the file where a reverted thread goes on in it."""
+_TYPES: Final = frozenset(
+    {
+        *("session_meta", "response_item", "event_msg", "turn_context", "compacted"),
+        *("inter_agent_communication", "inter_agent_communication_metadata", "token_usage_record", "world_state"),
+        *("retained_context", "security_risk_score", "realtime_item"),
+    }
+)
+_BARE: Final = re.compile(rb'\{\s*"id"\s*:\s*"[^"]*"\s*,\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"(?:instructions|git)"\s*:')
+_WHOLE: Final = re.compile(rb'\{\s*"session"\s*:\s*\{\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"id"\s*:\s*"')
+_HEADER_OWN: Final = frozenset({"id", "timestamp", "base_instructions"})
 
 
 def header_spawn(header: _Json) -> _Json:
@@ -89,11 +102,6 @@ def _uuid_time(identity: object) -> int | None:
     """Return when an id was made, in milliseconds since 1970: UUIDs of version 7 begin with it. None for any other id."""
     named = re.fullmatch(r"([0-9a-f]{8})-([0-9a-f]{4})-7.{3}-.{4}-.{12}", as_text(identity) or "")
     return int(named[1] + named[2], 16) if named else None
-
-
-_UUID: Final = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-ROLLOUT_NAME: Final = re.compile(rf"rollout-.*?({_UUID})(?:_(.+?))?\.jsonl?(?:\.zst)?", re.DOTALL)
-"""A file's name: the thread's id, and that of the file where a reverted thread goes on in it."""
 
 
 def _ids_in_name(name: str) -> tuple[str | None, str | None]:
@@ -165,18 +173,6 @@ def unwrap_line(line: _Json, *, first: bool) -> tuple[str, _Json | None]:
     if isinstance(kind, str) and kind in ITEMS and "payload" not in line:
         return "response_item", without_keys(line, "timestamp")
     return str(kind), None
-
-
-_TYPES: Final = frozenset(
-    {
-        *("session_meta", "response_item", "event_msg", "turn_context", "compacted"),
-        *("inter_agent_communication", "inter_agent_communication_metadata", "token_usage_record", "world_state"),
-        *("retained_context", "security_risk_score", "realtime_item"),
-    }
-)
-_BARE: Final = re.compile(rb'\{\s*"id"\s*:\s*"[^"]*"\s*,\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"(?:instructions|git)"\s*:')
-_WHOLE: Final = re.compile(rb'\{\s*"session"\s*:\s*\{\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"id"\s*:\s*"')
-_HEADER_OWN: Final = frozenset({"id", "timestamp", "base_instructions"})
 
 
 def sniff(head: bytes) -> bool:

@@ -56,6 +56,31 @@ from trails.model.values import Compaction
 
 MOST_ECHOES: Final = 64
 """How many entries of a side wait at a time."""
+_OUTPUTS: Final = frozenset(
+    {"function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output"}
+)
+_ENDED: Final = frozenset({"completed", "failed"})
+_MODEL_ITEMS: Final = SERVED | {
+    *("reasoning", "function_call", "custom_tool_call", "local_shell_call", "tool_search_call"),
+    *("compaction", "compaction_summary", "context_compaction"),
+}
+_NO_TURN: Final = frozenset({"ghost_snapshot", "additional_tools", "configuration_update", "compaction_trigger"})
+ITEMS: Final = _OUTPUTS | _MODEL_ITEMS | _NO_TURN | {"message", "agent_message"}
+"""The types of response items that are known."""
+_EVENTS: Final = {
+    "user_message": ("user", "message"),
+    "agent_message": ("assistant", "message"),
+    "agent_reasoning": ("reasoning", "text"),
+    "agent_reasoning_raw_content": ("reasoning", "text"),
+}
+"""Events that repeat a response item: whose, and where their text stands."""
+_OVER: Final = frozenset({"task_complete", "turn_complete", "turn_aborted"})
+"""Events that end what the model does for one question of the user."""
+_REPEATING: Final = {"UserMessage": "user", "AgentMessage": "assistant", "Reasoning": "reasoning"}
+"""Completed items that repeat a response item: whose."""
+_LONG: Final = 20
+"""Characters of a text from which on it is kept where only an event that repeats an item has it."""
+_Json = Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -96,35 +121,6 @@ class Echoes:
     def events(self) -> set[int]:
         """Return the identities of the entries that are events, which an item may still replace."""
         return {id(entry) for entries in self._waiting.values() for entry in entries if entry.is_event}
-
-
-_OUTPUTS: Final = frozenset(
-    {"function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output"}
-)
-_ENDED: Final = frozenset({"completed", "failed"})
-_MODEL_ITEMS: Final = SERVED | {
-    *("reasoning", "function_call", "custom_tool_call", "local_shell_call", "tool_search_call"),
-    *("compaction", "compaction_summary", "context_compaction"),
-}
-_NO_TURN: Final = frozenset({"ghost_snapshot", "additional_tools", "configuration_update", "compaction_trigger"})
-ITEMS: Final = _OUTPUTS | _MODEL_ITEMS | _NO_TURN | {"message", "agent_message"}
-"""The types of response items that are known."""
-
-_EVENTS: Final = {
-    "user_message": ("user", "message"),
-    "agent_message": ("assistant", "message"),
-    "agent_reasoning": ("reasoning", "text"),
-    "agent_reasoning_raw_content": ("reasoning", "text"),
-}
-"""Events that repeat a response item: whose, and where their text stands."""
-_OVER: Final = frozenset({"task_complete", "turn_complete", "turn_aborted"})
-"""Events that end what the model does for one question of the user."""
-_REPEATING: Final = {"UserMessage": "user", "AgentMessage": "assistant", "Reasoning": "reasoning"}
-"""Completed items that repeat a response item: whose."""
-_LONG: Final = 20
-"""Characters of a text from which on it is kept where only an event that repeats an item has it."""
-
-_Json = Mapping[str, Any]
 
 
 @dataclass(slots=True)

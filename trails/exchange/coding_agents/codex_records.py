@@ -33,6 +33,27 @@ _CONTEXTS: Final = (
     "<subagent_notification>", "<agent_message_board_notification>", "<user_shell_command>", "<recommended_plugins>",
 )  # fmt: skip
 """How messages begin that have the user's role and are not the user's."""
+NOTICES: Final = {
+    "error": "error", "stream_error": "error", "warning": "warning", "guardian_warning": "warning",
+    "deprecation_notice": "warning", "background_event": "info",
+}  # fmt: skip
+"""Events that the program showed to its user, and no model saw: the role of the turn of each."""
+_NOTICE_TEXTS: Final = ("message", "summary", "details", "additional_details")
+EVENT: Final = "event"
+"""The role of a turn that holds a call which the model did not ask for by an item: a command within code, for one."""
+_IDS: Final = ("call_id", "callId", "id")
+_FAILED: Final = frozenset({"failed", "declined", "error", "errored", "cancelled"})
+_LAST_USAGE: Final = "last_token_usage"
+_TOTAL_USAGE: Final = "total_token_usage"
+SERVED: Final = frozenset(content_parts.SERVED)
+"""Items of calls that the provider itself answered: some versions wrote them without their ids."""
+_CALL_ITEMS: Final = {
+    "web_search_end": "web_search_call",
+    "WebSearch": "web_search_call",
+    "image_generation_end": "image_generation_call",
+    "ImageGeneration": "image_generation_call",
+}
+"""Events that tell more of such an item, before it or after it, with its id or another one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -96,16 +117,6 @@ def message_content(role: str, content: Any) -> str | tuple[Any, ...]:
         case str():
             return content
     return tuple(content)
-
-
-NOTICES: Final = {
-    "error": "error", "stream_error": "error", "warning": "warning", "guardian_warning": "warning",
-    "deprecation_notice": "warning", "background_event": "info",
-}  # fmt: skip
-"""Events that the program showed to its user, and no model saw: the role of the turn of each."""
-_NOTICE_TEXTS: Final = ("message", "summary", "details", "additional_details")
-EVENT: Final = "event"
-"""The role of a turn that holds a call which the model did not ask for by an item: a command within code, for one."""
 
 
 class AgentMessage(NamedTuple):
@@ -193,8 +204,6 @@ _SHAPES: Final = {
     "FunctionCallOutput": _Shape("", ()),
 }  # fmt: skip
 """How events and completed items tell a call, and what it gave."""
-_IDS: Final = ("call_id", "callId", "id")
-_FAILED: Final = frozenset({"failed", "declined", "error", "errored", "cancelled"})
 
 
 def read_event_call(payload: _Json) -> EventCall | None:
@@ -254,10 +263,6 @@ def texts_of(parts: object) -> list[str]:
     return [part["text"] for part in objects_in(parts) if isinstance(part.get("text"), str)]
 
 
-_LAST_USAGE: Final = "last_token_usage"
-_TOTAL_USAGE: Final = "total_token_usage"
-
-
 @dataclass(slots=True)
 class UsageMeter:
     """The counts of a thread as they come: each tells the last call, and all calls together."""
@@ -311,17 +316,6 @@ def _is_usage(value: _Json) -> bool:
     except InvalidInput:
         return False
     return True
-
-
-SERVED: Final = frozenset(content_parts.SERVED)
-"""Items of calls that the provider itself answered: some versions wrote them without their ids."""
-_CALL_ITEMS: Final = {
-    "web_search_end": "web_search_call",
-    "WebSearch": "web_search_call",
-    "image_generation_end": "image_generation_call",
-    "ImageGeneration": "image_generation_call",
-}
-"""Events that tell more of such an item, before it or after it, with its id or another one."""
 
 
 class HeldCall(NamedTuple):

@@ -59,6 +59,15 @@ META: Final = "copilot"
 """The key of a turn's metadata for what its own fields do not hold."""
 _HISTORY_OWN: Final = frozenset({"sessionId", "startTime", "chatMessages", "timeline"})
 _MESSAGE_OWN: Final = frozenset({"role", "content", "tool_calls", "tool_call_id"})
+AFTER: Final = "after"
+"""The key of a session's metadata for events that no turn follows, and that make none."""
+_TYPES: Final = re.compile(r"(?:session|user|assistant|tool|system|hook|subagent|permission|skill)\.[a-z_.]+|abort")
+_BEGINS: Final = frozenset(
+    {"session.start", "session.resume", "user.message", "assistant.message", "assistant.turn_start"}
+)
+_COUNTS: Final = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens")
+_OLD_COUNTS: Final = {"input": "inputTokens", "output": "outputTokens", "cachedInput": "cacheReadTokens"}
+_Json = Mapping[str, Any]
 
 
 def is_history(head: bytes) -> bool:
@@ -144,18 +153,6 @@ def _history_call(call: Mapping[str, Any]) -> dict[str, Any] | None:
     read = parse_json(arguments)
     is_null = isinstance(arguments, str) and arguments.strip() == "null"
     return {"type": "tool_use", "id": own, "name": tool, "input": arguments if read is None and not is_null else read}
-
-
-AFTER: Final = "after"
-"""The key of a session's metadata for events that no turn follows, and that make none."""
-_TYPES: Final = re.compile(r"(?:session|user|assistant|tool|system|hook|subagent|permission|skill)\.[a-z_.]+|abort")
-_BEGINS: Final = frozenset(
-    {"session.start", "session.resume", "user.message", "assistant.message", "assistant.turn_start"}
-)
-_COUNTS: Final = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens")
-_OLD_COUNTS: Final = {"input": "inputTokens", "output": "outputTokens", "cachedInput": "cacheReadTokens"}
-
-_Json = Mapping[str, Any]
 
 
 def sniff(head: bytes) -> bool:

@@ -44,6 +44,19 @@ _HELD: Final = re.compile(rb'"messages"\s*:\s*\[\s*(?:\]|\{\s*"(?:info|parts)"\s
 _SESSION: Final = re.compile(rb'^\s*\{\s*"info"\s*:\s*\{[^{}\[\]]*"id"\s*:\s*"ses_')
 _FOLDERS: Final = frozenset({"session", "message", "part"})
 _DEEPEST: Final = 4
+_SIGNS: Final = {
+    "session": frozenset({"id", "parent_id", "title", "version", "time_created"}),
+    "message": frozenset({"id", "session_id", "time_created", "data"}),
+    "part": frozenset({"id", "message_id", "data"}),
+}
+_READ: Final = frozenset({*_SIGNS, "session_message", "todo"})
+_NAMES: Final = {
+    "parent_id": "parentID", "project_id": "projectID", "workspace_id": "workspaceID",
+    "fork_session_id": "forkSessionID", "fork_message_id": "forkMessageID",
+}  # fmt: skip
+_JSON: Final = frozenset({"revert", "permission", "model", "metadata", "goal", "summary_diffs"})
+_GROUPS: Final = ("time", "summary", "tokens", "share")
+"""What the columns of these beginnings say stands in one object, where opencode exports a session."""
 
 
 def sniff(head: bytes) -> bool:
@@ -259,21 +272,6 @@ def _number_apart(session: Session) -> None:
 
     session.messages = [(apart(info), [apart(part) for part in parts]) for info, parts in session.messages]
     session.later = [apart(each) for each in session.later]
-
-
-_SIGNS: Final = {
-    "session": frozenset({"id", "parent_id", "title", "version", "time_created"}),
-    "message": frozenset({"id", "session_id", "time_created", "data"}),
-    "part": frozenset({"id", "message_id", "data"}),
-}
-_READ: Final = frozenset({*_SIGNS, "session_message", "todo"})
-_NAMES: Final = {
-    "parent_id": "parentID", "project_id": "projectID", "workspace_id": "workspaceID",
-    "fork_session_id": "forkSessionID", "fork_message_id": "forkMessageID",
-}  # fmt: skip
-_JSON: Final = frozenset({"revert", "permission", "model", "metadata", "goal", "summary_diffs"})
-_GROUPS: Final = ("time", "summary", "tokens", "share")
-"""What the columns of these beginnings say stands in one object, where opencode exports a session."""
 
 
 def is_database(tables: Tables) -> bool:

@@ -54,6 +54,16 @@ _ENDED: Final = {"completed": "output", "error": "error"}
 """The states of a tool that has ended, and where they keep what it answered."""
 
 Json = Mapping[str, Any]
+_OWN: Final = frozenset({"type", "sessionID"})
+_LATER_ROLES: Final = {"synthetic": "user", "skill": "user", "shell": "bash", "compaction": "summary"}
+_TOOL_ENDED: Final = frozenset({"completed", "error"})
+SOURCE: Final = "opencode"
+AFTER: Final = "after"
+"""The key of a session's metadata for messages that no turn follows, and that make none."""
+_INFO_OWN: Final = frozenset({"id", "title", "parentID"})
+_SAID: Final = ("type", "text", "tool", "callID", "prompt", "url", "hash")
+Message = tuple[dict[str, Any], list[dict[str, Any]]]
+"""What a message says of itself, and its parts."""
 
 
 @dataclass(slots=True)
@@ -300,11 +310,6 @@ def _message_left(info: Json, steps: Sequence[Step]) -> dict[str, Any]:
     return left
 
 
-_OWN: Final = frozenset({"type", "sessionID"})
-_LATER_ROLES: Final = {"synthetic": "user", "skill": "user", "shell": "bash", "compaction": "summary"}
-_TOOL_ENDED: Final = frozenset({"completed", "error"})
-
-
 def later_turns(message: Json, index: int) -> list[SourceTurn]:
     """Return the turns that a message makes where its first one gets an index: none for one that no model is shown."""
     kind, own = message.get("type"), str(message["id"])
@@ -421,16 +426,6 @@ def _later_usage(left: dict[str, Any]) -> dict[str, Any] | None:
     if left.get("cost") is not None:
         used["cost"] = left.pop("cost")
     return with_source(used, "opencode") if used else None
-
-
-SOURCE: Final = "opencode"
-AFTER: Final = "after"
-"""The key of a session's metadata for messages that no turn follows, and that make none."""
-_INFO_OWN: Final = frozenset({"id", "title", "parentID"})
-_SAID: Final = ("type", "text", "tool", "callID", "prompt", "url", "hash")
-
-Message = tuple[dict[str, Any], list[dict[str, Any]]]
-"""What a message says of itself, and its parts."""
 
 
 @dataclass(slots=True)

@@ -47,6 +47,28 @@ _MOST_WORDS: Final = 2000
 """Characters of a turn whose words are compared."""
 _AROUND: Final = 20
 """Characters that stay of the words on each side of a difference."""
+FORMAT: Final = "html"
+_CLASSES: Final = {"user": "u", "human": "u", "assistant": "", "tool": "t", "summary": "m"}
+"""The class of a turn by its role; the one that says most needs none."""
+_LONG: Final = 3000
+"""A text of more characters scrolls in a box of its own."""
+_MOST_PART: Final = 2000
+"""Characters of a part that is no text (an image, say) that are shown."""
+_MOST_SCORES: Final = 12
+"""Names of scores that are columns of the table; more stand with their sessions."""
+_LEFT_TO_RIGHT: Final = re.compile("[A-Za-z][A-Za-z0-9._-]*")
+"""Names that need neither an escape nor a box: nothing in them, or beside them, is put in another order."""
+_FEW_FORKS: Final = 12
+"""More forks at one turn are folded."""
+_LEFT_OUT: Final = (
+    "salts, proofs, signatures, and what stands in ledgers",
+    (
+        "stop reasons, metadata of turns, usage beyond tokens, ids of calls, when and where they ran, who approved them, "
+        "signatures of thoughts, and ids of the source"
+    ),
+)
+_THOUGHTS: Final = frozenset({"thinking", "reasoning"})
+_TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal", *_THOUGHTS})
 
 
 class PlacedTurn(NamedTuple):
@@ -129,28 +151,6 @@ def _around(text: str, *, first: bool, last: bool) -> str:
     if len(text) <= 2 * _AROUND + 1:
         return text
     return f"{'' if first else text[:_AROUND]}…{'' if last else text[-_AROUND:]}"
-
-
-FORMAT: Final = "html"
-_CLASSES: Final = {"user": "u", "human": "u", "assistant": "", "tool": "t", "summary": "m"}
-"""The class of a turn by its role; the one that says most needs none."""
-_LONG: Final = 3000
-"""A text of more characters scrolls in a box of its own."""
-_MOST_PART: Final = 2000
-"""Characters of a part that is no text (an image, say) that are shown."""
-_MOST_SCORES: Final = 12
-"""Names of scores that are columns of the table; more stand with their sessions."""
-_LEFT_TO_RIGHT: Final = re.compile("[A-Za-z][A-Za-z0-9._-]*")
-"""Names that need neither an escape nor a box: nothing in them, or beside them, is put in another order."""
-_FEW_FORKS: Final = 12
-"""More forks at one turn are folded."""
-_LEFT_OUT: Final = (
-    "salts, proofs, signatures, and what stands in ledgers",
-    (
-        "stop reasons, metadata of turns, usage beyond tokens, ids of calls, when and where they ran, who approved them, "
-        "signatures of thoughts, and ids of the source"
-    ),
-)
 
 
 def export(family: Family, out: BinaryIO) -> SessionExport:
@@ -476,10 +476,6 @@ class _Page:
         shown = json.dumps(part, ensure_ascii=False, default=str)
         self.cut += len(shown) > _MOST_PART
         return _block(shown if len(shown) <= _MOST_PART else f"{shown[:_MOST_PART]}…")
-
-
-_THOUGHTS: Final = frozenset({"thinking", "reasoning"})
-_TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal", *_THOUGHTS})
 
 
 def _when(turn: Turn, day: date | None) -> str:

@@ -35,6 +35,28 @@ _Json = dict[str, Any]
 ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
 """The roles that Inspect knows."""
 _NOT_A_MESSAGE: Final = frozenset({"branch", "from_anchor", "tool_calls"})
+FORMAT: Final = "inspect"
+_SOURCE: Final = "inspect:"
+"""What the source of a session begins with that was imported from such a log."""
+_NO_MODEL: Final = "none/none"
+"""What Inspect calls no model."""
+_BY_PLACE: Final = "messages"
+"""What the name of a message begins with that had no id in its log; of others with a slash that is the span's id."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_STATUSES: Final = ("success", "error", "cancelled")
+_STOP_REASONS: Final = {
+    **{reason: reason for reason in ("stop", "max_tokens", "model_length", "tool_calls", "content_filter", "unknown")},
+    "end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "toolUse": "tool_calls",
+    "length": "max_tokens",
+}  # fmt: skip
+_ALWAYS: Final = ("authors, salts, tags, notes, scores of turns, and metadata of turns that Inspect has no place for",)
+_LOST: Final = {
+    "turn": "of branches, no model answered, so in `info` events",
+    "summary turn": "as what a user said",
+    "time": "not known, so an earlier one",
+    "system prompt": "of branches, not the conversation's, so left out",
+    "score": "of branches, so in their `info` events",
+}
 
 
 def imported_message(turn: Turn, name: str) -> _Json:
@@ -166,30 +188,6 @@ def _value(name: str, values: Mapping[str, Any]) -> Any:
     criteria = {key.removeprefix(f"{name}."): value for key, value in values.items()}
     numbered = list(criteria) == [str(place) for place in range(len(criteria))]
     return list(criteria.values()) if numbered else criteria
-
-
-FORMAT: Final = "inspect"
-_SOURCE: Final = "inspect:"
-"""What the source of a session begins with that was imported from such a log."""
-_NO_MODEL: Final = "none/none"
-"""What Inspect calls no model."""
-_BY_PLACE: Final = "messages"
-"""What the name of a message begins with that had no id in its log; of others with a slash that is the span's id."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_STATUSES: Final = ("success", "error", "cancelled")
-_STOP_REASONS: Final = {
-    **{reason: reason for reason in ("stop", "max_tokens", "model_length", "tool_calls", "content_filter", "unknown")},
-    "end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "toolUse": "tool_calls",
-    "length": "max_tokens",
-}  # fmt: skip
-_ALWAYS: Final = ("authors, salts, tags, notes, scores of turns, and metadata of turns that Inspect has no place for",)
-_LOST: Final = {
-    "turn": "of branches, no model answered, so in `info` events",
-    "summary turn": "as what a user said",
-    "time": "not known, so an earlier one",
-    "system prompt": "of branches, not the conversation's, so left out",
-    "score": "of branches, so in their `info` events",
-}
 
 
 def export(family: Family, out: BinaryIO) -> SessionExport:

@@ -27,6 +27,12 @@ _OF_A_RECORD: Final = ("tools", "parallel_tool_calls", "functions")
 _ALWAYS: Final = ("ids, times, authors, models, usage, metadata, tags, notes, scores, and which turns branches share",)
 
 _Json = dict[str, Any]
+_LOST: Final = {
+    "session": "without a message, so without a line", "summary turn": "what they stand for is there itself",
+    "part": "thought by a model and not said", "turn": "nothing in it that a model is shown",
+    "redacted turn": "[redacted] stands there", "unanswered tool call": "called, and never answered",
+    "tool-calling session": "without definitions of the tools",
+}  # fmt: skip
 
 
 def export(family: Family, out: BinaryIO) -> SessionExport:
@@ -39,14 +45,6 @@ def export(family: Family, out: BinaryIO) -> SessionExport:
         else:
             lost["session"] += 1
     return report(FORMAT, family, _ALWAYS, _LOST, lost)
-
-
-_LOST: Final = {
-    "session": "without a message, so without a line", "summary turn": "what they stand for is there itself",
-    "part": "thought by a model and not said", "turn": "nothing in it that a model is shown",
-    "redacted turn": "[redacted] stands there", "unanswered tool call": "called, and never answered",
-    "tool-calling session": "without definitions of the tools",
-}  # fmt: skip
 
 
 def _record(member: Member, turns: list[Turn], lost: Counter[str]) -> _Json:

@@ -49,6 +49,19 @@ DATABASE_NAME: Final = "openclaw-agent.sqlite"
 _EVENTS: Final = "transcript_events"
 _ENTRIES: Final = (("session_nodes", "current_session_id"), ("session_entries", "session_id"))
 _WINDOWS: Final = "session_windows"
+STORE: Final = "sessions.json"
+RUNS: Final = "runs.json"
+META: Final = "openclaw"
+"""The key of a session's metadata for what its folder said of it: `agent` (the folder's name), `id` (the one in the header,
+where that is not the file's name), `key` (the entry's, where it is kept under a fuller one), `missing` (there was no file)."""
+_META_MISSING: Final = "missing"
+_SOURCE: Final = "openclaw-"
+_ENDING: Final = ".jsonl"
+_URI_SAFE: Final = "!'()*-._~"
+"""What JavaScript's `encodeURIComponent` leaves alone, beside letters and digits."""
+_STANDARD: Final = re.compile(r"(?:^|/)agents/([^/]+)/sessions/([^/]+)$")
+BARRED: Final = "lies outside of the folder (--allow-outside, `allow_outside=True`, reads it)"
+_Json = dict[str, Any]
 
 
 class StoredTranscript(NamedTuple):
@@ -134,21 +147,6 @@ def _line(row: dict[str, Any]) -> bytes | str:
     if not data.strip():
         return "holds no text"
     return b" ".join(data.splitlines())  # within JSON a line break is a blank
-
-
-STORE: Final = "sessions.json"
-RUNS: Final = "runs.json"
-META: Final = "openclaw"
-"""The key of a session's metadata for what its folder said of it: `agent` (the folder's name), `id` (the one in the header,
-where that is not the file's name), `key` (the entry's, where it is kept under a fuller one), `missing` (there was no file)."""
-_META_MISSING: Final = "missing"
-_SOURCE: Final = "openclaw-"
-_ENDING: Final = ".jsonl"
-_URI_SAFE: Final = "!'()*-._~"
-"""What JavaScript's `encodeURIComponent` leaves alone, beside letters and digits."""
-_STANDARD: Final = re.compile(r"(?:^|/)agents/([^/]+)/sessions/([^/]+)$")
-BARRED: Final = "lies outside of the folder (--allow-outside, `allow_outside=True`, reads it)"
-_Json = dict[str, Any]
 
 
 # --- names

@@ -72,6 +72,9 @@ _TRIES: Final = 20
 _LABEL: Final = "label"
 _ID: Final = "sessionId"
 BindingOutcome = Literal["new", "changed", "moved", "unchanged", "older", "refused"]
+FORMAT: Final = "openclaw"
+__all__ = ["FORMAT", "find_layout", "import_folder"]
+_PROGRESS = ("created", "started", "ended", "archive_at", "cleanup_completed", "cleanup_handled", "outcome")
 
 
 class Binding(NamedTuple):
@@ -237,11 +240,6 @@ def _began(record: SessionRecord, entry: Mapping[str, Any]) -> datetime:
         return policy.from_ms(int(updated_at(entry)))
     except (InvalidInput, ValueError, OverflowError, OSError):
         return datetime.fromtimestamp(0, UTC)
-
-
-FORMAT: Final = "openclaw"
-
-__all__ = ["FORMAT", "find_layout", "import_folder"]
 
 
 def import_folder(
@@ -532,9 +530,6 @@ def _goes_on(registry: Registry, later: Run) -> bool:
         return changed | ({"said": run.said.with_error(later.error)} if later.error != run.error else {})
 
     return registry.change(later.run_id, step) is not None
-
-
-_PROGRESS = ("created", "started", "ended", "archive_at", "cleanup_completed", "cleanup_handled", "outcome")
 
 
 def _progress_of(run: Run) -> tuple[bool, bool, bool, bool]:

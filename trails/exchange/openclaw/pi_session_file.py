@@ -78,6 +78,20 @@ BETWEEN: Final = frozenset({"model_change", "thinking_level_change", "custom"})
 OF_SESSION: Final = frozenset({"label", "session_info"})
 _MAX_NUMBER: Final = 2**53
 _MIRROR: Final = "delivery-mirror"
+SOURCE: Final = "pi"
+VERSION: Final = 3
+"""The newest version of the format that is read, and the one that is written."""
+HEADER_META: Final = ("cwd", "version", "provider", "modelId", "thinkingLevel", "parentSession", "branchedFrom")
+AFTER: Final = "piAfter"
+"""The key of a session's metadata for entries that no turn follows: by the id of the turn before them."""
+ASIDE: Final = "piAside"
+"""The key of a session's metadata for labels and names, which no turn keeps: by their ids, the entry that each follows."""
+LEAF: Final = "piLeaf"
+"""The key of a session's metadata where the last line goes on no further than into the middle of a branch: the last
+line's id, and how many turns the file has (once there are more, the line is the last one no longer)."""
+_HEADER_OWN: Final = frozenset({"type", "id", "timestamp", "trails", *HEADER_META})
+_ASIDE: Final = frozenset({"label", "session_info"})
+_STAMPED_NAME: Final = re.compile(r"\d{4}-\d\d-\d\dT[^_]*_(.+)", re.DOTALL)
 
 
 class Noted(Value):
@@ -281,23 +295,6 @@ def _take_compaction(left: _Json, places: Mapping[str, int], turns: Sequence[Sou
         first_kept=first_kept if first_kept < index else None,
         tokens_before=tokens,
     )
-
-
-SOURCE: Final = "pi"
-VERSION: Final = 3
-"""The newest version of the format that is read, and the one that is written."""
-
-HEADER_META: Final = ("cwd", "version", "provider", "modelId", "thinkingLevel", "parentSession", "branchedFrom")
-AFTER: Final = "piAfter"
-"""The key of a session's metadata for entries that no turn follows: by the id of the turn before them."""
-ASIDE: Final = "piAside"
-"""The key of a session's metadata for labels and names, which no turn keeps: by their ids, the entry that each follows."""
-LEAF: Final = "piLeaf"
-"""The key of a session's metadata where the last line goes on no further than into the middle of a branch: the last
-line's id, and how many turns the file has (once there are more, the line is the last one no longer)."""
-_HEADER_OWN: Final = frozenset({"type", "id", "timestamp", "trails", *HEADER_META})
-_ASIDE: Final = frozenset({"label", "session_info"})
-_STAMPED_NAME: Final = re.compile(r"\d{4}-\d\d-\d\dT[^_]*_(.+)", re.DOTALL)
 
 
 def sniff(head: bytes) -> bool:

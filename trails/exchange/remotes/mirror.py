@@ -60,6 +60,30 @@ from trails.store.contract import QuadStore
 
 _Graph = ox.NamedNode | None
 """None is the default graph."""
+AT_ONCE: Final = 500
+"""Turns that are read by one query."""
+Catalogue = Literal["default", "named"]
+Progress = Callable[[int, int], object]
+_POSITION: Final = ox.NamedNode(f"{STATE.value}:position")
+_LINK: Final = ox.NamedNode(f"{STATE.value}:link")
+_WRITER: Final = ox.NamedNode(f"{STATE.value}:writer")
+_DONE: Final = ox.NamedNode(f"{STATE.value}:done")
+"""By whom, and which of his requests, was carried out last: an answer alone may be of something else than the server."""
+_WRITTEN: Final = ox.NamedNode(f"{STATE.value}:written")
+_NEXT: Final = ox.NamedNode(f"{STATE.value}:next")
+_SAID: Final = ox.NamedNode(f"{STATE.value}:said")
+_REFERRING: Final = f"^^{REFERENCE} ."
+_OURS: Final = "urn:trails:"
+_UNKNOWN: Final = -1
+"""The position of a mirror that cannot be gone on with, and the next or last turn of a session that is written as a whole."""
+_NOTES: Final = 50
+"""More than a mirror notes of itself as a whole."""
+_MOST: Final = 8_000_000
+"""Characters of a request from which on it is sent,"""
+_FEW: Final = 2_000
+"""and triples from which on it is sent to a server that waits for it."""
+_OWN: Final[dict[str, threading.Event]] = {}
+"""The names under which this process has fed mirrors, with whether what did so failed amid something."""
 
 
 def held_pattern(graph: ox.NamedNode, subject: ox.NamedNode, predicate: ox.NamedNode, value: ox.Literal) -> str:
@@ -129,10 +153,6 @@ def _within(graph: _Graph, block: str) -> str:
     return block if graph is None else f"GRAPH {graph} {{ {block} }}"
 
 
-AT_ONCE: Final = 500
-"""Turns that are read by one query."""
-
-
 def turns_between(store: QuadStore, session: ox.NamedNode, start: int, end: int) -> Iterator[tuple[list[ox.Quad], int]]:
     """Yield all that a session's graph says of its turns from an index to another (exclusive), up to a first gap.
 
@@ -156,28 +176,6 @@ def turns_between(store: QuadStore, session: ox.NamedNode, start: int, end: int)
             return
     if found:
         yield found, end
-
-
-Catalogue = Literal["default", "named"]
-Progress = Callable[[int, int], object]
-_POSITION: Final = ox.NamedNode(f"{STATE.value}:position")
-_LINK: Final = ox.NamedNode(f"{STATE.value}:link")
-_WRITER: Final = ox.NamedNode(f"{STATE.value}:writer")
-_DONE: Final = ox.NamedNode(f"{STATE.value}:done")
-"""By whom, and which of his requests, was carried out last: an answer alone may be of something else than the server."""
-_WRITTEN: Final = ox.NamedNode(f"{STATE.value}:written")
-_NEXT: Final = ox.NamedNode(f"{STATE.value}:next")
-_SAID: Final = ox.NamedNode(f"{STATE.value}:said")
-_REFERRING: Final = f"^^{REFERENCE} ."
-_OURS: Final = "urn:trails:"
-_UNKNOWN: Final = -1
-"""The position of a mirror that cannot be gone on with, and the next or last turn of a session that is written as a whole."""
-_NOTES: Final = 50
-"""More than a mirror notes of itself as a whole."""
-_MOST: Final = 8_000_000
-"""Characters of a request from which on it is sent,"""
-_FEW: Final = 2_000
-"""and triples from which on it is sent to a server that waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,10 +224,6 @@ class _State:
 
 class Displaced(MirrorFailed):
     """Another process feeds the mirror now."""
-
-
-_OWN: Final[dict[str, threading.Event]] = {}
-"""The names under which this process has fed mirrors, with whether what did so failed amid something."""
 
 
 class Mirror:

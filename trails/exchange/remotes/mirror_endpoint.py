@@ -36,6 +36,18 @@ from trails.rdf import query_files
 
 _IDLE: Final = 4.0
 """Seconds after which a connection that nobody used is not used again: many servers close theirs after five."""
+Kind = Literal["oxigraph", "virtuoso", "fuseki", "graphdb", "neptune", "stardog", "rdfox", "qlever", "other"]
+USER: Final = "TRAILS_MIRROR_USER"
+PASSWORD: Final = "TRAILS_MIRROR_PASSWORD"  # noqa: S105 - the name of a variable
+_ROWS: Final = "application/sparql-results+json"
+_SHOWN: Final = 300
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_WHO: Final = 401
+_NO_SUCH: Final = frozenset({404, 405})
+"""What a server says where it takes queries or updates at another path."""
+_GIVE: Final = f"put them into its address, or into {USER} and {PASSWORD}"
+_AWAY: Final = frozenset({429, 502, 503, 504})
+"""What a server that is busy says, or another one in front of a server that is away."""
 
 
 class KeepAliveHandler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
@@ -104,9 +116,6 @@ def _is_over(connection: HTTPConnection) -> bool:
     with selectors.DefaultSelector() as watch:
         watch.register(connection.sock, selectors.EVENT_READ)
         return bool(watch.select(timeout=0))
-
-
-Kind = Literal["oxigraph", "virtuoso", "fuseki", "graphdb", "neptune", "stardog", "rdfox", "qlever", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,19 +221,6 @@ def without_secrets(url: str) -> str:
     before, _, rest = url.rpartition("@")
     scheme, mark, _ = before.partition("://")
     return f"{scheme}{mark}{rest}" if mark else rest
-
-
-USER: Final = "TRAILS_MIRROR_USER"
-PASSWORD: Final = "TRAILS_MIRROR_PASSWORD"  # noqa: S105 - the name of a variable
-_ROWS: Final = "application/sparql-results+json"
-_SHOWN: Final = 300
-_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-_WHO: Final = 401
-_NO_SUCH: Final = frozenset({404, 405})
-"""What a server says where it takes queries or updates at another path."""
-_GIVE: Final = f"put them into its address, or into {USER} and {PASSWORD}"
-_AWAY: Final = frozenset({429, 502, 503, 504})
-"""What a server that is busy says, or another one in front of a server that is away."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -34,6 +34,14 @@ from trails.rdf.activity_records import MOVED, Import
 from trails.session import Repository
 from trails.session.repository import opened
 
+Outcome = Literal["created", "forwarded", "forked", "unchanged", "behind", "deleted", "refused"]
+"""`created`: it was not there. `forwarded`: it was there, and got the turns that it lacked. `forked`: both had gone on, and
+what came stands in a fork. `unchanged`: all was there. `behind`: all was there, and more. `deleted`: it was deleted there, and
+`restore` was not said. `refused`: see what is said of it."""
+WRITES: Final = frozenset({"created", "forwarded", "forked"})
+_NAME: Final = 8
+"""Hex digits of a digest in the name of a tail."""
+
 
 class SourceLog:
     """The log of a store from which sessions go, as it is now."""
@@ -153,15 +161,6 @@ def _origin(act: Import, said: str, digests: Sequence[str]) -> Origin:
         head=leaf.digest if is_turns else None,
         holds=holds,
     )
-
-
-Outcome = Literal["created", "forwarded", "forked", "unchanged", "behind", "deleted", "refused"]
-"""`created`: it was not there. `forwarded`: it was there, and got the turns that it lacked. `forked`: both had gone on, and
-what came stands in a fork. `unchanged`: all was there. `behind`: all was there, and more. `deleted`: it was deleted there, and
-`restore` was not said. `refused`: see what is said of it."""
-WRITES: Final = frozenset({"created", "forwarded", "forked"})
-_NAME: Final = 8
-"""Hex digits of a digest in the name of a tail."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,19 @@ _MOST_GIVEN: Final = 1_000_000
 """Messages that one model call may name."""
 
 _Json = Mapping[str, Any]
+SOURCE: Final = "inspect"
+_MAIN: Final = ""
+_READ: Final = frozenset({"model", "tool", "span_begin", "span_end", "anchor", "branch", "sample_init", "score"})
+SAMPLE_META: Final = (
+    "target", "choices", "error", "error_retries", "limit", "invalidation", "started_at", "completed_at",
+    "total_time", "working_time", "model_usage", "role_usage", "turn_count", "uuid", "setup", "sandbox", "store",
+)  # fmt: skip
+_SAMPLE_OWN: Final = frozenset({
+    *SAMPLE_META, "id", "epoch", "input", "messages", "message_refs", "message_pool", "output", "score", "scores",
+    "metadata", "files", "events", "events_data", "attachments", "transcript",
+})  # fmt: skip
+"""What is read of a sample."""
+_FORK_META: Final = ("task", "model", "epoch", "sample_id", "dataset", "eval_id")
 
 
 class Attachments:
@@ -105,22 +118,6 @@ def join_pools(chunks: Sequence[tuple[int, object]]) -> dict[int, Any]:
     return {
         start + place: item for start, chunk in chunks if isinstance(chunk, list) for place, item in enumerate(chunk)
     }
-
-
-SOURCE: Final = "inspect"
-_MAIN: Final = ""
-_READ: Final = frozenset({"model", "tool", "span_begin", "span_end", "anchor", "branch", "sample_init", "score"})
-SAMPLE_META: Final = (
-    "target", "choices", "error", "error_retries", "limit", "invalidation", "started_at", "completed_at",
-    "total_time", "working_time", "model_usage", "role_usage", "turn_count", "uuid", "setup", "sandbox", "store",
-)  # fmt: skip
-
-_SAMPLE_OWN: Final = frozenset({
-    *SAMPLE_META, "id", "epoch", "input", "messages", "message_refs", "message_pool", "output", "score", "scores",
-    "metadata", "files", "events", "events_data", "attachments", "transcript",
-})  # fmt: skip
-"""What is read of a sample."""
-_FORK_META: Final = ("task", "model", "epoch", "sample_id", "dataset", "eval_id")
 
 
 @dataclass(slots=True)

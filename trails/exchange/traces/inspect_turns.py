@@ -27,6 +27,14 @@ from trails.model.values import Call
 from trails.usage import with_source
 
 _Json = Mapping[str, Any]
+_UNCHANGED: Final = "UNCHANGED"
+"""What an edit says of a field that it leaves as it was."""
+_SCORER: Final = "score"
+"""What the one score of old logs is called, which names no scorer."""
+_MESSAGE_OWN: Final = frozenset({"id", "role", "content", "tool_calls", "tool_call_id", "model"})
+_CALL_OWN: Final = frozenset({"id", "function", "arguments"})
+_OUTCOMES: Final = {"timeout": "timed-out", "approval": "refused"}
+"""Of a tool's error, by its type; any other one is a failure."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,12 +102,6 @@ class MessageLines:
         return line
 
 
-_UNCHANGED: Final = "UNCHANGED"
-"""What an edit says of a field that it leaves as it was."""
-_SCORER: Final = "score"
-"""What the one score of old logs is called, which names no scorer."""
-
-
 def given_scores(sample: _Json) -> tuple[dict[str, _Json], int]:
     """Return a sample's scores by the scorer's name, and how many of them are no objects, so that nobody can read them."""
     found, old = sample.get("scores"), sample.get("score")
@@ -155,12 +157,6 @@ def _score_parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, value
     for key, each in value.items() if isinstance(value, dict) else enumerate(as_list(value)):
         yield f"{name}.{key}", each
-
-
-_MESSAGE_OWN: Final = frozenset({"id", "role", "content", "tool_calls", "tool_call_id", "model"})
-_CALL_OWN: Final = frozenset({"id", "function", "arguments"})
-_OUTCOMES: Final = {"timeout": "timed-out", "approval": "refused"}
-"""Of a tool's error, by its type; any other one is a failure."""
 
 
 def inspect_turn(said: InspectMessage, source_id: str, model: str | None) -> SourceTurn:

@@ -60,6 +60,29 @@ _UNCOUNTED: Final = "span(s) tell a usage and no answer; it is not counted"
 _NOTES: Final = (_SYSTEMS, _UNTOLD, _REPEATED, _UNCOUNTED)
 
 Refuse = Callable[[str, object], None]
+SOURCE: Final = "otel"
+_EXPORT: Final = frozenset(
+    {"resourceSpans", "resource_spans", "scopeSpans", "resourceLogs", "resource_logs", "scopeLogs"}
+)
+_BESIDE: Final = ((".traces.", ".logs."), (".logs.", ".traces."))
+_CONTEXTS: Final = frozenset({"context", "spanContext", "span_context"})
+_IN_CONTEXT: Final = re.compile(rb'[{,]\s*"(?:traceId|trace_id)"\s*:')
+_FLAT: Final = (
+    frozenset({"traceId", "trace_id"}),
+    frozenset({"spanId", "span_id"}),
+    frozenset({"attributes", "parentSpanId", "parent_span_id", "parent_id"}),
+)
+_ABOVE: Final = frozenset({"invoke_agent", "invoke_workflow", "create_agent", ""})
+"""Operations whose spans repeat what the spans below them say."""
+_SILENT: Final = _ABOVE | {"execute_tool"}
+"""Operations whose spans say nothing of their own."""
+_CONVENTIONS: Final = {
+    "ai.": "Vercel's AI SDK (ai.*)", "langsmith.": "LangSmith (langsmith.*)", "langfuse.": "Langfuse (langfuse.*)",
+    "traceloop.": "Traceloop's OpenLLMetry (traceloop.*)", "mlflow.": "MLflow (mlflow.*)",
+    "logfire.": "Pydantic Logfire (logfire.*)", "llm.": "attributes named llm.*",
+}  # fmt: skip
+"""Whose attributes begin how, of spans that no rule here knows."""
+_Key = tuple[str, str]
 
 
 @dataclass(slots=True, eq=False)
@@ -285,34 +308,6 @@ def _answers(turn: SourceTurn) -> set[str]:
     content = turn.content
     found = {result.call_id for result in results_in(content)} if isinstance(content, list) else set()
     return found | ({turn.tool_call_id} if turn.tool_call_id else set())
-
-
-SOURCE: Final = "otel"
-
-_EXPORT: Final = frozenset(
-    {"resourceSpans", "resource_spans", "scopeSpans", "resourceLogs", "resource_logs", "scopeLogs"}
-)
-_BESIDE: Final = ((".traces.", ".logs."), (".logs.", ".traces."))
-_CONTEXTS: Final = frozenset({"context", "spanContext", "span_context"})
-_IN_CONTEXT: Final = re.compile(rb'[{,]\s*"(?:traceId|trace_id)"\s*:')
-_FLAT: Final = (
-    frozenset({"traceId", "trace_id"}),
-    frozenset({"spanId", "span_id"}),
-    frozenset({"attributes", "parentSpanId", "parent_span_id", "parent_id"}),
-)
-_ABOVE: Final = frozenset({"invoke_agent", "invoke_workflow", "create_agent", ""})
-"""Operations whose spans repeat what the spans below them say."""
-_SILENT: Final = _ABOVE | {"execute_tool"}
-"""Operations whose spans say nothing of their own."""
-
-_CONVENTIONS: Final = {
-    "ai.": "Vercel's AI SDK (ai.*)", "langsmith.": "LangSmith (langsmith.*)", "langfuse.": "Langfuse (langfuse.*)",
-    "traceloop.": "Traceloop's OpenLLMetry (traceloop.*)", "mlflow.": "MLflow (mlflow.*)",
-    "logfire.": "Pydantic Logfire (logfire.*)", "llm.": "attributes named llm.*",
-}  # fmt: skip
-"""Whose attributes begin how, of spans that no rule here knows."""
-
-_Key = tuple[str, str]
 
 
 def sniff(head: bytes) -> bool:

@@ -43,6 +43,26 @@ _USAGE: Final = "gen_ai.usage."
 _UNSPOKEN: Final = ("reasoning", "thinking")
 
 _Json = Mapping[str, Any]
+OPENINFERENCE_KIND: Final = "openinference.span.kind"
+_OPERATIONS: Final = {
+    "LLM": "chat", "AGENT": "invoke_agent", "CHAIN": "invoke_workflow", "TOOL": "execute_tool",
+    "EMBEDDING": "embeddings",
+}  # fmt: skip
+_NAMES: Final = {
+    "session.id": "gen_ai.conversation.id", "agent.name": "gen_ai.agent.name", "tool.name": "gen_ai.tool.name",
+    "llm.model_name": "gen_ai.response.model", "llm.provider": "gen_ai.provider.name", "llm.system": "gen_ai.system",
+    "llm.token_count.prompt": "gen_ai.usage.input_tokens", "llm.token_count.completion": "gen_ai.usage.output_tokens",
+    "llm.token_count.total": "gen_ai.usage.total_tokens",
+    "llm.token_count.prompt_details.cache_read": "gen_ai.usage.cache_read.input_tokens",
+    "llm.token_count.prompt_details.cache_write": "gen_ai.usage.cache_creation.input_tokens",
+    "llm.token_count.completion_details.reasoning": "gen_ai.usage.reasoning.output_tokens",
+}  # fmt: skip
+_CALL_ID: Final = ("tool.id", "tool_call.id", "tool.call_id")
+KEPT_ATTRIBUTES: Final = frozenset(
+    {"llm.invocation_parameters", "metadata", "tag.tags", "user.id", "llm.prompts", "error.type"}
+)
+"""Attributes that are kept with the answer under their own names."""
+_DEEPEST_NESTING: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,28 +329,6 @@ def _system(raw: object) -> str | None:
         texts = [part.get("content") if isinstance(part, dict) else part for part in value]
         return "\n".join(text for text in texts if isinstance(text, str)) or None
     return as_text(raw)
-
-
-OPENINFERENCE_KIND: Final = "openinference.span.kind"
-_OPERATIONS: Final = {
-    "LLM": "chat", "AGENT": "invoke_agent", "CHAIN": "invoke_workflow", "TOOL": "execute_tool",
-    "EMBEDDING": "embeddings",
-}  # fmt: skip
-_NAMES: Final = {
-    "session.id": "gen_ai.conversation.id", "agent.name": "gen_ai.agent.name", "tool.name": "gen_ai.tool.name",
-    "llm.model_name": "gen_ai.response.model", "llm.provider": "gen_ai.provider.name", "llm.system": "gen_ai.system",
-    "llm.token_count.prompt": "gen_ai.usage.input_tokens", "llm.token_count.completion": "gen_ai.usage.output_tokens",
-    "llm.token_count.total": "gen_ai.usage.total_tokens",
-    "llm.token_count.prompt_details.cache_read": "gen_ai.usage.cache_read.input_tokens",
-    "llm.token_count.prompt_details.cache_write": "gen_ai.usage.cache_creation.input_tokens",
-    "llm.token_count.completion_details.reasoning": "gen_ai.usage.reasoning.output_tokens",
-}  # fmt: skip
-_CALL_ID: Final = ("tool.id", "tool_call.id", "tool.call_id")
-KEPT_ATTRIBUTES: Final = frozenset(
-    {"llm.invocation_parameters", "metadata", "tag.tags", "user.id", "llm.prompts", "error.type"}
-)
-"""Attributes that are kept with the answer under their own names."""
-_DEEPEST_NESTING: Final = 20
 
 
 def openinference_kind(span: TraceSpan) -> str | None:

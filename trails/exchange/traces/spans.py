@@ -21,6 +21,13 @@ _VALUES: Final = ("stringValue", "boolValue", "intValue", "doubleValue", "bytesV
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 
 _Json = Mapping[str, Any]
+_CONTAINERS: Final = (
+    "resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "resourceLogs", "resource_logs", "scopeLogs",
+    "scope_logs",
+)  # fmt: skip
+_RECORDS: Final = ("logRecords", "log_records")
+read_json: Final = json_files.parse_json
+"""Return what an attribute stands for that holds JSON: the value of a text, or the value itself; None if it is none."""
 
 
 @dataclass(slots=True, eq=False)
@@ -66,13 +73,6 @@ class LogRecord:
     name: str
     fields: dict[str, Any]
     time: datetime | None
-
-
-_CONTAINERS: Final = (
-    "resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "resourceLogs", "resource_logs", "scopeLogs",
-    "scope_logs",
-)  # fmt: skip
-_RECORDS: Final = ("logRecords", "log_records")
 
 
 def is_container(value: _Json) -> bool:
@@ -185,10 +185,6 @@ def _value(value: object) -> Any:
     if kind == "kvlistValue":
         return read_attributes(inner.get("values") if isinstance(inner, dict) else inner)
     return inner
-
-
-read_json: Final = json_files.parse_json
-"""Return what an attribute stands for that holds JSON: the value of a text, or the value itself; None if it is none."""
 
 
 def _first(values: _Json, *keys: str) -> Any:
