@@ -1,16 +1,11 @@
 """Read the lines of Claude Code files as records.
 
-What Claude Code adds to a conversation: prompts that were typed while it worked, and texts that only the model is shown.
-
 An `attachment` record has an object with a type of its own. Newer versions write beside it what the model was shown
 (`rendered`); for the others the texts of the object stand here as they are. Read off files of versions 2.1.77 to 2.1.293.
 
-Prompts that waited while Claude Code worked: each becomes one turn, however often the file tells it.
-
-A waiting prompt is told when it enters the queue and when it leaves it (`queue-operation`), and again where it is delivered: as
-a user's line, or as a `queued_command` attachment. Some versions lose the delivery (claude-code#30623).
-
-The lines of Claude Code's JSONL files as records: what a line is, whose it is, and whether it can be kept.
+A prompt that waited while Claude Code worked becomes one turn, however often the file tells it. It is told when it enters the
+queue and when it leaves it (`queue-operation`), and again where it is delivered: as a user's line, or as a `queued_command`
+attachment. Some versions lose the delivery (claude-code#30623).
 """
 
 from __future__ import annotations

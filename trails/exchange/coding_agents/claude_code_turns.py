@@ -1,12 +1,9 @@
 """Link Claude Code records to branches and make their turns.
 
-Which records of a Claude Code session follow which, and where its user went back and began again.
-
-The rules come from counting real sessions: of 15,437 records with several successors, two were forks that a user made.
-The others are the way the program writes: progress beside the message it reports on, results of parallel tools, the
-replay of a compaction. So everything is linked first, and forks are looked for in the links.
-
-Turns of a Claude Code session: messages that were written over several lines, and summaries with their boundary.
+The rules of where a user went back and began again come from counting real sessions: of 15,437 records with several
+successors, two were forks that a user made. The others are the way the program writes: progress beside the message it reports
+on, results of parallel tools, the replay of a compaction. So everything is linked first, and forks are looked for in the
+links.
 """
 
 from __future__ import annotations

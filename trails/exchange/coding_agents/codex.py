@@ -1,16 +1,10 @@
-"""Import Codex's rollouts, `~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl`.
-
-What the header of a Codex thread says: who spawned it, which agent it is, and which of its lines are told again.
-
-The files of Codex threads: their lines, the ids in their names, and which file goes on from which.
-
-Codex's rollout files: `~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl`, a thread each.
+"""Import Codex's rollouts, `~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl`, a thread each.
 
 A line has a time, a type and a payload; files of before September 2025 have the payloads alone, and those of before June 2025
 (`rollout-<date>-<thread>.json`) are one object with the session and its items, written anew with each save. A response
 item makes a turn, as it stands: messages, reasoning, calls, their outputs. Visible text stands in a file twice, as a response
-item and as an event; it becomes one turn. An event whose item is missing makes the turn itself. `items.py` has the
-details.
+item and as an event; it becomes one turn. An event whose item is missing makes the turn itself. `codex_items` has
+the details.
 
 Rules of the format that are followed, and noted where they matter: a forked file begins with its own header and repeats its
 parent's lines with the parent's header, and the first header counts; a rollback (`thread_rolled_back`) takes back the user's

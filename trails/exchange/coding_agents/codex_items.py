@@ -1,9 +1,5 @@
 """Make turns from the items of a Codex thread.
 
-What stands in a rollout twice: as a response item, and as an event that the program showed.
-
-The items of a Codex thread, and the turns that they make.
-
 ======================================================  =========  ==============================================
 line                                                    role       content of the turn
 ======================================================  =========  ==============================================

@@ -1,12 +1,7 @@
-"""Read messages, calls and token counts in the records of a Codex rollout.
+"""Read messages, notices, calls and token counts in the records of a Codex rollout.
 
-A turn of a Codex thread in the making.
-
-What the records of a rollout say beside response items: agents' messages, notices, calls that only events tell. Pure.
-
-What the counts of tokens in a rollout say of single model calls.
-
-Which calls of a Codex thread are told by items, which by events, and which by both.
+An `Entry` is a turn of a thread in the making, a `UsageMeter` tells what single model calls used, and a `CallBook` knows
+which calls items tell, which events, and which both.
 """
 
 from __future__ import annotations

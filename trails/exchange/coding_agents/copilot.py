@@ -1,11 +1,11 @@
 """Import sessions of GitHub Copilot CLI: its event logs, and the files of its first versions.
 
-The files of Copilot CLI's first versions: `~/.copilot/history-session-state/<session>.json`, each rewritten on each save.
+Files of the first versions are `~/.copilot/history-session-state/<session>.json`, each rewritten on each save.
 
 `chatMessages` are the messages that the model was shown, in OpenAI's shape, without ids and times: a message is named by its
 place. `timeline` is what a user was shown. It repeats them: what it says beyond them stands in the metadata of the last turn.
 
-GitHub Copilot CLI's event logs: `~/.copilot/session-state/<session>/events.jsonl`, or `<session>.jsonl` there before.
+Event logs are `~/.copilot/session-state/<session>/events.jsonl`, or `<session>.jsonl` there before.
 
 =====================================  ============  =======================================================
 event                                  turn          content

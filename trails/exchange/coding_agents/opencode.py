@@ -1,12 +1,11 @@
 """Import sessions of opencode: exports, its storage folder and its database.
 
-opencode's JSON files: exports of sessions, and the folder of files that it kept until it had a database.
-
     opencode export SESSION                      {"info": ..., "messages": [{"info": ..., "parts": [...]}, ...]}
     storage/session/<project>/<session>.json     what a session says of itself
     storage/message/<session>/<message>.json     what a message says of itself
     storage/part/<message>/<part>.json           one part of a message
     storage/session/{info,message,part}/...      the same in the first versions
+    opencode.db                                  the tables `session`, `message`, `part`, `session_message`, since 1.2
 
 What its server answers when it is asked for a session's messages, a list of `{"info": ..., "parts": [...]}`, is read too.
 The shapes are those of anomalyco/opencode from 0.3 (June 2025) to the `session_message` rows of 2026.
@@ -14,8 +13,6 @@ The shapes are those of anomalyco/opencode from 0.3 (June 2025) to the `session_
 Rules that are followed: messages of a folder are in the order in which they were made, and their parts in that of their ids.
 A session that begins as another one does, word by word and at the same moments, is a fork of it: opencode copies messages
 into a fork under new ids, and names no parent.
-
-opencode's database (`opencode.db`), since 1.2: the tables `session`, `message` and `part`, and `session_message`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Make turns and sessions from messages of opencode.
 
-One message of opencode with its parts, and the turns that it makes.
-
 ==============================  ===========  ==============================================================
 part                            turn         what becomes of it
 ==============================  ===========  ==============================================================
@@ -27,8 +25,6 @@ assistant                                assistant     text, reasoning and calls
 compaction that was completed            summary       the summary, and what it keeps of the latest messages
 any other                                none          metadata of the next turn
 =======================================  ============  =====================================================
-
-One session of opencode: its messages in order, what was undone, what was summed up, and which session it is a fork of.
 """
 
 from __future__ import annotations

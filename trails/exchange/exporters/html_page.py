@@ -1,13 +1,10 @@
 """Export sessions as one HTML page that needs no other file.
 
-Where a fork differs from what it was forked from, for the page of sessions: short texts with links to the turns.
+It stands alone: it is readable without its script, and nothing in it comes from elsewhere.
 
-Sessions as one HTML file that stands alone: readable without its script, and nothing in it comes from elsewhere.
-
-Every text is escaped, and what would turn or hide its neighbours is shown as signs (`trails.display.terminal_text`).
-The page forbids, by a
-Content-Security-Policy, all scripts and styles but its own two, told by their digests, and everything that is fetched.
-Each turn stands once, in the section of the session that owns it: a branch is read with the turns of its ancestors.
+Every text is escaped, and what would turn or hide its neighbours is shown as signs (`trails.display.terminal_text`). The page
+forbids, by a Content-Security-Policy, all scripts and styles but its own two, told by their digests, and everything that is
+fetched. Each turn stands once, in the section of the session that owns it: a branch is read with the turns of its ancestors.
 Most of a page are turns, so that what each has beside its text is short: an end tag that a parser puts in itself, quotes that
 are not needed, a direction that the style gives, and a day that is that of the turn before it are left out.
 """

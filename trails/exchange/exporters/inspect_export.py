@@ -1,10 +1,7 @@
-"""Export a session and its forks as an Inspect AI log (JSON, version 2).
+"""Export a session and its forks as a log of Inspect AI (JSON, version 2), which `inspect_ai`'s own reader opens.
 
-Messages as Inspect AI has them: made of what a model is shown of a turn, or as they were where they came from a log.
-
-The scores of a session as an Inspect sample has them: one a scorer, criteria within it, edits with their authors.
-
-A session with its forks as a log of Inspect AI (JSON, version 2), which `inspect_ai`'s own reader opens.
+A message is made of what a model is shown of a turn, or as it was where it came from a log. A score is one a scorer, with
+criteria within it, and edits with their authors.
 
 The log has one sample. Its conversation is the session; each fork is a branch of it: a span with a `branch` event, and an
 anchor before it that names the last message that it shares. What a branch says stands in its model calls, each of which names

@@ -1,8 +1,6 @@
-"""Read a session and its forks for an export, each turn once.
+"""Read a session, or it with all its forks, for an export, and report what its format could not say.
 
-What an export wrote, and what its format could not say.
-
-A session, or it with all its forks, read once: each turn is held by the session that owns it, and by no other.
+Each turn is held by the session that owns it, and by no other.
 """
 
 from __future__ import annotations

@@ -10,12 +10,10 @@ An agent's database of OpenClaw since 2026.8: `agents/<agent>/agent/openclaw-age
 Read in openclaw/openclaw's `openclaw-agent-schema.sql` (schemas to 23, 2026.9) and its page on database schemas. Its other
 tables, which hold keys among other things, are not read. Before 2026.8 the file has none of these.
 
-What stands in an OpenClaw state folder, read and not yet stored: its agents' folders, entries, transcripts, runs.
-
     <state>/agents/<agent>/sessions/sessions.json                       the entries, by session key
     <state>/agents/<agent>/sessions/<session id>.jsonl                  transcripts, as pi writes them
     <state>/agents/<agent>/sessions/<session id>-topic-<topic>.jsonl    a topic's own transcript
-    <state>/agents/<agent>/agent/openclaw-agent.sqlite                  entries and transcripts since 2026.8 (`database.py`)
+    <state>/agents/<agent>/agent/openclaw-agent.sqlite                  entries and transcripts since 2026.8
     <state>/subagents/runs.json                                         the sub-agents' runs
 
 A session's id here is made of its agent and its file's name: nothing else tells apart a session and its topics, which

@@ -1,12 +1,8 @@
-"""Import an OpenClaw state folder with its session keys and runs.
+"""Import a state folder of OpenClaw (before: Clawdbot) whole: sessions by key, their transcripts, sub-agents' runs.
 
-Entries of `sessions.json` brought to the keys of a store: bound to their sessions, changed where they changed.
-
-The later one counts, by `updatedAt`: an entry that is not older than what is kept here takes its place, field by field,
-those that it has no more included; an older one changes nothing. So importing a folder again changes nothing, and what
-was done here since the folder was written stays.
-
-The state folder of OpenClaw (before: Clawdbot), imported whole: sessions by key, their transcripts, sub-agents' runs.
+Of two states of an entry the later one counts, by `updatedAt`: an entry that is not older than what is kept here takes its
+place, field by field, those that it has no more included; an older one changes nothing. So importing a folder again changes
+nothing, and what was done here since the folder was written stays.
 
 Every entry of every agent's `sessions.json` becomes a session by key with all its fields, those included that nobody
 knows; its transcript becomes that session's turns. A topic's file is a session of its own. A transcript that no entry
@@ -16,7 +12,7 @@ cannot be read is refused and reported; the real system takes it for an empty on
 Delivery mirrors (messages of the model "delivery-mirror": what was sent out over a channel) are turns with the role
 "delivery". Where they stand is kept, no model is shown them, and they count no tokens.
 
-`openclaw_files` reads the folder, `openclaw_keys` binds the entries, `openclaw_export` writes such a folder again.
+`openclaw_files` reads the folder, `openclaw_export` writes such a folder again.
 """
 
 from __future__ import annotations

@@ -1,17 +1,12 @@
 """Feed a mirror, a SPARQL server that holds a store's data, from the log.
 
-The updates that a mirror is written with: the one place where they become text. Pure.
-
 SPARQL 1.1 Update has no parameters, and what is inserted is of any length: a file of `queries/` with places to bind cannot
 say it. So updates are written here, and from terms alone, each as the engine itself writes it, so that none can end the
-place in which it stands. Statements come from `content`, which makes them of terms too.
+place in which it stands. Statements come from `mirror_comparison`, which makes them of terms too.
 
 `held` is a pattern without which an update does nothing, wherever it was meanwhile: that a process still feeds the mirror.
 
-The turns that came to a session, as a mirror gets them: read many at once, as text that goes on to a server.
-
-Feeding a mirror: idempotent, in order, and resumed by a position that the mirror itself keeps.
-
+Feeding is idempotent, in order, and resumed by a position that the mirror itself keeps.
 The mirror keeps, in a graph of its own, how many lines of the store's log it has, for each other graph what was written of
 it, and for each subject of the catalogue a digest. What is noted is noted after it was written, so whatever is cut short
 is written again. A graph whose session only grew gets its new turns; any other that changed is written anew as a whole.

@@ -1,8 +1,6 @@
 """Compare a mirror with its store, triple by triple.
 
-What a mirror holds: a store's quads as a server takes them, what stands for what it cannot hold, and digests. Pure.
-
-Holding a mirror against its store: every triple of each session, and of the catalogue.
+A store's quads are told as a server takes them, with a reference for what it cannot hold.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Plan a push: compare sessions of two stores and their origins.
+"""Plan a push by reading both stores, before anything is written, and prove where a session that was moved came from.
 
-Proofs of origin: where a session that was pushed or pulled stood in the log of the store that it came from.
-
-What is kept is the newest line of that log which tells of the session's turns, its place, and the way from there to the root
-of the Merkle tree over the log as it was (RFC 6962). Whoever has a checkpoint that the source signed can hold it against that:
-the line names the head, and the head stands for the whole transcript. None of it is needed to read the session.
-
-What becomes of sessions when they go from one store to another: planned by reading both, before anything is written.
+A proof of origin is the newest line of the source's log that tells of the session's turns, its place, and the way from there
+to the root of the Merkle tree over the log as it was (RFC 6962). Whoever has a checkpoint that the source signed can hold it
+against that: the line names the head, and the head stands for the whole transcript. None of it is needed to read the session.
 
 Two transcripts are compared by their digests. One that is the beginning of the other goes on there; where both went on, the
 tail that comes has a fork of its own, whose name follows from the session and from the first turn that differs. So the same

@@ -1,12 +1,8 @@
-"""Copy a whole store to another place and check the copy.
-
-A whole store copied to another place: every quad and every line of its log, held against the source once they arrived.
+"""Copy a whole store to another place: every quad and every line of its log, held against the source once they arrived.
 
 What arrives is compared with what is there: lines of N-Quads, both sides sorted. So a copy that was cut short goes on, whatever
 of it had arrived, and also where the source has changed since. Until all of it is there the copy says of itself that it is
 not finished, and nothing opens it. A dump that is written so has the log behind its quads, as comments.
-
-Taking a copy that was not finished out of its database.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Read one sample of an Inspect AI log as a session with its branches.
 
-What a sample keeps once and refers to: long texts as attachments, the messages that model calls were given as a pool.
-
-A reference is `attachment://` with a hash, or with a number in chunked samples, anywhere in a text. A model call's
-`input_refs` are half-open ranges of the pool's indices.
-
-One sample of an Inspect log: its conversation, the branches of it, and the sub-agents that it ran.
+A sample keeps long texts once, as attachments, and the messages that model calls were given, as a pool. A reference is
+`attachment://` with a hash, or with a number in chunked samples, anywhere in a text. A model call's `input_refs` are half-open
+ranges of the pool's indices.
 
 The conversation is what `messages` says. The events say who made each message and when, where a branch leaves it (the
 longest beginning that its first model call shares with the line above it: an anchor may be set later than the message that it

@@ -1,13 +1,9 @@
 """Make turns and scores from the messages of an Inspect AI sample.
 
-The lines of a sample's conversation: what each message says, and what model calls make of one another.
-
 A model call is given a whole history. What of it a line does not have yet goes on that line; a call that leaves all lines
 makes one of its own from where it leaves the nearest.
 
-The scores of an Inspect sample: by scorer, by criterion where a scorer judges several, and each edit of them.
-
-Turns of an Inspect message: what it says, and what the event that made it tells of the call.
+Scores are by scorer, by criterion where a scorer judges several, each with its edits.
 """
 
 from __future__ import annotations

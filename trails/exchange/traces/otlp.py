@@ -1,8 +1,4 @@
-"""Import OpenTelemetry GenAI spans: OTLP/JSON exports and JSON lines.
-
-One conversation put together from its spans: each tells the history again, and adds to it or leaves it.
-
-OpenTelemetry GenAI spans: OTLP/JSON exports, and spans as JSON lines or one after the other; OpenInference's as well.
+"""Import OpenTelemetry GenAI spans: OTLP/JSON exports, and spans as JSON lines or one after the other; OpenInference's too.
 
 Spans with the same `gen_ai.conversation.id` (their own, or that of a span above them) are one session. A span's input tells
 the whole history again: what of it is new is added, then its answer. Where an input is no continuation of the history, it is

@@ -1,16 +1,13 @@
 """Read the messages of a GenAI span, also in the attributes of OpenInference.
 
-The messages that a GenAI span carries, and the turns that they make.
-
-They stand in the attributes `gen_ai.input.messages` and `gen_ai.output.messages` (JSON, as text or as values), on the span or
+Messages stand in the attributes `gen_ai.input.messages` and `gen_ai.output.messages` (JSON, as text or as values), on the span or
 on its event `gen_ai.client.inference.operation.details`. In older conventions every message is a span event of its own
 (`gen_ai.user.message`, …, `gen_ai.choice`), or `gen_ai.prompt` and `gen_ai.completion` hold the messages: as JSON, on the
 span or on its events `gen_ai.content.prompt` and `gen_ai.content.completion`, or spread over an attribute a field, with the
 message's number in its name (`gen_ai.prompt.0.role`, `gen_ai.completion.0.tool_calls.0.name`).
 
-OpenInference's spans (Phoenix, Arize and what is instrumented for them), told in OpenTelemetry's own GenAI terms.
-
-The kind of a span is the attribute `openinference.span.kind`, or `span_kind` in Phoenix's own JSON. Lists stand in attributes
+OpenInference's spans (Phoenix, Arize and what is instrumented for them) are told in OpenTelemetry's own GenAI terms. The
+kind of a span is the attribute `openinference.span.kind`, or `span_kind` in Phoenix's own JSON. Lists stand in attributes
 with numbers in their names (`llm.input_messages.0.message.role`), or as they are. `input.value` says again what the messages
 say, and counts where there are none: for model calls, for agents, and for chains at the top of their trace.
 """
