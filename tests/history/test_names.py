@@ -156,7 +156,7 @@ def test_a_load_by_id_asks_no_more_than_before(memory: Repository, monkeypatch: 
     say(memory.create(id="plan"), "a")
     asked = asked_from_now_on(monkeypatch)
     memory.load("plan")
-    assert asked == ["records"]
+    assert asked == ["lineage"]
     del asked[:]
     names.find_record(memory.workspace, "plan")
     assert asked == ["records"]

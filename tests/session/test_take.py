@@ -224,7 +224,7 @@ def test_a_head_that_is_not_the_one_that_was_taken_is_found(plan: Session, store
     wrong = f"urn:trails:session:try/2-{store.load('try')[2].digest[:16]}"
     swap = f"DELETE {{ GRAPH ?g {{ ?t prov:wasDerivedFrom ?h }} }} INSERT {{ GRAPH ?g {{ ?t prov:wasDerivedFrom <{wrong}> }} }}"
     assert store.store is not None
-    engine = getattr(store.store, "_store")  # noqa: B009 - past Trails, as the disk's owner
+    engine = getattr(store.store, "settled_engine")()  # noqa: B009 - past Trails, as the owner of the disk
     engine.update(
         f"PREFIX prov: <http://www.w3.org/ns/prov#> {swap} WHERE {{ GRAPH ?g {{ ?t prov:wasDerivedFrom ?h }} }}"
     )
