@@ -6,7 +6,7 @@ A copy repeats what its digest covers. That a model or a tool was called is none
 stood first. So calls are counted by the first turn's digest, for the session and the principal that they were made for,
 and deleting either of the two turns changes no bill.
 
-What each commit writes into the store's log of a session's row and turns. `logged` reads it again.
+Each commit writes them into the store's log. `log_history` reads them.
 
 A row has two parts. What a session was made with never changes and has one leaf; all else that is said of it may change,
 and every change has a leaf. Each part is covered together with random bits that stand beside it, which are put there by

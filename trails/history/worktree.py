@@ -254,7 +254,7 @@ class Worktree(Handle):
     # --- pending turns
 
     def append(self, made: Draft, scan: Screening | None = None) -> Turn:
-        """Add a turn that `draft.make` has checked already and return it; it may be empty.
+        """Add a turn that `make_draft` has checked already and return it; it may be empty.
 
         Its secrets are refused or taken out as `scan` says, or else as the store was opened.
         """

@@ -13,8 +13,6 @@ summary) follows, then every change of its state, and with the last one its resu
 
 The entries of a session's ledger, frozen, and between them and quads: events, exchanges, deliveries. Pure.
 
-Those that the session tree writes are in `trails.rdf.ledger_records`, those of policies in `policy_entries`.
-
 A ledger is a graph of its own beside the session's, `<session>/ledger`, and its entries are numbered from 1. A text that
 a redaction may have to take out (a message's, what was really sent, an error's) is salted, and what the log covers of an
 entry is its text's digest, so that the text can go and everything still verifies.

@@ -1,5 +1,4 @@
-"""Scores: what somebody, or some program, found a session, a turn or a span of turns to be worth; between values and quads
-of the catalog. Pure.
+"""Encode scores of sessions, turns and spans of turns as quads.
 
 A score is the activity of scoring and what came of it: its scorer is associated with it, and it used what was scored.
 """

@@ -1,4 +1,4 @@
-"""A kind of record: all that the rules of sessions must know of it. `kinds.KINDS` has them all.
+"""Define what a kind of record must implement; `record_registry.KINDS` lists them all.
 
 A record belongs to a session. It stands in the catalog, or in a graph beside the session's own, and it is logged with
 the session's row (`logged`) or has leaves of its own (`leaves`). What a kind does not say is nothing: one that is

@@ -1,6 +1,6 @@
 """Verify a store: digests, log, quads and rows.
 
-Whether what is stored is whole and was not altered: the whole store (`audit`), and each session (`checking`).
+`verify` checks a whole store, `turn_checks` each session.
 
 What verify needs.
 """

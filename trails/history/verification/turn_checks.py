@@ -1,14 +1,8 @@
 """Compare a session's turns with its digests, log and rows.
 
-Whether a session's graph holds what its turns are written as, and nothing else: the quick look, which names nothing.
-
-A graph has as many quads as its turns are written as, each of which is there: so there is no room for another. Whatever
-this look does not know (copies of other sessions' turns) or finds wrong gets the long look of `verify`, which says what.
-
-Each session held against its digests, its log and what its turns are written as.
-
-The common case is quick (`as_written`): a graph that has all that its turns are written as, and no more quads, holds nothing
-else. Any other graph is walked quad by quad and held against what its own turns would be written as.
+A graph that has every quad its turns are written as, and no more quads than that, holds nothing else. That is the common case,
+checked in bulk over the engine's own rows. Any other graph is compared quad by quad with what its turns would be written as: this
+names what is missing, and what belongs to nothing.
 """
 
 from __future__ import annotations
@@ -568,7 +562,7 @@ def _looks_back(facts: Facts) -> bool:
 
 
 def _comparable_quad(quad: Quad) -> Quad:
-    """Return a quad in which a link names what it leads to without its session: see `as_written.comparable`."""
+    """Return a quad in which a link names what it leads to without its session: see `comparable`."""
     if not isinstance(quad.object, NamedNode):
         return quad
     text = tsv.text(quad.object)

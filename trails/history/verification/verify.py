@@ -1,10 +1,7 @@
 """Verify a whole store, in worker processes if it is large.
 
-Sessions checked in processes beside this one where that is worth it, and by threads of this one where it is not.
-
-`verify`: whether what is stored is whole and was not altered.
-
-It reads raw rows, not sessions: what `load` would refuse is exactly what has to be named here.
+It reads raw rows, not sessions: it has to name exactly what `load` would refuse. Sessions are checked in worker processes if
+there are many, else in threads.
 """
 
 from __future__ import annotations
