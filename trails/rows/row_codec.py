@@ -182,15 +182,15 @@ _IMPLIED: Final = {(v.TYPE.value, v.TURN), (v.TYPE.value, v.ENTITY)}
 def turn_statements(quads: Iterable[Quad]) -> dict[str, list[Statement]]:
     """Return by IRI what quads of one session's graph say of turns, and of whatever else has a name there."""
     found: dict[str, list[Statement]] = defaultdict(list)
+    current, part, statements = "", "", list[Statement]()
     for quad in quads:
-        subject = quad.subject
-        if not isinstance(subject, NamedNode):
-            continue
-        iri = subject.value
-        session_part, _, rest = iri.partition("/")
-        name, _, part = rest.partition("/")
-        if name:
-            found[f"{session_part}/{name}"].append((part, quad.predicate.value, quad.object))  # type: ignore[arg-type] # no triples
+        iri = getattr(quad.subject, "value", "")
+        if iri != current:  # the quads of a subject follow on one another
+            current = iri
+            session_part, _, rest = iri.partition("/")
+            name, _, part = rest.partition("/")
+            statements = found[f"{session_part}/{name}"] if name else []
+        statements.append((part, quad.predicate.value, quad.object))  # type: ignore[arg-type] # no triples
     return found
 
 

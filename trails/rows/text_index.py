@@ -28,7 +28,7 @@ _FEW: Final = 256
 _SCANNED: Final = 4
 """Zones that are read through for a text shorter than a run of three, before the index is asked for runs that begin so."""
 GRAM: Final = 3
-_GRAMS: Final = 12
+_GRAMS: Final = 8
 """So many runs of a text, those that look rarest, are looked for: each takes as long as the others."""
 _FREQUENT: Final = " ETAOINSRHLDCUMFPGWYBVKXJQZ"
 _PAD: Final = "\1\1"
