@@ -12,12 +12,9 @@ from pyoxigraph import NamedNode
 import trails
 from trails import IndexGap, Repository
 from trails.exchange.file_import import export_session, import_path
-from trails.integrity.leaves import Leaf
 from trails.model import iris
 from trails.rdf import vocab
 from trails.store.contract import Change
-from trails.store.embedded import EmbeddedStore
-from trails.store.leaflog import NOTHING
 
 
 def fill(store: Repository, session_id: str = "s", count: int = 5) -> None:
@@ -148,25 +145,3 @@ def test_detached_flattened_redacted_and_compacted_sessions_are_whole(store: Rep
     compacted.compact(lambda _: "in short", keep_turns=1)
     assert [len(store.load(name)) for name in ("fork", "flat", "s")] == [3, 6, 5]
     assert [each.turns for each in store.summaries(sort="created")] == [6, 3, 5]
-
-
-@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "file"])
-def test_the_last_line_of_each_session_is_found_however_far_back(tmp_path: Path, in_memory: bool) -> None:
-    store = EmbeddedStore(None) if in_memory else EmbeddedStore(tmp_path / "s", create=True, durability="process")
-    log = store.log
-    for number in range(1500):
-        name = "first" if number == 0 else f"s{number % 7}" if number % 2 else f"s{number % 7}0"
-        store.commit(Change(leaves=[Leaf("turns", f"urn:trails:session:{name}", number, "ab" * 32)]))
-        if number == 750:
-            middle = log.reached
-    begins = [f"turns urn:trails:session:{name} " for name in ("first", "s1", "s10", "none")]
-    found = {begin: line.split()[2] for begin, (_, line) in log.last_lines(begins, NOTHING, log.reached).items()}
-    assert found == {begins[0]: "0", begins[1]: "1499", begins[2]: "1492"}
-    assert begins[0] not in log.last_lines(begins, middle, log.reached)
-    assert log.last_lines(begins, log.reached, log.reached) == {}
-    each = [f"turns urn:trails:session:only{number} " for number in range(2000)]
-    store.commit(Change(leaves=[Leaf("turns", begin.split()[1], 1, "ab" * 32) for begin in each]))
-    assert log.last_lines(each, NOTHING, log.reached).keys() == set(each)
-    assert log.holds(middle)
-    assert not log.holds(middle._replace(lines=middle.lines + 1))
-    store.close()

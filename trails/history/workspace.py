@@ -111,7 +111,7 @@ class Workspace(Handle):
         """Sessions, turns, calls and texts in SQL."""
         self.reader = Reader(store, self.rows)
         if isinstance(store, EmbeddedStore):
-            store.follow(self._keep_up, self._take_out)
+            store.follow(self._take_out)
         self._merging = threading.RLock()
         self._rewriting = threading.RLock()
         self._rewriters = 0
@@ -123,9 +123,6 @@ class Workspace(Handle):
         self._pid = os.getpid()
         self._opened_at = calling_line()
         _OPEN.add(self)
-
-    def _keep_up(self, *, resting: bool) -> None:
-        """Do nothing: the rows are up to date in each commit."""
 
     def _take_out(self) -> None:
         with suppress(TrailsError):  # whoever opens the store next does it

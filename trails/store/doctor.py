@@ -23,7 +23,7 @@ import pyoxigraph as ox
 from trails.errors import StoreFailed, TrailsError
 from trails.files import as_path, in_words
 from trails.integrity import leaves
-from trails.store import folders, maintenance, sqlite, staging
+from trails.store import folders, index_folder, maintenance, sqlite, staging
 from trails.store.index_folder import IndexFolder
 from trails.store.view import ViewStore
 
@@ -166,7 +166,7 @@ def _permissions(folder: Path) -> Check:
     remedies = []
     for path in (
         folder,
-        *(folder / name for name in (sqlite.NAME, maintenance.INDEX)),
+        *(folder / name for name in (sqlite.NAME, index_folder.NAME)),
     ):
         if path.exists():
             found = path.stat()
@@ -182,7 +182,7 @@ def _permissions(folder: Path) -> Check:
 def _leftovers(folder: Path) -> Check:
     names = [path.name for path in IndexFolder(folder).abandoned()]
     if names:
-        what = f"processes that were killed left {', '.join(names)} in {maintenance.INDEX}"
+        what = f"processes that were killed left {', '.join(names)} in {index_folder.NAME}"
         return Check("leftovers", False, what, "whoever opens the store next removes them; or remove them")
     beside = [str(path) for path in staging.abandoned(folder.parent)]
     if beside:

@@ -28,7 +28,6 @@ from trails.store.engine import Engine
 from trails.store.leaflog import LeafLog
 from trails.store.log import Log
 from trails.store.maintenance import Behind, Vacuumed
-from trails.store.news import News
 from trails.store.pattern import Pattern
 from trails.store.querypool import Source
 from trails.store.reading import EngineReader
@@ -36,8 +35,6 @@ from trails.store.sqlite import SqliteHome
 
 _WRITERS: Final = 10_000
 """Graphs of which it is remembered who wrote to them last."""
-_CAME: Final = 20_000
-"""Quads, some 8 MB of them, that were added last and are remembered, for whoever brings what was read up to date."""
 _PATIENCE: Final = 0.5
 """Seconds that a query from outside is waited for, before what it reads is removed."""
 
@@ -75,9 +72,9 @@ class EmbeddedStore(EngineReader):
         self._closed = False
         self._removals = 0
         self._writers: dict[object, object] = {}
-        self._news = News(_CAME)
-        self._follower: Follower | None = None
-        self._is_owner = False
+        self._follower: weakref.WeakMethod[Callable[[], None]] | None = None
+        self._taken_out = 0
+        """The number of the last commit of others that removed text, after which the follower was called."""
         self._commits = commits or _log_at(path, create, durability, timeout, is_read_only)
         if tables is not None:
             self._commits.home.keep(tables)
@@ -92,7 +89,7 @@ class EmbeddedStore(EngineReader):
             self._log.source = lambda: None if (store := own()) is None else store._commits.trouble(store)
             self._commits.home.has_changed()
             if path is not None and not self._commits.is_read_only:
-                self._is_owner = self._commits.hold_owner()
+                self._commits.hold_owner()
             if not self._commits.is_read_only and not self._commits.is_remote:
                 self._commits.finish_erasures(self)
         except BaseException:  # an interrupt too
@@ -127,21 +124,6 @@ class EmbeddedStore(EngineReader):
     @property
     def folder(self) -> Path | None:
         return None if self._commits.is_remote else self._path
-
-    @property
-    def beside(self) -> Path | None:
-        """The folder beside whose files this process may keep what is derived from the store; None if there is none."""
-        return self._path if self._is_owner else None
-
-    @property
-    def erased_at(self) -> int:
-        """Up to which line of the log others removed what copies that were made before may hold."""
-        return self._commits.erased_at
-
-    @property
-    def erased_with(self) -> int:
-        """The number of the last commit by which others did since this was opened."""
-        return self._commits.erased_with
 
     @property
     def log(self) -> LeafLog:
@@ -284,7 +266,7 @@ class EmbeddedStore(EngineReader):
                 raise error
             finally:
                 del error  # which has this frame: together they would stay until they are collected
-        self._index.save_soon(self._tell_follower)
+        self._index.save_soon()
         return outcome
 
     def _lead(self, own: Waiting) -> None:
@@ -338,17 +320,12 @@ class EmbeddedStore(EngineReader):
         self._index.take(batch)
         reached = batch.settled[-1].after
         self._log.advance(reached)
-        self._news.take(first, batch)
         self._number = batch.last  # not before: whoever reads this number sees what was committed until then
         if made := [leaf for each in batch.settled for leaf in each.leaves]:
             self._log.tell(made, reached)
         for number, each in enumerate(batch.settled, first):
             each.waiting.outcome = Committed(True, number, each.after.link)
             each.waiting.done = True
-
-    def came(self, graph: ox.NamedNode, after: int, until: int) -> list[ox.Quad] | None:
-        """Return the quads that the commits after one, up to another, added to a graph; None if that is not known any more."""
-        return self._news.of(graph, after, until)
 
     def hold(self) -> AbstractContextManager[object]:
         """Return what keeps this store as it is while it is held, whatever is committed: no other thread of it commits, and
@@ -395,23 +372,20 @@ class EmbeddedStore(EngineReader):
         """Take no more work, because of what an error says of the log."""
         self._failed = error.message
 
-    def follow(self, keep_up: Callable[..., None], take_out: Callable[[], None]) -> None:
-        """Have a method called with `resting`, without a lock, after each snapshot, and when the store closes.
+    def follow(self, take_out: Callable[[], None]) -> None:
+        """Have a method called after others have removed text from the store, before whoever brought that in here goes on.
 
-        Another one is called after others have removed text from the store, before whoever brought that in here goes on: it is
-        to remove it from what is derived from the store. The owner of the methods is not kept alive.
+        It is to remove it from what is derived from the store. The owner of the method is not kept alive.
         """
-        self._follower = Follower(keep_up, take_out, self._commits.erased_with)
+        self._follower = weakref.WeakMethod(take_out)
+        self._taken_out = self._commits.erased_with
 
     def _take_out(self) -> None:
-        if self._follower is not None:
-            if self.beside is not None and self._follower.is_behind(self._commits.erased_with):
-                maintenance.doubt_derived(self.beside)
-            self._follower.take_out(self._commits.erased_with)
-
-    def _tell_follower(self) -> None:
-        if self._follower is not None:
-            self._follower.keep_up(resting=False)
+        number = self._commits.erased_with
+        if self._follower is not None and number > self._taken_out:
+            self._taken_out = number
+            if (take_out := self._follower()) is not None:
+                take_out()
 
     def flush(self) -> None:
         self._refuse_ended()
@@ -500,31 +474,6 @@ class EmbeddedStore(EngineReader):
             finally:
                 self._closed = True
                 self._commits.close()
-
-
-class Follower:
-    """Whoever derives something from a store, and is told when to bring it up to date. It is not kept alive by that."""
-
-    def __init__(self, keep_up: Callable[..., None], take_out: Callable[[], None], taken_out: int) -> None:
-        """Take two methods, and the number of the last commit of others that removed text, of which the second was called."""
-        self._keep_up, self._take_out = weakref.WeakMethod(keep_up), weakref.WeakMethod(take_out)
-        self._taken_out = taken_out
-
-    def keep_up(self, *, resting: bool) -> None:
-        """Have it read on; `resting` if nothing was committed for a while."""
-        if (keep_up := self._keep_up()) is not None:
-            keep_up(resting=resting)
-
-    def is_behind(self, number: int) -> bool:
-        """Tell whether it has not removed yet what others have removed up to a commit."""
-        return number > self._taken_out
-
-    def take_out(self, number: int) -> None:
-        """Have it remove what others have removed up to a commit, once."""
-        if number > self._taken_out:
-            self._taken_out = number
-            if (take_out := self._take_out()) is not None:
-                take_out()
 
 
 def _log_at(path: Path | None, create: bool, durability: Durability, timeout: float, is_read_only: bool) -> Log:

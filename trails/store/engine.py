@@ -240,8 +240,8 @@ class Engine:
                 return None
             return folder
 
-    def save_soon(self, then: Callable[[], None]) -> None:
-        """Make a snapshot in the background, and call a function, if enough came in since the last one."""
+    def save_soon(self) -> None:
+        """Make a snapshot in the background if enough came in since the last one."""
         if self._index is None or self._log.is_read_only or self.store is None:
             return
         if self._unsaved < (_SMALL if self._private is None else _SNAPSHOT_EVERY):
@@ -250,7 +250,6 @@ class Engine:
         def work() -> None:
             with suppress(StoreFailed, OSError, RuntimeError):
                 self.save()
-            then()
 
         if self._in_background(work):
             self._unsaved = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from trails.integrity import leaves
@@ -142,21 +142,6 @@ class LeafLog:
         if place.number <= self._reached.number or not self._ends(place):
             return None
         return self._between(self._reached, place)
-
-    def last_lines(self, begins: Iterable[str], start: Leaves, end: Leaves) -> dict[str, tuple[int, str]]:
-        """Return, for each of some beginnings, the last line between two places that begins so, with its number.
-
-        What no line there begins with is left out. The newest lines are read first.
-        """
-        wanted, found = set(begins), dict[str, tuple[int, str]]()
-        for last, told in self._records.leaves(start.number, end.number, backwards=True):
-            for at, line in zip(range(last, 0, -1), reversed(told), strict=False):
-                for begin in [each for each in wanted if line.startswith(each)]:
-                    found[begin] = at, line
-                    wanted.remove(begin)
-            if not wanted:
-                break
-        return found
 
     def root(self) -> tuple[int, bytes]:
         """Return how many lines there are, and the root of the Merkle tree over them; each line is hashed once.

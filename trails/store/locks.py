@@ -14,7 +14,7 @@ from trails.files import PRIVATE
 
 NAME: Final = "locks"
 OWNER: Final = "owner"
-"""The name of the process that keeps files beside the store."""
+"""The name of the first process that has the store open to write."""
 
 
 class NamedLocks:

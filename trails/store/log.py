@@ -113,10 +113,8 @@ class Log:
         self._locks = NamedLocks(folder)
         self._digest = START
         self._erased = 0
-        self.erased_at = 0
-        """Up to which line of the log of leaves others removed what copies made before may hold."""
         self.erased_with = 0
-        """The number of the last record by which others did since this was opened."""
+        """The number of the last record by which others removed text since this was opened."""
         self._erasing = 0
         self._gone = Gone()
         self._ended = threading.Event()
@@ -145,9 +143,9 @@ class Log:
         self._digest, self._erased = head.digest, head.erased
         return head
 
-    def hold_owner(self) -> bool:
-        """Hold the name of the process that keeps files beside the store; return False if another process does."""
-        return self._locks.hold(OWNER)
+    def hold_owner(self) -> None:
+        """Hold the name by which it is seen that a process writes to the store, unless another one does."""
+        self._locks.hold(OWNER)
 
     # --- appending
 
@@ -235,7 +233,7 @@ class Log:
             except (IntegrityError, ValueError, SyntaxError) as error:
                 raise self._is_unreadable(index, row, error) from error
             if row.flags & ERASES and waiting is None:
-                self._erased_elsewhere(row.number, batch.settled[-1].after.lines)
+                self.erased_with = row.number
             digest = row.digest
         if head.number == number + len(tail) and head.digest != digest:
             raise self._is_broken(index, head.number) if tail or not number else self._has_diverged(index, head.digest)
@@ -289,10 +287,6 @@ class Log:
         """Have an index made anew whose files hold what a vacuum removed."""
         self._erased = erased
         index.forget_engine()
-
-    def _erased_elsewhere(self, number: int, lines: int) -> None:
-        """Let nothing be believed that was derived before: others removed text."""
-        self.erased_with, self.erased_at = number, lines
 
     def records(self, after: int, until: int, digest: bytes | None = None) -> Iterator[Unpacked]:
         """Return the records between two numbers, in order, read a step at a time.

@@ -16,26 +16,13 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from trails.errors import InvalidInput
-from trails.store import index_folder, sqlite
+from trails.store import sqlite
 from trails.store.sqlite import SqliteHome
 from trails.store.staging import exchange, scratch
 from trails.store.syncing import sync_folder
-
-INDEX: Final = index_folder.NAME
-PACKS: Final = "packs"
-ERASED: Final = "erased"
-"""A mark in the folder of what is derived: others removed text from the store, and it is to be removed there."""
-
-
-def doubt_derived(folder: Path) -> None:
-    """Remove the packs beside an index's files, and mark what else is derived from it: others took text out of the store."""
-    derived = folder / INDEX
-    shutil.rmtree(derived / PACKS, ignore_errors=True)
-    with suppress(OSError):  # nothing is derived yet, or nobody may write there
-        (derived / ERASED).touch()
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,11 +44,6 @@ def holds(store: QuadStore, quads: Sequence[ox.Quad]) -> list[bool]:
     return [bool(store.quads((each.subject, each.predicate, each.object, each.graph_name))) for each in quads]  # type: ignore[arg-type] # no triple is a subject here
 
 
-def came(store: QuadStore, graph: ox.NamedNode, after: int, until: int) -> list[ox.Quad] | None:
-    """Return the quads that the commits after one, up to another, added to a graph; None if a store does not know that."""
-    return store.came(graph, after, until) if isinstance(store, EmbeddedStore) else None
-
-
 def drop_graph(store: QuadStore, graph: ox.NamedNode) -> int:
     """Remove a graph in one commit, which says of it no more than its name; return how many quads it had."""
     removed = len(store.quads((None, None, None, graph)))

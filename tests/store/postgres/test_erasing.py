@@ -232,7 +232,7 @@ def _random_steps(url: str, stores: list[trails.Repository], chance: Random) -> 
         store = stores[at]
         store.store.sync()  # type: ignore[attr-defined]
         name = chance.choice(names) if names else None
-        match chance.choice(["say", "say", "say", "redact", "redact", "load", "rest", "open", "delete"]):
+        match chance.choice(["say", "say", "say", "redact", "redact", "load", "open", "delete"]):
             case "say":
                 name = name if name is not None and chance.random() < 0.7 else f"s{step}"
                 session = store.load(name) if name in names else store.create(id=name)
@@ -249,8 +249,6 @@ def _random_steps(url: str, stores: list[trails.Repository], chance: Random) -> 
                     store.redact_matching(turn.text)
             case "load" if name:
                 list(store.load(name).turns)
-            case "rest":
-                store.workspace._keep_up(resting=True)
             case "open":
                 store.close()
                 stores[at] = trails.open(url)
