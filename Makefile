@@ -14,10 +14,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # the sources come by themselves after what is locked, built with what is installed then.
 install = $(if $(LOCK),$(PIP) install $(PIP_FLAGS) --require-hashes -r "$(LOCK)" && $(PIP) install --no-deps --no-build-isolation -e .,$(PIP) install $(PIP_FLAGS) $(1) -e '.[prices]')
 # What tries the engine's promises for minutes says nothing about how the package was built: not repeated for the wheel.
-ENGINE_TESTS := $(addprefix tests/,$(addprefix whole/test_,$(addsuffix .py,concurrency crashes interrupts malformed power_cuts races soak)) \
-  $(addprefix store/test_,$(addsuffix .py,commit_log faults locks staging)) plumbing/test_tampering.py session/test_state_machine.py)
+ENGINE_TESTS := $(addprefix tests/,$(addprefix whole/test_,$(addsuffix .py,concurrency crashes interrupts malformed races soak)) \
+  $(addprefix store/test_,$(addsuffix .py,faults many_processes sqlite staging)) history/test_tampering.py session/test_state_machine.py)
 # Tests in which a store and a model go through the same random steps: 10,000 of them with --long.
-STATE_MACHINES := $(addprefix tests/,session/test_state_machine.py tree/test_tree_machine.py runs/test_runs_machine.py ledger/test_ledger.py)
+STATE_MACHINES := $(addprefix tests/,session/test_state_machine.py runtime/test_tree_machine.py runtime/test_runs_machine.py runtime/test_ledger.py)
 SHARED := $(or $(TRAILS_SHARED),$(abspath ../shared))
 # Some images set it. Then each worker, and each of hundreds of processes that tests start, would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE

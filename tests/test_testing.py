@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from trails.store import EmbeddedStore
-from trails.store.log import Log
-from trails.store.records import Row, Unpacked
-from trails.store.sqlite import Head, SqliteHome
+from trails.store.log.commit_log import Log
+from trails.store.log.records import Row, Unpacked
+from trails.store.log.sqlite import Head, SqliteHome
 from trails.testing import LogConformance
 
 

@@ -17,9 +17,9 @@ from trails.session.repository import Repository
 from trails.store.contract import Durability
 from trails.store.embedded import EmbeddedStore
 from trails.store.folders import absolute
-from trails.store.limits import NO_LIMITS, QueryLimits
 from trails.store.postgres.address import is_address
-from trails.store.view import ViewStore
+from trails.store.queries.query_limits import NO_LIMITS, QueryLimits
+from trails.store.view_store import ViewStore
 from trails.suggestions import checked
 
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://|(postgres|pgsql|jdbc)[a-z0-9+.-]*:", re.IGNORECASE)

@@ -21,11 +21,11 @@ from rdflib.term import URIRef as URIRef_term
 
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.rdf import query_files, vocab
-from trails.store import outside
 from trails.store.contract import QuadStore, Solutions
-from trails.store.limits import NO_LIMITS
 from trails.store.pattern import Pattern
-from trails.store.plain import Term
+from trails.store.queries import user_queries
+from trails.store.queries.query_limits import NO_LIMITS
+from trails.store.term_values import Term
 
 _Class = TypeVar("_Class", bound=type)
 GraphName = ox.NamedNode | ox.BlankNode | ox.DefaultGraph
@@ -224,10 +224,10 @@ class ReadOnlyStore(Store):
         whole = _declared(text, namespaces, base)
         store = self.quad_store
         if queryGraph == UNION:
-            return _result(outside.answer(store, whole, NO_LIMITS, union=True))
+            return _result(user_queries.answer(store, whole, NO_LIMITS, union=True))
         name = to_graph_name(queryGraph if isinstance(queryGraph, Node) else URIRef(queryGraph))
         graph = None if isinstance(name, ox.DefaultGraph) else name
-        return _result(outside.answer(store, whole, NO_LIMITS, graph=graph))
+        return _result(user_queries.answer(store, whole, NO_LIMITS, graph=graph))
 
 
 def _triple(triple: ox.Triple) -> _TripleType:

@@ -14,7 +14,7 @@ from benchmarks.harness import Contestant, Result, Setting, Target, medians, tim
 from trails.rdf import vocab
 from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
-from trails.store.view import ViewStore
+from trails.store.view_store import ViewStore
 
 UNFLUSHED = 4_990
 """Quads: with 5,000 the owner flushes."""

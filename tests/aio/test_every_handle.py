@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import async_types
 from trails import Ledger, Playing, Repository, Router, Runs, Session, Tree, aio
-from trails.runtime.exchanges import Running
+from trails.runtime.message_exchanges import Running
 from trails.runtime.routing.access_rules import View
 from trails.runtime.tree_node import Node
 from trails.session.maintenance import Maintenance

@@ -13,8 +13,8 @@ from trails.history import transaction
 from trails.history.transaction import Proposal
 from trails.integrity.leaves import Leaf
 from trails.store import Change, EmbeddedStore, PreconditionFailed
-from trails.store.committing import Waiting
-from trails.store.preview import Preview
+from trails.store.log.committing import Waiting
+from trails.store.log.preview import Preview
 
 _GRAPH = NamedNode("urn:g")
 _SESSION = "urn:trails:session:s"

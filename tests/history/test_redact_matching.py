@@ -26,7 +26,7 @@ from trails import Compaction, HeadConflict, IntegrityError, InvalidInput, Repos
 from trails.exchange.file_import import export_session
 from trails.exchange.rdf_files import import_rdf
 from trails.history import log_leaves, turn_builder
-from trails.history.records.erasure import TextMatcher
+from trails.history.records.text_matcher import TextMatcher
 from trails.history.removal import text_erasure
 from trails.history.removal.text_erasure import TextRedaction
 from trails.history.transaction import Transaction

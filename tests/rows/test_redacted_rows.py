@@ -10,7 +10,7 @@ import pytest
 import trails
 from trails import Repository
 from trails.rows import text_index
-from trails.store import sqlite
+from trails.store.log import sqlite
 
 _CALL = {"id": "c1", "name": "weather", "arguments": {"town": "Chamonix"}}
 _USAGE = {"input_tokens": 30, "output_tokens": 6}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trails import Repository
-from trails.cli import drawing
+from trails.cli import transcript_view
 from trails.exchange.file_import import export_session
 from trails.session import Session
 
@@ -35,7 +35,7 @@ def test_a_model_is_told_the_answer_and_that_its_call_is_not_there(session: Sess
 def test_the_terminal_names_the_answer_without_a_call_alone_and_no_call_before_what_it_shows(
     session: Session, capsys: pytest.CaptureFixture[str], first: int, named: list[str]
 ) -> None:
-    drawing.transcript("chat", session.turns[first:], full=False)
+    transcript_view.transcript("chat", session.turns[first:], full=False)
     assert [line.strip() for line in capsys.readouterr().out.splitlines() if "which no turn calls" in line] == named
 
 

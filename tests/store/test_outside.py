@@ -23,7 +23,8 @@ from tests.support.places import ROOT
 from tests.support.sessions import say
 from trails import InvalidInput, QueryEnded, QueryTimeout, QueryTooLarge, Repository, TrailsError, workers
 from trails.runtime.routing import Router
-from trails.store import querypool, tsv
+from trails.store import tsv
+from trails.store.queries import query_pool
 
 TURNS = 40
 CROSS = "?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l"
@@ -45,7 +46,7 @@ def asked(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     """Whatever takes queries in SPARQL: stores of each kind, and a view of one."""
     kind = request.param
     if kind != "disk":  # whose quads are few, and are sent
-        monkeypatch.setattr("trails.store.engine._SMALL_FILE", 0)
+        monkeypatch.setattr("trails.store.index.engine._SMALL_FILE", 0)
     with ExitStack() as stack:
         place = tmp_path / "s.trails"
         owner = stack.enter_context(
@@ -138,7 +139,7 @@ def test_a_reader_sees_the_moment_that_it_has_until_it_refreshes(tmp_path: Path)
 
 
 def test_commits_beside_queries_are_seen_by_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trails.store.engine._SMALL_FILE", 0)
+    monkeypatch.setattr("trails.store.index.engine._SMALL_FILE", 0)
     with filled(trails.open(tmp_path / "s", create=True, durability="process")) as store:
         seen: list[int] = []
         over = threading.Event()
@@ -174,10 +175,10 @@ def _asked_beside(ask: Callable[[], object]) -> tuple[threading.Thread, list[Bas
             errors.append(error)
 
     thread = threading.Thread(target=work)
-    before = len(querypool._pool._busy)
+    before = len(query_pool._pool._busy)
     thread.start()
     for _ in range(500):
-        if len(querypool._pool._busy) > before:
+        if len(query_pool._pool._busy) > before:
             break
         time.sleep(0.01)
     time.sleep(0.1)
@@ -262,7 +263,7 @@ def test_the_process_beside_ends_with_the_one_that_is_killed(tmp_path: Path) -> 
 
 def test_the_next_query_gets_another_process_where_one_was_killed(store: Repository) -> None:
     assert filled(store).ask("ASK { ?t prov:value ?x }") is True
-    for each in querypool._pool._idle:
+    for each in query_pool._pool._idle:
         os.kill(each.process.pid, signal.SIGKILL)
         each.process.wait()
     assert store.ask("ASK { ?t prov:value ?x }") is True
@@ -328,7 +329,7 @@ def test_without_a_process_a_query_runs_in_this_one_and_none_has_a_limit(
     def refuse(_: str) -> None:
         raise workers.WorkersFailed("no process can be started: gone")
 
-    querypool._pool.close()
+    query_pool._pool.close()
     monkeypatch.setattr(workers, "started", refuse)
     assert len(filled(memory).select(TEXTS)) == TURNS
     with pytest.raises(TrailsError, match="queries with a limit run in a process of their own, and no process can be"):

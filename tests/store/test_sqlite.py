@@ -13,8 +13,8 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails.errors import StoreFailed
 from trails.integrity.leaves import Leaf
 from trails.store import Change, EmbeddedStore
-from trails.store.nearby import drop_graph
-from trails.store.view import ViewStore
+from trails.store.engine_fallbacks import drop_graph
+from trails.store.view_store import ViewStore
 
 GRAPH = NamedNode("urn:g")
 

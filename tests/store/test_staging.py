@@ -17,8 +17,9 @@ import pytest
 import trails
 from trails import InvalidInput
 from trails.session import restore
-from trails.store import dumping, maintenance, staging
+from trails.store import dumping
 from trails.store.embedded import EmbeddedStore
+from trails.store.log import log_maintenance, staging
 
 TEXT = "remember the milk"
 
@@ -165,7 +166,7 @@ def test_a_load_into_an_empty_store_is_done_or_not_begun_wherever_it_is_killed(
         return both
 
     for name in ("sync_tree", "exchange", "sync_folder"):
-        monkeypatch.setattr(maintenance, name, cutting(getattr(maintenance, name)))
+        monkeypatch.setattr(log_maintenance, name, cutting(getattr(log_maintenance, name)))
     restore.load_dump(tmp_path / "dump.gz", empty)
     monkeypatch.undo()
     found = [turns(cut / "empty") for cut in cuts]
@@ -181,7 +182,7 @@ def test_where_folders_cannot_change_places_in_one_step_a_load_into_an_empty_sto
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trails.open(tmp_path / "out" / "empty", create=True).close()
-    monkeypatch.setattr(maintenance, "exchange", lambda *_: False)
+    monkeypatch.setattr(log_maintenance, "exchange", lambda *_: False)
     restore.load_dump(tmp_path / "dump.gz", tmp_path / "out" / "empty")
     assert turns(tmp_path / "out" / "empty") == [TEXT]
     assert [entry.name for entry in (tmp_path / "out").iterdir()] == ["empty"]

@@ -18,7 +18,8 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from trails import InvalidInput, StoreFailed
-from trails.store import Change, EmbeddedStore, QuadStore, sqlite
+from trails.store import Change, EmbeddedStore, QuadStore
+from trails.store.log import sqlite
 from trails.testing import LogConformance, StoreConformance
 
 

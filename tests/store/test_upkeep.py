@@ -32,8 +32,8 @@ from trails import IntegrityError, InvalidInput, Repository, StoreFailed
 from trails.rdf import vocab
 from trails.session.restore import load_dump, restore_store
 from trails.store import doctor as doctor_module
-from trails.store import engines
 from trails.store.doctor import Check, doctor
+from trails.store.index import engine_filling
 from trails.store.upgrade import upgrade
 
 GONE = "a text that was deleted"
@@ -77,7 +77,7 @@ def holding(folder: Path, text: str) -> list[str]:
     code = f"""
 import contextlib, sys
 from pathlib import Path
-from trails.store.sqlite import SqliteHome
+from trails.store.log.sqlite import SqliteHome
 folder, text = Path({str(folder)!r}), {text!r}.encode()
 for file in folder.rglob("*"):
     with contextlib.suppress(FileNotFoundError):  # an open engine drops files as it goes
@@ -191,7 +191,7 @@ def test_a_rebuild_that_fails_leaves_the_store_in_use(place: Path, monkeypatch: 
     with trails.open(place) as store:
         before = quads(store)
         store.store.snapshot()  # type: ignore[attr-defined] # from now on its engine is in files
-        monkeypatch.setattr(engines, "copy_quads", full)
+        monkeypatch.setattr(engine_filling, "copy_quads", full)
         with pytest.raises(StoreFailed, match="No space left on device"):
             store.maintenance.vacuum()
         monkeypatch.undo()

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import trails
 from trails import Repository, TrailsError
-from trails.store import querypool
+from trails.store.queries import query_pool
 
 TIMEOUT: Final = 2.0
 _ANY: Final = ("?s ?p ?o", "?t prov:value ?x", "?t a trails:Turn", "?t trails:index ?i", "?a prov:wasAttributedTo ?b")
@@ -143,7 +143,7 @@ KINDS: Final[tuple[Callable[[random.Random], str], ...]] = (
 
 def _memory() -> int:
     """Return the bytes that this process and those that it started take."""
-    pids = ["self", *(str(each.process.pid) for each in (*querypool._pool._idle, *querypool._pool._busy))]
+    pids = ["self", *(str(each.process.pid) for each in (*query_pool._pool._idle, *query_pool._pool._busy))]
     total = 0
     for pid in pids:
         with suppress(OSError):

@@ -25,7 +25,7 @@ import trails
 from tests.support.sessions import say
 from trails import Inbound, Ledger, Repository, Router, Runs, StoreFailed
 from trails.session import restore
-from trails.store import staging
+from trails.store.log import staging
 
 HANGS = 100.0
 """Seconds after which something hangs: a round takes a small part of one, on a busy machine a few."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trails
 from trails import Repository
-from trails.runtime.exchanges import Running
+from trails.runtime.message_exchanges import Running
 
 
 def session_of(store: Repository, *contents: str, name: str = "main") -> trails.Session:

@@ -19,9 +19,9 @@ import trails
 from tests.support.machines import Size
 from trails import HeadConflict, IndexGap, Repository, Session, SessionNotFound, TrailsError
 from trails.store import EmbeddedStore
-from trails.store.committing import Batch
 from trails.store.leaflog import LeafLog
-from trails.store.sqlite import SqliteHome
+from trails.store.log.committing import Batch
+from trails.store.log.sqlite import SqliteHome
 
 _WRITERS = 8
 _ROUNDS_EACH = 100
@@ -377,7 +377,7 @@ import random, sys, threading
 from pathlib import Path
 from pyoxigraph import Literal, NamedNode, Quad
 from trails.store import Change, EmbeddedStore
-from trails.store.nearby import drop_graph
+from trails.store.engine_fallbacks import drop_graph
 
 def work(store, thread, seed):
     chance = random.Random(seed)

@@ -28,8 +28,8 @@ from trails.rdf.ledger_records import Exchange
 from trails.replay import rerun as reruns
 from trails.replay.playback import Playing, ReplayOptions, refuse_yields
 from trails.replay.rerun import Rerun
-from trails.runtime.exchanges import Running
 from trails.runtime.ledger import Ledger
+from trails.runtime.message_exchanges import Running
 from trails.runtime.routing import Router
 from trails.runtime.routing.access_rules import View
 from trails.runtime.runs import Runs
@@ -43,8 +43,8 @@ from trails.session.repository import Repository
 from trails.session.session import Session
 from trails.session.streaming import Streaming
 from trails.session.tags_notes import Notes, Tags
-from trails.store import querypool
-from trails.store.querypool import Rows
+from trails.store.queries import query_pool
+from trails.store.queries.query_pool import Rows
 from trails.suggestions import checked
 
 FORMS: Final[dict[type, type[Twin]]] = {}
@@ -281,7 +281,7 @@ class AsyncStreaming:
 
 
 class AsyncRunning(Twin, of=Running, here="append", without="begin complete fail"):
-    """An exchange that is being worked on: what a handler gets. See `trails.runtime.exchanges.Running`."""
+    """An exchange that is being worked on: what a handler gets. See `trails.runtime.message_exchanges.Running`."""
 
     exchange: Exchange
     session: AsyncSession
@@ -408,7 +408,7 @@ class AsyncRepository(
         """
         with CancelScope(shield=True):
             store = self.sync.store
-            querypool.end(store, QueryEnded(f"the query in {store.location} was ended: the store was closed"))
+            query_pool.end(store, QueryEnded(f"the query in {store.location} was ended: the store was closed"))
             await self.workers.finish()
             await self.call(self.sync.close)
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trails.cli import drawing
+from trails.cli import transcript_view
 from trails.cli.options import note
 from trails.compare.statistics import OUTCOME, ROOT, number
 from trails.display import tables
@@ -44,7 +44,7 @@ def draw(found: Comparison, *, groups_only: bool, chosen: bool, everything: bool
 
     More branches than fit a screen or two are put together, by group or by outcome, unless `everything` is to be listed.
     """
-    console = drawing.screen()
+    console = transcript_view.screen()
     most = None if everything or console.width >= _ENDLESS else _FIRST
     if most is not None and len(found) > _MANY and not groups_only:
         found, groups_only = _put_together(found)
@@ -186,7 +186,7 @@ def _table(view: _View, rows: Sequence[Mapping[str, Any]], group: Group | None =
     """Return rows as a table for people, and below them the statistics of a group of more than one."""
     columns = view.found.columns
     headings = [view.heading(name) for name in columns]
-    made = drawing.table(*headings, right=_numbers(headings, [view.found.kinds[name] for name in columns]))
+    made = transcript_view.table(*headings, right=_numbers(headings, [view.found.kinds[name] for name in columns]))
     for row in rows:
         _add(made, [view.cell(name, row[name]) for name in columns])
     if group is not None and len(group) > 1 and any(name in group.aggregates for name in columns):
@@ -207,7 +207,7 @@ def _table_of_groups(view: _View, most: int | None) -> Table:
     kinds: list[Kind] = ["integer", *(found.kinds[name] for name in by), *(["number"] * len(numeric))]  # type: ignore[list-item] # kinds
     if outcomes:
         headings, kinds = [*headings, "such as"], [*kinds, "text"]
-    made = drawing.table(*headings, right=_numbers(headings, kinds))
+    made = transcript_view.table(*headings, right=_numbers(headings, kinds))
     for group in found.groups[:most]:
         common = [view.cell(name, value) for name, value in group.key.items() if name in by]
         if group.name == ROOT and not outcomes:

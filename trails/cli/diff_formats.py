@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from rich.table import Table
 from rich.text import Text
 
-from trails.cli import drawing
+from trails.cli import transcript_view
 from trails.compare import text_diff
 from trails.compare.session_diff import (
     CONTEXT_LINES,
@@ -45,7 +45,7 @@ def document(diff: Diff, form: str) -> str:
 
 def draw(diff: Diff, *, side_by_side: bool, full: bool) -> None:
     """Print a diff for people, one turn after the other or in two columns."""
-    (_draw_columns if side_by_side else _draw_turns)(drawing.screen(), diff, full=full)
+    (_draw_columns if side_by_side else _draw_turns)(transcript_view.screen(), diff, full=full)
 
 
 def diff_summary(diff: Diff) -> list[str]:
@@ -299,7 +299,7 @@ def _head(console: Console, diff: Diff) -> None:
         console.print(Text(one_line(line)), soft_wrap=True)
     if diff.entries:
         console.print()
-        drawing.print_table(("", "left", "right"), count_rows(diff), right=("left", "right"))
+        transcript_view.print_table(("", "left", "right"), count_rows(diff), right=("left", "right"))
 
 
 def _title(entry: Entry) -> str:
@@ -334,7 +334,7 @@ def _print_block(console: Console, block: Block, entry: Entry) -> None:
     sign = _SIGNS[entry.kind] if entry.kind in ("left", "right") else " "
     start = Text.assemble((f"{sign}{_INDENT[1:]}{'  ' if block.label else ''}", _STYLES[entry.kind]))
     for line in _coloured(block.spans, console, marks=entry.kind == "changed").split("\n", allow_blank=True):
-        drawing.print_wrapped(console, line, start)
+        transcript_view.print_wrapped(console, line, start)
 
 
 def _coloured(spans: Sequence[Span], console: Console, *, marks: bool) -> Text:

@@ -257,9 +257,9 @@ def _lay_out(page: GuidePage) -> None:
     from rich.markdown import Markdown
     from rich.theme import Theme
 
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
-    screen = drawing.screen()
+    screen = transcript_view.screen()
     sessions = with_commands(page.text).replace("```python\n", "```pycon\n")  # lines after >>>, and what they give
     laid_out = Markdown(sessions, code_theme="ansi_dark")  # on the terminal's own background, whatever it is
     with screen.use_theme(Theme({"markdown.code": "bold cyan"})):
@@ -315,11 +315,11 @@ def _refuse_if_seen(location: str) -> None:
 
 
 def _run(location: str) -> None:
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
     context = click.get_current_context()
     if not sys.stdout.isatty():
-        context.meta[drawing.WIDTH] = _DEMO_WIDTH
+        context.meta[transcript_view.WIDTH] = _DEMO_WIDTH
     _heading("Every command below can be repeated like this:", "export TRAILS_STORE=./demo.trails")
     program, text = context.find_root().command, ""
     for line in _STEPS.read_text("utf-8").splitlines():
@@ -339,9 +339,9 @@ def _heading(text: str, command: str) -> None:
     """Print what a step is for, and its command on one line, as one would paste it."""
     from rich.text import Text
 
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
-    screen = drawing.screen()
+    screen = transcript_view.screen()
     screen.print()
     if text:
         screen.print(Text(text, style="italic"))

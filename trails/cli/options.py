@@ -451,9 +451,9 @@ def table(columns: str, row: Callable[[Any], Sequence[Any]], **layout: Any) -> C
     """Return what draws a table with a row for each value; `columns` are separated by commas, see `drawing.print_table`."""
 
     def draw(values: Iterable[Any]) -> None:
-        from trails.cli import drawing
+        from trails.cli import transcript_view
 
-        drawing.print_table(columns.split(","), map(row, values), **layout)
+        transcript_view.print_table(columns.split(","), map(row, values), **layout)
 
     return draw
 

@@ -22,7 +22,6 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import TrailsError
 from trails.history.reader import Reader
-from trails.history.records.erasure import Erasure
 from trails.history.records.record_kind import (
     Arriving,
     Checks,
@@ -34,6 +33,7 @@ from trails.history.records.record_kind import (
     unknown_of,
     with_authors,
 )
+from trails.history.records.text_matcher import Erasure
 from trails.integrity import digests
 from trails.integrity.signed_notes import HeadSignature, is_signature_true
 from trails.model import iris, lineage, validation

@@ -30,7 +30,7 @@ from trails.model.values import Turn
 from trails.rdf import vocab
 from trails.rdf.activity_records import Copying, activity_quads
 from trails.store.contract import Matching, QuadStore
-from trails.store.preview import Preview
+from trails.store.log.preview import Preview
 
 BESIDE_COPY: Final = frozenset({vocab.ALTERNATE_OF, vocab.CALL_DIGEST, vocab.CALLED_IN, vocab.CALLED_FOR})
 """What is said of a copied turn, or of the record of its model call, that no digest of a turn covers."""

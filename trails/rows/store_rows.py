@@ -14,8 +14,8 @@ from trails.rdf import vocab
 from trails.rows import row_schema, row_writer, text_index
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
-from trails.store.records import CommitRecord, Row
-from trails.store.sqlite import SqliteHome
+from trails.store.log.records import CommitRecord, Row
+from trails.store.log.sqlite import SqliteHome
 
 _STEP: Final = 500
 """Records that are read at once."""

@@ -18,9 +18,9 @@ from trails.model import iris, validation
 from trails.model.values import Turn
 from trails.rdf import vocab
 from trails.rdf.ledger_records import Delivery, EntryTexts, Event, Exchange, Mode, Outcome, State
-from trails.runtime import exchanges, inbox
-from trails.runtime.exchanges import Handler, HeadMove, Running, run_exchange
+from trails.runtime import inbox, message_exchanges
 from trails.runtime.inbox import Book, enter_entries
+from trails.runtime.message_exchanges import Handler, HeadMove, Running, run_exchange
 from trails.runtime.timer import Clock, clock_time
 from trails.session import Repository, Session, opened
 
@@ -76,11 +76,11 @@ class Ledger(Handle, public=True):
 
         It is looked up each time; what a handle holds and has not persisted does not count.
         """
-        return exchanges.head_turn(self._repository, self._id(session))
+        return message_exchanges.head_turn(self._repository, self._id(session))
 
     def head_moves(self, session: str) -> list[HeadMove]:
         """Return how a session's head moved since it was made, in order: from where, to where, when, by which exchange."""
-        return exchanges.head_moves(self._repository, self._book, self._id(session))
+        return message_exchanges.head_moves(self._repository, self._book, self._id(session))
 
     # --- messages in
 

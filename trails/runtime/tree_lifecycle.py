@@ -12,9 +12,9 @@ from uuid import uuid4
 from pyoxigraph import NamedNode, Quad
 
 from trails.errors import HeadConflict, IllegalTransition, InvalidInput, LimitReached, SessionNotFound, TrailsError
+from trails.history.pending_session import Worktree, new_prompt
 from trails.history.records import ledger_entries
 from trails.history.transaction import is_mentioned
-from trails.history.worktree import Worktree, new_prompt
 from trails.model import iris, validation
 from trails.model.values import SessionRecord, SystemPrompt
 from trails.rdf import vocab

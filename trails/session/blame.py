@@ -17,7 +17,7 @@ from typing import Any
 from pyoxigraph import NamedNode
 
 from trails.errors import InvalidInput
-from trails.history.worktree import Worktree
+from trails.history.pending_session import Worktree
 from trails.model import iris, validation
 from trails.model.validation import decodes
 from trails.model.values import Quote, SessionRecord, Turn, Value

@@ -19,12 +19,12 @@ from typing import Final
 from pyoxigraph import NamedNode, Quad
 
 from trails.errors import HeadConflict, InvalidInput, TrailsError
-from trails.history import turn_builder, worktree
+from trails.history import pending_session, turn_builder
 from trails.history.lookup import names
 from trails.history.lookup.names import Name
+from trails.history.pending_session import Worktree
 from trails.history.transaction import Proposal
 from trails.history.turn_builder import Draft
-from trails.history.worktree import Worktree
 from trails.integrity import digests
 from trails.model import content_parts, iris, validation
 from trails.model.values import Derivation, SessionRecord, Turn
@@ -103,7 +103,7 @@ def quoted_drafts(turns: Iterable[Turn]) -> Iterator[Draft]:
             structured=turn.structured,
             time=now,
             author_iri=turn.author_iri,
-            facts=worktree.quote_facts(turn),
+            facts=pending_session.quote_facts(turn),
             salt=digests.new_salt(),
         )
 

@@ -10,8 +10,8 @@ from trails.compare.session_diff import Tail, diff_tails
 from trails.compare.value_diff import Ancestor
 from trails.errors import IntegrityError, InvalidInput
 from trails.history.lookup import names
+from trails.history.pending_session import Worktree
 from trails.history.workspace import Workspace
-from trails.history.worktree import Worktree
 from trails.integrity import digests
 from trails.model import lineage
 from trails.model.lineage import Segment

@@ -20,18 +20,18 @@ from trails.files import as_path
 from trails.handles import Handle
 from trails.history import migrations, transaction
 from trails.history.lookup import names
+from trails.history.pending_session import Worktree
 from trails.history.removal import deletion, detach
 from trails.history.workspace import Workspace
-from trails.history.worktree import Worktree
 from trails.model import validation
 from trails.model.values import SessionRecord
 from trails.rdf.activity_records import Deed
 from trails.store import dumping
 from trails.store.contract import QuadStore, read_only
 from trails.store.embedded import EmbeddedStore
-from trails.store.maintenance import Vacuumed
-from trails.store.reading import EngineReader
-from trails.store.view import is_read_only
+from trails.store.index.reading import EngineReader
+from trails.store.log.log_maintenance import Vacuumed
+from trails.store.view_store import is_read_only
 
 ChildPolicy = Literal["refuse", "cascade", "detach"]
 

@@ -37,10 +37,10 @@ from trails.errors import (
     TrailsError,
 )
 from trails.history import turn_builder
+from trails.history.pending_session import Worktree
 from trails.history.reader import Reader
 from trails.history.transcript import SummaryMark
 from trails.history.turn_builder import Draft
-from trails.history.worktree import Worktree
 from trails.model import lineage, validation
 from trails.model.lineage import Segment
 from trails.model.values import Compaction, Facts, SessionRecord, Turn

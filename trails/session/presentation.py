@@ -19,7 +19,7 @@ from trails.display import html
 from trails.display.tables import Kind, PlainTable
 from trails.display.terminal_text import count
 from trails.errors import InvalidInput, TurnNotFound
-from trails.history.worktree import Worktree
+from trails.history.pending_session import Worktree
 from trails.model import content_parts
 from trails.model.values import Turn
 from trails.rdf.query_files import QueryFile

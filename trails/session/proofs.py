@@ -21,12 +21,12 @@ from trails.handles import Handle
 from trails.history import annotation_kinds, log_leaves, transaction
 from trails.history.as_of import past_facts
 from trails.history.lookup import names
+from trails.history.pending_session import Worktree
 from trails.history.reader import Reader
 from trails.history.transaction import Transaction
 from trails.history.turn_reader import RowTurns
 from trails.history.verification import checkpoints, verify
 from trails.history.workspace import Workspace
-from trails.history.worktree import Worktree
 from trails.integrity.proofs import ConsistencyProof, TurnProof
 from trails.integrity.signed_notes import HeadSignature, sign_head, verifier_key, verifier_of
 from trails.integrity.witnesses import check_timestamp, cosignatures
@@ -35,9 +35,9 @@ from trails.model.values import VerifyReport
 from trails.rdf.annotation_records import signature_quads
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
-from trails.store.nearby import at_one_moment
-from trails.store.past import PastStore
-from trails.store.view import ViewStore, is_read_only
+from trails.store.engine_fallbacks import at_one_moment
+from trails.store.index.historical_store import PastStore
+from trails.store.view_store import ViewStore, is_read_only
 
 
 def persist_signed(tree: Worktree, signer: str) -> tuple[int, HeadSignature]:

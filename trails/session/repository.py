@@ -24,13 +24,13 @@ from trails.history.lookup.names import Name
 from trails.history.lookup.search import Hit
 from trails.history.lookup.summaries import Page, Summaries
 from trails.history.lookup.usage_statistics import Statistics
+from trails.history.pending_session import Worktree, new_prompt, record_fields
 from trails.history.removal import deletion, detach, redaction, text_erasure
 from trails.history.removal.deletion import Pruning
 from trails.history.removal.redaction import Redaction
 from trails.history.removal.text_erasure import TextRedaction
 from trails.history.transaction import check_free_names
 from trails.history.workspace import Workspace
-from trails.history.worktree import Worktree, new_prompt, record_fields
 from trails.model import iris, validation
 from trails.model.values import SessionRecord
 from trails.rdf import query_files, query_guard
@@ -51,14 +51,14 @@ from trails.session.session import (
     replay_session,
 )
 from trails.session.tags_notes import Notes, Tags
-from trails.store import outside
 from trails.store.contract import QuadStore, Result, Solutions
 from trails.store.embedded import EmbeddedStore
-from trails.store.limits import NO_LIMITS, QueryLimits
-from trails.store.nearby import at_one_moment
-from trails.store.past import PastStore
-from trails.store.querypool import Rows
-from trails.store.view import ViewStore
+from trails.store.engine_fallbacks import at_one_moment
+from trails.store.index.historical_store import PastStore
+from trails.store.queries import user_queries
+from trails.store.queries.query_limits import NO_LIMITS, QueryLimits
+from trails.store.queries.query_pool import Rows
+from trails.store.view_store import ViewStore
 
 if TYPE_CHECKING:
     from trails.compare import Diff
@@ -952,12 +952,12 @@ class Repository(Handle, public=True):
         if text in query_files.load_all():
             return self._of_catalogue(query_files.find(text), limits, parameters)
         self._refuse_named(text, parameters)
-        return outside.answer(self.store, text, limits.over(self.limits), union=union)
+        return user_queries.answer(self.store, text, limits.over(self.limits), union=union)
 
     def _of_catalogue(self, asked: query_files.QueryFile, limits: QueryLimits, parameters: dict[str, Any]) -> Result:
         bound = asked.bind(**parameters)
         if limits.is_set:
-            return outside.answer(self.store, bound, limits.over(self.limits), is_ours=True)
+            return user_queries.answer(self.store, bound, limits.over(self.limits), is_ours=True)
         found = None if self.as_of is not None else query_twins.answer(self.workspace.rows.reading, asked, parameters)
         return self._asked(asked, bound) if found is None else found
 
@@ -1019,9 +1019,9 @@ class Repository(Handle, public=True):
         limits = QueryLimits(timeout, max_rows).over(self.limits)
         self._refresh_where(fresh)
         if text in query_files.load_all():
-            return outside.rows(self.store, query_files.find(text).bind(**parameters), limits, is_ours=True)
+            return user_queries.rows(self.store, query_files.find(text).bind(**parameters), limits, is_ours=True)
         self._refuse_named(text, parameters)
-        return outside.rows(self.store, text, limits, union=union)
+        return user_queries.rows(self.store, text, limits, union=union)
 
     @overload
     def graph(self) -> StoreView: ...

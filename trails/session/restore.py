@@ -12,8 +12,9 @@ from trails.files import as_path, in_words
 from trails.history import log_leaves
 from trails.model.values import Finding, VerifyReport
 from trails.session.repository import Repository
-from trails.store import dumping, folders, maintenance, upgrade
+from trails.store import dumping, folders, upgrade
 from trails.store.embedded import EmbeddedStore
+from trails.store.log import log_maintenance
 
 _SHOWN: Final = 3
 """How many findings an error names."""
@@ -34,13 +35,13 @@ def restore_store(backup: str | os.PathLike[str], destination: str | os.PathLike
 
 
 def _restore(backup: Path, destination: Path) -> VerifyReport:
-    maintenance.refuse_inside(backup, destination)
-    with maintenance.staged(destination) as part:
+    log_maintenance.refuse_inside(backup, destination)
+    with log_maintenance.staged(destination) as part:
         if folders.is_old(backup):
             upgrade.copy_old(backup, part)
             what = "the backup has an earlier format; run `trails store upgrade` on the restored store"
             return VerifyReport(sessions=0, turns=0, findings=(Finding(code="old-format", message=what),))
-        maintenance.copy_store(backup, part)
+        log_maintenance.copy_store(backup, part)
         return _verified(part)
 
 
@@ -62,7 +63,7 @@ def _load(file: Path, destination: Path, progress: Progress | None) -> VerifyRep
     empty = folders.is_store(destination)
     if empty:
         _require_empty(destination)
-    with maintenance.staged(destination, over_empty_store=empty) as part:
+    with log_maintenance.staged(destination, over_empty_store=empty) as part:
         dumping.load(file, part, progress)
         report = _verified(part, new=True)
         if not report.ok:

@@ -16,10 +16,10 @@ from trails.handles import Handle
 from trails.history import annotation_kinds, turn_builder
 from trails.history.lookup import names
 from trails.history.lookup.summaries import Page
+from trails.history.pending_session import Worktree
 from trails.history.removal import detach
 from trails.history.transcript import Turns
 from trails.history.workspace import Workspace
-from trails.history.worktree import Worktree
 from trails.model import lineage, sdk_messages, validation
 from trails.model.validation import stored_json
 from trails.model.values import (

@@ -24,8 +24,8 @@ from pyoxigraph import Literal
 from trails.errors import InvalidInput, PendingTurnsWarning, StoreFailed, TrailsError
 from trails.handles import Handle
 from trails.history import turn_builder
+from trails.history.pending_session import Worktree
 from trails.history.workspace import Workspace
-from trails.history.worktree import Worktree
 from trails.integrity import digests
 from trails.model import sdk_messages, validation
 from trails.model.values import CUT, Call, ToolCall, ToolResult, Turn

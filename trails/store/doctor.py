@@ -23,9 +23,11 @@ import pyoxigraph as ox
 from trails.errors import StoreFailed, TrailsError
 from trails.files import as_path, in_words
 from trails.integrity import leaves
-from trails.store import folders, index_folder, maintenance, sqlite, staging
-from trails.store.index_folder import IndexFolder
-from trails.store.view import ViewStore
+from trails.store import folders
+from trails.store.index import index_folder
+from trails.store.index.index_folder import IndexFolder
+from trails.store.log import log_maintenance, sqlite, staging
+from trails.store.view_store import ViewStore
 
 _FILES: Final = 1024
 """Files that a process should be able to open: the engine keeps all of a store's files open."""
@@ -145,7 +147,7 @@ def _disk(folder: Path) -> Check:
 
 def _space(folder: Path) -> Check:
     disk = shutil.disk_usage(folder)
-    used = maintenance.size_of(folder)
+    used = log_maintenance.size_of(folder)
     said = f"{_size(disk.free)} of {_size(disk.total)} are free; the store has {_size(used)}"
     if disk.free < _FREE_BYTES or disk.free < _FREE_SHARE * disk.total:
         remedy = "free some space, or move the store: a write to a full disk fails, and the store with it"

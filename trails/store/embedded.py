@@ -21,17 +21,20 @@ from typing import Any, Final
 import pyoxigraph as ox
 
 from trails.errors import InvalidInput, QueryEnded, StoreFailed
-from trails.store import engines, folders, forked, maintenance, querypool, sqlite
-from trails.store.committing import Batch, Waiting
+from trails.store import folders, process_fork
 from trails.store.contract import Change, Committed, Durability, read_only
-from trails.store.engine import Engine
+from trails.store.index import engine_filling
+from trails.store.index.engine import Engine
+from trails.store.index.reading import EngineReader
 from trails.store.leaflog import LeafLog
-from trails.store.log import Log
-from trails.store.maintenance import Behind, Vacuumed
+from trails.store.log import log_maintenance, sqlite
+from trails.store.log.commit_log import Log
+from trails.store.log.committing import Batch, Waiting
+from trails.store.log.log_maintenance import Behind, Vacuumed
+from trails.store.log.sqlite import SqliteHome
 from trails.store.pattern import Pattern
-from trails.store.querypool import Source
-from trails.store.reading import EngineReader
-from trails.store.sqlite import SqliteHome
+from trails.store.queries import query_pool
+from trails.store.queries.query_pool import Source
 
 _WRITERS: Final = 10_000
 """Graphs of which it is remembered who wrote to them last."""
@@ -95,7 +98,7 @@ class EmbeddedStore(EngineReader):
         except BaseException:  # an interrupt too
             self._commits.close()
             raise
-        forked.remember(self)
+        process_fork.remember(self)
 
     def abandon(self) -> None:
         """Let go, in a forked child, of what belongs to the parent: nothing is ended or closed there."""
@@ -215,7 +218,7 @@ class EmbeddedStore(EngineReader):
 
     def size_on_disk(self) -> int:
         """Return the bytes of all files of the store."""
-        return 0 if self._path is None else maintenance.size_of(self._path)
+        return 0 if self._path is None else log_maintenance.size_of(self._path)
 
     def others(self) -> tuple[Behind, ...]:
         """Return the engines of other living processes, which may hold what was removed until they are used next."""
@@ -237,7 +240,7 @@ class EmbeddedStore(EngineReader):
             return self._source
 
     def _unreadable(self, error: Exception) -> StoreFailed:
-        return engines.unreadable(self.location, error)
+        return engine_filling.unreadable(self.location, error)
 
     def _is_repaired(self, error: Exception) -> bool:
         return self._index.is_repaired(error)
@@ -444,9 +447,9 @@ class EmbeddedStore(EngineReader):
             )
         if self._path is None:
             raise InvalidInput("a store in memory has no files to back up; dump it")
-        maintenance.refuse_inside(self._path, destination)
+        log_maintenance.refuse_inside(self._path, destination)
         try:
-            with maintenance.staged(destination) as part:
+            with log_maintenance.staged(destination) as part:
                 self._commits.home.backup(part / sqlite.NAME)
         except OSError as error:
             raise StoreFailed(f"{self.location} cannot be backed up to {destination}: {error}") from error
@@ -458,7 +461,7 @@ class EmbeddedStore(EngineReader):
         """End the queries from outside that are not done after some seconds; what they read is let go."""
         with self._source_lock:
             self._source = None
-        querypool.end(self, QueryEnded(f"the query in {self.location} was ended: {why}"), patience)
+        query_pool.end(self, QueryEnded(f"the query in {self.location} was ended: {why}"), patience)
 
     def close(self) -> None:
         if os.getpid() != self._pid or self._closed:

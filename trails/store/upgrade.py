@@ -25,13 +25,15 @@ import pyoxigraph as ox
 from trails.errors import IntegrityError, InvalidInput, StoreFailed, StoreLocked
 from trails.files import as_path, in_words
 from trails.integrity import leaves
-from trails.store import dumping, engines, maintenance, sqlite
+from trails.store import dumping
 from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
 from trails.store.folders import OLD_MARKER, is_old, remove_old
-from trails.store.records import CommitRecord, lines_of
-from trails.store.staging import scratch
-from trails.store.syncing import sync_folder
+from trails.store.index import engine_filling
+from trails.store.log import log_maintenance, sqlite
+from trails.store.log.records import CommitRecord, lines_of
+from trails.store.log.staging import scratch
+from trails.store.log.syncing import sync_folder
 
 _OLDEST, _NEWEST = 2, 3
 """The formats that are brought up."""
@@ -136,8 +138,8 @@ def _locked(folder: Path, *, writes: bool = True) -> Iterator[None]:
 
 def _backed_up(folder: Path, form: int, wanted: Path | None) -> Path:
     place = wanted or _free_place(folder, form)
-    maintenance.refuse_inside(folder, place)
-    with maintenance.staged(place) as part:
+    log_maintenance.refuse_inside(folder, place)
+    with log_maintenance.staged(place) as part:
         shutil.copytree(folder, part, ignore=lambda _, names: _NOT_COPIED & set(names), dirs_exist_ok=True)
     return place
 
@@ -172,7 +174,7 @@ def _engine(quads: Path, work: Path, frames: Sequence[CommitRecord]) -> ox.Store
     shutil.copytree(quads, work, ignore=shutil.ignore_patterns("LOCK", unsynced))
     try:
         engine = ox.Store(str(work))
-        engines.fill(engine, frames)
+        engine_filling.fill(engine, frames)
     except (OSError, RuntimeError) as error:
         raise StoreFailed(
             f"the store {quads.parent} cannot be read ({error}); open it once with Trails 0.1, or restore a backup"

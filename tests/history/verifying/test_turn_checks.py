@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.everything import everything
 from trails import Repository
-from trails.history.verification import turn_checks
+from trails.history.verification import session_checks
 from trails.model import iris
 from trails.model.values import SessionRecord
 from trails.rdf import query_files, session_records, vocab
@@ -52,8 +52,8 @@ def test_the_query_counts_properties_and_types_as_they_are_read() -> None:
     numbered = {
         int(number): re.sub(r"^\w+:", lambda each: prefixes[each[0]], name) for name, number in _NUMBERED.findall(text)
     }
-    wanted = {number: each.value for number, each in enumerate(turn_checks.FACT_PROPERTIES, 1)}
-    assert numbered == wanted | {-number: each.value for number, each in enumerate(turn_checks.FACT_TYPES, 1)}
+    wanted = {number: each.value for number, each in enumerate(session_checks.FACT_PROPERTIES, 1)}
+    assert numbered == wanted | {-number: each.value for number, each in enumerate(session_checks.FACT_TYPES, 1)}
 
 
 def engine_of(store: Repository) -> ox.Store:
@@ -66,13 +66,13 @@ def test_of_all_that_is_stored_only_copies_are_walked_quad_by_quad(
 ) -> None:
     everything(memory)
     written: dict[str, bool] = {}
-    real = turn_checks.is_as_written
+    real = session_checks.is_as_written
 
     def is_as_written(record: SessionRecord, *arguments: Any) -> bool:
         written[record.id] = real(record, *arguments)
         return written[record.id]
 
-    monkeypatch.setattr(turn_checks, "is_as_written", is_as_written)
+    monkeypatch.setattr(session_checks, "is_as_written", is_as_written)
     assert memory.verify().ok
     walked = {session_id for session_id, is_written in written.items() if not is_written}
     rows = memory.query("SELECT ?g { GRAPH ?g { ?s trails:keptWith|prov:wasQuotedFrom|prov:alternateOf ?o } }")
@@ -125,6 +125,6 @@ def test_checking_asks_of_a_tool_once(memory: Repository, monkeypatch: pytest.Mo
         asked.append(iri)
         return session_records.tool_quads(iri)
 
-    monkeypatch.setattr(turn_checks, "tool_quads", noted)
+    monkeypatch.setattr(session_checks, "tool_quads", noted)
     assert memory.verify().ok
     assert len(asked) == 1

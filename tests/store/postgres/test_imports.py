@@ -13,7 +13,7 @@ from tests.support.machines import Size
 from trails import StoreFailed
 from trails.exchange.merge import merge
 from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript
-from trails.store import log
+from trails.store.log import commit_log
 
 _IMPORTING = """
 import sys
@@ -52,7 +52,7 @@ def test_two_stores_that_import_the_same_at_once_make_each_fork_once(url: str, m
 def test_an_import_that_another_process_keeps_waiting_says_so_and_writes_nothing(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "_HELD", 0.1)
+    monkeypatch.setattr(commit_log, "_HELD", 0.1)
     with trails.open(url, create=True) as first, trails.open(url) as second:
         with first.workspace.merging("t:S0"):
             report = merge(second, transcript(2))

@@ -20,10 +20,10 @@ from trails import InvalidInput, StoreFailed
 from trails.integrity.leaves import Leaf
 from trails.store import Change, Committed
 from trails.store.leaflog import lines_after
-from trails.store.log import StoreDiverged
+from trails.store.log.commit_log import StoreDiverged
+from trails.store.log.records import Row
 from trails.store.postgres.server import Server, Unreachable
 from trails.store.postgres.store import open_store
-from trails.store.records import Row
 
 _GRAPH = NamedNode("urn:g")
 _ROUNDS = """
@@ -212,7 +212,7 @@ def _fill_disk(_caches: Path, patch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise StoreFailed("its disk is full")
 
-    patch.setattr("trails.store.sqlite.SqliteHome.put", full)
+    patch.setattr("trails.store.log.sqlite.SqliteHome.put", full)
 
 
 @pytest.mark.parametrize("harm", [_remove, _fill_disk])
@@ -313,7 +313,7 @@ def test_a_record_with_a_leaf_that_no_log_may_hold_is_named(
     store = open_store(url, create=True)
     store.commit(Change(add=[_quad(1)]))
     with monkeypatch.context() as patch:
-        patch.setattr("trails.store.committing._lines", lines_after)
+        patch.setattr("trails.store.log.committing._lines", lines_after)
         store.commit(Change(add=[_quad(2)], leaves=[Leaf("turns", "urn:elsewhere", 1, "ab" * 32)]))
     store.close()
     shutil.rmtree(tmp_path / "cache")

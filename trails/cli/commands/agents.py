@@ -58,13 +58,13 @@ def show_run(run: str) -> None:
 
 def _draw_runs(every: Sequence[Run]) -> None:
     """Print runs: as a table if it fits, else two lines each, so that an id is never cut."""
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
     rows = [_row(each) for each in every]
     columns = ("id", "state", "asked for by", "started (UTC)", "took", "task")
     widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
-    if sum(widths) + 3 * len(columns) <= drawing.screen().width:
-        drawing.print_table(columns, rows, right=("took",))
+    if sum(widths) + 3 * len(columns) <= transcript_view.screen().width:
+        transcript_view.print_table(columns, rows, right=("took",))
         return
     for run_id, state, asked, started, took, task in rows:
         click.echo(clean(f"{run_id}  {task}"))
@@ -102,9 +102,9 @@ def _took(run: Run) -> str:
 
 
 def _run_time(time: datetime | None) -> str:
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
-    return drawing.moment(time, seconds=True)
+    return transcript_view.moment(time, seconds=True)
 
 
 # --- one run
@@ -143,9 +143,9 @@ def _event(what: str, time: datetime | None, session_id: str, entry: int, how: s
 
 
 def _draw_run(run: Run, events: Sequence[dict[str, Any]]) -> None:
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
-    drawing.print_grid({name: value for name, value in _facts(run).items() if value})
+    transcript_view.print_grid({name: value for name, value in _facts(run).items() if value})
     if events:
         click.echo()
         cli.table(
@@ -255,7 +255,7 @@ def _draw_tree(shown: Sequence[TreeRow], now: datetime, indents: dict[str, str],
     """Print a table; the lines before each session show what spawned it."""
     from rich.text import Text
 
-    from trails.cli import drawing
+    from trails.cli import transcript_view
     from trails.runtime.tree_state import Limits
 
     numbers = ("age", "silent", "due", "depth", *(("tokens",) if tokens else ()))
@@ -270,7 +270,7 @@ def _draw_tree(shown: Sequence[TreeRow], now: datetime, indents: dict[str, str],
         ages = _span(now - each.created), _span(now - each.last)
         rows.append((session, each.kind, state, *ages, due, str(each.depth), *used, notes))
     columns = ("session", "kind", "state", *numbers, "notes")
-    drawing.print_table(columns, rows, right=numbers, fold=("notes",), styles={"notes": "yellow"})
+    transcript_view.print_table(columns, rows, right=numbers, fold=("notes",), styles={"notes": "yellow"})
 
 
 def _indents(shown: Sequence[TreeRow]) -> dict[str, str]:
@@ -360,10 +360,10 @@ def list_keys(*, limit: int | None, config: Path | None, **which: Any) -> None:
 
 
 def _key_row(info: SessionInfo) -> tuple[str, ...]:
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
     names = info.key, info.kind, info.label or "-", info.agent or "-"
-    return *names, drawing.moment(info.updated), f"{info.total_tokens:,}", info.state
+    return *names, transcript_view.moment(info.updated), f"{info.total_tokens:,}", info.state
 
 
 @click.group("policy")
@@ -392,7 +392,7 @@ def check(key: str, *, config: Path | None) -> None:
 def _draw_check(found: PolicyCheck) -> None:
     from rich.text import Text
 
-    from trails.cli import drawing
+    from trails.cli import transcript_view
     from trails.runtime.policy import from_ms
 
     def word(is_good: bool, yes: str, no: str) -> Text:
@@ -401,7 +401,7 @@ def _draw_check(found: PolicyCheck) -> None:
     upcoming = Text("begins the session")
     if found.freshness is not None:
         until = found.freshness.idle_expires_at
-        goes_on = "goes on" if until is None else f"goes on, until {drawing.moment(from_ms(until))} UTC"
+        goes_on = "goes on" if until is None else f"goes on, until {transcript_view.moment(from_ms(until))} UTC"
         upcoming = word(found.freshness.fresh, goes_on, "begins anew")
     minutes = found.reset.idle_minutes
     daily = f"daily at {found.reset.at_hour:02}:00" if found.reset.mode == "daily" else None
@@ -416,4 +416,4 @@ def _draw_check(found: PolicyCheck) -> None:
         ("spawn", word(found.may_spawn, "allowed", "refused"), "key"),
         ("delete by key", word(found.deletable, "allowed", "refused"), "key"),
     ]
-    drawing.print_table(("what", "now", "rule"), rows, fold=("now",))
+    transcript_view.print_table(("what", "now", "rule"), rows, fold=("now",))

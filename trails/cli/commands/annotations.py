@@ -76,9 +76,9 @@ def list_tags(*, session: str | None, limit: int | None) -> None:
 
 
 def _tag_row(tag: Tag) -> tuple[str, ...]:
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
-    return tag.name, f"{tag.session_id}@{tag.length}", tag.digest[:8], tag.author, drawing.moment(tag.time)
+    return tag.name, f"{tag.session_id}@{tag.length}", tag.digest[:8], tag.author, transcript_view.moment(tag.time)
 
 
 @cli.command("note", by=True)
@@ -124,9 +124,9 @@ def list_notes(*, session: str, index: int | None, limit: int | None) -> None:
 
 
 def _note_row(note: Note) -> tuple[str, ...]:
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
-    return str(note.index), note.id, note.author, drawing.moment(note.time), one_line(note.text)
+    return str(note.index), note.id, note.author, transcript_view.moment(note.time), one_line(note.text)
 
 
 @cli.command("score", reason=True, by=True)
@@ -203,12 +203,12 @@ def give_score(
 
 
 def _score_by(program: tuple[str, ...], sessions: tuple[str, ...] | None, version: str | None, **how: Any) -> None:
-    from trails.cli import drawing
+    from trails.cli import transcript_view
     from trails.model import validation
     from trails.replay.programs import ProgramScorer
     from trails.session import scoring
 
-    with cli.open_store() as store, ProgramScorer(program) as scorer, drawing.progress("scoring") as progress:
+    with cli.open_store() as store, ProgramScorer(program) as scorer, transcript_view.progress("scoring") as progress:
         if store.workspace.actor is None:
             cli.refuse("a program that scores needs a name: --by NAME, or agent:NAME")
         checked = None if version is None else validation.name(version, "a scorer's version")
@@ -250,11 +250,11 @@ def list_scores(*, ref: str | None, name: str | None, scorer: str | None, limit:
 
 
 def _score_row(score: Score) -> tuple[str, ...]:
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
     value = str(score.value).lower() if isinstance(score.value, bool) else str(score.value)
     texts = map(one_line, (score.ref, score.name, value, score.by, score.version or "-"))
-    return (*texts, score.id, drawing.moment(score.time), one_line(score.reason or ""))
+    return (*texts, score.id, transcript_view.moment(score.time), one_line(score.reason or ""))
 
 
 _scores: Final = cli.table("of,name,score,by,version,id,given (UTC),reason", _score_row, fold=("reason", "score"))

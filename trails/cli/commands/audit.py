@@ -125,9 +125,9 @@ def _check_scope(session: str | None, *, everything: bool) -> None:
 
 def _draw(made: Report) -> None:
     from trails.audit import report
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
-    console = drawing.screen()
+    console = transcript_view.screen()
     console.print(report.report_title(made), style="bold")
     for line in report.report_facts(made):
         console.print(one_line(line))
@@ -137,7 +137,7 @@ def _draw(made: Report) -> None:
         console.print(one_line(verdict.said))
         for found in verdict.found:
             console.print(f"{found.query}: {one_line(found.purpose)}", style="bold")
-            drawing.print_table(
+            transcript_view.print_table(
                 found.columns, [list(map(report.shown_cell, row)) for row in found.rows], fold=found.columns
             )
     console.print("\nThis cannot show:")

@@ -265,7 +265,7 @@ def bisect_turns(*, ref: str, run: tuple[str, ...], good: int, bad: int | None) 
     they are good, with 125 where it cannot tell, and with any other code below 128 where they are bad; anything else
     stops, as with `git bisect run`. What it prints goes to stderr.
     """
-    from trails.cli import drawing
+    from trails.cli import transcript_view
     from trails.session.blame import bisect
 
     with cli.open_store(reading=True) as store:
@@ -281,7 +281,7 @@ def bisect_turns(*, ref: str, run: tuple[str, ...], good: int, bad: int | None) 
 
     found = bisect(turns, is_good, good=good, bad=len(turns) if bad is None else bad)
     value = {"session": place.session_id} | found.to_dict()
-    cli.answer(value, found, lambda found: drawing.transcript(place.session_id, found.candidates, full=False))
+    cli.answer(value, found, lambda found: transcript_view.transcript(place.session_id, found.candidates, full=False))
     if found.turn is None:
         cli.note("which of these it is cannot be told: the turns between were skipped")
         cli.end(1)

@@ -201,7 +201,7 @@ def import_files(
     the exit code stays 0; it is 1 where nothing at all could be imported. Keys, tokens and passwords in what comes in
     are named by kind, session and turn, and never shown; --redact-secrets takes them out before anything is stored.
     """
-    from trails.cli import drawing
+    from trails.cli import transcript_view
     from trails.exchange.source_transcript import ImportReport
 
     if format_ is not None and format_.partition("-")[0] == "prov":
@@ -217,7 +217,7 @@ def import_files(
     report = ImportReport()
     with cli.open_store(create=create) as store:
         try:
-            with drawing.progress("importing") as progress:
+            with transcript_view.progress("importing") as progress:
                 for number, path in enumerate(paths):
                     moves = None if progress is None else _moves(progress, number, len(paths))
                     report.add(_import_one(store, path, format_, progress=moves, **how))

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from trails.model.values import Turn
     from trails.rdf.ledger_records import Delivery, Event, Exchange
-    from trails.runtime.exchanges import HeadMove
     from trails.runtime.ledger import Ledger, Running
+    from trails.runtime.message_exchanges import HeadMove
 
 _CELL: Final = 60
 _ALL: Final = 1_000_000
@@ -173,9 +173,9 @@ def _text(content: Any) -> str:
 
 
 def _when(time: datetime | None) -> str:
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
-    return drawing.moment(time, seconds=True)
+    return transcript_view.moment(time, seconds=True)
 
 
 # --- write

@@ -135,10 +135,10 @@ def _line_of(each: SessionSummary) -> _Line:
 
 
 def _draw(found: _Lines) -> None:
-    from trails.cli import drawing
+    from trails.cli import transcript_view
     from trails.history.lookup.names import short_id
 
-    now, width = datetime.now(UTC), drawing.screen().width
+    now, width = datetime.now(UTC), transcript_view.screen().width
     longest = max(len(each.id) for each in found.lines)
     is_narrow = width < _ROOMY + longest and longest > _SHORT
     rows = [
@@ -146,15 +146,15 @@ def _draw(found: _Lines) -> None:
             "session": short_id(each.id, found.near.get(each.id, ())) if is_narrow else each.id,
             "turns": f"{each.turns:,}",
             "tokens": short_number(each.tokens),
-            "active": cli.ago(each.active, now) if width < _ROOMY else drawing.moment(each.active),
-            "project": _project(each.project, whole=width >= drawing.ENDLESS),
+            "active": cli.ago(each.active, now) if width < _ROOMY else transcript_view.moment(each.active),
+            "project": _project(each.project, whole=width >= transcript_view.ENDLESS),
             "about": _about(each),
         }
         for each in found.lines
     ]
     has_project = any(row["project"] != "-" for row in rows)
     shown = [name for name in rows[0] if width >= _FROM.get(name, 0) and (name != "project" or has_project)]
-    drawing.print_table(
+    transcript_view.print_table(
         shown,
         [[row[name] for name in shown] for row in rows],
         right=("turns", "tokens"),
@@ -299,14 +299,14 @@ def _answer(found: Statistics, columns: Sequence[str], limit: int | None, *, as_
         return
 
     def draw(rows: Sequence[Row]) -> None:
-        from trails.cli import drawing
+        from trails.cli import transcript_view
 
         lines = [[row.group or "(none)", *(_cell(row, name) for name in columns)] for row in rows]
         if len(found) > 1:
             lines.append(["total", *(_cell(found.total, name) for name in columns)])
         by: str = found.by
         styles = {by: "cyan"}
-        drawing.print_table([by, *columns], lines, right=columns, least={by: 12}, styles=styles, rule=False)
+        transcript_view.print_table([by, *columns], lines, right=columns, least={by: 12}, styles=styles, rule=False)
 
     value = {"by": found.by, "rows": rows, "total": found.total, "more": more}
     cli.answer(value, rows, draw, empty="nothing was done, or nothing that was asked for", said=said)

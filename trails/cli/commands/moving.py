@@ -88,10 +88,10 @@ def copy(source: str, destination: str) -> None:
     SRC and DST are stores or, one of them, the file of a dump (.nq or .nq.gz). The copy is read back and verified before it
     counts; cut short, it is refused wherever it is opened, and the same command goes on with it.
     """
-    from trails.cli import drawing
+    from trails.cli import transcript_view
     from trails.exchange.remotes import store_copy
 
-    with drawing.progress("copying") as progress:
+    with transcript_view.progress("copying") as progress:
         done = store_copy.copy_store(source, destination, progress=progress)
     cli.answer(done, f"{done.quads:,} quads, sha256 {done.sha256}")
     if not cli.as_json():
@@ -179,14 +179,14 @@ def mirror(*, source: str, url: str, follow: bool, interval: float, **given: Any
     the environment's TRAILS_MIRROR_USER and TRAILS_MIRROR_PASSWORD. `trails verify --mirror URL` compares.
     """
     from trails import Mirror
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
     with cli.open_at(source, reading=True) as store:
         if follow:
             with suppress(KeyboardInterrupt):
                 _follow(store, url, given, interval)
             return
-        with drawing.working("mirroring"):
+        with transcript_view.working("mirroring"):
             there = Mirror(store, url, **given)
             done = there.sync()
     value = {"mirror": there.location, "server": there.kind} | _plain(done)
@@ -240,11 +240,11 @@ def _note_references(done: Mirrored) -> None:
 
 def verify_mirror(store: Repository, url: str) -> None:
     """Answer with how a mirror differs from its store; the exit code is 1 where it does."""
-    from trails.cli import drawing
+    from trails.cli import transcript_view
     from trails.exchange.remotes.mirror_comparison import compare_mirror
     from trails.exchange.remotes.mirror_endpoint import Endpoint
 
-    with drawing.working("comparing"):
+    with transcript_view.working("comparing"):
         report = compare_mirror(store, Endpoint(url))
     lines = [
         f"{each.session or each.graph or 'the catalogue'}: lacks {count(each.missing, 'triple')}, has {each.beyond} beyond"

@@ -64,12 +64,12 @@ def search(
 def _draw_hits(hits: Sequence[Hit], text: str | None) -> None:
     from rich.text import Text
 
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
-    console = drawing.screen()
+    console = transcript_view.screen()
     for hit in hits:
         tools = (f"calls {one_line(tool)}" for tool in hit.tools)
-        facts = " · ".join([hit.role, drawing.moment(hit.time), one_line(hit.author), *tools])
+        facts = " · ".join([hit.role, transcript_view.moment(hit.time), one_line(hit.author), *tools])
         head = Text.assemble((one_line(hit.session_id), "cyan"), "  ", (str(hit.index), "bold"), "  ")
         rest = Text(facts, style="dim")
         rest.truncate(max(1, console.width - head.cell_len), overflow="ellipsis")
@@ -125,7 +125,7 @@ def query(*, query: str, params: tuple[str, ...], format_: str | None, csv_safe:
     ntriples or JSON-LD. ASK prints true or false, and the exit code of false is 1; no rows are an answer, with 0. The table
     shortens IRIs and cuts long values; the other formats do not.
     """
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
     form = cli.one_format(format_) or "table"
     if csv_safe and form != "csv":
@@ -134,9 +134,9 @@ def query(*, query: str, params: tuple[str, ...], format_: str | None, csv_safe:
         result = _ask(store, query, _grouped(params), limits)
     if is_table := form == "table" and not isinstance(result, bool | list):
         if result:
-            drawing.print_result(result)
+            transcript_view.print_result(result)
     else:
-        sys.stdout.write(drawing.format_result(result, form, csv_safe=csv_safe))
+        sys.stdout.write(transcript_view.format_result(result, form, csv_safe=csv_safe))
     if getattr(result, "truncated", False):
         cli.note(f"first {count(limits['max_rows'] or 0, 'row')}, there are more")
     elif is_table and not isinstance(result, bool):

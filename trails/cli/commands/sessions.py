@@ -377,12 +377,12 @@ def find_secrets(*, session: str | None, whole: bool) -> None:
     The exit code is 1 if any is found. `trails redact` removes the content of a turn; the extra `secrets` adds
     formats to those that are known without it.
     """
-    from trails.cli import drawing
+    from trails.cli import transcript_view
     from trails.history.lookup import session_quads
 
     if whole == (session is not None):
         cli.refuse("name a session, or give --all")
-    with cli.open_store(reading=True) as store, drawing.progress("scanning") as progress:
+    with cli.open_store(reading=True) as store, transcript_view.progress("scanning") as progress:
         if session is not None:
             report = session_quads.scan_session(store.workspace, session)
         else:

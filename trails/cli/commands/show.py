@@ -41,10 +41,10 @@ def show(ref: str, turns_: str | None, full: bool) -> None:
     chosen = turns if turns_ is None else [turns[index] for index in cli.indexes(turns_, len(turns))]
 
     def draw(chosen: Sequence[Turn]) -> None:
-        from trails.cli import drawing
+        from trails.cli import transcript_view
 
-        drawing.session_head(record, turns, system, full=full)
-        drawing.transcript(record.id, chosen, full=full)
+        transcript_view.session_head(record, turns, system, full=full)
+        transcript_view.transcript(record.id, chosen, full=full)
 
     cli.answer({"session": record, "system": system, "turns": chosen}, chosen, draw)
 
@@ -57,13 +57,13 @@ def branches(*, session: str, limit: int | None) -> None:
 
     SESSION is an id, an IRI or a label.
     """
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
     with cli.open_store(reading=True) as store:
         session_id = store.resolve(session)
         every = store.branches(session_id)
     empty = f"session {session_id!r} has no forks"
-    cli.answer_list("branches", every, limit, drawing.sessions, empty, session=session_id)
+    cli.answer_list("branches", every, limit, transcript_view.sessions, empty, session=session_id)
 
 
 @cli.command("replay", pager=True, as_of=True)
@@ -75,13 +75,13 @@ def replay(ref: str, up_to: int | None) -> None:
     Printed are role and content of each turn, in order. REF is a session (an id, an IRI or a label), a tag, or such a
     name with @ and how many turns of it. Nothing is shortened and nothing is written.
     """
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
     with cli.open_store(reading=True) as store:
         place = cli.place_of(store, ref)
         ends = [end for end in (up_to, place.end) if end is not None]
         turns = store.replay(place.session_id, up_to_index=min(ends, default=None))
-    cli.answer({"session": place.session_id, "turns": turns}, turns, drawing.replay)
+    cli.answer({"session": place.session_id, "turns": turns}, turns, transcript_view.replay)
 
 
 @cli.command("context", pager=True, as_of=True)
@@ -128,7 +128,7 @@ def show_context(*, session: str, query: str | None, form: str, leave_out_cut: b
 
 
 def _draw_context(context: Context) -> None:
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
     rows: list[tuple[str, ...]] = []
     dropped = context.dropped
@@ -142,7 +142,7 @@ def _draw_context(context: Context) -> None:
         tokens = f"{part.tokens(context.counter):,}"
         rows.append((part.kind, index, turn.role if turn is not None else "", tokens, shorten(part.text, 200)))
     columns = ("what", "index", "role", "tokens", "text")
-    drawing.print_table(columns, rows, fold=("text",), right=("index", "tokens"))
+    transcript_view.print_table(columns, rows, fold=("text",), right=("index", "tokens"))
     room = f" of {context.max_tokens:,}" if context.max_tokens is not None else ""
     facts = [f"about {context.tokens:,}{room} tokens"]
     if context.summarised_through is not None:
@@ -218,7 +218,7 @@ def _text(turn: Turn) -> str:
 
 
 def _draw_blame(found: Sequence[Blame], texts: dict[int, str]) -> None:
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
     columns = {
         "turn": [str(each.index) for each in found],
@@ -226,12 +226,12 @@ def _draw_blame(found: Sequence[Blame], texts: dict[int, str]) -> None:
         "principal": [each.principal for each in found],
         "author": [each.author for each in found],
         "model": [each.model or "" for each in found],
-        "time (UTC)": [drawing.moment(each.time) for each in found],
+        "time (UTC)": [transcript_view.moment(each.time) for each in found],
         "from": [_origin(each) for each in found],
         "text": [texts[each.index] for each in found],
     }
     shown = {name: cells for name, cells in columns.items() if any(cells)}
-    drawing.print_table([*shown], [*zip(*shown.values(), strict=True)], fold=("text", "from"), right=("turn",))
+    transcript_view.print_table([*shown], [*zip(*shown.values(), strict=True)], fold=("text", "from"), right=("turn",))
 
 
 def _origin(each: Blame) -> str:

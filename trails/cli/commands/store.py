@@ -38,11 +38,13 @@ def init(place: str | None) -> None:
 @cli.command("info")
 def info() -> None:
     """Say where the store is and what it holds."""
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
     with cli.open_store(reading=True) as store:
         facts = store.info()
-    cli.answer(facts, {name: f"{n:,}" if type(n) is int else n for name, n in facts.items()}, drawing.print_grid)
+    cli.answer(
+        facts, {name: f"{n:,}" if type(n) is int else n for name, n in facts.items()}, transcript_view.print_grid
+    )
 
 
 @cli.command("vacuum")
@@ -52,9 +54,9 @@ def vacuum() -> None:
     Then no file of it holds any of that. It needs as much free space again as the store has. Cut short, it leaves the
     store as it was or rebuilt.
     """
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
-    with cli.open_store() as store, drawing.working("rebuilding"):
+    with cli.open_store() as store, transcript_view.working("rebuilding"):
         report = store.maintenance.vacuum()
     sizes = f"{report.bytes_before:,} bytes before, {report.bytes_after:,} after"
     cli.answer(report, sizes)
@@ -163,7 +165,7 @@ def verify(*, session: str | None, mirror: str | None, **how: Any) -> None:
     Signatures of heads (`trails proof sign`) must hold. The turns that none covers are listed, with --signers of those by these
     keys alone; with --require-signed they are findings.
     """
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
     if mirror is not None:
         if session is not None or any(how.values()) or cli.is_as_of():
@@ -171,16 +173,16 @@ def verify(*, session: str | None, mirror: str | None, **how: Any) -> None:
         with cli.open_store(reading=True) as store:
             verify_mirror(store, mirror)
         return
-    with cli.open_store(reading=True) as store, drawing.working("verifying"):
+    with cli.open_store(reading=True) as store, transcript_view.working("verifying"):
         report = store.verify(None if session is None else store.resolve(session), **how)
     answer_report(report)
 
 
 def answer_report(report: VerifyReport) -> None:
     """Answer with what was verified; the exit code is 1 where something was found."""
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
-    cli.answer(report, report, drawing.verdict)
+    cli.answer(report, report, transcript_view.verdict)
     if not report.ok:
         cli.end(1)
 
@@ -227,7 +229,7 @@ def _vouched(
 
 
 def _draw_proven(shown: Mapping[str, Any]) -> None:
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
     click.echo("valid")
     said = {name.replace("_", " "): shorten(str(value), 500) for name, value in shown.items() if value is not None}
@@ -237,7 +239,7 @@ def _draw_proven(shown: Mapping[str, Any]) -> None:
         )
     else:
         said.pop("withheld", None)
-    drawing.print_grid(said)
+    transcript_view.print_grid(said)
 
 
 def _verified(data: bytes, verifiers: list[str], kept: str | None) -> dict[str, Any]:
@@ -303,10 +305,10 @@ def restore_backup(backup_folder: Path) -> None:
 
     The store that --store or TRAILS_STORE names must not be there yet. The exit code is 1 where something was found.
     """
-    from trails.cli import drawing
+    from trails.cli import transcript_view
     from trails.session import restore
 
-    with drawing.working("restoring"):
+    with transcript_view.working("restoring"):
         report = restore.restore_store(backup_folder, cli.store_folder())
     answer_report(report)
 
@@ -320,12 +322,12 @@ def dump(file: Path, force: bool) -> None:
     The file holds sorted N-Quads, compressed with gzip. `trails store load` makes a store of it, in this version or another.
     Equal stores give equal files. The log is not in it: only a backup can be held against older checkpoints.
     """
-    from trails.cli import drawing
+    from trails.cli import transcript_view
 
     if str(file) == "-":
         cli.refuse("a dump is compressed, and never written to stdout; name a file")
     cli.refuse_in_store(file)
-    with cli.open_store(reading=True) as store, drawing.progress("dumping") as progress:
+    with cli.open_store(reading=True) as store, transcript_view.progress("dumping") as progress:
         quads = store.maintenance.dump(file, replace=force, progress=progress)
     cli.answer({"output": str(file), "quads": quads}, None)
     cli.note(f"wrote {count(quads, 'quad')} to {file}")
@@ -339,9 +341,9 @@ def load_dump(file: Path) -> None:
     The store that --store or TRAILS_STORE names must not be there yet, or be empty. A file that does not hold a whole,
     unaltered store leaves nothing behind.
     """
-    from trails.cli import drawing
+    from trails.cli import transcript_view
     from trails.session import restore
 
-    with drawing.progress("loading") as progress:
+    with transcript_view.progress("loading") as progress:
         report = restore.load_dump(file, cli.store_folder(), progress)
     answer_report(report)

@@ -32,14 +32,15 @@ from trails.integrity.merkle import leaf_hash, root_of
 from trails.model.values import Value, VerifyReport
 from trails.opening import as_location, open_to_read, store_at
 from trails.rdf import vocab
-from trails.store import dumping, folders, maintenance
+from trails.store import dumping, folders
 from trails.store.contract import Change, PreconditionFailed
 from trails.store.embedded import EmbeddedStore
+from trails.store.index.reading import EngineReader
+from trails.store.log import log_maintenance
+from trails.store.log.staging import scratch
+from trails.store.log.syncing import sync_folder
 from trails.store.postgres.address import is_address, shown
 from trails.store.postgres.log import PostgresLog
-from trails.store.reading import EngineReader
-from trails.store.staging import scratch
-from trails.store.syncing import sync_folder
 
 _BATCH: Final = 10_000
 """Quads, or lines of the log, in one commit."""
@@ -341,7 +342,7 @@ def _begun(location: str, place: Path) -> EmbeddedStore:
     if is_address(location):
         return store_at(location, create=True)
     if not folders.is_store(place):
-        with maintenance.staged(place) as part, contextlib.closing(store_at(part, create=True)) as new:
+        with log_maintenance.staged(place) as part, contextlib.closing(store_at(part, create=True)) as new:
             new.commit(Change(add=[transaction.STORE_COPY]))
     return store_at(place)
 

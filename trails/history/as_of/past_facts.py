@@ -26,7 +26,7 @@ from trails.model.values import Finding, VerifyReport
 from trails.rdf import vocab
 from trails.rdf.codec import parse_time
 from trails.store.contract import QuadStore
-from trails.store.past import PastStore
+from trails.store.index.historical_store import PastStore
 
 LINKS: Final = frozenset(link for kind in record_registry.KINDS for link in kind.links)
 """The properties by which a record names its session."""

@@ -27,8 +27,8 @@ from trails.model import iris
 from trails.model.values import Value
 from trails.rdf import vocab
 from trails.store.contract import QuadStore
-from trails.store.nearby import at_one_moment
-from trails.store.past import Held, PastStore
+from trails.store.engine_fallbacks import at_one_moment
+from trails.store.index.historical_store import Held, PastStore
 
 _MARKS: Final = frozenset({vocab.UNFINISHED_COPY, vocab.PENDING_SWEEP})
 _MOST_VERSIONS: Final = 1000

@@ -10,7 +10,6 @@ from typing import Final
 from pyoxigraph import NamedNode, Quad
 
 from trails.errors import IntegrityError
-from trails.history.records.erasure import Erasure
 from trails.history.records.record_kind import (
     Checks,
     Evidence,
@@ -21,6 +20,7 @@ from trails.history.records.record_kind import (
     unknown_of,
     with_authors,
 )
+from trails.history.records.text_matcher import Erasure
 from trails.model import iris
 from trails.model.validation import decodes
 from trails.model.values import Finding, SessionRecord

@@ -18,8 +18,8 @@ from typing import Final
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import TrailsError
-from trails.history.records.erasure import Erasure
 from trails.history.records.record_kind import Arriving, Beside, Checks, Evidence, Leaving, RecordKind, Withheld, about
+from trails.history.records.text_matcher import Erasure
 from trails.history.transaction import Proposal, Refusal, Transaction
 from trails.integrity import digests
 from trails.model import iris

@@ -17,8 +17,8 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.history import transaction
-from trails.history.records.erasure import Erasure
 from trails.history.records.record_kind import Checks, Evidence, RecordKind, about
+from trails.history.records.text_matcher import Erasure
 from trails.history.transaction import Transaction
 from trails.integrity import digests, leaves
 from trails.integrity.leaves import Leaf

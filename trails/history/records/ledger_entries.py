@@ -19,8 +19,8 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import TrailsError
 from trails.history.log_history import record_number
-from trails.history.records.erasure import Erasure
 from trails.history.records.record_kind import Beside, Checks, Evidence, Growth, RecordKind, Withheld
+from trails.history.records.text_matcher import Erasure
 from trails.integrity.leaves import LEDGER_KINDS, Leaf
 from trails.model import iris
 from trails.model.validation import decodes

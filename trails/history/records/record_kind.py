@@ -14,7 +14,7 @@ from typing import Any
 
 from pyoxigraph import NamedNode, Quad
 
-from trails.history.records.erasure import Erasure
+from trails.history.records.text_matcher import Erasure
 from trails.integrity.leaves import Leaf
 from trails.model import iris
 from trails.model.values import Finding, SessionRecord

@@ -14,8 +14,8 @@ from typing import Final
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import TrailsError
-from trails.history.records.erasure import LOGGED_IDS, Erasure
 from trails.history.records.record_kind import Checks, Evidence, Leaving, RecordKind, Withheld, about
+from trails.history.records.text_matcher import LOGGED_IDS, Erasure
 from trails.history.transaction import Proposal, Transaction
 from trails.integrity import digests, leaves
 from trails.integrity.leaves import Leaf

@@ -26,7 +26,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.history import log_leaves, record_registry
-from trails.history.records.erasure import (
+from trails.history.records.text_matcher import (
     LOGGED_IDS,
     Changed,
     ChangedTurn,
@@ -48,7 +48,7 @@ from trails.rdf.codec import term_text, value_of
 from trails.rdf.session_records import tool_quads
 from trails.rdf.turn_quads import FIGURES, usage_facts
 from trails.store.contract import PreconditionFailed, QuadStore, Solutions
-from trails.store.preview import Preview
+from trails.store.log.preview import Preview
 
 _GONE: Final = Literal("", datatype=vocab.REDACTED)
 _OF_TURN: Final = {

@@ -24,8 +24,8 @@ from trails.history.log_leaves import row_of
 from trails.history.reader import Reader
 from trails.history.removal import deletion, redaction
 from trails.history.turn_reader import QuadTurns, RowTurns
-from trails.history.verification.evidence import Findings, log_state
-from trails.history.verification.turn_checks import (
+from trails.history.verification.findings import Findings, log_state
+from trails.history.verification.session_checks import (
     CheckBasis,
     CheckResult,
     check_session_rows,
@@ -43,8 +43,8 @@ from trails.rdf.codec import subject_of
 from trails.rdf.session_records import decode_records, prompt_quads, session_quads, tool_quads
 from trails.rows.store_rows import StoreRows
 from trails.store.contract import QuadStore
-from trails.store.plain import Term
-from trails.store.view import ViewStore, seen_at
+from trails.store.term_values import Term
+from trails.store.view_store import ViewStore, seen_at
 
 MANY_TURNS: Final = 20_000
 """Turns from which on processes are started: that takes as long as some thousand turns."""

@@ -7,5 +7,5 @@ from trails.runtime.config_values import to_ms as to_ms
 from trails.runtime.policy.message_policy import *  # noqa: F403
 from trails.runtime.policy.run_rules import *  # noqa: F403
 from trails.runtime.policy.session_entry import *  # noqa: F403
-from trails.runtime.policy.session_lists import *  # noqa: F403
+from trails.runtime.policy.session_listing import *  # noqa: F403
 from trails.runtime.policy.subagents import *  # noqa: F403

@@ -24,10 +24,10 @@ from trails.runtime import keys, policy
 from trails.runtime.routing.inbound import Arrivals, channel_of, reset_rule
 from trails.runtime.routing.key_directory import HeldKey, Permission, PolicyCheck, Routing
 from trails.session import Repository, presentation
-from trails.store import outside
 from trails.store.contract import Result, Solutions
-from trails.store.limits import QueryLimits
-from trails.store.querypool import Source
+from trails.store.queries import user_queries
+from trails.store.queries.query_limits import QueryLimits
+from trails.store.queries.query_pool import Source
 
 _SPAWNED_BY_KEY: Final = vocab.ENTRY_FIELDS["spawnedBy"]
 
@@ -111,13 +111,13 @@ class View(Handle, public=True):
         limits = QueryLimits(timeout, max_rows).over(self._limits)
         if validation.text(text, "the query") in query_files.load_all():
             bound = query_files.find(text).bind(**parameters)
-            return outside.of_source(self._source, bound, limits, self._dataset(union=False), is_free=True)
+            return user_queries.of_source(self._source, bound, limits, self._dataset(union=False), is_free=True)
         if text.replace("_", "").replace("-", "").isalnum():
             query_files.find(text)  # raises, naming what there is
         if parameters:
             raise InvalidInput("parameters go with queries of the catalogue; write the values into a text of your own")
         query_guard.check_text(text)
-        return outside.of_source(self._source, text, limits, self._dataset(union=union), is_free=True)
+        return user_queries.of_source(self._source, text, limits, self._dataset(union=union), is_free=True)
 
     def select(self, text: str, /, *, union: bool = True, **options: Any) -> Solutions:
         """Return the rows of a SELECT over what can be seen.

@@ -23,7 +23,7 @@ from trails.model.values import Turn
 from trails.rdf.ledger_records import Event
 from trails.rdf.subagent_records import Run, RunOrigin, SpawnMode
 from trails.runtime.config_values import Section
-from trails.runtime.exchanges import Running
+from trails.runtime.message_exchanges import Running
 from trails.runtime.policy.session_entry import ModelHost
 from trails.runtime.policy.subagents import SpawnSettings, SubagentBrief, subagent_prompt
 from trails.runtime.routing.key_directory import RouterSettings

@@ -21,9 +21,9 @@ from trails.rdf import vocab
 from trails.rdf.ledger_records import Event, Exchange
 from trails.rdf.subagent_records import Run, RunStatus
 from trails.runtime import keys
-from trails.runtime.exchanges import Running
 from trails.runtime.inbox import Book
 from trails.runtime.ledger import Ledger
+from trails.runtime.message_exchanges import Running
 from trails.runtime.policy.run_rules import RunStats
 from trails.runtime.policy.session_entry import DEFAULT_HOST, ModelHost, model_ref
 from trails.runtime.policy.subagents import SubagentBrief

@@ -29,9 +29,9 @@ from trails.runtime.runs.host import (
     Waiter,
     uuid,
 )
+from trails.runtime.runs.run_announcements import Ticked, Upkeep
 from trails.runtime.runs.run_engine import Engine
 from trails.runtime.runs.run_registry import Imported
-from trails.runtime.runs.run_upkeep import Ticked, Upkeep
 from trails.runtime.timer import Clock, Ticking, Wait
 from trails.session import Repository, opened
 

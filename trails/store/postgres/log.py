@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import Final
 
 from trails.errors import StoreFailed
-from trails.store import erasing
-from trails.store.committing import Batch, Settled, Waiting, matching
-from trails.store.erasing import Gone
-from trails.store.log import CHUNK, Log, LogIndex
-from trails.store.maintenance import Behind
+from trails.store.log import erasing
+from trails.store.log.commit_log import CHUNK, Log, LogIndex
+from trails.store.log.committing import Batch, Settled, Waiting, matching
+from trails.store.log.erasing import Gone
+from trails.store.log.log_maintenance import Behind
+from trails.store.log.records import Row
+from trails.store.log.sqlite import Head, SqliteHome
 from trails.store.postgres import readers, server
 from trails.store.postgres.readers import Reader
 from trails.store.postgres.server import Server, Unreachable
-from trails.store.records import Row
-from trails.store.sqlite import Head, SqliteHome
 
 _ALONE: Final = 3
 """Commits in a row before which nobody else had written, from which on the next one takes no lock."""

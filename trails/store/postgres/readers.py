@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from trails.store.maintenance import Behind
+from trails.store.log.log_maintenance import Behind
 
 FORGOTTEN: Final = 30
 """Days without a word after which an index is told no more."""

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from uuid import uuid4
 
 from trails.errors import InvalidInput, StoreFailed
+from trails.store.log.records import ERASES, REWRITES, START, CommitRecord, Row, row_of
+from trails.store.log.sqlite import Head
 from trails.store.postgres import statements
 from trails.store.postgres.address import Address
 from trails.store.postgres.grants import Right
 from trails.store.postgres.readers import FORGOTTEN, Reader
-from trails.store.records import ERASES, REWRITES, START, CommitRecord, Row, row_of
-from trails.store.sqlite import Head
 
 if TYPE_CHECKING:
     import psycopg

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from trails.errors import StoreFailed
-from trails.store import sqlite
 from trails.store.embedded import EmbeddedStore
+from trails.store.log import sqlite
+from trails.store.log.sqlite import SqliteHome
 from trails.store.postgres import address
 from trails.store.postgres.log import PostgresLog, folder_of
 from trails.store.postgres.server import Server
-from trails.store.sqlite import SqliteHome
 
 _report: Final = logging.getLogger("trails")
 

@@ -9,10 +9,10 @@ from typing import Final
 
 from trails.errors import TrailsError
 from trails.store.doctor import Check
+from trails.store.log.sqlite import Head
 from trails.store.postgres import address, grants, readers, statements
 from trails.store.postgres.log import folder_of
 from trails.store.postgres.server import Server, Settings
-from trails.store.sqlite import Head
 from trails.store.upgrade import Upgraded
 
 _APART: Final = timedelta(seconds=5)

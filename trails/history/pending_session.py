@@ -1,0 +1,657 @@
+"""Hold a session with its pending turns, and commit them.
+
+Quoted turns at the commit that stores what quotes them: they must still stand there as they were read.
+
+A session as it is worked on: its stored turns in memory, the pending ones after them, and the commit that stores those.
+
+Git's word for it is the working tree. `trails.session.Session` is what users hold of it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
+from datetime import UTC, datetime
+from itertools import compress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pyoxigraph import NamedNode, Quad
+
+from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning, StoreFailed
+from trails.handles import Handle
+from trails.history import log_leaves, turn_builder
+from trails.history.reader import Reader
+from trails.history.transaction import Proposal, Transaction, check_free_names, id_in_use, is_mentioned, is_stored
+from trails.history.transcript import Transcript, Turns
+from trails.history.turn_builder import Draft, Screening, screen_draft, screen_prompt
+from trails.history.workspace import OneThread, Workspace
+from trails.integrity import digests
+from trails.integrity.leaves import Kind
+from trails.model import iris, lineage, validation
+from trails.model.values import NO_FACTS, Call, Facts, ModelCall, Quote, SealedTurn, SessionRecord, SystemPrompt, Turn
+from trails.rdf import vocab
+from trails.rdf.activity_records import Activity, activity_quads
+from trails.rdf.session_records import prompt_quads, row_names, session_quads, tools_named_in
+from trails.rdf.turn_quads import NO_LINKS, Links, content_literal, turn_quads, turn_type
+from trails.store.contract import Matching, PreconditionFailed, QuadStore
+from trails.store.engine_fallbacks import holds
+from trails.store.pattern import Pattern
+from trails.suggestions import calling_line
+
+if TYPE_CHECKING:
+    from trails.context import TokenWindow, Window
+
+
+def quote_facts(turn: Turn) -> Facts:
+    """Return what one that quotes a turn repeats of what was recorded with it: not where that came from."""
+    quote = Quote(session_id=turn.session_id, index=turn.index, digest=turn.digest)
+    update = {"source_ids": (), "quoted_from": quote, "withheld": None, "model_call": _elsewhere(turn)}
+    return turn.facts.model_copy(update=update)
+
+
+def _elsewhere(turn: Turn) -> ModelCall | None:
+    """Return a turn's model call without what its own transcript's indices and versions of prompts say."""
+    made_by = turn.facts.model_call
+    if made_by is None or made_by.call is None:
+        return made_by
+    told = made_by.call.model_copy(update={"prompt": None, "context": None})
+    return made_by.model_copy(update={"call": None if told == Call() else told})
+
+
+def quote_sources(quoting: Iterable[Turn]) -> list[Quad]:
+    """Return the quads by which the turns that new ones quote are as they were read: none was redacted meanwhile."""
+    found = []
+    for turn in quoting:
+        if turn.quoted_from is not None:
+            node, graph = NamedNode(turn.quoted_from.iri), NamedNode(iris.session(turn.quoted_from.session_id))
+            found.append(Quad(node, vocab.VALUE, content_literal(turn), graph))
+            found.append(Quad(node, vocab.ATTRIBUTED_TO, NamedNode(turn.author_iri), graph))
+    return found
+
+
+def refuse_redacted_quotes(quoting: Iterable[Turn], reader: Reader, store: Matching) -> list[Pattern]:
+    """Raise `InvalidInput` where names were taken out of what turns quote, or that is gone; return what must match nothing.
+
+    What no name was ever taken out of is held to that by a pattern until the commit.
+    """
+    told: dict[str, tuple[Quote, Turn]] = {
+        turn.quoted_from.iri: (turn.quoted_from, turn) for turn in quoting if turn.quoted_from is not None
+    }
+    stored: dict[str, Turn] = {}
+    for session_id in dict.fromkeys(quote.session_id for quote, _ in told.values()):
+        indices = [quote.index for quote, _ in told.values() if quote.session_id == session_id]
+        stored.update((turn.iri, turn) for turn in reader.turns_at(session_id, sorted({*indices})))
+    clean: list[Pattern] = []
+    for iri, (_, turn) in told.items():
+        if iri not in stored or not _repeats(turn, stored[iri]):
+            raise _gone(iri)
+        taken_out: Pattern = (None, vocab.DELETED_TURN, NamedNode(iri), vocab.CATALOG)
+        if not store.quads(taken_out):
+            clean.append(taken_out)
+    return clean
+
+
+def _repeats(turn: Turn, quoted: Turn) -> bool:
+    """Tell whether a turn has the author and the facts of the one that it quotes: the names in them may be taken out."""
+    own, theirs = (digests.facts_digest(each, "") for each in (turn.facts, quote_facts(quoted)))
+    return turn.author_iri == quoted.author_iri and own == theirs
+
+
+def missing_source(failure: PreconditionFailed) -> InvalidInput:
+    """Return the error for a quoted turn that is not there any more as it was when picked."""
+    said = getattr(failure.missing, "subject", None) or getattr(failure.present, "object", None)
+    return _gone(str(getattr(said, "value", "")))
+
+
+def _gone(turn: str) -> InvalidInput:
+    return InvalidInput(
+        f"turn {iris.turn_index(turn)} of session {iris.session_id(turn)!r}, which was picked, was redacted or deleted "
+        "meanwhile, or a name in it was; nothing was written. Give the picked turns up with discard_pending()"
+    )
+
+
+class _Given(NamedTuple):
+    """A commit, and what of a handle's news is in it: so many pending turns, prompts and acts, the first ones."""
+
+    change: Proposal
+    turns: int
+    prompts: int
+    acts: int
+
+    def is_in(self, store: QuadStore) -> bool:
+        """Tell whether it was done: no answer came, or not yet, and others may have gone on since."""
+        return all(holds(store, self.change.add))
+
+
+class Worktree(Handle):
+    """The turns of one session: those that are stored, and those that are appended and not stored yet.
+
+    What is appended stays in memory until `persist` writes it, all in one commit.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        record: SessionRecord,
+        *,
+        ancestors: Sequence[SessionRecord] = (),
+        turns: Sequence[Turn] = (),
+        stored: bool,
+        prompt: SystemPrompt | None = None,
+    ) -> None:
+        """Take a session up: `stored` tells whether its row is in the store, `ancestors` is the lineage above it."""
+        self.workspace = workspace
+        self.record = record
+        """The session's row, as it is or will be stored."""
+        self._ancestors = tuple(ancestors)
+        self.turns: MutableSequence[Turn] = turns if isinstance(turns, MutableSequence) else Transcript(tail=turns)
+        """All turns of the transcript, those inherited from ancestors first, pending ones last."""
+        self.stored = stored
+        self.alone = OneThread(record.id)
+        self.held: str | None = None
+        """What stores the turns of this handle in its own commit, so that nothing else may; None for nothing."""
+        self.picker: str | None = None
+        """The IRI of who picked the pending turns that quote others."""
+        self.picking = "cherry-pick"
+        """What the copying of those is called."""
+        self.acts: list[Activity] = []
+        """What was done to the session and goes into the next commit."""
+        self._drafts: list[Draft] = []
+        self._made_at = calling_line()
+        """Where the program last began something that is pending."""
+        self._new_prompts: list[SystemPrompt] = [prompt] if prompt else []
+        self._window: TokenWindow[Turn] | None = None
+        self._as_turns: Turns | None = None
+        self._tools: set[Quad] = set()
+        self._new_tools: list[Quad] = []
+        self._given_up = False
+        """Whether its pending turns were discarded, so that a session which was never stored is not missed."""
+        self._has_warned = False
+        self._named: dict[str, Quad] | None = None
+        """What the row said of the principal and the agent, by their IRIs, when the handle wrote turns of theirs first."""
+        self._inherited: Sequence[Quad] = ()
+        """What the parent's row must say when the session is made, whose names it takes over."""
+        self._seen: object = None
+        """The token that the store gave when the row and the last stored turn were last seen there."""
+        self._writer = object()
+        self._lost: _Given | None = None
+        """A commit of which no answer came: it may have been done, or may be done yet."""
+        workspace.holders.add(self)
+
+    # --- what it is
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.record.id
+
+    @property
+    def depth(self) -> int:
+        """How many ancestors by forks it has."""
+        return len(self._ancestors)
+
+    @property
+    def chain(self) -> tuple[SessionRecord, ...]:
+        """The session's record, and those of its ancestors, the nearest first."""
+        return (self.record, *self._ancestors)
+
+    @property
+    def pending(self) -> int:
+        """How many turns are appended and not persisted."""
+        return len(self._drafts)
+
+    @property
+    def first_pending(self) -> int:
+        """The index of the first turn that is not persisted: how many turns are stored."""
+        return len(self.turns) - len(self._drafts)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is anything that `persist` would write."""
+        return bool(not self.stored or self._drafts or self._new_prompts or self.acts)
+
+    @property
+    def has_new_prompts(self) -> bool:
+        """Whether a system prompt was set and is not persisted."""
+        return bool(self._new_prompts)
+
+    @property
+    def head(self) -> str:
+        """The digest of the last turn, which commits to all turns before it; provisional while turns are pending."""
+        if isinstance(self.turns, Transcript):
+            return self.turns.head
+        return self.turns[-1].digest if self.turns else digests.GENESIS
+
+    def all_turns(self) -> Turns:
+        """Return all turns, as a value that does not change with what is appended later."""
+        if self._as_turns is None or len(self._as_turns) != len(self.turns):
+            made = self.turns if isinstance(self.turns, Transcript) else Transcript(tail=self.turns)
+            self._as_turns = made.as_turns()
+        return self._as_turns
+
+    # --- its window
+
+    @property
+    def window(self) -> TokenWindow[Turn] | None:
+        """The window over its turns, where it has one; what is appended enters it."""
+        window = self._window
+        if window is not None:
+            newest = self.turns[-1] if len(self.turns) else None
+            if window.seen != len(self.turns) or (newest is not None and window.turns[-1] is not newest):
+                window.fill(self.turns)  # turns were discarded, or made anew
+        return window
+
+    def give_window(self, limits: Window | None) -> None:
+        """Give it a window of these limits; None gives none."""
+        if limits is not None and limits.max_tokens is not None:
+            from trails.context import TokenWindow  # noqa: PLC0415 - only sessions with a window need it
+
+            self._window = TokenWindow(limits.max_tokens, limits.pinned_count, counter=limits.counter)
+            self._window.fill(self.turns)
+
+    # --- pending turns
+
+    def append(self, made: Draft, scan: Screening | None = None) -> Turn:
+        """Add a turn that `make_draft` has checked already and return it; it may be empty.
+
+        Its secrets are refused or taken out as `scan` says, or else as the store was opened.
+        """
+        made = screen_draft(made, scan or self.workspace.scan, self.id)
+        with self.alone:
+            self.workspace.check_open(self.id)
+            if made.facts is not NO_FACTS:
+                made = turn_builder.settle_draft(made, self.turns, self._newest_prompt)
+            turn = made.turn(self.record, len(self.turns), self.head)
+            if self._window is not None:
+                self._window.append(turn)  # first: where the window's counter raises, nothing is appended
+            if not self._drafts:
+                self._made_at = calling_line()
+            self._drafts.append(made)
+            self.turns.append(turn)
+            return turn
+
+    def _newest_prompt(self) -> int:
+        prompt = self.system_prompt
+        return 0 if prompt is None else prompt.version
+
+    def discard_pending(self) -> int:
+        """Forget the turns that were appended and not persisted; return how many. One never stored is not missed then."""
+        with self.alone:
+            count = len(self._drafts)
+            if count:
+                del self.turns[-count:]
+            self._drafts.clear()
+            self._as_turns = self._lost = None
+            self._given_up = True
+            return count
+
+    def take_back(self) -> None:
+        """Forget the last turn that was appended and not persisted, where there is one."""
+        with self.alone:
+            if self._drafts:
+                self._drafts.pop()
+                self.turns.pop()
+            if self._lost is not None and self._lost.turns > len(self._drafts):
+                self._lost = None
+            self._as_turns = None
+
+    def change_record(self, **changes: Any) -> None:
+        """Change what the row will say, and make the pending turns anew, which are attributed by it."""
+        self.record = self.record.model_copy(update=changes)
+        del self.turns[self.first_pending :]
+        self._as_turns = self._lost = None
+        for made in self._drafts:
+            self.turns.append(made.turn(self.record, len(self.turns), self.head))
+
+    def check_names(self) -> None:
+        """Raise `InvalidInput` where the id or the label that a session which is not stored yet is to have is in use."""
+        check_free_names(self.workspace.store, self.workspace.reader, self.id, self.record.label)
+
+    def warn_if_pending(self) -> None:
+        """Warn about what was never persisted, once: turns, a new session, a system prompt. A worker's is never stored."""
+        if self._has_warned or self.record.kind == "worker" or self.workspace.is_forked:
+            return
+        if self._drafts:
+            left = "1 turn that was" if len(self._drafts) == 1 else f"{len(self._drafts)} turns that were"
+            what = f"is left with {left} appended and not persisted"
+        elif not (self.stored or self._given_up):
+            made = "a fork" if self.record.parent_session_id else "new"
+            what = f"is {made} and was never persisted, so it is not stored"
+        elif self.stored and self._new_prompts:
+            what = "is left with a system prompt that was set and not persisted"
+        else:
+            return
+        self._has_warned = True
+        remedy = "call persist() before the session or its store goes, or use session(id, autopersist=True)"
+        warnings.warn_explicit(f"session {self.id!r} {what}; {remedy}", PendingTurnsWarning, *self._made_at)
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Warn of turns that nobody can persist any more; in memory, nothing would be kept in any case."""
+        if not getattr(self, "_drafts", None) and not (getattr(self, "stored", False) and self._new_prompts):
+            return
+        if not is_finalizing() and self.workspace.store.location != ":memory:":
+            self.warn_if_pending()
+
+    # --- its system prompt
+
+    def set_system(self, text: str, by: str | None = None) -> SystemPrompt:
+        """Set the system prompt from the next turn on, as a new version; it is stored by the next `persist`."""
+        self.workspace.check_open(self.id)
+        current = self.system_prompt
+        version = (current.version if current else 0) + 1
+        who = self.workspace.who(by)
+        text = validation.text(text, "the system prompt")
+        made = new_prompt(self.workspace, self.id, text, version, len(self.turns), by_iri=who)
+        self._new_prompts.append(made)
+        self._made_at = calling_line()
+        return made
+
+    @property
+    def system_prompt(self) -> SystemPrompt | None:
+        """The version of the system prompt in force, own or inherited, or None."""
+        if self._new_prompts:
+            return self._new_prompts[-1]
+        if not self.stored and not self.record.system_version:
+            return None
+        return self.workspace.reader.prompt(self.chain)
+
+    @property
+    def system(self) -> str | None:
+        """The text of the system prompt in force, or None."""
+        prompt = self.system_prompt
+        return prompt.text if prompt and not prompt.redacted else None
+
+    # --- the commit
+
+    def persist(self, also: Proposal | None = None) -> int:
+        """Write what is new in one commit, all or nothing; return the number of turns written.
+
+        `also` goes into the same commit, and its own preconditions are the caller's to explain.
+        """
+        with self.alone:
+            if not self.has_news and also is None:
+                return 0
+            if also is None:
+                self.check_free()
+            if self._drafts and self.record.kind == "worker":
+                raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
+            first = self.first_pending
+            token = self.workspace.store.token
+            quoted = quote_sources(self.turns[first:])
+            tx = self._transaction(first, quoted)
+            # This handle's last turn was seen there by its last commit, quoted ones were not.
+            change = tx.change(seen=None if quoted else self._seen, writer=self._writer)
+            writer, self._writer = self._writer, object()  # an interrupted commit's outcome has to be looked up
+            given = _Given(change, len(self._drafts), len(self._new_prompts), len(self.acts))
+            try:
+                (change if also is None else change.joined(also)).commit(self.workspace.store)
+            except PreconditionFailed as failure:
+                if (lost := self._lost) is not None and lost.is_in(self.workspace.store):
+                    self._lost = None
+                    return self._note_done(lost) + self.persist(also)
+                if also is not None and also.asked_for(failure):
+                    raise
+                raise tx.error(failure, otherwise=lambda _: self._moved_on(first)) from failure
+            except BaseException as error:
+                is_known = isinstance(error, Exception) and not isinstance(error, StoreFailed)
+                self._lost = None if is_known or also is not None else given
+                raise
+            self._seen, self._writer, self._lost = token, writer, None
+            self._tools.update(self._new_tools)
+            return self._note_done(given)
+
+    def _note_done(self, done: _Given) -> int:
+        """Take what was committed for stored; return how many turns that were."""
+        self.stored = True
+        del self._drafts[: done.turns]
+        del self._new_prompts[: done.prompts]
+        del self.acts[: done.acts]
+        return done.turns
+
+    def store_news(self) -> None:
+        """Persist what is new, but for what something else stores (`held`), or nothing ever does: a worker's turns."""
+        if self.held is None and self.record.kind != "worker" and self.has_news:
+            self.persist()
+
+    def note_unstored(self, error: BaseException, failure: Exception) -> None:
+        """Chain to the error that ends a block what kept its turns from being stored; it goes on as it is."""
+        error.add_note(f"Besides, what was appended to session {self.id!r} is not stored: {failure}")
+        failure.__context__ = error.__context__
+        error.__context__ = failure
+
+    def check_free(self) -> None:
+        """Raise `InvalidInput` while something else stores the turns of this handle in its own commit."""
+        if self.held is not None:
+            raise InvalidInput(
+                f"the turns of session {self.id!r} are stored by {self.held} when that is completed, and not before: "
+                "leave persist() and fork() to what comes after it, or load the session again for what is stored"
+            )
+
+    def _transaction(self, first: int, quoted: Sequence[Quad] = ()) -> Transaction:
+        """Return the commit that stores what is new; `first` is the index of the first pending turn.
+
+        `quoted` is what the turns that pending ones repeat must still say.
+        """
+        tx = Transaction(self.workspace.reader)
+        self._new_tools.clear()
+        if self.stored:
+            tx.session(self.id)
+            tx.require(self._said_by_row(self.turns[first:]), lambda _: self._renamed())
+        else:
+            self._make_row(tx)
+        if first > 0:
+            tx.require([turn_type(self.turns[first - 1])])
+        for made, turn in zip(self._drafts, self.turns[first:], strict=True):
+            answers = self._answers(turn)
+            sealed = SealedTurn.trusted({"turn": turn, "salt": made.salt})
+            links = NO_LINKS if turn.call is None else self._links(turn)
+            quads = turn_quads(sealed, answers, links=links, of_copies=self._of_copies(answers) if answers else ())
+            tx.add(quads)
+            if turn.tool_results or iris.is_tool(turn.author_iri):
+                tx.add(self._tools_in(quads))
+        if quoted:
+            self._quote(tx, self.turns[first:])
+        for act in self.acts:
+            tx.add(activity_quads(act))
+        if self._drafts:
+            tx.forbid((None, vocab.INDEX, vocab.integer(first), NamedNode(self.record.iri)))
+            tx.require(quoted, missing_source)
+        for prompt in self._new_prompts:
+            tx.new(prompt_quads(prompt), None if self.stored else lambda _: self._taken())
+        tx.log(self._leaves(quoting=bool(quoted)))
+        return tx
+
+    def _quote(self, tx: Transaction, turns: Sequence[Turn]) -> None:
+        """Add what stands beside turns that quote others, and hold the commit to nothing being taken out of those."""
+        store, by = self.workspace.store, self.picker or self.workspace.who(None)
+        for taken_out in refuse_redacted_quotes(turns, self.workspace.reader, store):
+            tx.forbid(taken_out, missing_source)
+        tx.add(log_leaves.picked_quads(store, turns, by, self.picking))
+
+    def _make_row(self, tx: Transaction) -> None:
+        record = self.record
+        tx.add(session_quads(record))
+        tx.forbid_id(self.id)
+        if record.label is not None:
+            tx.label(record.label)
+        if record.parent_session_id is not None:
+            tx.session(record.parent_session_id)
+            tx.require(self._inherited, lambda _: self._renamed())
+        if record.spawned_by is not None:
+            tx.require([is_stored(record.spawned_by)])
+
+    def _said_by_row(self, turns: Sequence[Turn]) -> list[Quad]:
+        """Return what the session's row must still say of the authors that turns have since it says so: names are taken out."""
+        if self._named is None:
+            told = is_mentioned(self.workspace.store, row_names(self.record))
+            self._named = {quad.object.value: quad for quad in told}  # type: ignore[union-attr] # IRIs
+        return [self._named[each] for each in {turn.author_iri for turn in turns} if each in self._named]
+
+    def _renamed(self) -> HeadConflict:
+        named = self.id if self.stored else self.record.parent_session_id
+        return HeadConflict(
+            f"the name of the principal or the agent of session {named!r} was taken out since this handle was made, which would "
+            "write it again; nothing was written. Load the session again, and append there",
+            expected=self.head,
+            actual=self.head,
+        )
+
+    def _taken(self) -> InvalidInput:
+        return id_in_use(self.workspace.reader, self.id)
+
+    def _leaves(self, *, quoting: bool) -> log_leaves.LeafMaker:
+        """Return the maker of the leaves for what is new."""
+        batch = [log_leaves.turns_leaf(self.id, len(self.turns), self.head)] if self._drafts else []
+        if self.stored and not self._new_prompts and not quoting and not self.acts:
+            return lambda _: batch
+        fork = self.record.parent_session_id is not None
+        kind: Kind = "change" if self.stored else "fork" if fork else "create"
+        start = 0 if self.stored else self.record.starts_at
+        return lambda store: [*log_leaves.row_leaves(store, kind, self.id, start), *batch]
+
+    def _answers(self, turn: Turn) -> dict[str, str]:
+        """Return the IRIs of the tool calls that a turn answers, by call id: the latest call with that id before it."""
+        if not turn.tool_results:
+            return {}
+        return lineage.answered_calls(self.turns, turn)
+
+    def _tools_in(self, quads: Sequence[Quad]) -> list[Quad]:
+        """Return what the catalog is to say of the tools that a turn names, but for what this handle wrote and is there."""
+        if self._seen != self.workspace.store.token:
+            self._tools.clear()
+        rows = [quad for quad in tools_named_in(quads) if quad not in self._tools]
+        self._new_tools += rows
+        return rows
+
+    def _links(self, turn: Turn) -> Links:
+        """Return the IRIs of the summary and the system prompt that a turn's model call was told to be shown."""
+        return Links(lineage.summary_shown(self.turns, turn), lineage.prompt_sent(self.chain, turn))
+
+    def _of_copies(self, answers: Mapping[str, str]) -> set[str]:
+        """Return those of the tool calls that are answered which stand with copied turns: nothing was called there."""
+        found: set[str] = set()
+        for call in answers.values():
+            turn, graph = self.turns[iris.turn_index(call)], NamedNode(iris.session(iris.session_id(call)))
+            kept = (NamedNode(call), vocab.TYPE, vocab.TOOL_CALL_COPY, graph)
+            pending = turn.index >= self.first_pending
+            if turn.quoted_from is not None if pending else self.workspace.store.quads(kept):
+                found.add(call)
+        return found
+
+    def _moved_on(self, first: int) -> HeadConflict:
+        """Return the error for a session to which another writer has added since this handle read it."""
+        length, actual = self._stored_end()
+        expected = self.turns[first - 1].digest if first else digests.GENESIS
+        return HeadConflict(
+            f"session {self.id!r} moved on while this handle held it: its head is {actual[:16]} after {length} turns, "
+            f"expected {expected[:16]} after {first}; nothing was written. Load it again and append there, or keep this "
+            "tail with keep_as_fork()",
+            expected=expected,
+            actual=actual,
+        )
+
+    def _stored_end(self) -> tuple[int, str]:
+        """Return how many turns are stored by now, and the digest of the last one."""
+        if not self.stored:
+            return 0, digests.GENESIS
+        reader = self.workspace.reader
+        chain = reader.lineage(self.id)
+        length = reader.length(chain)
+        return length, reader.digest_in(lineage.segments(chain), length - 1) or digests.GENESIS
+
+    def reload(self) -> None:
+        """Take the session up anew as it is stored by now; nothing may be pending."""
+        self.record, *ancestors = self.workspace.reader.lineage(self.id)
+        self._ancestors = tuple(ancestors)
+        self.turns = self.workspace.reader.transcript(self.chain)
+        self._as_turns = None
+
+    # --- forks
+
+    def child(
+        self, index: int, *, turns: Sequence[Turn], session_id: str | None = None, by: str | None = None, **given: Any
+    ) -> Worktree:
+        """Return a fork at an index, whose first turns are given, with a window like this one's; nothing is stored.
+
+        What is `given` of its row is checked by `record_fields`; its principal and agent are this one's otherwise.
+        """
+        branch = f"fork-{secrets.token_hex(4)}"
+        own = self.record
+        fields: dict[str, Any] = {
+            "principal": own.principal,
+            "agent": own.agent,
+            "created": datetime.now(UTC),
+        } | record_fields(**given)
+        record = SessionRecord(
+            id=branch_id(self.id, branch) if session_id is None else validation.session_id(session_id),
+            parent_session_id=self.id,
+            forked_at_index=index,
+            fork_head=turns[-1].digest if turns else digests.GENESIS,
+            forked_by=self.workspace.who(by),
+            branch=branch,
+            **fields,
+        )
+        made = Worktree(self.workspace, record, ancestors=self.chain, turns=turns, stored=False)
+        taken_over = (given.get("principal") is None, given.get("agent") is None)
+        inherited = list(compress(row_names(own), taken_over))
+        made._inherited = is_mentioned(self.workspace.store, inherited)
+        made.give_window(None if self._window is None else self._window.limits)
+        return made
+
+    def keep_as_fork(self, id: str | None) -> Worktree:  # noqa: A002 - the public name
+        """Store the pending turns as a fork at the point where this handle last agreed with the store; return the fork."""
+        with self.alone:
+            first = self.first_pending
+            fork = self.child(first, session_id=id, turns=self.turns[:first])
+            fork.picker = self.picker
+            for made in self._drafts:
+                fork.append(made)
+            fork.persist()
+            self._drafts = []
+            del self.turns[first:]
+            self._as_turns = self._lost = None
+            return fork
+
+
+def record_fields(*, meta: Mapping[str, Any] | None = None, **given: Any) -> dict[str, Any]:
+    """Return what a caller says of a new session's row, checked; None says nothing."""
+    fields = {name: _CHECKS[name](value, name) for name, value in given.items() if value is not None}
+    return fields | {"meta_json": validation.meta(meta)}
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
+    **dict.fromkeys(("principal", "agent", "kind", "key"), validation.name),
+    "created": validation.time,
+    "source_session": validation.text,
+    "label": lambda label, _: validation.label(label),
+}
+
+
+def branch_id(parent_id: str, branch: str) -> str:
+    """Return the id that a fork gets when none is given: its root's name and its branch, never too long.
+
+    >>> branch_id("plan", "fork-00ff00ff"), branch_id("plan~fork-00ff00ff", "fork-11111111")
+    ('plan~fork-00ff00ff', 'plan~fork-11111111')
+    """
+    stem = parent_id.partition("~fork-")[0]
+    return f"{stem[: validation.MAX_ID - len(branch) - 1]}~{branch}"
+
+
+def new_prompt(
+    workspace: Workspace, session_id: str, text: str, version: int, effective_from: int, *, by_iri: str
+) -> SystemPrompt:
+    """Return a version of a session's system prompt, salted and digested, its secrets treated as the store was opened."""
+    text = screen_prompt(text, workspace.scan, session_id)
+    salt = digests.new_salt()
+    return SystemPrompt(
+        session_id=session_id,
+        version=version,
+        text=text,
+        effective_from=effective_from,
+        time=datetime.now(UTC),
+        digest=digests.prompt_digest(text, salt, version=version, effective_from=effective_from),
+        salt=salt,
+        by_iri=by_iri,
+    )

@@ -1,0 +1,1 @@
+"""The engine as an index of the log, and its files."""

@@ -1,0 +1,344 @@
+"""The engine of one open store: opened when something is first asked, and given commits when somebody reads what they may change.
+
+A small store has its engine in memory, any other in a private folder that begins with the newest snapshot. Whatever is wrong with
+files of the engine, it is made anew from the log.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pyoxigraph as ox
+
+from trails.errors import StoreFailed
+from trails.store.index import engine_filling
+from trails.store.index.gate import Gate
+from trails.store.index.index_folder import IndexFolder, Mark, Private
+from trails.store.log.commit_log import Log
+from trails.store.log.committing import Batch
+from trails.store.log.log_maintenance import Behind
+from trails.store.log.records import START
+from trails.store.pattern import Mentions, Pattern
+
+_SMALL: Final = 10_000
+"""Quads up to which the engine is in memory: filling it takes less than a tenth of a second."""
+_SMALL_FILE: Final = 1 << 20
+"""Bytes of the log's file up to which its quads are taken for so few."""
+_SNAPSHOT_EVERY: Final = 40_000
+"""Quads after which a new snapshot is made: whoever opens the store reads no more than those from the log."""
+_TOGETHER: Final = 8_000
+"""Quads that wait for somebody who reads, before the engine gets them in the background."""
+_MOST: Final = 100_000
+"""Quads that wait at most: whoever commits more waits until the engine has them."""
+
+
+class Engine:
+    """An engine, what it does not have yet, and its snapshots.
+
+    `lock` is held by whoever opens or changes it, and taken after the store's write lock. Readers are inside `gate`.
+    """
+
+    def __init__(self, log: Log, folder: Path | None, number: int) -> None:
+        """Nothing is opened yet. `number` is that of the last record of the log that the store has brought in."""
+        self.gate = Gate()
+        self.lock = threading.RLock()
+        self.store: ox.Store | None = None
+        self._log = log
+        self._index = None if folder is None else IndexFolder(folder)
+        self._private: Private | None = None
+        self._is_stale = False
+        """Whether it is to be opened anew: its files are damaged, or hold what a vacuum removed."""
+        self._position = 0
+        """The last record that it has."""
+        self._number = number
+        """The last record that it has, or that is pending."""
+        self._unsaved = 0
+        """Quads that came in since the last snapshot."""
+        self._keeps = False
+        """Whether what is committed is kept: not before it is opened, which reads all of that from the log."""
+        self._pending: deque[Batch] = deque()
+        self._pending_lock = threading.Lock()
+        self._pending_size = 0
+        self._pending_removes = False
+        self._mentions = Mentions()
+        """What the quads that are pending speak of."""
+        self._worker: threading.Thread | None = None
+        self._is_closed = False
+
+    # --- what is committed
+
+    def take(self, batch: Batch) -> None:
+        """Keep a batch of commits for later. Doing it twice is allowed."""
+        with self._pending_lock:
+            if self._number >= batch.last:
+                return
+            if self._keeps:
+                self._mentions.add(batch.added)
+                self._pending_removes = self._pending_removes or batch.removes
+                self._pending_size += batch.size
+                self._pending.append(batch)
+            self._number = batch.last
+        if self._pending_size >= _MOST:
+            self._bring_up_quietly()
+        elif self._pending_size >= _TOGETHER:
+            self._in_background(self._bring_up_quietly)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is open, and may be used as it is."""
+        return self.store is not None and not self._is_stale
+
+    def awaits(self, pattern: Pattern | None) -> bool:
+        """Tell whether what is pending may match a pattern."""
+        if not self._pending:
+            return False
+        return pattern is None or self._pending_removes or self._mentions.may_match(pattern)
+
+    def bring_up(self) -> None:
+        """Open it if it is not there, or not to be used any more, and give it what is pending. Never within the gate.
+
+        Raises `StoreFailed` if that cannot be done, also from the log.
+        """
+        with self.lock:
+            if self._is_closed:
+                raise StoreFailed(f"the store {self._log.location} is closed; open it again")
+            try:
+                self._open_and_apply()
+            except (OSError, RuntimeError, MemoryError):  # whatever is in the folder: all of it comes from the log
+                self.forget(is_damaged=True)
+                try:
+                    self._open_and_apply()
+                except (OSError, RuntimeError, MemoryError) as error:
+                    raise engine_filling.unreadable(self._log.location, error) from error
+
+    def _open_and_apply(self) -> None:
+        if not self.is_ready:
+            self._open()
+        self._apply()
+
+    def _bring_up_quietly(self) -> None:
+        with suppress(StoreFailed):  # whoever reads next is told
+            self.bring_up()
+
+    def _in_background(self, work: Callable[[], None]) -> bool:
+        """Begin some work on a thread, unless one is at work; return whether it was begun."""
+        if self._worker is not None and self._worker.is_alive():
+            return False
+        thread = threading.Thread(target=work, name="trails-index", daemon=True)
+        with suppress(RuntimeError, MemoryError):  # no thread may begin just now: a later commit does it
+            thread.start()
+            self._worker = thread  # not before: who joins it on another thread waits for its end
+            return True
+        return False
+
+    def _apply(self) -> None:
+        """Give the engine what is pending. Doing it twice is allowed: an interrupt may come at any point."""
+        batches = list(self._pending)
+        if not batches:
+            return
+        assert self.store is not None  # noqa: S101 - whoever calls this has opened it
+        added = [quad for batch in batches for quad in batch.added]
+        if any(batch.removes for batch in batches) or len(added) >= engine_filling.BULK_FROM:
+            records = [each.record for batch in batches for each in batch.settled]
+            self.gate.alone(partial(engine_filling.fill, self.store, records))
+        else:
+            self.store.extend(added)
+        self._unsaved += len(added)
+        self._has_up_to(batches[-1].last)
+
+    def _has_up_to(self, number: int) -> None:
+        """Note that it has all records up to a number."""
+        with self._pending_lock:
+            self._position = number
+            while self._pending and self._pending[0].last <= number:
+                self._pending.popleft()
+            mentions = Mentions()
+            for batch in self._pending:
+                mentions.add(batch.added)
+            self._mentions, self._pending_size = mentions, sum(batch.size for batch in self._pending)
+            self._pending_removes = any(batch.removes for batch in self._pending)
+
+    # --- opening
+
+    def _open(self) -> None:
+        """Open an engine on the newest snapshot that is of this log, and bring in the records that follow."""
+        with self._pending_lock:
+            self._keeps, until = True, self._number
+        private, engine, mark = self._begun(until)
+        try:
+            records = self._log.records(mark.number, until, mark.digest)
+            unsaved = engine_filling.fill(engine, (each.record for each in records))
+        except BaseException:
+            del engine
+            if private is not None:
+                private.close()
+            raise
+        old = self._private
+
+        def put() -> None:
+            self.store, self._private, self._unsaved, self._is_stale = engine, private, unsaved, False
+
+        self.gate.alone(put)
+        self._has_up_to(until)
+        if old is not None:
+            old.close()
+
+    def _begun(self, until: int) -> tuple[Private | None, ox.Store, Mark]:
+        """Return an engine that holds what a snapshot does, or nothing, and which state that is."""
+        nothing = Mark(0, START, 0)
+        if self._index is None:
+            return None, ox.Store(), nothing
+        for snapshot in self._index.snapshots():
+            mark = snapshot.mark
+            is_ours = mark.number <= until and self._log.home.digest(mark.number) == mark.digest
+            if not is_ours or mark.erased < self._log.erased or not self._index.is_whole(snapshot):
+                if mark.number <= until:  # else another process is further than this one
+                    self._index.discard(snapshot)
+                continue
+            try:
+                private = self._index.open_private(snapshot)
+                return private, ox.Store(str(private.quads)), mark
+            except (OSError, RuntimeError) as error:
+                engine_filling.refuse_too_many_files(self._log.location, error)
+                self._index.discard(snapshot)
+        if self._log.home.size() <= _SMALL_FILE:
+            return None, ox.Store(), nothing
+        private = self._index.open_private(None)
+        return private, ox.Store(str(private.quads)), nothing
+
+    def forget(self, *, is_damaged: bool = False) -> None:
+        """Have it opened anew before it is next used; if it is damaged, on no snapshot that is there."""
+        self._is_stale = True
+        if is_damaged and self._index is not None:
+            self._index.discard_all()
+
+    def is_repaired(self, error: Exception) -> bool:
+        """Have it made anew from the log if an error says that its files are damaged; return whether it was."""
+        if self._index is None or not engine_filling.is_damage(error):
+            return False
+        self.forget(is_damaged=True)
+        return True
+
+    # --- files
+
+    def copy(self, name: str) -> Path | None:
+        """Return a folder with a copy of its files as it is now, which goes with it; None if it is in memory."""
+        with self.lock:
+            if self._private is None or self.store is None:
+                return None
+            folder = self._private.folder / name
+            try:
+                self.store.backup(str(folder))
+            except (OSError, RuntimeError):
+                return None
+            return folder
+
+    def save_soon(self) -> None:
+        """Make a snapshot in the background if enough came in since the last one."""
+        if self._index is None or self._log.is_read_only or self.store is None:
+            return
+        if self._unsaved < (_SMALL if self._private is None else _SNAPSHOT_EVERY):
+            return
+
+        def work() -> None:
+            with suppress(StoreFailed, OSError, RuntimeError):
+                self.save()
+
+        if self._in_background(work):
+            self._unsaved = 0
+
+    def save(self) -> int:
+        """Publish a snapshot of it as it is now; return the number of its last record. One in memory moves to files then."""
+        if self._index is None:
+            return self._position
+        with self.lock:
+            self.bring_up()
+            assert self.store is not None  # noqa: S101 - it was brought up
+            mark = Mark(self._position, self._log.home.digest(self._position) or START, self._log.erased)
+            holder = self._private or self._index.open_private(None)
+            is_borrowed = holder is self._private
+            files = holder.folder / "new"
+            try:
+                shutil.rmtree(files, ignore_errors=True)
+                self.store.backup(str(files)) if is_borrowed else engine_filling.copy_quads(self.store, files)
+            except BaseException:
+                if not is_borrowed:
+                    holder.close()
+                raise
+            self._unsaved = 0
+        snapshot = self._index.publish(files, mark, holder.sums)
+        holder.sums = dict(snapshot.sums)
+        if not is_borrowed:
+            holder.close()
+            with self.lock:
+                if self._private is None and not self._is_closed:
+                    self._open()
+        return mark.number
+
+    def rebuild(self) -> int:
+        """Write all quads into new files, make them the only snapshot, and go on with that; return how many quads there are.
+
+        No file of the index holds anything then that was deleted.
+        """
+        with self.lock:
+            self.bring_up()
+            assert self.store is not None  # noqa: S101 - it was brought up
+            count = len(self.store)
+            if self._index is None:
+                return count
+            self._index.discard_all()
+            if self._private is not None:
+                holder = self._index.open_private(None)
+                try:
+                    engine_filling.copy_quads(self.store, holder.folder / "new")
+                    mark = Mark(self._position, self._log.home.digest(self._position) or START, self._log.erased)
+                    self._index.publish(holder.folder / "new", mark, {})
+                finally:
+                    holder.close()
+                self._open()
+            self._index.sweep()
+        return count
+
+    def sweep(self) -> None:
+        """Remove the files that processes that were killed have left. Raises OSError if the disk does not let us look."""
+        if self._index is not None:
+            self._index.sweep()
+
+    def others(self) -> tuple[Behind, ...]:
+        """Return the engines of other living processes."""
+        found = [] if self._index is None else self._index.others(self._private)
+        return tuple(Behind(f"{each['host']}:{each['pid']}", each["name"], False, None) for each in found)
+
+    # --- the end
+
+    def join(self) -> None:
+        """Wait for what goes on in the background."""
+        if self._worker is not None and self._worker is not threading.current_thread():
+            self._worker.join()
+
+    def close(self, *, saves: bool) -> None:
+        """Let it go, and its files; with `saves`, what opening it again would take long to read is made a snapshot first."""
+        if saves and self._private is not None and self._unsaved + self._pending_size >= _SMALL:
+            with suppress(StoreFailed, OSError, RuntimeError):
+                self.save()
+        with self.lock:
+            self._is_closed = True
+            self.gate.alone(self._drop)
+
+    def _drop(self) -> None:
+        private, self.store, self._private = self._private, None, None
+        if private is not None:
+            private.close()
+
+    def abandon(self) -> None:
+        """Keep the engine for ever, in a forked child, and let go of the lock of its files there."""
+        engine_filling.keep_for_ever(self.store)
+        if self._private is not None:
+            self._private.let_go()

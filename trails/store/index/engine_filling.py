@@ -1,0 +1,123 @@
+"""The engine (pyoxigraph): filling it from records of the log, copying it, and telling what its errors mean."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from errno import EDQUOT, EFBIG, EMFILE, ENFILE, ENOSPC
+from pathlib import Path
+from typing import Final
+
+import pyoxigraph as ox
+
+from trails.errors import StoreFailed
+from trails.store.log.records import CommitRecord
+
+BULK_FROM: Final = 4_000
+"""Quads from which on the engine's bulk loader is quicker than its transactions."""
+_STEP: Final = 16 << 20
+"""Bytes of N-Quads that are loaded at once: some 80,000 quads, for which the engine takes up to 150 MB of memory."""
+_REMOVED: Final = 1_000
+"""Quads that are removed in one update."""
+
+
+def fill(engine: ox.Store, records: Iterable[CommitRecord]) -> int:
+    """Let an engine hold what it holds after some records, in bounded memory; return how many quads came in.
+
+    Doing it twice is allowed: the engine may have any of the records before.
+    """
+    added: list[bytes] = []
+    size = count = 0
+    for record in records:
+        if record.remove or record.drop:
+            count += _add(engine, added)
+            added, size = [], 0
+            _remove(engine, record)
+        if text := record.quads_added:
+            added.append(text)
+            size += len(text)
+            if size >= _STEP:
+                count += _add(engine, added)
+                added, size = [], 0
+    return count + _add(engine, added)
+
+
+def _add(engine: ox.Store, lines: Sequence[bytes]) -> int:
+    text = b"".join(lines)
+    count = text.count(b"\n")
+    if count:
+        quads = ox.parse(text, format=ox.RdfFormat.N_QUADS)
+        engine.bulk_extend(quads) if count >= BULK_FROM else engine.extend(quads)
+    return count
+
+
+def _remove(engine: ox.Store, record: CommitRecord) -> None:
+    for dropped in record.drop:
+        if " " not in dropped:
+            engine.remove_graph(ox.NamedNode(dropped))
+            continue
+        from trails.store.log.erasing import is_of_property, property_pattern  # noqa: PLC0415 - erasing is seldom needed
+
+        found = engine.quads_for_pattern(*property_pattern(dropped))
+        _remove_quads(engine, [quad for quad in found if is_of_property(dropped, quad)])
+    if record.remove:
+        _remove_quads(engine, list(ox.parse(record.remove, format=ox.RdfFormat.N_QUADS)))
+
+
+def _remove_quads(engine: ox.Store, quads: Sequence[ox.Quad]) -> None:
+    for start in range(0, len(quads), _REMOVED):
+        rows = (
+            f"{quad.subject} {quad.predicate} {quad.object} ."
+            if isinstance(quad.graph_name, ox.DefaultGraph)
+            else f"GRAPH {quad.graph_name} {{ {quad.subject} {quad.predicate} {quad.object} }}"
+            for quad in quads[start : start + _REMOVED]
+        )
+        engine.update(f"DELETE DATA {{ {' '.join(rows)} }}")
+
+
+def copy_quads(engine: ox.Store, folder: Path) -> None:
+    """Write all quads of an engine into new files: nothing that was deleted is in them."""
+    folder.mkdir(mode=0o700)
+    copy = ox.Store(str(folder))
+    copy.bulk_extend(engine.quads_for_pattern(None, None, None, None))
+    copy.flush()
+
+
+def keep_for_ever(engine: ox.Store | None) -> None:
+    """Keep an engine from being ended in a forked child: that would wait for ever for threads that only the parent has."""
+    if engine is not None:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))
+
+
+class TooManyFiles(StoreFailed):
+    """This process may open no more files."""
+
+
+def is_damage(error: Exception) -> bool:
+    """Tell whether an error says that the engine's files are damaged or gone."""
+    return isinstance(error, OSError) or "Corruption" in f"{error}" or "IO error" in f"{error}"
+
+
+def refuse_too_many_files(location: str, error: Exception) -> None:
+    """Raise `TooManyFiles` if an error comes of that: no other files help then."""
+    if getattr(error, "errno", None) in (EMFILE, ENFILE) or "Too many open files" in f"{error}":
+        raise TooManyFiles(
+            f"the store {location} cannot be opened: this process has too many files open; close stores that you read no more, "
+            "or raise its limit (`ulimit -n`)"
+        ) from error
+
+
+def unreadable(location: str, error: Exception) -> StoreFailed:
+    """Return the error for a store whose engine cannot be had, with what to do."""
+    try:
+        refuse_too_many_files(location, error)
+    except TooManyFiles as many:
+        return many
+    if getattr(error, "errno", None) in (ENOSPC, EDQUOT, EFBIG) or "No space left on device" in f"{error}":
+        return StoreFailed(
+            f"the store {location} cannot be read: there is no room for its index; make room on that disk, nothing is lost"
+        )
+    return StoreFailed(
+        f"the store {location} cannot be read: its index can neither be used nor made ({error}); check the disk, and delete its "
+        "folder `index`, which is made anew from the log"
+    )

@@ -1,0 +1,156 @@
+"""Reading quads from an engine in this process: what all stores that have one do."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, TypeVar
+
+import pyoxigraph as ox
+
+from trails.errors import InvalidInput, StoreFailed, TrailsError
+from trails.handles import Handle
+from trails.rdf import query_guard, vocab
+from trails.store import tsv
+from trails.store.contract import Result, Solutions, Triples
+from trails.store.index.gate import Gate
+from trails.store.log.committing import matching
+from trails.store.pattern import Pattern
+from trails.store.queries.query_pool import Source
+
+_Answer = TypeVar("_Answer")
+
+
+class EngineReader(Handle):
+    """A store that answers from an engine. Who subclasses it says which, and who waits for what before he reads."""
+
+    _gate: Gate
+    """Whoever reads is inside; whoever changes the engine for another, or loads into it in bulk, is alone."""
+
+    @property
+    def location(self) -> str:
+        """The path that the store was opened with, or `:memory:`."""
+        raise NotImplementedError
+
+    def _engine(self) -> ox.Store:
+        """Return the engine; raise `StoreFailed` where there is none to be used. Asked for inside the gate."""
+        raise NotImplementedError
+
+    def source(self, text: str, *, graph: ox.NamedNode | ox.BlankNode | None = None, union: bool = False) -> Source:
+        """Return what a process of its own reads to answer a query: with everything that was committed before this call."""
+        raise NotImplementedError
+
+    def _quads_of(self, version: object) -> Source:
+        """Return a source of which the quads are sent, and which is read again where the version is another one."""
+
+        own = weakref.ref(self)  # whoever keeps the source keeps no store
+
+        def dump(out: IO[bytes]) -> None:
+            store = own()
+            if store is None:
+                raise StoreFailed("the store that a query is asked of is gone")
+            with store._gate, store._reading():
+                store._engine().dump(out, ox.RdfFormat.N_QUADS)
+
+        self._engine()
+        return Source(self.location, self, version, dump=dump)
+
+    def _settle(self, pattern: Pattern | None = None) -> None:
+        """Wait until the engine has what must be seen, or what of that matches a pattern. Called before the gate is entered."""
+
+    def __len__(self) -> int:
+        self._settle()
+        with self._gate:
+            return len(self._engine())
+
+    def query(
+        self, text: str, *, union: bool = False, graph: ox.NamedNode | ox.BlankNode | ox.DefaultGraph | None = None
+    ) -> Result:
+        """Return all results of a SPARQL query, materialised: a live iterator on another thread aborts the process."""
+        named: list[ox.NamedNode | ox.BlankNode] | None = None if graph is None else []
+        # no named graphs: a default graph alone confines nothing
+        return self._answer(
+            lambda engine: _result(
+                engine.query(
+                    text,
+                    prefixes=vocab.PREFIXES,
+                    use_default_graph_as_union=union,
+                    default_graph=graph,
+                    named_graphs=named,
+                )
+            )
+        )
+
+    def table(self, text: str) -> list[list[str]]:
+        return tsv.table(self._answer(lambda engine: query_guard.written(_select(engine, text))))
+
+    def rows(self, text: str) -> Iterator[list[str]]:
+        spool = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed when the last row was read
+        self._answer(lambda engine: _select(engine, text).serialize(spool, format=ox.QueryResultsFormat.TSV))
+        spool.seek(0)
+        return tsv.rows(spool)
+
+    def _answer(self, ask: Callable[[ox.Store], _Answer]) -> _Answer:
+        """Return what a query gives; it is asked again if the engine's files were damaged, and are made anew."""
+        for is_last in (False, True):
+            self._settle()
+            try:
+                with self._gate:
+                    return ask(self._engine())
+            except SyntaxError as error:
+                raise InvalidInput(f"the query is not valid SPARQL: {error}") from error
+            except (OSError, RuntimeError, ValueError, MemoryError) as error:
+                if is_last or not self._is_repaired(error):
+                    raise TrailsError(f"the query failed in the store {self.location}: {error}") from error
+        raise AssertionError("the last try returns or raises")
+
+    def quads(self, pattern: Pattern) -> list[ox.Quad]:
+        self._settle(pattern)
+        try:
+            with self._gate:
+                return list(matching(self._engine(), pattern))
+        except (OSError, RuntimeError, MemoryError) as error:
+            if self._is_repaired(error):
+                self._settle()
+                return list(matching(self._engine(), pattern))
+            raise self._unreadable(error) from error
+
+    def holds(self, quads: Sequence[ox.Quad]) -> list[bool]:
+        """Tell of each of some quads whether it is there: in a third of the time of `quads`, which reads their terms again."""
+        self._settle()
+        with self._gate, self._reading():
+            return list(map(self._engine().__contains__, quads))
+
+    def _is_repaired(self, error: Exception) -> bool:
+        """Have what an error says is damaged made anew; return whether that can be."""
+        return False
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, RuntimeError, MemoryError) as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> StoreFailed:
+        return StoreFailed(f"the store {self.location} cannot be read: {error}; restore a backup")
+
+    def dump(self, out: IO[bytes]) -> None:
+        """Write all quads, as they are at one moment, as N-Quads in no order."""
+        self._settle()
+        with self._gate, self._reading():
+            self._engine().dump(out, ox.RdfFormat.N_QUADS)
+
+
+def _select(engine: ox.Store, text: str) -> ox.QuerySolutions:
+    result = engine.query(text, prefixes=vocab.PREFIXES)
+    assert isinstance(result, ox.QuerySolutions)  # noqa: S101 - only the project's own SELECTs come here
+    return result
+
+
+def _result(result: ox.QuerySolutions | ox.QueryBoolean | ox.QueryTriples) -> Result:
+    if isinstance(result, ox.QuerySolutions):
+        return Solutions(tuple(variable.value for variable in result.variables), query_guard.rows(result))
+    return bool(result) if isinstance(result, ox.QueryBoolean) else Triples(query_guard.rows(result))

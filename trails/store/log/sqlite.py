@@ -1,0 +1,666 @@
+"""The log in SQLite: a table of records in the file `trails.db` of a store's folder, or in memory.
+
+Many processes may append to it: SQLite's lock decides whose turn it is. The file is in WAL mode, and a commit is synced before it
+returns (`synchronous=FULL`), unless the store was opened with durability "process".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import os
+import secrets
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import UTC, datetime
+from errno import ENOENT, ESTALE
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
+
+from trails.errors import InvalidInput, StoreFailed, StoreLocked, TrailsError
+from trails.files import PRIVATE, link_refused
+from trails.store.log import records
+from trails.store.log.records import ERASES, START, CommitRecord, Row
+from trails.store.log.syncing import sync_folder
+
+FORMAT: Final = 4
+"""The format of the tables that this version reads and writes."""
+NAME: Final = "trails.db"
+PATIENCE: Final = 60.0
+"""Seconds that a commit waits for its turn, at least."""
+_APPLICATION: Final = 0x54524C53
+"""What the file says it is the file of: the application id."""
+_COLUMNS: Final = "number, commit_id, flags, leaves, body, body_digest, digest, rewritten"
+_SCHEMA: Final = """
+CREATE TABLE trails_stores (
+    id TEXT NOT NULL, format INTEGER NOT NULL, head INTEGER NOT NULL, digest BLOB NOT NULL,
+    erased INTEGER NOT NULL, due INTEGER NOT NULL, made TEXT NOT NULL, older TEXT);
+CREATE TABLE trails_records (
+    number INTEGER PRIMARY KEY, commit_id TEXT NOT NULL, flags INTEGER NOT NULL, leaves BLOB NOT NULL, body BLOB NOT NULL,
+    body_digest BLOB NOT NULL, digest BLOB NOT NULL, rewritten BLOB, lines INTEGER NOT NULL);
+CREATE TABLE trails_graphs (graph INTEGER NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (graph, number)) WITHOUT ROWID;
+"""
+_HEAD: Final = "SELECT head, digest, erased, due FROM trails_stores"
+_TAIL: Final = f"SELECT {_COLUMNS} FROM trails_records WHERE number > ? ORDER BY number LIMIT ?"  # noqa: S608 - constants
+_ADD: Final = f"INSERT INTO trails_records ({_COLUMNS}, lines) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_MOVE: Final = "UPDATE trails_stores SET head = ?, digest = ?, due = max(due, ?)"
+_TOUCH: Final = "INSERT OR IGNORE INTO trails_graphs VALUES (?, ?)"
+"""By graph, in which records quads of it are added, removed or dropped: an erasure reads no others."""
+_REWRITE: Final = "UPDATE trails_records SET body = ?, body_digest = ?, rewritten = ? WHERE number = ?"
+_STEP: Final = 500
+"""Records that are read at once."""
+_TRY: Final = 0.05
+"""Seconds that SQLite waits for a lock at a time, until Ctrl-C is looked for."""
+REMOTE: Final = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "fuse.sshfs", "fuse.glusterfs", "ceph", "lustre"}
+)
+"""File systems over a network, on which the processes of two machines see no common shared memory."""
+
+
+class Head(NamedTuple):
+    """Where the log ends: the number and digest of its last record."""
+
+    number: int
+    digest: bytes
+    erased: int
+    """At which number the store was last vacuumed."""
+    due: int
+    """The last record that removed what the log is not rid of yet; 0 if there is none."""
+
+
+class Tables(Protocol):
+    """Tables that are derived from the log and kept in the same file: filled in the transaction of each commit."""
+
+    def prepare(self, connection: sqlite3.Connection, *, writes: bool) -> None:
+        """Get a connection ready, such as with functions that SQL calls; one that `writes` may make tables that are missing."""
+        ...
+
+    def apply(self, connection: sqlite3.Connection, number: int, change: Any) -> None:
+        """Bring in one commit (`trails.store.log.committing.Settled`), within the transaction, before it is committed.
+
+        What it raises cancels the commit.
+        """
+        ...
+
+
+class SqliteHome:
+    """One process's connections to a log in SQLite. One thread at a time appends; any number read."""
+
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        create: bool = False,
+        is_synced: bool = True,
+        is_read_only: bool = False,
+        patience: float = PATIENCE,
+    ) -> None:
+        """Open the file at a path (None: in memory). With `create` the tables are made if they are missing.
+
+        Raises `StoreFailed` if the file cannot be opened or is no log.
+        """
+        self._path = path = None if path is None else path.absolute()
+        self._is_synced = is_synced
+        self.is_read_only = is_read_only
+        self.patience = max(patience, 0.0)
+        self._tables: Tables | None = None
+        self._lock = threading.RLock()
+        """Held during a transaction; in memory also by whoever reads, since there is one connection."""
+        self._readers: deque[_Reader] = deque()
+        self._is_immutable = False
+        self._closed = False
+        self._place = None if path is None else f"{path}"
+        self.id = ""
+        with self._in_words():
+            if path is not None and not create and not path.is_file():
+                raise StoreFailed(f"there is no log at {path}; restore the store from a backup")
+            if path is not None:
+                refuse_remote(path)
+            self._writer = self._connect()
+            self._identity = None if self._place is None else _identity(self._place)
+            if create and not self._has_tables():
+                self._make()
+            self._check()
+
+    def keep(self, tables: Tables) -> None:
+        """Keep tables that are derived from each commit in its own transaction; called before anything is read or written."""
+        self._tables = tables
+        with self._in_words():
+            tables.prepare(self._writer, writes=not self.is_read_only)
+
+    # --- connections
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._path is None:
+            return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        if self._path.is_symlink():
+            raise StoreFailed(link_refused(self._path))
+        if not self.is_read_only:
+            with contextlib.suppress(
+                FileExistsError
+            ):  # one that is there is not touched: closing it would free SQLite's locks
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE))
+                sync_folder(self._path.parent)
+            return self._tuned(sqlite3.connect(self._path, timeout=_TRY, isolation_level=None, check_same_thread=False))
+        if os.access(self._path, os.W_OK) and os.access(self._path.parent, os.W_OK):
+            # As any other connection, which removes SQLite's files beside the log when it is the last one.
+            made = sqlite3.connect(
+                f"{self._path.as_uri()}?mode=rw", uri=True, timeout=_TRY, isolation_level=None, check_same_thread=False
+            )
+            made.execute("PRAGMA query_only = ON")
+            return made
+        for mode in ("mode=ro", "mode=ro&immutable=1"):
+            made = sqlite3.connect(
+                f"{self._path.as_uri()}?{mode}", uri=True, timeout=_TRY, isolation_level=None, check_same_thread=False
+            )
+            try:
+                made.execute(_HEAD).fetchone()
+            except sqlite3.OperationalError as error:
+                made.close()
+                # Where nothing may be written, SQLite can have no shared memory: without a WAL there, none is needed.
+                if "unable to open" not in f"{error}" or self._path.with_name(f"{NAME}-wal").exists() or "imm" in mode:
+                    raise
+            else:
+                self._is_immutable = "immutable" in mode
+                return made
+        raise AssertionError("the last mode returns or raises")
+
+    def _tuned(self, made: sqlite3.Connection) -> sqlite3.Connection:
+        (mode,) = made.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            made.close()
+            raise StoreFailed(
+                f"the store {self.location} cannot be opened: its file system has no shared memory for SQLite"
+            )
+        made.execute(f"PRAGMA synchronous = {'FULL' if self._is_synced else 'NORMAL'}")
+        made.execute("PRAGMA secure_delete = ON")
+        made.execute("PRAGMA wal_autocheckpoint = 2000")
+        return made
+
+    def _has_tables(self) -> bool:
+        found = self._writer.execute("SELECT count(*) FROM sqlite_master WHERE name = 'trails_stores'").fetchone()
+        return bool(found[0])
+
+    def _make(self) -> None:
+        self._begin()
+        try:
+            if not self._has_tables():
+                for statement in _SCHEMA.strip().split(";\n"):
+                    self._writer.execute(statement.rstrip(";"))
+                made = datetime.now(UTC).isoformat(timespec="seconds")
+                values = (secrets.token_hex(16), FORMAT, 0, START, 0, 0, made)
+                self._writer.execute("INSERT INTO trails_stores VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", values)
+                self._writer.execute(f"PRAGMA application_id = {_APPLICATION}")
+                self._writer.execute(f"PRAGMA user_version = {FORMAT}")
+            self._writer.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _check(self) -> None:
+        try:
+            row = self._writer.execute("SELECT id, format FROM trails_stores").fetchone()
+        except sqlite3.OperationalError as error:
+            if "no such table" not in f"{error}":
+                raise
+            raise StoreFailed(f"{self.location} is no log of Trails; restore the store from a backup") from error
+        if row is None:
+            raise StoreFailed(f"{self.location} names no store; restore it from a backup")
+        self.id, form = row
+        if form != FORMAT:
+            raise StoreFailed(
+                f"the store {self.location} has format {form}, and this version of Trails reads format {FORMAT}; use the version "
+                "of Trails that wrote it"
+            )
+
+    @property
+    def location(self) -> str:
+        """The folder of the store, or `:memory:`."""
+        return ":memory:" if self._path is None else str(self._path.parent)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection that reads what was committed. Whoever begins a transaction on it ends it."""
+        with self._reader() as reader:
+            yield reader.connection
+
+    def snapshot(self) -> sqlite3.Connection:
+        """Return a connection that reads what is committed now, until it is closed."""
+        with self._in_words():
+            made = self._connect()
+            made.execute("BEGIN")
+            made.execute(_HEAD).fetchone()
+            return made
+
+    @contextlib.contextmanager
+    def _reader(self) -> Iterator[_Reader]:
+        if self._closed:
+            raise StoreFailed(f"the store {self.location} is closed; open it again")
+        if self._path is None:
+            with self._lock, self._in_words():
+                yield _Reader(self._writer)
+            return
+        with self._in_words():
+            try:
+                reader = self._readers.pop()
+            except IndexError:
+                reader = _Reader(self._connect())
+                if self._tables is not None:
+                    self._tables.prepare(reader.connection, writes=False)
+            try:
+                yield reader
+            finally:
+                if self._closed:
+                    reader.connection.close()
+                else:
+                    self._readers.append(reader)
+
+    @contextlib.contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """Say in words what SQLite says."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._worded(error) from error
+        except OSError as error:
+            raise StoreFailed(f"the store {self.location} cannot be used: {error}") from error
+
+    def _worded(self, error: sqlite3.Error) -> TrailsError:
+        name = getattr(error, "sqlite_errorname", None) or ""
+        if name.startswith("SQLITE_FULL"):
+            return StoreFailed(
+                f"the store {self.location} cannot be written: its disk is full. Nothing was written; make room and try again"
+            )
+        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            return StoreFailed(f"the log of {self.location} is damaged ({error}); restore a backup")
+        if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+            return StoreFailed(f"the store {self.location} cannot be written here ({error}); check its permissions")
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return StoreLocked(f"the store {self.location} is in use by another process; try again")
+        return StoreFailed(f"the store {self.location} cannot be used: {error}; check its disk")
+
+    # --- reading
+
+    def has_changed(self) -> bool:
+        """Tell whether something may have been committed, by whomever, since this was last asked. It is very quick."""
+        if self._path is None or self._is_immutable:
+            return False
+        with self._reader() as reader:
+            (version,) = reader.connection.execute("PRAGMA data_version").fetchone()
+            if version == reader.version:
+                return False
+            reader.version = version
+            return True
+
+    def doubt(self) -> None:
+        """Have `has_changed` say so again: what was committed could not be brought in."""
+        for reader in list(self._readers):
+            reader.version = -1
+
+    def head(self) -> Head:
+        """Return where the log ends."""
+        with self._reader() as reader:
+            return _head(reader.connection.execute(_HEAD).fetchone())
+
+    def tail(self, after: int, most: int = _STEP) -> list[Row]:
+        """Return up to `most` records that follow on a number, in order."""
+        with self._reader() as reader:
+            return _rows(reader.connection.execute(_TAIL, (after, most)).fetchall())
+
+    def since(self, after: int, most: int) -> tuple[Head, list[Row]]:
+        """Return where the log ends, and up to `most` records that follow on a number, as of one moment."""
+        with self._in_words():
+            self._refuse_moved()
+        with self._reader() as reader:
+            reader.connection.execute("BEGIN") if self._path is not None else None
+            try:
+                head = _head(reader.connection.execute(_HEAD).fetchone())
+                return head, _rows(reader.connection.execute(_TAIL, (after, most)).fetchall())
+            finally:
+                reader.connection.execute("ROLLBACK") if self._path is not None else None
+
+    def digest(self, number: int) -> bytes | None:
+        """Return the digest of the record with a number, None if there is none."""
+        if not number:
+            return START
+        with self._reader() as reader:
+            row = reader.connection.execute("SELECT digest FROM trails_records WHERE number = ?", (number,)).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def is_rewritten_after(self, number: int) -> bool:
+        """Tell whether a record after a number says that records were rewritten, or removes what is to leave the log."""
+        with self._reader() as reader:
+            row = reader.connection.execute(
+                "SELECT 1 FROM trails_records WHERE number > ? AND flags & ? LIMIT 1",
+                (number, ERASES | records.REWRITES),
+            ).fetchone()
+        return row is not None
+
+    def lines(self, number: int) -> int:
+        """Return how many lines the log of leaves has after a record."""
+        with self._reader() as reader:
+            row = reader.connection.execute("SELECT lines FROM trails_records WHERE number = ?", (number,)).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def leaves(self, after: int, until: int, *, backwards: bool = False) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Yield the number of lines after each record between two numbers, and the lines of its leaves; a step at a time."""
+        order = "DESC" if backwards else ""
+        while after < until:
+            with self._reader() as reader:
+                rows = reader.connection.execute(
+                    f"""SELECT number, lines, leaves, body FROM trails_records WHERE number > ? AND number <= ?
+                        ORDER BY number {order} LIMIT ?""",  # noqa: S608 - constants
+                    (after, until, _STEP),
+                ).fetchall()
+            for _, lines, leaves, body in rows:
+                yield lines, records.lines_of(leaves) if leaves else records.lines_packed(body)
+            if len(rows) < _STEP:
+                return
+            after, until = (after, rows[-1][0] - 1) if backwards else (rows[-1][0], until)
+
+    def size(self) -> int:
+        """Return how many bytes the file has, the write-ahead log included."""
+        with self._reader() as reader:
+            (pages,), (size,) = (
+                reader.connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size")
+            )
+        return int(pages * size)
+
+    def note(self) -> dict[str, Any]:
+        """Return what the store says of itself: id, format, when it was made, and what is of an older format (JSON)."""
+        with self._reader() as reader:
+            row = reader.connection.execute("SELECT id, format, made, older FROM trails_stores").fetchone()
+        return dict(zip(("id", "format", "created", "older"), row, strict=True))
+
+    # --- writing
+
+    def lock(self, after: int, most: int) -> tuple[Head, list[Row]]:
+        """Begin a transaction that keeps others from appending; return the end of the log and what follows on a number.
+
+        `append` or `let_go` ends it. Raises `StoreLocked` if another process keeps the lock for too long.
+        """
+        self._lock.acquire()
+        try:
+            with self._in_words():
+                self._refuse_moved()
+                self._begin()
+                head = _head(self._writer.execute(_HEAD).fetchone())
+                rows = [] if head.number == after else _rows(self._writer.execute(_TAIL, (after, most)).fetchall())
+                return head, rows
+        except BaseException:
+            self._roll_back()
+            self._lock.release()
+            raise
+
+    def let_go(self) -> None:
+        """End a transaction in which nothing was written."""
+        self._roll_back()
+        self._lock.release()
+
+    def append(self, rows: Sequence[Row], changes: Sequence[Any], lines: int) -> None:
+        """Write records, with what is derived from them, and end the transaction that `lock` began: they are on disk then.
+
+        `changes` are what the records say, as `Tables.apply` gets them; `lines` is how many lines the log of leaves had.
+        """
+        try:
+            with self._in_words():
+                for row, change in zip(rows, changes, strict=True):
+                    lines += len(change.record.leaves)
+                    self._writer.execute(_ADD, (*row.values(), lines))
+                    self._writer.executemany(_TOUCH, ((graph, row.number) for graph in _graphs_of(change)))
+                    if self._tables is not None:
+                        self._tables.apply(self._writer, row.number, change)
+                due = max((row.number for row in rows if row.flags & ERASES), default=0)
+                self._writer.execute(_MOVE, (rows[-1].number, rows[-1].digest, due))
+                self._writer.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+        finally:
+            self._lock.release()
+
+    @contextlib.contextmanager
+    def deriving(self) -> Iterator[sqlite3.Connection]:
+        """Give the connection that writes, in a transaction that changes only what is derived from the log."""
+        self.lock(0, 0)
+        try:
+            with self._in_words():
+                yield self._writer
+                self._writer.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+        finally:
+            self._lock.release()
+
+    def put(self, rows: Sequence[Row], changes: Sequence[Any]) -> None:
+        """Write records of a log that is kept elsewhere, as far as they are not here, with what is derived from them."""
+        head, _ = self.lock(0, 0)
+        new = [(row, change) for row, change in zip(rows, changes, strict=True) if row.number > head.number]
+        if not new:
+            self.let_go()
+        elif new[0][0].number != head.number + 1:
+            self.let_go()
+            raise StoreFailed(f"the copy of the log at {self.location} lacks record {head.number + 1}")
+        else:
+            found = self._writer.execute("SELECT lines FROM trails_records WHERE number = ?", (head.number,)).fetchone()
+            self.append([row for row, _ in new], [change for _, change in new], 0 if found is None else found[0])
+
+    def replace(self, rows: Sequence[Row]) -> None:
+        """Replace records by what is left of them in a log that is kept elsewhere."""
+        self.lock(0, 0)
+        try:
+            with self._in_words():
+                for row in rows:
+                    self._writer.execute(_REWRITE, (row.body, row.body_digest, row.rewritten, row.number))
+                self._writer.execute("COMMIT")
+        finally:
+            self._roll_back()
+            self._lock.release()
+
+    def note_vacuum(self, erased: int) -> None:
+        """Note at which number the store was vacuumed last."""
+        with self._lock, self._in_words():
+            self._writer.execute("UPDATE trails_stores SET erased = max(erased, ?)", (erased,))
+
+    def rewrite(
+        self, until: int, changed: Callable[[Row], Row | None], graphs: Collection[str] | None, *, is_vacuum: bool
+    ) -> int:
+        """Replace records up to a number by what `changed` returns (None: it stays), and log which; return how many.
+
+        Only records that touch some `graphs` ("" is the default graph) are looked at; with None, all. It is one transaction,
+        after which nothing is due.
+        """
+        head, _ = self.lock(0, 0)
+        try:
+            with self._in_words():
+                digests: dict[int, bytes] = {}
+                for row in self._touching(graphs, until):
+                    new = None if row.flags & records.REWRITES else changed(row)
+                    if new is not None and new.rewritten is not None:
+                        self._writer.execute(_REWRITE, (new.body, new.body_digest, new.rewritten, new.number))
+                        digests[new.number] = new.rewritten
+                if digests:
+                    record = CommitRecord.of_rewriting(digests)
+                    row = records.row_of(record, secrets.token_hex(8), head.number + 1, head.digest)
+                    found = self._writer.execute(
+                        "SELECT lines FROM trails_records WHERE number = ?", (head.number,)
+                    ).fetchone()
+                    self._writer.execute(_ADD, (*row.values(), found[0]))
+                    self._writer.execute(_MOVE, (row.number, row.digest, 0))
+                self._writer.execute("UPDATE trails_stores SET due = 0 WHERE due <= ?", (until,))
+                if is_vacuum:
+                    self._writer.execute("UPDATE trails_stores SET erased = max(erased, ?)", (until,))
+                self._writer.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+        finally:
+            self._lock.release()
+        return len(digests)
+
+    def _touching(self, graphs: Collection[str] | None, until: int) -> Iterator[Row]:
+        """Yield the records up to a number that touch some graphs, or all, in order."""
+        if graphs is None:
+            numbers: Sequence[int] = range(1, until + 1)
+        else:
+            found = (
+                self._writer.execute("SELECT number FROM trails_graphs WHERE graph = ?", (_key_of(graph),))
+                for graph in graphs
+            )
+            numbers = sorted({number for rows in found for (number,) in rows if number <= until})
+        for number in numbers:
+            row = self._writer.execute(_TAIL, (number - 1, 1)).fetchone()
+            if row is not None:
+                yield Row(*row)
+
+    def vacuum(self) -> None:
+        """Rewrite the file without free pages, and empty the write-ahead log, as far as no other process reads in it."""
+        with self._lock, self._in_words():
+            self._refuse_moved()
+            if self._path is not None:
+                self._patiently(lambda: self._writer.execute("VACUUM"))
+        self.checkpoint()
+
+    def checkpoint(self) -> bool:
+        """Bring the write-ahead log into the file and empty it; return False if another process reads in it just now."""
+        if self._path is None or self.is_read_only:
+            return True
+        with self._lock, self._in_words():
+            busy, _, _ = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return not busy
+
+    def backup(self, destination: Path) -> None:
+        """Write a whole copy of the log, as it is at one moment, to a new file; others go on."""
+        with self._reader() as reader, contextlib.closing(sqlite3.connect(destination)) as copy:
+            reader.connection.backup(copy)
+        destination.chmod(PRIVATE)
+
+    def _begin(self) -> None:
+        self._patiently(lambda: self._writer.execute("BEGIN IMMEDIATE"))
+
+    def _patiently(self, work: Callable[[], object]) -> None:
+        end = time.monotonic() + self.patience
+        while True:
+            try:
+                work()
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                    raise
+                if time.monotonic() > end:
+                    raise StoreLocked(
+                        f"the store {self.location} was being written by another process for {self.patience:g} seconds; "
+                        "nothing was written here, try again"
+                    ) from error
+
+    def _roll_back(self) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+
+    def _refuse_moved(self) -> None:
+        """Raise OSError if the file at its path is gone or another one: what is written here would be lost."""
+        if self._closed:
+            raise StoreFailed(f"the store {self.location} is closed; open it again")
+        if self._place is None:
+            return
+        try:
+            now = _identity(self._place)
+        except FileNotFoundError as error:
+            raise OSError(ENOENT, "it was removed, or moved away, while the store is open", self._place) from error
+        if now != self._identity:
+            raise OSError(ESTALE, "another file was put in its place while the store is open", self._place)
+
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong with where the file is; None if nothing is."""
+        try:
+            self._refuse_moved()
+        except OSError as error:
+            return f"{error.filename}: {error.strerror}; put it back, or restore a backup"
+        return None
+
+    def close(self) -> None:
+        """Close all connections. Closing twice is allowed."""
+        self._closed = True
+        with self._lock, contextlib.suppress(sqlite3.Error):
+            while self._readers:
+                self._readers.pop().connection.close()
+            self._writer.close()
+
+    def abandon(self) -> None:
+        """Keep the connections for ever, in a forked child: closing one would end what the parent has open."""
+        for connection in (self._writer, *(reader.connection for reader in self._readers)):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+
+
+class _Reader:
+    """A connection that reads, and the version of the data that it saw last."""
+
+    __slots__ = ("connection", "version")
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.version = -1
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Return a plain connection to a file, for what is done to a log that nobody else has open."""
+    return sqlite3.connect(path)
+
+
+def refuse_remote(path: Path) -> None:
+    """Raise `InvalidInput` for a place on a network file system: SQLite's WAL does not work there."""
+    kind = file_system(path)
+    if kind in REMOTE:
+        raise InvalidInput(
+            f"{path.parent} is on a network file system ({kind}), where several processes cannot share a SQLite file; put the "
+            "store on a local disk, or in PostgreSQL (`trails guide postgres`)"
+        )
+
+
+def file_system(path: Path) -> str:
+    """Return the type of the file system that a path is on, as Linux names it; empty if it cannot be told."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    wanted, found = os.path.realpath(path.parent), ("", "")
+    for line in lines:
+        fields = line.split()
+        place = fields[4].replace("\\040", " ")
+        if (wanted == place or wanted.startswith(place.rstrip("/") + "/")) and len(place) >= len(found[0]):
+            found = place, fields[fields.index("-") + 1]
+    return found[1]
+
+
+def _graphs_of(change: Any) -> set[int]:
+    """Return the keys of the graphs that a commit touches."""
+    names = {getattr(quad.graph_name, "value", "") for quads in (change.add, change.remove) for quad in quads}
+    return {_key_of(name) for name in (*names, *change.record.drop)}
+
+
+def _key_of(graph: str) -> int:
+    """Return the number that stands for a graph; for two it may be the same."""
+    return int.from_bytes(hashlib.blake2b(graph.encode(), digest_size=6).digest())
+
+
+def _identity(path: str) -> tuple[int, int]:
+    status = os.stat(path)  # noqa: PTH116 - at every commit
+    return status.st_ino, status.st_dev
+
+
+def _head(row: tuple[Any, ...] | None) -> Head:
+    if row is None:
+        raise StoreFailed("the log names no store any more; restore it from a backup")
+    number, digest, erased, due = row
+    return Head(number, digest, erased, due)
+
+
+def _rows(found: Sequence[tuple[Any, ...]]) -> list[Row]:
+    return [Row(*row) for row in found]

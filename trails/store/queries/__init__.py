@@ -1,0 +1,1 @@
+"""SPARQL from users, in processes that can be ended."""
