@@ -30,12 +30,12 @@ _START: Final = datetime(2026, 3, 2, 9, tzinfo=UTC)
 _PEAK: Final = """
 import sys, trails
 from trails.exchange.file_import import import_path
-from trails.exchange.traces import log
+from trails.exchange.traces import inspect_log
 if sys.argv[1] == "import":
     with trails.open(sys.argv[3], create=True) as store:
         import_path(store, sys.argv[2])
 else:
-    for part in log.stream([(sys.argv[2], open(sys.argv[2], "rb"))]):
+    for part in inspect_log.stream([(sys.argv[2], open(sys.argv[2], "rb"))]):
         pass
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """

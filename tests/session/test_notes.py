@@ -243,3 +243,18 @@ def test_the_commands_write_list_and_remove_notes(tmp_path: Path) -> None:
         [note] = store.notes.list("fork")
     result = invoke("redact", "fork", "2", "--yes", "--store", place)
     assert f"trails note --remove {note.id}" in result.stderr
+
+
+@pytest.mark.parametrize("index", [2**62, 2**63 - 1, 2**63, 10**30])
+def test_an_index_that_no_column_can_hold_is_refused_as_any_other_that_is_not_there(
+    store: Repository, index: int
+) -> None:
+    fill(store)
+    for call in (
+        lambda: store.notes.add("plan", index, "why?"),
+        lambda: store.notes.list("plan", index),
+        lambda: store.score(("plan", index), "tone", 1),
+        lambda: store.redact("plan", index),
+    ):
+        with pytest.raises(InvalidInput, match=f"no turn {index}"):
+            call()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import trails
-from trails import InvalidInput, TrailsError
+from trails import InvalidInput, StoreFailed, TrailsError
 
 
 @pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf"), "soon", True])
@@ -51,3 +51,15 @@ def test_a_link_to_a_whole_store_is_welcome(tmp_path: Path) -> None:
     with trails.open(tmp_path / "s") as store:
         store.maintenance.vacuum()
         assert store.verify().ok
+
+
+def test_a_log_that_was_emptied_is_named_and_no_new_store_takes_its_place(tmp_path: Path) -> None:
+    place = tmp_path / "a.trails"
+    with trails.open(place, create=True) as store:
+        store.create(id="plan").persist()
+    (place / "trails.db").write_bytes(b"")
+    for _ in range(2):
+        for read_only in (False, True):
+            with pytest.raises(StoreFailed, match="is empty"):
+                trails.open(place, read_only=read_only)
+    assert (place / "trails.db").stat().st_size == 0

@@ -239,13 +239,13 @@ def test_a_process_ends_beside_a_query_that_its_caller_left(tmp_path: Path, kind
 
 _KILLED = """
 import os, sys, threading, time, trails
-from trails.store import querypool
+from trails.store.queries import query_pool
 store = trails.open(sys.argv[1])
 threading.Thread(target=lambda: store.select(sys.argv[2], timeout=60), daemon=True).start()
-while not querypool._pool._busy:
+while not query_pool._pool._busy:
     time.sleep(0.01)
 time.sleep(0.3)
-print(next(iter(querypool._pool._busy)).process.pid, flush=True)
+print(next(iter(query_pool._pool._busy)).process.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
 

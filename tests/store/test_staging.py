@@ -50,9 +50,10 @@ import os, signal, sys
 from pathlib import Path
 import trails
 from trails.session import restore
-from trails.store import dumping, maintenance
+from trails.store import dumping
+from trails.store.log import log_maintenance
 top, to, cut = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[4]
-owner = {"maintenance": maintenance, "dumping": dumping}[sys.argv[3]]
+owner = {"log_maintenance": log_maintenance, "dumping": dumping}[sys.argv[3]]
 method = getattr(owner, cut)
 def die(*args, **kwargs):
     method(*args, **kwargs)
@@ -60,9 +61,9 @@ def die(*args, **kwargs):
 setattr(owner, cut, die)
 """
 WORK = {
-    "a backup": ("maintenance", "sync_tree", "trails.open(top / 'in' / 'store').maintenance.backup(to)"),
-    "a restore": ("maintenance", "sync_tree", "restore.restore_store(top / 'backup', to)"),
-    "a load": ("maintenance", "sync_tree", "restore.load_dump(top / 'dump.gz', to)"),
+    "a backup": ("log_maintenance", "sync_tree", "trails.open(top / 'in' / 'store').maintenance.backup(to)"),
+    "a restore": ("log_maintenance", "sync_tree", "restore.restore_store(top / 'backup', to)"),
+    "a load": ("log_maintenance", "sync_tree", "restore.load_dump(top / 'dump.gz', to)"),
     "a dump": ("dumping", "_write", "trails.open(top / 'in' / 'store').maintenance.dump(to)"),
 }
 

@@ -876,3 +876,17 @@ def test_doctor_ends_with_1_where_something_is_wrong_and_says_what_to_do(run: Ru
 def test_a_redaction_shows_in_the_catalog_of_the_store(opened: Repository) -> None:
     rows = opened.store.quads((None, vocab.DELETED_TURN, None, vocab.CATALOG))
     assert len(rows) == 1
+
+
+def test_a_vacuum_beside_a_reader_names_it_and_the_next_one_removes_the_text(tmp_path: Path) -> None:
+    place = tmp_path / "a.trails"
+    with trails.open(place, create=True) as store:
+        session = store.create(id="plan")
+        session.append("user", "the code is swordfish")
+        session.persist()
+        with trails.open(place, read_only=True) as view:
+            assert view.load("plan")[0].content == "the code is swordfish"
+            store.redact("plan", 0)
+            assert [each.index for each in store.maintenance.vacuum().behind] == ["trails.db"]
+        assert store.maintenance.vacuum().behind == ()
+        assert not any(b"swordfish" in file.read_bytes() for file in place.rglob("*") if file.is_file())

@@ -78,9 +78,9 @@ from trails.replay.playback import Playing
 from trails.replay.rerun import Rerun
 from trails.rows.session_lists import Sort
 from trails.rows.usage_sums import By
-from trails.runtime.exchanges import HeadMove
-from trails.runtime.exchanges import Running
 from trails.runtime.ledger import Ledger
+from trails.runtime.message_exchanges import HeadMove
+from trails.runtime.message_exchanges import Running
 from trails.runtime.policy.session_entry import ModelHost
 from trails.runtime.policy.subagents import SubagentBrief
 from trails.runtime.routing.access_rules import View
@@ -100,8 +100,8 @@ from trails.runtime.runs.host import Interrupted
 from trails.runtime.runs.host import Lane
 from trails.runtime.runs.host import Outgoing
 from trails.runtime.runs.host import Waiter
+from trails.runtime.runs.run_announcements import Ticked
 from trails.runtime.runs.run_registry import Imported
-from trails.runtime.runs.run_upkeep import Ticked
 from trails.runtime.runs.runs import Runs
 from trails.runtime.timer import Clock
 from trails.runtime.tree import Tick
@@ -138,8 +138,8 @@ from trails.session.tags_notes import _Tags
 from trails.store.contract import Durability
 from trails.store.contract import Result
 from trails.store.contract import Solutions
-from trails.store.maintenance import Vacuumed
-from trails.store.querypool import Rows
+from trails.store.log.log_maintenance import Vacuumed
+from trails.store.queries.query_pool import Rows
 from typing import Any
 from typing import Generic
 from typing import Literal

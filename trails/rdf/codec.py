@@ -217,7 +217,8 @@ def one(properties: Properties, predicate: NamedNode) -> str | None:
     if not values:
         return None
     if len(values) > 1:
-        raise IntegrityError(f"it has {len(values)} values for {predicate.value}")
+        both = ", ".join(sorted(value.value for value in values if isinstance(value, NamedNode)))
+        raise IntegrityError(f"it has {len(values)} values for {predicate.value}{both and f': {both}'}")
     return values[0].value
 
 

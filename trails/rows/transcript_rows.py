@@ -120,13 +120,15 @@ class RunReader:
     def read(self, connection: sqlite3.Connection, session_id: str, start: int, end: int | None) -> RowRun:
         """Return the turns that a session owns from an index to another, exclusive; raise `OddTurn` if some are odd."""
         number = self._number(connection, session_id)
-        rows = connection.execute(_RUN, (number, start, _OPEN_END if end is None else end)).fetchall()
+        within = min(start, _OPEN_END), _OPEN_END if end is None else min(end, _OPEN_END)
+        rows = connection.execute(_RUN, (number, *within)).fetchall()
         return self._run(connection, session_id, start, rows)
 
     def read_at(self, connection: sqlite3.Connection, session_id: str, indices: Sequence[int]) -> RowRun:
         """Return the turns that a session owns at some indices; raise `OddTurn` if some are odd."""
         number = self._number(connection, session_id)
-        rows = [row for index in sorted(set(indices)) for row in connection.execute(_RUN, (number, index, index + 1))]
+        within = sorted({index for index in indices if index < _OPEN_END})
+        rows = [row for index in within for row in connection.execute(_RUN, (number, index, index + 1))]
         return self._run(connection, session_id, min(indices, default=0), rows)
 
     @staticmethod

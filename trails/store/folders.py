@@ -41,6 +41,19 @@ def is_old(path: Path) -> bool:
     return (path / OLD_MARKER).is_file() and not (path / sqlite.NAME).is_file()
 
 
+def _prepare_present(path: Path, *, create: bool) -> bool:
+    """Look after a folder that has a log; return whether the log may have to be made."""
+    refuse_links(path)
+    if (path / OLD_MARKER).exists() and os.access(path, os.W_OK):
+        remove_old(path)
+    if not create and not (path / sqlite.NAME).stat().st_size:
+        raise StoreFailed(
+            f"the log of {path} is empty: its text was lost, or its creation was interrupted; restore a backup, or make the "
+            "store again with `trails init` (create=True)"
+        )
+    return create
+
+
 def prepare(path: Path, *, create: bool) -> bool:
     """Make sure that `path` is a store's folder, and make it if asked to; return whether its log may have to be made.
 
@@ -52,10 +65,7 @@ def prepare(path: Path, *, create: bool) -> bool:
             f"{path}` (a backup is made first)"
         )
     if (path / sqlite.NAME).is_file():
-        refuse_links(path)
-        if (path / OLD_MARKER).exists() and os.access(path, os.W_OK):
-            remove_old(path)
-        return create or not (path / sqlite.NAME).stat().st_size
+        return _prepare_present(path, create=create)
     if path.exists() and not path.is_dir():
         raise InvalidInput(f"{path} is a file, not a Trails store; name a folder")
     if path.is_dir() and {entry.name for entry in path.iterdir()} - _OURS:

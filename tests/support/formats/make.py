@@ -14,7 +14,7 @@ from pathlib import Path
 import trails
 from trails import Compaction, Repository
 from trails.history import turn_builder
-from trails.store import marker
+from trails.store.log import sqlite
 
 HERE = Path(__file__).resolve().parent
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -65,7 +65,7 @@ def fill(store: Repository) -> None:
 
 def main() -> None:
     """Write `format-N.tar.gz` beside this file, unless it is there."""
-    archive = HERE / f"format-{marker.FORMAT}.tar.gz"
+    archive = HERE / f"format-{sqlite.FORMAT}.tar.gz"
     if archive.exists():
         raise SystemExit(f"{archive} is there, and what was released is never made again")
     with tempfile.TemporaryDirectory() as scratch:
@@ -75,7 +75,7 @@ def main() -> None:
             store.maintenance.vacuum()
             store.maintenance.backup(Path(scratch) / "copy")
         with tarfile.open(archive, "x:gz") as tar:
-            tar.add(Path(scratch) / "copy", arcname=f"format-{marker.FORMAT}", filter=_plain)
+            tar.add(Path(scratch) / "copy", arcname=f"format-{sqlite.FORMAT}", filter=_plain)
 
 
 def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:

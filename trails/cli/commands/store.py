@@ -66,7 +66,7 @@ def vacuum() -> None:
     cli.note(f"what was deleted or redacted is in the store no more; {cli.IN_OLDER_COPIES}")
     for each in report.behind:
         cli.note(f"it may still be in the files of {each}")
-    cli.note("`sync` there, or close it and delete that folder in the cache of its machine (`trails guide postgres`)")
+    cli.note("close it or let it refresh, and vacuum again; of PostgreSQL, `sync` there (`trails guide postgres`)")
 
 
 @cli.command("upgrade")

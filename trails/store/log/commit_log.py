@@ -27,7 +27,7 @@ from trails.store.log.erasing import Gone
 from trails.store.log.locks import OWNER, NamedLocks
 from trails.store.log.log_maintenance import Behind, Vacuumed
 from trails.store.log.records import ERASES, START, Row, Unpacked
-from trails.store.log.sqlite import Head, SqliteHome
+from trails.store.log.sqlite import NAME, Head, SqliteHome
 
 _report: Final = logging.getLogger("trails")
 CHUNK: Final = 500
@@ -437,8 +437,10 @@ class Log:
             with index.writing():
                 self.finish_erasures(index)  # of one that was cut short: this one would be taken for its end
         self._erasing += 1
+        is_committed = False
         try:
             yield
+            is_committed = True
         finally:
             self._erasing -= 1
             if self._gone and not self._erasing:
@@ -446,10 +448,11 @@ class Log:
                 try:
                     self._rewrite(index, gone)
                 except StoreFailed as error:
-                    raise StoreFailed(
-                        f"what was erased is gone from the store, and not yet from its log ({error.message}); whoever opens the "
-                        "store next and may rewrite records ends that"
-                    ) from error
+                    if is_committed:  # else the error that ends this says what failed
+                        raise StoreFailed(
+                            f"what was erased is gone from the store, and not yet from its log ({error.message}); whoever opens "
+                            "the store next and may rewrite records ends that"
+                        ) from error
 
     def finish_erasures(self, index: LogIndex) -> None:
         """Remove from the log what a process that was killed removed from the store and not yet from the log."""
@@ -463,13 +466,14 @@ class Log:
             with index.writing():
                 self._rewrite(index, None, is_vacuum=True)
                 count = index.rebuild()
-            self.home.vacuum()
+            is_done = self.home.vacuum()
         except (OSError, RuntimeError) as error:
             raise StoreFailed(
                 f"{self.location} cannot be vacuumed to its end ({error}): what was deleted may still be in its files; make "
                 "room, and vacuum it again"
             ) from error
-        return Vacuumed(count, before, index.size_on_disk(), self._behind(index))
+        readers = () if is_done else (Behind("a process that reads the log", NAME, False, None),)
+        return Vacuumed(count, before, index.size_on_disk(), (*self._behind(index), *readers))
 
     def _behind(self, index: LogIndex) -> tuple[Behind, ...]:
         return index.others()

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import hashlib
 import os
+import re
 import secrets
 import sqlite3
 import threading
@@ -53,6 +54,8 @@ _TOUCH: Final = "INSERT OR IGNORE INTO trails_graphs VALUES (?, ?)"
 _REWRITE: Final = "UPDATE trails_records SET body = ?, body_digest = ?, rewritten = ? WHERE number = ?"
 _STEP: Final = 500
 """Records that are read at once."""
+_RETRY: Final = 1.0
+"""Seconds until a write-ahead log that a reader kept from being emptied is tried again, with a commit."""
 _TRY: Final = 0.05
 """Seconds that SQLite waits for a lock at a time, until Ctrl-C is looked for."""
 REMOTE: Final = frozenset(
@@ -112,6 +115,8 @@ class SqliteHome:
         """Held during a transaction; in memory also by whoever reads, since there is one connection."""
         self._readers: deque[_Reader] = deque()
         self._is_immutable = False
+        self._retry_at: float | None = None
+        """When to empty the write-ahead log again, after a reader kept it from being emptied."""
         self._closed = False
         self._place = None if path is None else f"{path}"
         self.id = ""
@@ -162,7 +167,11 @@ class SqliteHome:
             except sqlite3.OperationalError as error:
                 made.close()
                 # Where nothing may be written, SQLite can have no shared memory: without a WAL there, none is needed.
-                if "unable to open" not in f"{error}" or self._path.with_name(f"{NAME}-wal").exists() or "imm" in mode:
+                if (
+                    not re.search("unable to open|readonly", f"{error}")
+                    or self._path.with_name(f"{NAME}-wal").exists()
+                    or "imm" in mode
+                ):
                     raise
             else:
                 self._is_immutable = "immutable" in mode
@@ -422,6 +431,9 @@ class SqliteHome:
             raise
         finally:
             self._lock.release()
+        if self._retry_at is not None and time.monotonic() > self._retry_at:
+            with contextlib.suppress(TrailsError):  # the commit is done
+                self.checkpoint()
 
     @contextlib.contextmanager
     def deriving(self) -> Iterator[sqlite3.Connection]:
@@ -518,13 +530,13 @@ class SqliteHome:
             if row is not None:
                 yield Row(*row)
 
-    def vacuum(self) -> None:
-        """Rewrite the file without free pages, and empty the write-ahead log, as far as no other process reads in it."""
+    def vacuum(self) -> bool:
+        """Rewrite the file without free pages, and empty the write-ahead log; return False if a reader prevents that."""
         with self._lock, self._in_words():
             self._refuse_moved()
             if self._path is not None:
                 self._patiently(lambda: self._writer.execute("VACUUM"))
-        self.checkpoint()
+        return self.checkpoint()
 
     def checkpoint(self) -> bool:
         """Bring the write-ahead log into the file and empty it; return False if another process reads in it just now."""
@@ -532,6 +544,7 @@ class SqliteHome:
             return True
         with self._lock, self._in_words():
             busy, _, _ = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self._retry_at = time.monotonic() + _RETRY if busy else None
             return not busy
 
     def backup(self, destination: Path) -> None:
