@@ -256,7 +256,9 @@ def test_a_name_is_taken_out_of_the_name_of_a_file_and_all_still_verifies(store:
 def test_progress_names_each_file_in_order_and_one_that_goes_away_meanwhile_is_refused(
     memory: Repository, tmp_path: Path
 ) -> None:
-    files = [written(tmp_path / name, "s.jsonl", text(name, 1)) for name in "abc" if not (tmp_path / name).mkdir()]
+    for name in "abc":
+        (tmp_path / name).mkdir()
+    files = [written(tmp_path / name, "s.jsonl", text(name, 1)) for name in "abc"]
     seen: list[tuple[int, int, str]] = []
 
     def progress(*told: Any) -> None:
