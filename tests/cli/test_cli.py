@@ -7,7 +7,6 @@ import io
 import json
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -867,22 +866,6 @@ def test_a_progress_bar_is_drawn_on_a_terminal_only(place: Path, run: Run) -> No
     assert "importing" in shown
     piped = program("import", sample, cwd=place.parent, TRAILS_STORE=str(place))
     assert (piped.returncode, piped.stderr) == (0, b"")
-
-
-@pytest.mark.slow
-def test_a_terminal_is_told_how_far_the_first_index_of_a_large_store_is(place: Path) -> None:
-    with trails.open(place, durability="process") as store:
-        for number in range(1_100):
-            store.create(id=f"more-{number}").persist()
-    shutil.rmtree(place / "index")
-    code, shown = on_terminal(place, "list", "-n", "1")
-    assert code == 0
-    assert "indexing" in shown
-    assert "/1103" in shown
-    shutil.rmtree(place / "index", ignore_errors=True)
-    piped = program("list", "-n", "1", cwd=place.parent, TRAILS_STORE=str(place))
-    assert piped.returncode == 0
-    assert b"indexing" not in piped.stderr
 
 
 def test_delete_asks_on_a_terminal_and_keeps_the_session_without_a_yes(place: Path, run: Run) -> None:
