@@ -21,7 +21,7 @@ from trails.model.values import Facts, Turn
 from trails.rdf import query_files, vocab
 from trails.rdf.turn_quads import decode_facts, decode_turn
 from trails.rows.store_rows import StoreRows
-from trails.rows.transcript_rows import OddTurn, RunReader, Spoken, recorded_lengths
+from trails.rows.transcript_rows import OddTurn, Spoken, read_run, read_turns_at, recorded_lengths
 from trails.store.contract import QuadStore, Solutions
 
 _OPEN_END: Final = 2**53
@@ -133,13 +133,12 @@ class RowTurns:
         """`quads` reads the turns of sessions that hold what Trails never writes."""
         self._rows = rows
         self._quads = quads
-        self._reader = RunReader()
 
     def run(self, run: Segment) -> TurnRun:
         """Return the turns that a session owns in a run of indices."""
         try:
             with self._rows.reading() as connection:
-                return self._reader.read(connection, run.record.id, run.start, run.end)
+                return read_run(connection, run.record.id, run.start, run.end)
         except OddTurn:
             return self._quads.run(run)
 
@@ -147,7 +146,7 @@ class RowTurns:
         """Return the turns that a session owns at some indices, in order of index."""
         try:
             with self._rows.reading() as connection:
-                found = self._reader.read_at(connection, session_id, indices)
+                found = read_turns_at(connection, session_id, indices)
         except OddTurn:
             return self._quads.at(session_id, indices)
         return found.turns(0, len(found))

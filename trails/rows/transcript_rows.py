@@ -13,6 +13,7 @@ from trails.rows.row_codec import JSON, REDACTED, Kind
 
 _OPEN_END: Final = 1 << 62
 _SESSION: Final = "SELECT number, odd FROM sessions WHERE id = ?"
+_KIND: Final = "SELECT role, branch, author, form FROM kinds WHERE number = ?"
 _RUN: Final = """
 SELECT place, kind, time, text, digest, more FROM turns WHERE session = ? AND place >= ? AND place < ? ORDER BY place, number"""
 
@@ -111,40 +112,33 @@ class RowRun:
             yield place, kind.role, text, kind.form == JSON, kind.form == REDACTED, facts
 
 
-class RunReader:
-    """Reads runs of turns. The kinds of turns are read once: they never change."""
+def read_run(connection: sqlite3.Connection, session_id: str, start: int, end: int | None) -> RowRun:
+    """Return the turns that a session owns from an index to another, exclusive; raise `OddTurn` if some are odd."""
+    number = _number(connection, session_id)
+    within = min(start, _OPEN_END), _OPEN_END if end is None else min(end, _OPEN_END)
+    return _run(connection, session_id, start, connection.execute(_RUN, (number, *within)).fetchall())
 
-    def __init__(self) -> None:
-        self._kinds: dict[int, Kind] = {}
 
-    def read(self, connection: sqlite3.Connection, session_id: str, start: int, end: int | None) -> RowRun:
-        """Return the turns that a session owns from an index to another, exclusive; raise `OddTurn` if some are odd."""
-        number = self._number(connection, session_id)
-        within = min(start, _OPEN_END), _OPEN_END if end is None else min(end, _OPEN_END)
-        rows = connection.execute(_RUN, (number, *within)).fetchall()
-        return self._run(connection, session_id, start, rows)
+def read_turns_at(connection: sqlite3.Connection, session_id: str, indices: Sequence[int]) -> RowRun:
+    """Return the turns that a session owns at some indices; raise `OddTurn` if some are odd."""
+    number = _number(connection, session_id)
+    within = sorted({index for index in indices if index < _OPEN_END})
+    rows = [row for index in within for row in connection.execute(_RUN, (number, index, index + 1))]
+    return _run(connection, session_id, min(indices, default=0), rows)
 
-    def read_at(self, connection: sqlite3.Connection, session_id: str, indices: Sequence[int]) -> RowRun:
-        """Return the turns that a session owns at some indices; raise `OddTurn` if some are odd."""
-        number = self._number(connection, session_id)
-        within = sorted({index for index in indices if index < _OPEN_END})
-        rows = [row for index in within for row in connection.execute(_RUN, (number, index, index + 1))]
-        return self._run(connection, session_id, min(indices, default=0), rows)
 
-    @staticmethod
-    def _number(connection: sqlite3.Connection, session_id: str) -> int:
-        number, odd = connection.execute(_SESSION, (session_id,)).fetchone() or (0, 0)
-        if odd:
-            raise OddTurn
-        return int(number)
+def _number(connection: sqlite3.Connection, session_id: str) -> int:
+    number, odd = connection.execute(_SESSION, (session_id,)).fetchone() or (0, 0)
+    if odd:
+        raise OddTurn
+    return int(number)
 
-    def _run(
-        self, connection: sqlite3.Connection, session_id: str, start: int, rows: Sequence[tuple[Any, ...]]
-    ) -> RowRun:
-        if {row[1] for row in rows} - self._kinds.keys():
-            kinds = connection.execute("SELECT number, role, branch, author, form FROM kinds")
-            self._kinds.update((number, Kind(*kind)) for number, *kind in kinds)
-        return RowRun(session_id, start, rows, self._kinds)
+
+def _run(connection: sqlite3.Connection, session_id: str, start: int, rows: Sequence[tuple[Any, ...]]) -> RowRun:
+    """Return a run with its kinds, read with it: when rows are made anew, kinds get other numbers."""
+    numbers = {row[1] for row in rows}
+    kinds = {number: Kind(*connection.execute(_KIND, (number,)).fetchone()) for number in numbers}
+    return RowRun(session_id, start, rows, kinds)
 
 
 def recorded_lengths(connection: sqlite3.Connection, session_ids: Sequence[str]) -> dict[str, int]:

@@ -233,8 +233,10 @@ class SqliteHome:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection that reads what was committed. Whoever begins a transaction on it ends it."""
+        """Give a connection that reads what was committed, as of one moment."""
         with self._reader() as reader:
+            if self._path is not None:  # in memory nobody else writes meanwhile
+                reader.connection.execute("BEGIN")  # `_reader` ends it
             yield reader.connection
 
     def snapshot(self) -> sqlite3.Connection:
@@ -266,6 +268,8 @@ class SqliteHome:
                 if self._closed:
                     reader.connection.close()
                 else:
+                    if reader.connection.in_transaction:
+                        reader.connection.execute("COMMIT")
                     self._readers.append(reader)
 
     @contextlib.contextmanager
@@ -324,13 +328,9 @@ class SqliteHome:
         """Return where the log ends, and up to `most` records that follow on a number, as of one moment."""
         with self._in_words():
             self._refuse_moved()
-        with self._reader() as reader:
-            reader.connection.execute("BEGIN") if self._path is not None else None
-            try:
-                head = _head(reader.connection.execute(_HEAD).fetchone())
-                return head, _rows(reader.connection.execute(_TAIL, (after, most)).fetchall())
-            finally:
-                reader.connection.execute("ROLLBACK") if self._path is not None else None
+        with self.reading() as connection:
+            head = _head(connection.execute(_HEAD).fetchone())
+            return head, _rows(connection.execute(_TAIL, (after, most)).fetchall())
 
     def digest(self, number: int) -> bytes | None:
         """Return the digest of the record with a number, None if there is none."""
