@@ -138,7 +138,6 @@ def test_a_thousand_threads_that_have_been_inside_are_no_obstacle() -> None:
     assert done == [1, 2]
 
 
-@pytest.mark.xfail(strict=False, reason="open: an interrupt in a flatten leaves rows that differ, until a vacuum")
 @pytest.mark.slow
 def test_an_interrupt_at_any_moment_of_any_operation_leaves_it_done_or_not_begun_and_nothing_hangs(
     tmp_path: Path, size: Size

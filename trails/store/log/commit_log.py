@@ -155,12 +155,16 @@ class Log:
         This is where a commit is decided, and nowhere else. What is returned is for the index to carry out; first in it stands
         what others have appended since. Within `LogIndex.writing`.
         """
+        with self.home.exclusive:
+            return self._append(waiting, index)
+
+    def _append(self, waiting: Sequence[Waiting], index: LogIndex) -> Batch:
         home = self.home
         while True:
             head, tail = home.lock(index.number, CHUNK)
             if head.number - index.number <= len(tail) and head.erased == self._erased:
                 break
-            home.let_go()  # far behind: nobody has to wait for that
+            home.let_go()  # far behind: no other process has to wait for that
             self.catch_up(index)
         try:
             batch, digest = self._over(tail, head, index)
@@ -192,6 +196,7 @@ class Log:
             del batch.settled[known:]
             return False
         except (KeyboardInterrupt, SystemExit) as interrupt:
+            self.home.let_go()
             if self.home.digest(rows[-1].number) != rows[-1].digest:
                 raise
             batch.interrupt = interrupt  # the log has it: it is carried out first

@@ -111,8 +111,9 @@ class SqliteHome:
         self.is_read_only = is_read_only
         self.patience = max(patience, 0.0)
         self._tables: Tables | None = None
-        self._lock = threading.RLock()
-        """Held during a transaction; in memory also by whoever reads, since there is one connection."""
+        self.exclusive = threading.RLock()
+        """Held during a transaction; in memory also by whoever reads, since there is one connection. Whoever calls `lock` holds
+        it by a `with` of its own, from before that until the transaction has ended: no interrupt leaves such a lock held."""
         self._readers: deque[_Reader] = deque()
         self._is_immutable = False
         self._retry_at: float | None = None
@@ -252,7 +253,7 @@ class SqliteHome:
         if self._closed:
             raise StoreFailed(f"the store {self.location} is closed; open it again")
         if self._path is None:
-            with self._lock, self._in_words():
+            with self.exclusive, self._in_words():
                 yield _Reader(self._writer)
             return
         with self._in_words():
@@ -390,9 +391,9 @@ class SqliteHome:
     def lock(self, after: int, most: int) -> tuple[Head, list[Row]]:
         """Begin a transaction that keeps others from appending; return the end of the log and what follows on a number.
 
-        `append` or `let_go` ends it. Raises `StoreLocked` if another process keeps the lock for too long.
+        `append` or `let_go` ends it; `exclusive` is held until then. Raises `StoreLocked` if another process keeps the lock for
+        too long.
         """
-        self._lock.acquire()
         try:
             with self._in_words():
                 self._refuse_moved()
@@ -402,81 +403,74 @@ class SqliteHome:
                 return head, rows
         except BaseException:
             self._roll_back()
-            self._lock.release()
             raise
 
     def let_go(self) -> None:
-        """End a transaction in which nothing was written."""
+        """End a transaction without a trace, if there is one."""
         self._roll_back()
-        self._lock.release()
 
     def append(self, rows: Sequence[Row], changes: Sequence[Any], lines: int) -> None:
         """Write records, with what is derived from them, and end the transaction that `lock` began: they are on disk then.
 
         `changes` are what the records say, as `Tables.apply` gets them; `lines` is how many lines the log of leaves had.
         """
-        try:
-            with self._in_words():
-                for row, change in zip(rows, changes, strict=True):
-                    lines += len(change.record.leaves)
-                    self._writer.execute(_ADD, (*row.values(), lines))
-                    self._writer.executemany(_TOUCH, ((graph, row.number) for graph in _graphs_of(change)))
-                    if self._tables is not None:
-                        self._tables.apply(self._writer, row.number, change)
-                due = max((row.number for row in rows if row.flags & ERASES), default=0)
-                self._writer.execute(_MOVE, (rows[-1].number, rows[-1].digest, due))
-                self._writer.execute("COMMIT")
-        except BaseException:
-            self._roll_back()
-            raise
-        finally:
-            self._lock.release()
+        with self._ending():
+            for row, change in zip(rows, changes, strict=True):
+                lines += len(change.record.leaves)
+                self._writer.execute(_ADD, (*row.values(), lines))
+                self._writer.executemany(_TOUCH, ((graph, row.number) for graph in _graphs_of(change)))
+                if self._tables is not None:
+                    self._tables.apply(self._writer, row.number, change)
+            due = max((row.number for row in rows if row.flags & ERASES), default=0)
+            self._writer.execute(_MOVE, (rows[-1].number, rows[-1].digest, due))
         if self._retry_at is not None and time.monotonic() > self._retry_at:
             with contextlib.suppress(TrailsError):  # the commit is done
                 self.checkpoint()
 
     @contextlib.contextmanager
     def deriving(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection that writes, in a transaction that changes only what is derived from the log."""
-        self.lock(0, 0)
+        """Give the connection that writes, in a transaction that appends nothing to the log but what it says of itself."""
+        with self.exclusive:
+            self.lock(0, 0)
+            with self._ending():
+                yield self._writer
+
+    @contextlib.contextmanager
+    def _ending(self) -> Iterator[None]:
+        """End the transaction that `lock` began: with a commit, or without a trace if something is raised."""
         try:
             with self._in_words():
-                yield self._writer
+                yield
                 self._writer.execute("COMMIT")
         except BaseException:
             self._roll_back()
             raise
-        finally:
-            self._lock.release()
 
     def put(self, rows: Sequence[Row], changes: Sequence[Any]) -> None:
         """Write records of a log that is kept elsewhere, as far as they are not here, with what is derived from them."""
-        head, _ = self.lock(0, 0)
-        new = [(row, change) for row, change in zip(rows, changes, strict=True) if row.number > head.number]
-        if not new:
-            self.let_go()
-        elif new[0][0].number != head.number + 1:
-            self.let_go()
-            raise StoreFailed(f"the copy of the log at {self.location} lacks record {head.number + 1}")
-        else:
-            found = self._writer.execute("SELECT lines FROM trails_records WHERE number = ?", (head.number,)).fetchone()
-            self.append([row for row, _ in new], [change for _, change in new], 0 if found is None else found[0])
+        with self.exclusive:
+            head, _ = self.lock(0, 0)
+            new = [(row, change) for row, change in zip(rows, changes, strict=True) if row.number > head.number]
+            if not new:
+                self.let_go()
+            elif new[0][0].number != head.number + 1:
+                self.let_go()
+                raise StoreFailed(f"the copy of the log at {self.location} lacks record {head.number + 1}")
+            else:
+                found = self._writer.execute(
+                    "SELECT lines FROM trails_records WHERE number = ?", (head.number,)
+                ).fetchone()
+                self.append([row for row, _ in new], [change for _, change in new], 0 if found is None else found[0])
 
     def replace(self, rows: Sequence[Row]) -> None:
         """Replace records by what is left of them in a log that is kept elsewhere."""
-        self.lock(0, 0)
-        try:
-            with self._in_words():
-                for row in rows:
-                    self._writer.execute(_REWRITE, (row.body, row.body_digest, row.rewritten, row.number))
-                self._writer.execute("COMMIT")
-        finally:
-            self._roll_back()
-            self._lock.release()
+        with self.deriving() as writer:
+            for row in rows:
+                writer.execute(_REWRITE, (row.body, row.body_digest, row.rewritten, row.number))
 
     def note_vacuum(self, erased: int) -> None:
         """Note at which number the store was vacuumed last."""
-        with self._lock, self._in_words():
+        with self.exclusive, self._in_words():
             self._writer.execute("UPDATE trails_stores SET erased = max(erased, ?)", (erased,))
 
     def rewrite(
@@ -487,32 +481,23 @@ class SqliteHome:
         Only records that touch some `graphs` ("" is the default graph) are looked at; with None, all. It is one transaction,
         after which nothing is due.
         """
-        head, _ = self.lock(0, 0)
-        try:
-            with self._in_words():
-                digests: dict[int, bytes] = {}
-                for row in self._touching(graphs, until):
-                    new = None if row.flags & records.REWRITES else changed(row)
-                    if new is not None and new.rewritten is not None:
-                        self._writer.execute(_REWRITE, (new.body, new.body_digest, new.rewritten, new.number))
-                        digests[new.number] = new.rewritten
-                if digests:
-                    record = CommitRecord.of_rewriting(digests)
-                    row = records.row_of(record, secrets.token_hex(8), head.number + 1, head.digest)
-                    found = self._writer.execute(
-                        "SELECT lines FROM trails_records WHERE number = ?", (head.number,)
-                    ).fetchone()
-                    self._writer.execute(_ADD, (*row.values(), found[0]))
-                    self._writer.execute(_MOVE, (row.number, row.digest, 0))
-                self._writer.execute("UPDATE trails_stores SET due = 0 WHERE due <= ?", (until,))
-                if is_vacuum:
-                    self._writer.execute("UPDATE trails_stores SET erased = max(erased, ?)", (until,))
-                self._writer.execute("COMMIT")
-        except BaseException:
-            self._roll_back()
-            raise
-        finally:
-            self._lock.release()
+        digests: dict[int, bytes] = {}
+        with self.deriving() as writer:
+            head = _head(writer.execute(_HEAD).fetchone())
+            for row in self._touching(graphs, until):
+                new = None if row.flags & records.REWRITES else changed(row)
+                if new is not None and new.rewritten is not None:
+                    writer.execute(_REWRITE, (new.body, new.body_digest, new.rewritten, new.number))
+                    digests[new.number] = new.rewritten
+            if digests:
+                record = CommitRecord.of_rewriting(digests)
+                row = records.row_of(record, secrets.token_hex(8), head.number + 1, head.digest)
+                found = writer.execute("SELECT lines FROM trails_records WHERE number = ?", (head.number,)).fetchone()
+                writer.execute(_ADD, (*row.values(), found[0]))
+                writer.execute(_MOVE, (row.number, row.digest, 0))
+            writer.execute("UPDATE trails_stores SET due = 0 WHERE due <= ?", (until,))
+            if is_vacuum:
+                writer.execute("UPDATE trails_stores SET erased = max(erased, ?)", (until,))
         return len(digests)
 
     def _touching(self, graphs: Collection[str] | None, until: int) -> Iterator[Row]:
@@ -532,7 +517,7 @@ class SqliteHome:
 
     def vacuum(self) -> bool:
         """Rewrite the file without free pages, and empty the write-ahead log; return False if a reader prevents that."""
-        with self._lock, self._in_words():
+        with self.exclusive, self._in_words():
             self._refuse_moved()
             if self._path is not None:
                 self._patiently(lambda: self._writer.execute("VACUUM"))
@@ -542,7 +527,7 @@ class SqliteHome:
         """Bring the write-ahead log into the file and empty it; return False if another process reads in it just now."""
         if self._path is None or self.is_read_only:
             return True
-        with self._lock, self._in_words():
+        with self.exclusive, self._in_words():
             busy, _, _ = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._retry_at = time.monotonic() + _RETRY if busy else None
             return not busy
@@ -554,6 +539,7 @@ class SqliteHome:
         destination.chmod(PRIVATE)
 
     def _begin(self) -> None:
+        self._roll_back()  # what an interrupt kept from its end
         self._patiently(lambda: self._writer.execute("BEGIN IMMEDIATE"))
 
     def _patiently(self, work: Callable[[], object]) -> None:
@@ -601,7 +587,7 @@ class SqliteHome:
     def close(self) -> None:
         """Close all connections. Closing twice is allowed."""
         self._closed = True
-        with self._lock, contextlib.suppress(sqlite3.Error):
+        with self.exclusive, contextlib.suppress(sqlite3.Error):
             while self._readers:
                 self._readers.pop().connection.close()
             self._writer.close()
