@@ -87,12 +87,14 @@ def strace() -> str:
     return found
 
 
-@pytest.mark.xfail(strict=False, reason="open: how many syncs a script makes is to be counted anew")
 @pytest.mark.slow
 def test_a_failing_sync_is_reported_whichever_sync_it_is(tmp_path: Path, strace: str, size: Size) -> None:
-    """Each sync of a run fails once: the fifth, say, of the calls to fdatasync (ours) or to fsync (the engine's too)."""
-    turns, failed = 10, 0
-    of_ours, of_all, at_least = {"quick": (2, 1, 2), "all": (14, 6, 14), "long": (24, 30, 35)}[size]
+    """Each sync of a run fails once: the fifth, say, of the calls to fdatasync (SQLite's) or to fsync (the engine's).
+
+    SQLite ignores the failure of one of its own: that of the folder, when its log is new.
+    """
+    failed = 0
+    turns, of_ours, of_all, at_least = {"quick": (10, 3, 1, 2), "all": (10, 15, 6, 14), "long": (40, 40, 30, 35)}[size]
     for call, last in (("fdatasync", of_ours), ("fsync", of_all)):
         for when in range(1, last + 1):
             store = tmp_path / f"{call}{when}"
@@ -199,13 +201,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-@pytest.mark.skip(reason="open: the engine's own error comes through where its folder is full")
 @pytest.mark.slow
 def test_a_full_disk_is_reported_and_once_there_is_room_the_store_goes_on(small_disk: Path) -> None:
     store, size = small_disk / "store", 20_000
     _new_store(store)
     ballast = small_disk / "ballast"
-    ballast.write_bytes(bytes(4_000_000))
+    ballast.write_bytes(bytes(6_000_000))  # once it is gone there is room for the index of what was written, too
     told = _write(store, 1000, size)
     assert told[-1][0] == "StoreFailed"
     assert 10 < len(told) < 1000
