@@ -112,6 +112,12 @@ class StoreRows:
             (head,) = connection.execute("SELECT head FROM trails_stores").fetchone()
             catch_up(connection, head)
 
+    def refresh(self) -> None:
+        """Let the rows of a view be those of now, once its quads are."""
+        if self._home is not None and isinstance(self._store, EmbeddedStore) and self._store.is_read_only:
+            with self._lock:
+                self._pin(self._home, self._store)
+
     def _of_view(self, home: SqliteHome, store: EmbeddedStore) -> Iterator[sqlite3.Connection]:
         """Give the rows as they were when the view was made, or refreshed."""
         with self._lock:

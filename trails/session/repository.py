@@ -228,7 +228,9 @@ class Repository(Handle, public=True):
         ...     "chat" in view, view.refresh(), "chat" in view
         (False, True, True)
         """
-        return isinstance(self.store, EmbeddedStore) and self.store.sync()
+        has_news = isinstance(self.store, EmbeddedStore) and self.store.sync()
+        self.workspace.rows.refresh()
+        return has_news
 
     def sync(self) -> bool:
         """Bring in everything that was committed anywhere before this call: `refresh`, as stores with many writers name it."""

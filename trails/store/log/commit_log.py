@@ -302,9 +302,9 @@ class Log:
         """
         return self._records(self.home.tail, after, until, self.home.digest(after) if digest is None else digest)
 
-    def _records(self, tail: _Tail, after: int, until: int, previous: bytes | None) -> Iterator[Unpacked]:
-        while after < until:
-            rows = [row for row in tail(after, CHUNK) if row.number <= until]
+    def _records(self, tail: _Tail, after: int, until: int | None, previous: bytes | None) -> Iterator[Unpacked]:
+        while until is None or after < until:
+            rows = [row for row in tail(after, CHUNK) if until is None or row.number <= until]
             for row in rows:
                 try:
                     unpacked = row.unpack()
@@ -317,6 +317,8 @@ class Log:
                 yield unpacked
                 after, previous = row.number, row.digest
             if not rows:
+                if until is None:
+                    return
                 raise StoreFailed(self._broken(after + 1))
 
     def trouble(self, index: LogIndex) -> str | None:
@@ -335,6 +337,8 @@ class Log:
                 stated |= unpacked.record.rewrites
                 if unpacked.row.rewritten is not None and not unpacked.row.leaves:  # earlier versions state nothing
                     there[unpacked.row.number] = unpacked.body_digest
+            for unpacked in self._records(tail, number, None, end):  # they state what was rewritten since `number`
+                stated |= unpacked.record.rewrites
         except StoreFailed as error:
             return error.message
         if end != last:
