@@ -63,6 +63,31 @@ def test_each_call_sees_what_another_process_committed_before_it(tmp_path: Path)
         assert len(store) == 2
 
 
+def test_a_store_opens_while_another_process_commits(tmp_path: Path) -> None:
+    EmbeddedStore(tmp_path / "s", create=True).close()
+    code = f"""
+from pathlib import Path
+from trails.store import Change, EmbeddedStore
+from tests.store.test_many_processes import quad
+store = EmbeddedStore(Path({str(tmp_path / "s")!r}), durability="process")
+print("ready", flush=True)
+for number in range(1_000_000):
+    store.commit(Change(add=[quad(number)]))
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as writer:
+        try:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "ready\n"
+            numbers = []
+            for _ in range(100):
+                with closing(EmbeddedStore(tmp_path / "s")) as store:
+                    numbers.append(store.number)
+        finally:
+            writer.kill()
+    assert numbers == sorted(numbers)
+    assert numbers[-1] > numbers[0]
+
+
 @pytest.mark.parametrize("quads", [10, 30_000], ids=["in memory", "in files"])
 def test_the_index_can_be_deleted_and_damaged_at_any_time(tmp_path: Path, quads: int) -> None:
     folder = tmp_path / "s"

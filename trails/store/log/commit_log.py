@@ -137,8 +137,8 @@ class Log:
 
     def begin(self) -> Head:
         """Return where the log ends: there the index stands. Raises `StoreFailed` if that is not its last record."""
-        head = self.home.head()
-        if self.home.digest(head.number) != head.digest or self.home.tail(head.number, 1):
+        head, digest, is_last = self.home.end()
+        if digest != head.digest or not is_last:
             raise StoreFailed(self._broken(head.number))
         self._digest, self._erased = head.digest, head.erased
         return head

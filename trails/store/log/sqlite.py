@@ -333,6 +333,18 @@ class SqliteHome:
             head = _head(connection.execute(_HEAD).fetchone())
             return head, _rows(connection.execute(_TAIL, (after, most)).fetchall())
 
+    def end(self) -> tuple[Head, bytes, bool]:
+        """Return where the log says that it ends, the digest of the record there, and whether it is the last one.
+
+        They are of one moment: another process may append meanwhile.
+        """
+        with self.reading() as connection:
+            head = _head(connection.execute(_HEAD).fetchone())
+            records = "SELECT number, digest FROM trails_records WHERE number >= ? ORDER BY number LIMIT 2"
+            rows = connection.execute(records, (head.number,)).fetchall()
+            digest = rows[0][1] if rows and rows[0][0] == head.number else b"" if head.number else START
+            return head, bytes(digest), rows[head.number > 0 :] == []
+
     def digest(self, number: int) -> bytes | None:
         """Return the digest of the record with a number, None if there is none."""
         if not number:
