@@ -1,12 +1,7 @@
-"""Check values from outside, and decode values that are stored.
+"""Check values from outside, and decode stored values.
 
-Where what is stored becomes values: whatever stands there, it is a value or an `IntegrityError`, and nothing else.
-
-A store can hold what Trails never writes: its owner, another program or a failing disk can put it there.
-
-What may enter: every check of outside values stands here, and raises `InvalidInput` before anything is written.
-
-The roles of turns: those that Trails knows, and what other systems call them.
+Every check of a value from outside is here and raises `InvalidInput` before anything is written. A stored value that
+Trails never writes raises `IntegrityError`: the store's owner, another program or a failing disk may have put it there.
 """
 
 from __future__ import annotations

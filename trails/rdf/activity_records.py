@@ -1,17 +1,8 @@
-"""Encode activities and their authors as quads of the catalog.
+"""Encode activities, source files and imported PROV documents as quads of the catalog, and decode them; name their actors.
 
-Who did something, when, why and by which rule: what every activity that changes a store says of itself. Pure.
-
-What was done to sessions, by whom and when, frozen, and between it and quads of the catalog. Pure.
-
-An act belongs to the session that it was done to, and is logged with that one's row.
-
-PROV documents of others that a store keeps, frozen, and between them and quads of the catalog. Pure.
-
-Who does a thing: whoever is named for it, else the process's own actor, else nobody that is known.
-
-Nobody is guessed at: whose data it is does not tell who changed it. What no caller asked for (a sweep, a tick) is done by
-`STORE_KEEPER`, and its record names the rule.
+An activity says who did something to a session, when, why and by which rule; it is logged with that session's row. The
+actor is whoever the caller names, else the actor of the process, else `UNKNOWN_ACTOR`; the owner of the data is never
+assumed. What falls due by a rule and nobody asked for (a sweep, a tick) is done by `STORE_KEEPER`.
 """
 
 from __future__ import annotations

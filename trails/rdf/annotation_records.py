@@ -1,9 +1,4 @@
-"""Encode tags, notes and signatures as quads.
-
-Tags, notes and what stays of those that were removed, between values and quads of the catalog. Pure.
-
-Signatures of heads, between values and quads of the catalog. Pure.
-"""
+"""Encode tags, notes, removals of annotations, and signatures of heads as quads, and decode them."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
-"""Convert values to RDF terms, by a table per class.
+"""Convert values to RDF terms and back, by a table for each class.
 
-Between Python values and the terms of RDF: times, metadata, and terms that come again and again. Pure.
-
-How frozen values are kept in the graph: a table for each class, read in both directions. Pure.
-
-A table has a row for each field: the property that it is kept under, and the codec of its values. What does not fit a row (a
-text that can be taken out, a type that depends on a field) stays with the class. Fields are written in the order of their
-rows, and read in it: of two values that are wrong, the first one is named.
+A table has a row for each field: the property under which it is stored, and the codec of its values. What does not fit a row (a
+text that can be redacted, a type that depends on a field) stays with the class. Fields are written and read in the order of
+the rows: of two wrong values the first is named.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Encode conversations, aliases, moves and overrides as quads.
+"""Encode conversations, aliases, moves and the entries of sessions with keys as quads, and decode them.
 
-What session keys name, in the catalog: conversations, their aliases, and moves of sessions between them; pure.
-
-The entry of a session with a key, as facts: overrides, counters, delivery; pure.
-
-The fields are those of OpenClaw's SessionEntry, by their own names; a value is held as its JSON text, so that what
-Trails knows nothing of comes out as it came in, byte for byte. A known field of its type is a typed literal under a
-term of ours; all others are rdf:JSON under a property of their own. The facts stand in a graph beside the session's,
-`<session>/entry`: they change with every message, and the catalog does not.
+An entry has the fields of OpenClaw's SessionEntry, by their own names. A value is kept as its JSON text, so that an unknown
+field is exported byte for byte as it was imported. A known field of the expected type is a typed literal of Trails'
+vocabulary; any other is rdf:JSON under a property of its own. Entries are in a graph beside the session's,
+`<session>/entry`, because they change with every message and the catalog does not.
 """
 
 from __future__ import annotations

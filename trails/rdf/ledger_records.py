@@ -1,21 +1,10 @@
-"""Encode the entries of session ledgers as quads.
+"""Encode the entries of session ledgers as quads, and decode them.
 
-What all entries of a session's ledger share: their place, a text that can be taken out, and reading them from quads.
-
-The entry that a policy's decision leaves in the ledger of a session, frozen, and between it and quads. Pure.
-
-It holds no text of anybody's: what was decided about, by which rule, who asked, and which session was read.
-
-The entries that the session tree writes into the ledger of a session, frozen, and between them and quads. Pure.
-
-The first entry of a session of the tree is the transition by which it was made; what it was told (its task, a context
-summary) follows, then every change of its state, and with the last one its result and what that lists.
-
-The entries of a session's ledger, frozen, and between them and quads: events, exchanges, deliveries. Pure.
-
-A ledger is a graph of its own beside the session's, `<session>/ledger`, and its entries are numbered from 1. A text that
-a redaction may have to take out (a message's, what was really sent, an error's) is salted, and what the log covers of an
-entry is its text's digest, so that the text can go and everything still verifies.
+A ledger is a graph beside the session's own, `<session>/ledger`; its entries are numbered from 1. A text that a redaction
+may have to remove (a message, what was sent, an error) is salted, and the log covers only its digest: the text can be removed
+and everything still verifies. The entry of a policy's decision holds no user's text. For a session of the tree, the first
+entry is the transition that created it; its task or context summary follows, then each change of state, and with the last
+one the result.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Finding, checking and binding the SPARQL files of `queries/`.
+"""Find, check and bind the SPARQL files of `queries/`.
 
-Every file is a whole query that runs as it stands in any SPARQL console. What a caller may set stands on lines of its
-own, marked with a comment:
+Every file is a whole query that runs unedited in any SPARQL console. What a caller may set is on lines of its own, marked
+with a comment:
 
-- ``VALUES ?turn { <urn:example> } #: turn`` - the list between the braces is replaced by the values given;
-- any other line ending in ``#: name`` holds exactly one IRI or number, which is replaced.
+- ``VALUES ?turn { <urn:example> } #: turn`` - the list between the braces is replaced by the given values;
+- any other line that ends in ``#: name`` holds exactly one IRI or number, which is replaced.
 
 The folders are `core` (what Trails itself asks), `catalogue` (for users) and `audit` (for auditors, by theme). The header names
-purpose, parameters and columns, and of a query for auditors its theme::
+purpose, parameters and columns, and the theme of a query for auditors::
 
     # theme: one of `THEMES`, in the folder `audit` only
     # purpose: one sentence

@@ -1,13 +1,7 @@
-"""Decide whether a query from outside may run.
+"""Decide whether a query from outside may run, and run it on a thread whose stack no text overflows.
 
-Whether the text of a query from outside may run at all (its size, its nesting, what it begins with), and what is wrong
-with one that is not SPARQL.
-
-What a keyword is, and what a stack has to hold, is not for a look at the text to say: `outside` sees to both.
-
-Guarding queries from outside: none reaches another server or ends the process, as the engine itself judges it.
-
-They run on a thread of their own, with a stack that no text overflows.
+The text is checked for its size, its nesting and how it begins; the engine itself judges whether the query would reach another
+server. A text that is not SPARQL gets an error that names the place.
 
 The engine (pyoxigraph 0.5.13) parses, plans, evaluates and frees a query by recursion, and a stack that runs out ends the
 process. Every form of query that grows was measured for the stack that it touches (x86-64, at 8 KiB and 64 KiB of text;
@@ -29,9 +23,8 @@ EXISTS in EXISTS, sub-SELECTs        11,900 and 7,200         740 and 650
 triples, GRAPH, groups, VALUES       1,040 to 1,300           80 to 150
 ===================================  =======================  ==================
 
-So one bound holds for all of them, and no chain has to be told from another: every byte of a text brings 16 KiB of stack,
-four times what the worst takes. Only what is touched takes memory. The depth of the data plays no part (paths over a chain
-of 20,000 nodes took 24 kB).
+So one bound holds for all of them: every byte of a text gets 16 KiB of stack, four times what the worst form takes. Only pages
+that are touched take memory. The depth of the data does not matter (paths over a chain of 20,000 nodes took 24 kB).
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Encode session rows, prompts, tombstones and tools as quads.
+"""Encode session rows, system prompts, tombstones and tools as quads of the catalog, and decode them.
 
-Between the rows of sessions in the catalog and quads: records, system prompts, what stays of a deleted one. Pure.
-
-What the catalog says of tools: it follows from their IRIs, and stands there so that queries need not take those apart.
+The catalog repeats what a tool's IRI says, so that queries need not parse it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A sub-agent's run, frozen, and between it and quads. Pure.
+"""Encode the runs of sub-agents as quads of the catalog, and decode them.
 
-Runs stand in the catalog. What a run says in words (its task, why it failed, whatever else a record of it held) can be
-taken out; what the log covers of it is one salted digest, so that the texts can go and everything still verifies.
+The texts of a run (its task, why it failed, other fields) can be redacted: the log covers one salted digest of them, so that
+everything still verifies.
 """
 
 from __future__ import annotations

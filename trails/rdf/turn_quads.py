@@ -1,11 +1,6 @@
 """Encode turns as quads, and decode them.
 
-Between turns and the quads of their session's graph: both directions, pure.
-
-What is written is exactly what can be read back. `verify` relies on this: it encodes what it decoded and compares the
-two.
-
-Which stored figures of model calls an earlier version counted otherwise than this one does: pure.
+What is written is exactly what can be read back: `verify` encodes what it decoded and compares the two.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Store conversations, aliases, moves and overrides.
+"""Store conversations, aliases, moves and the entries of sessions with keys.
 
-Conversations, aliases and moves in a store: finding them, and what the rules of sessions do with them.
-
-A conversation's row stands while it has a current session and goes with that; so everything said here belongs to a
-session, and is logged with its row: the conversation and its aliases with the current session's, a move with the
-session that was moved. Nobody ever has to ask whether a key's row is behind its session's.
-
-Entries of sessions with keys in a store: reading them, and what the rules of sessions do with them.
+A conversation's row exists as long as the conversation has a current session. So each record belongs to a session and is
+logged with its row: the conversation and its aliases with the current session, a move with the session that was moved, an
+entry with its own session.
 """
 
 from __future__ import annotations

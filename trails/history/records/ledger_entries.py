@@ -1,11 +1,7 @@
-"""Store, verify and redact the entries of ledgers.
+"""Store, verify and redact the entries of ledgers, and what a spawned session was told by its parent.
 
-What the rules of sessions say of ledgers: reading entries, their leaves, verifying, redacting, importing, sweeping.
-
-The ledger's own doings (inbox, exchanges, deliveries) are `trails.Ledger`'s; this is what deleting, redacting and
-verifying a session must know of its ledger.
-
-What a session was told when another one spawned it: its task, and what its parent summed up for it.
+The operations on ledgers (inbox, exchanges, deliveries) are in `trails.runtime.ledger`. This module has what deletion,
+redaction, import and verification of a session must know of its ledger.
 """
 
 from __future__ import annotations

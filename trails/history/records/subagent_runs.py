@@ -1,7 +1,7 @@
-"""What the rules of sessions say of sub-agents' runs: reading and writing them, the log, verifying, taking texts out.
+"""Store, verify and redact the runs of sub-agents.
 
-The registry's own doings (spawning, announcing, cleaning up) are `trails.runtime.runs`'; this is what deleting, redacting and
-verifying a session must know of runs.
+The operations on runs (spawn, announce, clean up) are in `trails.runtime.runs`. This module has what deletion, redaction and
+verification of a session must know of its runs.
 """
 
 from __future__ import annotations

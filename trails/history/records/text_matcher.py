@@ -1,17 +1,8 @@
-"""Match an erased text, and replace it in names and short values.
+"""Find a text in every form in which it may be stored, and replace it in names and short values.
 
-A text that is looked for, in whatever form it may stand: plain, escaped as in JSON (JSON within JSON too), or as in IRIs.
-
-Pure functions over strings and terms. The text is looked for exactly: letter by letter, upper and lower case apart.
-
-Replace an erased text in names and short values.
-
-What stands in the place of a text that is taken out of names, keys and other short values. Pure.
-
-Every value that holds the text goes as a whole. What names something gets a new name, the same wherever it stands, so that
-what belonged together still does; of a key only the text itself goes, for the rest says what kind of key it is.
-
-Taking one text out of a store: where it stands, what is done about it, and what whoever goes through it may ask.
+The text may be plain, escaped as in JSON (also JSON within JSON), or percent-encoded as in IRIs. The search is exact and
+case-sensitive. A short value that holds the text is replaced whole. A name gets one new name everywhere, so that what
+belonged together still does; in a session key only the text itself is replaced, because the rest says what kind of key it is.
 """
 
 from __future__ import annotations
