@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +29,91 @@ def test_a_session_that_is_asked_for_is_made_once_and_loaded_ever_after(store: R
     assert [turn.content for turn in again.turns] == ["Plan a trip"]
     assert (again.principal, again.agent, again.system, again.meta) == ("alice", "planner", "Be brief.", {"n": 1})
     assert [turn.content for turn in store.session("chat").turns] == ["Plan a trip"]
+
+
+def begin_sessions(store: Repository, writer: str, wait: Callable[[], object]) -> list[str]:
+    """Ask for new sessions at the moment when another writer does; return those in which this one was first."""
+    won = []
+    for number in range(12):
+        wait()
+        chat = store.session(f"chat-{number}", principal="alice")
+        try:
+            with chat:
+                chat.append("user", writer)
+            won.append(chat.id)
+        except HeadConflict:
+            chat.discard_pending()
+    return won
+
+
+def assert_one_turn_each(store: Repository, won: dict[str, list[str]]) -> None:
+    """Each session has the turns of the writers that were told that theirs is stored, and no others."""
+    for number in range(12):
+        name = f"chat-{number}"
+        assert sorted(texts(store, name)) == sorted(writer for writer, names in won.items() if name in names)
+        assert texts(store, name)
+    assert (len(store), store.verify().ok) == (12, True)
+
+
+def test_two_threads_that_begin_one_session_both_get_it(store: Repository) -> None:
+    won: dict[str, list[str]] = {}
+    together = threading.Barrier(2, timeout=20)
+    threads = [
+        threading.Thread(target=lambda name=name: won.update({name: begin_sessions(store, name, together.wait)}))
+        for name in ("a", "b")
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(won) == ["a", "b"]
+    assert_one_turn_each(store, won)
+
+
+_WRITER = """
+import sys, trails
+from tests.session.test_asking import begin_sessions
+def wait():
+    print("ready", flush=True)
+    sys.stdin.readline()
+with trails.open(sys.argv[1]) as store:
+    wait()
+    print("won", *begin_sessions(store, sys.argv[2], wait), flush=True)
+"""
+
+
+def test_two_processes_that_begin_one_session_both_get_it(tmp_path: Path) -> None:
+    trails.open(tmp_path / "s", create=True).close()
+    command = [sys.executable, "-c", _WRITER, str(tmp_path / "s")]
+    pipe = subprocess.PIPE
+    writers = {name: subprocess.Popen([*command, name], stdin=pipe, stdout=pipe, text=True) for name in ("a", "b")}
+    won: dict[str, list[str]] = {}
+    while len(won) < 2:
+        for name, writer in writers.items():
+            assert writer.stdout is not None
+            if (line := writer.stdout.readline()) != "ready\n":
+                won[name] = line.split()[1:]
+        for writer in writers.values():
+            assert writer.stdin is not None
+            writer.stdin.write("go\n")
+            writer.stdin.flush()
+    assert [writer.communicate()[0] for writer in writers.values()] == ["", ""]
+    with trails.open(tmp_path / "s") as store:
+        assert_one_turn_each(store, won)
+
+
+def test_a_session_that_another_writer_begins_meanwhile_must_be_as_it_was_asked_for(
+    memory: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = memory.create
+
+    def slower(**options: Any) -> object:
+        create(id="chat", principal="bob").persist()
+        return create(**options)
+
+    monkeypatch.setattr(memory, "create", slower)
+    with pytest.raises(InvalidInput, match="'chat' is stored with principal='bob', not 'alice'"):
+        memory.session("chat", principal="alice")
 
 
 @pytest.mark.parametrize(

@@ -315,6 +315,7 @@ class Repository(Handle, public=True):
     ) -> Session:
         """Return the session with an id: the stored one with its whole transcript, else a new one, whose row is stored at once.
 
+        If two writers ask for the same new session at once, one makes it and the other gets it as it is stored.
         With `autopersist`, each `append` and each `extend` is stored before it returns; else what was appended is stored
         by `persist`, or at the end of a `with` block. The other options are those of `create`, and `load`'s window. What
         is given of them must be so: a new session gets it, and of a stored one it must be true (`meta`: of each key that
@@ -330,24 +331,23 @@ class Repository(Handle, public=True):
         ...     [turn.content for turn in store.session("chat").turns]
         ['Plan a trip']
         """
-        said = {"principal": principal, "agent": agent, "label": label, "key": key, "kind": kind, "system": system}
+        asked = {"principal": principal, "agent": agent, "label": label, "key": key, "kind": kind, "system": system}
+        window: dict[str, Any] = {"max_tokens": max_tokens, "pinned_count": pinned_count, "counter": counter}
         session_id = self.workspace.session_id(id)
-        if session_id not in self.reader.records([session_id]):
-            made = self.create(
-                id=session_id,
-                **said,  # type: ignore[arg-type] # each has its own type again
-                meta=meta,
-                max_tokens=max_tokens,
-                pinned_count=pinned_count,
-                counter=counter,
-            )
-            self._refuse_label(session_id)
-            made.persist()
-        else:
-            made = load_session(
-                self.workspace, iris.session(session_id), context_window_of(max_tokens, pinned_count, counter)
-            )
-            maintenance.check_existing(made.worktree, said, meta)
+        made: Session | None = None
+        if session_id not in self:
+            try:
+                made = self.create(id=session_id, **asked, meta=meta, **window)  # type: ignore[arg-type] # each has its own type
+                self._refuse_label(session_id)
+                made.persist()
+            except InvalidInput:
+                self.refresh()
+                if session_id not in self:
+                    raise
+                made = None  # another writer began it meanwhile
+        if made is None:
+            made = self.load(iris.session(session_id), **window)
+            maintenance.check_existing(made.worktree, asked, meta)
         made.autopersist = autopersist
         return made
 
