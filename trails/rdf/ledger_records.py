@@ -88,6 +88,11 @@ class LedgerEntry(Value):
             return self.model_copy(update={"leaf_salt": digests.new_salt()})
         return self.model_copy(update={"words": self.words.salted_anew()})
 
+    def without_text(self, *, withheld: bool, **changes: Any) -> Self:
+        """Return the entry without its text, of which the digest stays, and with other changes."""
+        words = None if self.words is None else self.words.gone(withheld=withheld)
+        return self.model_copy(update=changes | {"words": words})
+
     @property
     def withheld(self) -> bool:
         """Whether a redaction took its text out."""

@@ -9,8 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar, get_args
+from typing import Any, Final, NamedTuple, Self, TypeVar, get_args
 
 from pyoxigraph import Literal, NamedNode
 
@@ -23,30 +22,51 @@ from trails.model import content_parts, iris, validation
 from trails.model.values import Turn
 from trails.rdf import activity_records, ledger_records, vocab
 from trails.rdf.activity_records import Deed
-from trails.rdf.ledger_records import Delivery, Entry, EntryTexts, Event, Exchange, LedgerEntry, Mode, Outcome
+from trails.rdf.ledger_records import Entry, EntryTexts, Event, LedgerEntry, Mode
 from trails.runtime.config_values import time_after
 from trails.session import Repository
 from trails.store.contract import PreconditionFailed
 
+_Kind = TypeVar("_Kind", bound=LedgerEntry)
+_State = TypeVar("_State")
+_LOCK = threading.RLock()
+Moved = Sequence[tuple[Entry, Entry]]
+"""Entries as they are stored, and as they become."""
 
-class LedgerRuntime:
-    """What a process does with the ledgers of one store, shared by all `Ledger`s on it. Nothing here needs to survive."""
 
-    def __init__(self) -> None:
+def shared_state(repository: Repository, kind: Callable[[Repository], _State]) -> _State:
+    """Return what this process keeps of a kind for one open store, made when it is first asked for."""
+    with _LOCK:
+        states: dict[Callable[..., Any], Any] = vars(repository).setdefault("_runtime_states", {})
+        if kind not in states:
+            states[kind] = kind(repository)
+        state: _State = states[kind]
+        return state
+
+
+class Book:
+    """The ledgers of a store, as they are read and written.
+
+    A process has one for each open store (`Book.of`): all handles on the store share its locks.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
         self._lock = threading.Lock()
         self._locks: dict[str, threading.RLock] = {}
-        self._numbers: dict[str, int] = {}
-        self._busy: set[str] = set()
-        self._asked: set[str] = set()
+        self._busy: dict[str, bool] = {}
+        """The sessions that somebody works on, and whether others asked for work on them meanwhile."""
         self.intake = threading.RLock()
         """Held while a message with a source's id is looked for and put in; taken before the lock of a session."""
         self.at_work: dict[str, int] = {}
         """The number of the exchange that is being worked on, by session."""
 
-    def lock(self, session_id: str) -> threading.RLock:
-        """Return the lock under which entries of a session's ledger are read and written; never held during a handler."""
-        with self._lock:
-            return self._locks.setdefault(session_id, threading.RLock())
+    @classmethod
+    def of(cls, repository: Repository) -> Self:
+        """Return the book of an open store."""
+        return shared_state(repository, cls)
+
+    # --- who works on a session
 
     def enter(self, session_id: str) -> bool:
         """Return whether the caller is now the one who works on a session.
@@ -54,11 +74,9 @@ class LedgerRuntime:
         If not, whoever is looks for messages again.
         """
         with self._lock:
-            if session_id in self._busy:
-                self._asked.add(session_id)
-                return False
-            self._busy.add(session_id)
-            return True
+            is_free = session_id not in self._busy
+            self._busy[session_id] = not is_free
+            return is_free
 
     def was_asked(self, session_id: str) -> bool:
         """Return whether there is reason to look again.
@@ -66,59 +84,18 @@ class LedgerRuntime:
         If not, the session is free for others from now on.
         """
         with self._lock:
-            if session_id in self._asked:
-                self._asked.discard(session_id)
-                return True
-            self._busy.discard(session_id)
-            return False
+            if not self._busy[session_id]:
+                del self._busy[session_id]
+                return False
+            self._busy[session_id] = False
+            return True
 
     def leave(self, session_id: str) -> None:
         """Let others work on a session."""
         with self._lock:
-            self._busy.discard(session_id)
-            self._asked.discard(session_id)
+            self._busy.pop(session_id, None)
 
-    def next_number(self, session_id: str, read: Callable[[], int]) -> int:
-        """Return the number that a session's next entry gets.
-
-        `read` gives the last one if it is not known.
-        """
-        if session_id not in self._numbers:
-            self._numbers[session_id] = read()
-        return self._numbers[session_id] + 1
-
-    def wrote(self, session_id: str, number: int | None) -> None:
-        """Note the last number.
-
-        None if it must be read again.
-        """
-        if number is None:
-            self._numbers.pop(session_id, None)
-        else:
-            self._numbers[session_id] = max(number, self._numbers.get(session_id, 0))
-
-
-_Kind = TypeVar("_Kind", bound=LedgerEntry)
-_State = TypeVar("_State")
-_LOCK = threading.RLock()
-
-
-def shared_state(repository: Repository, kind: Callable[..., _State], *arguments: Any) -> _State:
-    """Return what this process keeps of a kind for one open store, made when it is first asked for."""
-    with _LOCK:
-        states: dict[Callable[..., Any], Any] = vars(repository).setdefault("_runtime_states", {})
-        if kind not in states:
-            states[kind] = kind(*arguments)
-        state: _State = states[kind]
-        return state
-
-
-class Book:
-    """The ledgers of a store, as they are read and written."""
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-        self.runtime = shared_state(repository, LedgerRuntime)
+    # --- reading
 
     def where(
         self, kind: type[_Kind], session_id: str, predicate: NamedNode, value: NamedNode | Literal | None = None
@@ -132,8 +109,7 @@ class Book:
 
         Raise `InvalidInput`.
         """
-        number = validation.index(number, "an entry's number")
-        node = NamedNode(iris.ledger_entry(iris.session(session_id), number))
+        node = _entry_node(session_id, validation.index(number, "an entry's number"))
         entry = ledger_entries.read_entry(self._repository.store, session_id, node)
         if not isinstance(entry, kind):
             what = kind.__name__.lower()
@@ -142,27 +118,33 @@ class Book:
             )
         return entry
 
+    def _last(self, session_id: str) -> int:
+        """Return the number of a ledger's last entry: they are numbered from 1 without gaps, so it is looked up by halves."""
+        store, graph = self._repository.store, ledger_records.ledger_graph(session_id)
+        above = 1
+        while store.quads((_entry_node(session_id, above), vocab.NUMBER, None, graph)):
+            above *= 2
+        last = above // 2
+        while above - last > 1:
+            middle = (last + above) // 2
+            if store.quads((_entry_node(session_id, middle), vocab.NUMBER, None, graph)):
+                last = middle
+            else:
+                above = middle
+        return last
+
+    # --- writing
+
     @contextmanager
     def at(self, session_id: str) -> Iterator[int]:
-        """Hold a session's ledger, and give the number that its next entry gets."""
-        with self.runtime.lock(session_id):
-            try:
-                yield self.runtime.next_number(session_id, partial(self._last, session_id))
-            except BaseException:  # whether the entry was written is not known: the next number is read anew
-                self.runtime.wrote(session_id, None)
-                raise
-
-    def _last(self, session_id: str) -> int:
-        rows = self._repository.reader.select("last_entry", session=session_id)
-        return int(rows[0]["last"].value) if rows else 0
+        """Hold a session's ledger, and give the number that its next entry gets; never during a handler."""
+        with self._lock:
+            lock = self._locks.setdefault(session_id, threading.RLock())
+        with lock:
+            yield self._last(session_id) + 1
 
     def write(
-        self,
-        session_id: str,
-        made: Sequence[Entry],
-        moved: Sequence[tuple[Entry, Entry]] = (),
-        *,
-        taken_out: Deed | None = None,
+        self, session_id: str, made: Sequence[Entry], moved: Moved = (), *, taken_out: Deed | None = None
     ) -> None:
         """Write entries in one commit (inside `at`).
 
@@ -175,16 +157,9 @@ class Book:
             redaction.redaction_record(tx, [old.iri for old, _ in moved], taken_out, place="ledger text")
         put_entries(tx, session_id, made, moved)
         tx.commit(self._repository.store, otherwise=lambda failure: self.refusal(session_id, failure))
-        self.wrote(session_id, made)
-
-    def wrote(self, session_id: str, made: Sequence[Entry]) -> None:
-        """Note entries that were written."""
-        if made:
-            self.runtime.wrote(session_id, max(entry.number for entry in made))
 
     def refusal(self, session_id: str, failure: PreconditionFailed) -> Exception:
         """Return the error that a failed precondition means to the caller."""
-        self.runtime.wrote(session_id, None)
         if failure.missing == is_stored(session_id):
             return self._repository.reader.not_found(session_id)
         return InvalidInput(
@@ -193,7 +168,11 @@ class Book:
         )
 
 
-def change_entries(session_id: str, made: Sequence[Entry], moved: Sequence[tuple[Entry, Entry]] = ()) -> Proposal:
+def _entry_node(session_id: str, number: int) -> NamedNode:
+    return NamedNode(iris.ledger_entry(iris.session(session_id), number))
+
+
+def change_entries(session_id: str, made: Sequence[Entry], moved: Moved = ()) -> Proposal:
     """Return the commit that makes entries and moves others on, each only from the state that it was read in."""
     tx = Transaction()
     put_entries(tx, session_id, made, moved)
@@ -201,35 +180,25 @@ def change_entries(session_id: str, made: Sequence[Entry], moved: Sequence[tuple
 
 
 def put_entries(
-    tx: Transaction, session_id: str, made: Sequence[Entry], moved: Sequence[tuple[Entry, Entry]] = ()
+    tx: Transaction, session_id: str, made: Sequence[Entry], moved: Moved = (), *, new_session: bool = False
 ) -> None:
-    """Make entries and move others on, each only from the state that it was read in, while their session is there."""
-    tx.session(session_id)
-    enter_entries(tx, session_id, made, moved)
+    """Make entries and move others on, each only from the state that it was read in, while their session is there.
 
-
-def enter_entries(
-    tx: Transaction, session_id: str, made: Sequence[Entry], moved: Sequence[tuple[Entry, Entry]] = ()
-) -> None:
-    """Do the same in the ledger of a session that comes with the same commit."""
+    A `new_session` comes with the same commit.
+    """
+    if not new_session:
+        tx.session(session_id)
     leaves: list[Leaf] = []
     for entry in made:
         if entry.number == 1:
             tx.add(ledger_records.head_quads(session_id))
-        quads = ledger_records.entry_quads(entry)
-        tx.new(quads)
-        leaves += [ledger_records.entry_leaf(entry, quads), *ledger_records.entry_leaves(entry)[1:]]
+        tx.new(ledger_records.entry_quads(entry))
+        leaves += ledger_records.entry_leaves(entry)
     for old, new in moved:
-        before = set(ledger_records.entry_quads(old))
+        before, logged = set(ledger_records.entry_quads(old)), ledger_records.entry_leaves(old)
         tx.move(before, ledger_records.entry_quads(new))
         tx.require(quad for quad in before if quad.predicate == vocab.STATE)
-    leaves += [
-        ledger_records.entry_leaf(new)
-        for old, new in moved
-        if ledger_records.entry_row_digest(old) != ledger_records.entry_row_digest(new)
-    ]
-    said_leaves = ((ledger_records.content_leaf(old), ledger_records.content_leaf(new)) for old, new in moved)
-    leaves += [after for before, after in said_leaves if after is not None and after != before]
+        leaves += [leaf for leaf in ledger_records.entry_leaves(new) if leaf not in logged]
     tx.log_leaves(leaves)
 
 
@@ -379,81 +348,6 @@ def turn_value(repository: Repository, turn_iri: str) -> Literal | None:
     return None
 
 
-# --- out of the inbox, unprocessed
-
-
-def drop_event(book: Book, event: Event, number: int, deed: Deed) -> tuple[list[Entry], list[tuple[Entry, Entry]]]:
-    """Return the entries to make and to move on when a message is dropped."""
-    users = book.where(Exchange, event.session_id, vocab.USED, NamedNode(event.iri))
-    if event.direction != "inbound" or any(each.state == "completed" for each in users):
-        raise InvalidInput(
-            f"a turn says message {event.number} of session {event.session_id!r}; take that out (redact)"
-        )
-    if any(each.state in ("pending", "streaming") for each in users):
-        raise InvalidInput(
-            f"message {event.number} of session {event.session_id!r} is in an open exchange; fail it first"
-        )
-    words = None if event.words is None else event.words.gone(withheld=True)
-    moved: list[tuple[Entry, Entry]] = [(event, event.model_copy(update={"words": words, "waiting": False}))]
-    for each in users:
-        hidden = None if each.words is None else each.words.gone(withheld=True)
-        moved.append((each, each.model_copy(update={"words": hidden})))
-    if not event.waiting:
-        return [], moved
-    exchange = Exchange(
-        session_id=event.session_id,
-        number=number,
-        state="failed",
-        agent=iris.author_name(deed.by_iri) if iris.is_agent(deed.by_iri) else deed.by_iri,
-        events=(event.number,),
-        queued=deed.time,
-        ended=deed.time,
-        words=EntryTexts.of("dropped" if deed.reason is None else f"dropped: {deed.reason}"),
-    )
-    return [exchange], moved
-
-
-# --- out
-
-
-def build_delivery(
-    repository: Repository,
-    book: Book,
-    what: Event | Turn | str,
-    *,
-    channel: str | None,
-    outcome: Outcome,
-    text: str | None,
-    at: datetime,
-    reason: str | None,
-) -> Delivery:
-    """Return the record of an attempt to send something out, checked, without a number and not yet counted."""
-    if outcome not in get_args(Outcome):
-        raise InvalidInput(f"outcome is one of {', '.join(get_args(Outcome))}, not {outcome!r}")
-    turn_iri, event = _sent(book, what)
-    over = channel if channel is not None or event is None else event.channel
-    if over is None:
-        raise InvalidInput("a delivery needs the channel that it went over")
-    stored = turn_value(repository, turn_iri)
-    if stored is None:
-        raise InvalidInput(f"there is no turn {turn_iri}; only what is stored can be delivered")
-    words = None
-    if text is not None and validation.text(text, "text") != stored.value:
-        words = EntryTexts.of(text)
-    return Delivery(
-        session_id=iris.session_id(turn_iri),
-        number=0,
-        turn_iri=turn_iri,
-        event=None if event is None else event.number,
-        channel=validation.name(over, "channel"),
-        outcome=outcome,
-        attempt=1,
-        time=at,
-        reason=_name(reason, "reason"),
-        words=words,
-    )
-
-
 def turn_node(what: Turn | str) -> NamedNode:
     """Return the node of a turn that is given itself or by its IRI; whether it is there is not looked up."""
     iri = what.iri if isinstance(what, Turn) else validation.text(what, "the turn")
@@ -463,36 +357,3 @@ def turn_node(what: Turn | str) -> NamedNode:
         return NamedNode(iri)
     except ValueError as error:
         raise InvalidInput(f"{iri!r} is not the IRI of a turn") from error
-
-
-def _sent(book: Book, what: Event | Turn | str) -> tuple[str, Event | None]:
-    """Return the turn that is sent, and the outbound event that it is sent for, if there is one."""
-    if isinstance(what, Event):
-        if what.direction != "outbound":
-            raise InvalidInput(
-                f"event {what.number} of session {what.session_id!r} came in; what goes out is delivered"
-            )
-        return what.turn_iris[0], what
-    node = turn_node(what)
-    return node.value, next(iter(book.where(Event, iris.session_id(node.value), vocab.DERIVED_FROM, node)), None)
-
-
-def post_delivery(repository: Repository, book: Book, record: Delivery, number: int) -> Delivery:
-    """Write a delivery with the next number and attempt, and return it.
-
-    Call it inside `Book.at`. The text that was sent is not kept for a turn whose content was removed.
-    """
-    node, session_id = NamedNode(record.turn_iri), record.session_id
-    before = book.where(Delivery, session_id, vocab.DERIVED_FROM, node)
-    attempt = 1 + sum(each.channel == record.channel for each in before)
-    delivery = record.model_copy(update={"number": number, "attempt": attempt})
-    redacted = (node, vocab.VALUE, Literal("", datatype=vocab.REDACTED), NamedNode(iris.session(session_id)))
-    if delivery.words is not None and repository.store.quads(redacted):
-        delivery = delivery.model_copy(update={"words": delivery.words.gone(withheld=True)})
-    tx = Transaction()
-    put_entries(tx, session_id, [delivery])
-    if delivery.words is not None and not delivery.words.withheld:
-        tx.forbid(redacted)
-    tx.commit(repository.store, otherwise=lambda failure: book.refusal(session_id, failure))
-    book.wrote(session_id, [delivery])
-    return delivery

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, get_args
+from typing import Literal as OneOf
 
-from pyoxigraph import Literal as RdfLiteral
-from pyoxigraph import NamedNode
+from pyoxigraph import Literal, NamedNode
 
 from trails.errors import ExchangeInterrupted, InvalidInput
 from trails.handles import Handle
@@ -17,14 +17,14 @@ from trails.history.transaction import Transaction
 from trails.model import iris, validation
 from trails.model.values import Turn
 from trails.rdf import vocab
-from trails.rdf.ledger_records import Delivery, EntryTexts, Event, Exchange, Mode, Outcome, State
+from trails.rdf.ledger_records import Delivery, Entry, EntryTexts, Event, Exchange, Mode, Outcome, State
 from trails.runtime import inbox, message_exchanges
-from trails.runtime.inbox import Book, enter_entries
+from trails.runtime.inbox import Book, put_entries
 from trails.runtime.message_exchanges import Handler, HeadMove, Running, run_exchange
 from trails.runtime.timer import Clock, clock_time
 from trails.session import Repository, Session, opened
 
-Unfinished = Literal["refuse", "retry", "fail"]
+Unfinished = OneOf["refuse", "retry", "fail"]
 """What `process` does about an exchange that was under way when its process died."""
 _CUT_SHORT: Final = "interrupted: the process that worked on it ended"
 
@@ -59,7 +59,7 @@ class Ledger(Handle, public=True):
         self._repository = opened(store, "Ledger")
         self._now = partial(clock_time, clock)
         self._debounce = debounce
-        self._book = Book(store)
+        self._book = Book.of(store)
 
     def __repr__(self) -> str:
         return f"<Ledger of {self._repository!r}>"
@@ -139,7 +139,7 @@ class Ledger(Handle, public=True):
 
     def _intake(self, made: Event) -> AbstractContextManager[object]:
         """Return what keeps others from putting in the same message elsewhere meanwhile."""
-        return nullcontext() if made.event_id is None or made.source is None else self._book.runtime.intake
+        return nullcontext() if made.event_id is None or made.source is None else self._book.intake
 
     def inbox(self, session: str) -> list[Event]:
         """Return the messages that no exchange has taken up yet, in the order in which they came."""
@@ -167,9 +167,25 @@ class Ledger(Handle, public=True):
         why = None if reason is None else validation.text(reason, "reason")
         with self._book.at(session_id) as entry:
             event = self._book.entry(session_id, number, Event)
+            users = self._book.where(Exchange, session_id, vocab.USED, NamedNode(event.iri))
+            if event.direction != "inbound" or any(each.state == "completed" for each in users):
+                raise InvalidInput(f"a turn says message {number} of session {session_id!r}; take that out (redact)")
+            if any(each.state in ("pending", "streaming") for each in users):
+                raise InvalidInput(f"message {number} of session {session_id!r} is in an open exchange; fail it first")
             deed = self._repository.workspace.deed(by, why)._replace(time=self._now())
-            entries, moved = inbox.drop_event(self._book, event, entry, deed)
-            self._book.write(session_id, entries, moved, taken_out=deed)
+            failed = Exchange(
+                session_id=session_id,
+                number=entry,
+                state="failed",
+                agent=iris.author_name(deed.by_iri) if iris.is_agent(deed.by_iri) else deed.by_iri,
+                events=(number,),
+                queued=deed.time,
+                ended=deed.time,
+                words=EntryTexts.of("dropped" if why is None else f"dropped: {why}"),
+            )
+            moved: list[tuple[Entry, Entry]] = [(event, event.without_text(withheld=True, waiting=False))]
+            moved += [(each, each.without_text(withheld=True)) for each in users]
+            self._book.write(session_id, [failed] if event.waiting else [], moved, taken_out=deed)
         return self._book.entry(session_id, number, Event)
 
     # --- exchanges
@@ -198,9 +214,9 @@ class Ledger(Handle, public=True):
         if interrupted not in ("refuse", "retry", "fail"):
             raise InvalidInput(f'interrupted is "refuse", "retry" or "fail", not {interrupted!r}')
         left = None if limit is None else validation.index(limit, "limit")
-        session_id, runtime = self._id(session), self._book.runtime
+        session_id, book = self._id(session), self._book
         done: list[Exchange] = []
-        if not runtime.enter(session_id):
+        if not book.enter(session_id):
             return done
         try:
             self._settle(session_id, interrupted)
@@ -208,12 +224,12 @@ class Ledger(Handle, public=True):
                 exchange = self._claim(session_id)
                 if exchange is not None:
                     done += self._work(exchange, handler, keep_partial=keep_partial)
-                elif not runtime.was_asked(session_id):
+                elif not book.was_asked(session_id):
                     return done
         except BaseException:  # an interrupt too: others must be let in
-            runtime.leave(session_id)
+            book.leave(session_id)
             raise
-        runtime.leave(session_id)
+        book.leave(session_id)
         return done
 
     def _settle(self, session_id: str, interrupted: Unfinished) -> None:
@@ -228,7 +244,7 @@ class Ledger(Handle, public=True):
             (self.retry if interrupted == "retry" else self.fail)(session_id, exchange.number)
 
     def _in_state(self, session_id: str, state: State) -> list[Exchange]:
-        return self._book.where(Exchange, session_id, vocab.STATE, RdfLiteral(state))
+        return self._book.where(Exchange, session_id, vocab.STATE, Literal(state))
 
     def _claim(self, session_id: str) -> Exchange | None:
         """Return the next exchange to work on: one that pends, or a new one for what comes next in the inbox."""
@@ -256,18 +272,18 @@ class Ledger(Handle, public=True):
 
         Nothing for one whose messages were taken out, which has failed then.
         """
-        session_id, runtime = exchange.session_id, self._book.runtime
+        session_id, book = exchange.session_id, self._book
         messages = [self._book.entry(session_id, number, Event) for number in exchange.events]
         gone = next((message.number for message in messages if message.content is None), None)
         if gone is not None:
             self.fail(session_id, exchange.number, error=f"the text of message {gone} was taken out")
             return []
         running = Running(self._repository, self._book, self._now, exchange, messages)
-        runtime.at_work[session_id] = exchange.number
+        book.at_work[session_id] = exchange.number
         try:
             return [run_exchange(running, handler, keep_partial=keep_partial)]
         finally:
-            del runtime.at_work[session_id]
+            del book.at_work[session_id]
 
     def exchanges(self, session: str, *, state: State | None = None) -> list[Exchange]:
         """Return a session's exchanges (in one state), in order.
@@ -275,8 +291,8 @@ class Ledger(Handle, public=True):
         `interrupted` marks those whose process died.
         """
         session_id = self._id(session)
-        at_work = self._book.runtime.at_work.get(session_id)
-        value = None if state is None else RdfLiteral(state)
+        at_work = self._book.at_work.get(session_id)
+        value = None if state is None else Literal(state)
         return [
             each.model_copy(update={"interrupted": each.state == "streaming" and each.number != at_work})
             for each in self._book.where(Exchange, session_id, vocab.STATE, value)
@@ -328,7 +344,7 @@ class Ledger(Handle, public=True):
         Raise `InvalidInput` for any other.
         """
         exchange = self._book.entry(session_id, number, Exchange)
-        if exchange.state == "streaming" and self._book.runtime.at_work.get(session_id) == number:
+        if exchange.state == "streaming" and self._book.at_work.get(session_id) == number:
             raise InvalidInput(f"exchange {number} of session {session_id!r} is being worked on right now")
         if exchange.state not in (state, "streaming"):
             raise InvalidInput(
@@ -370,7 +386,7 @@ class Ledger(Handle, public=True):
             if known is not None:
                 return self._forked_before(fork, known)
             tx = Transaction()
-            enter_entries(tx, fork.id, [event.model_copy(update={"number": 1})])
+            put_entries(tx, fork.id, [event.model_copy(update={"number": 1})], new_session=True)
             fork.worktree.persist(tx.change())
         return fork
 
@@ -400,9 +416,9 @@ class Ledger(Handle, public=True):
 
     # --- events and deliveries
 
-    def events(self, session: str, *, direction: Literal["inbound", "outbound"] | None = None) -> list[Event]:
+    def events(self, session: str, *, direction: OneOf["inbound", "outbound"] | None = None) -> list[Event]:
         """Return the events of a session, in order: the messages that came, and the answers that went out."""
-        value = None if direction is None else RdfLiteral(direction)
+        value = None if direction is None else Literal(direction)
         return self._book.where(Event, self._id(session), vocab.DIRECTION, value)
 
     def content(self, event: Event) -> Any:
@@ -434,11 +450,52 @@ class Ledger(Handle, public=True):
         Raises `InvalidInput` for a turn that is not there.
         """
         moment = self._now() if at is None else validation.time(at, "at")
-        record = inbox.build_delivery(
-            self._repository, self._book, what, channel=channel, outcome=outcome, text=text, at=moment, reason=reason
-        )
-        with self._book.at(record.session_id) as number:
-            return inbox.post_delivery(self._repository, self._book, record, number)
+        if outcome not in get_args(Outcome):
+            raise InvalidInput(f"outcome is one of {', '.join(get_args(Outcome))}, not {outcome!r}")
+        turn_iri, event = self._sent(what)
+        over = channel if channel is not None or event is None else event.channel
+        if over is None:
+            raise InvalidInput("a delivery needs the channel that it went over")
+        stored = inbox.turn_value(self._repository, turn_iri)
+        if stored is None:
+            raise InvalidInput(f"there is no turn {turn_iri}; only what is stored can be delivered")
+        is_other = text is not None and validation.text(text, "text") != stored.value
+        session_id, node = iris.session_id(turn_iri), NamedNode(turn_iri)
+        with self._book.at(session_id) as number:
+            before = self._book.where(Delivery, session_id, vocab.DERIVED_FROM, node)
+            delivery = Delivery(
+                session_id=session_id,
+                number=number,
+                turn_iri=turn_iri,
+                event=None if event is None else event.number,
+                channel=validation.name(over, "channel"),
+                outcome=outcome,
+                attempt=1 + sum(each.channel == over for each in before),
+                time=moment,
+                reason=None if reason is None else validation.name(reason, "reason"),
+                words=EntryTexts.of(text or "") if is_other else None,
+            )
+            tx = Transaction()
+            if is_other and stored.datatype == vocab.REDACTED:  # what was sent in its place is not kept either
+                delivery = delivery.without_text(withheld=True)
+            elif is_other:
+                graph = NamedNode(iris.session(session_id))
+                tx.forbid((node, vocab.VALUE, Literal("", datatype=vocab.REDACTED), graph))
+            put_entries(tx, session_id, [delivery])
+            tx.commit(self._repository.store, otherwise=lambda failure: self._book.refusal(session_id, failure))
+            return delivery
+
+    def _sent(self, what: Event | Turn | str) -> tuple[str, Event | None]:
+        """Return the turn that is sent, and the outbound event that it is sent for, if there is one."""
+        if not isinstance(what, Event):
+            node = inbox.turn_node(what)
+            events = self._book.where(Event, iris.session_id(node.value), vocab.DERIVED_FROM, node)
+            return node.value, next(iter(events), None)
+        if what.direction != "outbound":
+            raise InvalidInput(
+                f"event {what.number} of session {what.session_id!r} came in; what goes out is delivered"
+            )
+        return what.turn_iris[0], what
 
     def deliveries(self, session: str, *, turn: Turn | str | None = None) -> list[Delivery]:
         """Return the attempts to send a session's answers out (of one turn), in order."""

@@ -133,7 +133,6 @@ class Running(Handle, public=True):
                 self.session.worktree.persist(also)
             except PreconditionFailed as failure:
                 raise self._book.refusal(session_id, failure) from failure
-            self._book.wrote(session_id, new_events)
         self.session.worktree.held = None
         return done
 
@@ -143,9 +142,9 @@ class Running(Handle, public=True):
         for message in self._messages:
             if message.words is not None and message.number in self._said:
                 turn_iri = turns[self._said[message.number].index].iri
-                words = message.words if keep_text else message.words.gone(withheld=False)
-                changes = {"turn_iris": (*message.turn_iris, turn_iri), "words": words}
-                moved.append((message, message.model_copy(update=changes)))
+                changes = {"turn_iris": (*message.turn_iris, turn_iri)}
+                said = message if keep_text else message.without_text(withheld=False)
+                moved.append((message, said.model_copy(update=changes)))
         return moved
 
     def _answer(self, number: int) -> Event | None:

@@ -34,8 +34,6 @@ from trails.usage import total
 
 _BATCH: Final = 100
 """Sessions that fail in one commit."""
-_BULK: Final = 20
-"""So many ledgers are looked up one by one; for more, the ends of all ledgers are read at once."""
 _WHY: Final = "it was at work when its process ended, and what it had not stored is gone"
 _RULE: Final = "restart: what was at work has failed"
 
@@ -57,9 +55,6 @@ def _fail_interrupted(lifecycle: Lifecycle, now: datetime) -> list[str]:
     runtime = lifecycle.runtime
     working = (each for each in runtime.index.values() if each.state == "active" and each.kind != "main")
     interrupted = sorted(working, key=lambda each: (each.depth, each.id))
-    if len(interrupted) > _BULK:
-        for session, last in lifecycle.repository.reader.select("last_entries"):
-            runtime.book.runtime.wrote(iris.session_id(session.value), int(last.value))
     for start in range(0, len(interrupted), _BATCH):
         batch = interrupted[start : start + _BATCH]
         sessions = {each for live in batch for each in notified_sessions(runtime.index, live)}

@@ -155,8 +155,6 @@ class Lifecycle:
             except HeadConflict:  # another writer's turns are where these were to go: they are kept beside
                 step.kept_as(flush.id, session.keep_as_fork().id)
                 step.change().commit(self.repository.store)
-        for session_id, entries in step.entries.items():
-            self.runtime.book.wrote(session_id, entries)
         for session_id, live in step.moved.items():
             self.runtime.index.pop(session_id, None)
             if live is not None:

@@ -159,8 +159,7 @@ def _say(lifecycle: Lifecycle, parent: Live, made: turn_builder.Draft, event: Ev
             head_after=session.head,
             turn_iris=(turn.iri,),
         )
-        words = None if event.words is None else event.words.gone(withheld=event.words.withheld)
-        decided = event.model_copy(update={"waiting": False, "turn_iris": (turn.iri,), "words": words})
+        decided = event.without_text(withheld=event.withheld, waiting=False, turn_iris=(turn.iri,))
         try:
             session.worktree.persist(change_entries(parent.id, [exchange], [(event, decided)]))
         except BaseException as error:  # an interrupt too: the turn must not be persisted later, without its entries
@@ -168,7 +167,6 @@ def _say(lifecycle: Lifecycle, parent: Live, made: turn_builder.Draft, event: Ev
             if not isinstance(error, PreconditionFailed) and parent.kind == "main":
                 lifecycle.runtime.forget(parent.id)  # the handle is behind the store: the next one is loaded anew
             raise
-        book.wrote(parent.id, [exchange])
     lifecycle.runtime.touched[parent.id] = now
     return turn
 

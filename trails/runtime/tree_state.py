@@ -39,7 +39,7 @@ from trails.rdf.ledger_records import (
 )
 from trails.rdf.session_records import prompt_quads, session_quads
 from trails.runtime.config_values import time_after
-from trails.runtime.inbox import Book, enter_entries, put_entries, shared_state
+from trails.runtime.inbox import Book, put_entries, shared_state
 from trails.session import Repository, Session
 from trails.store.contract import QuadStore
 from trails.store.log.preview import Preview
@@ -272,7 +272,7 @@ class Runtime:
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
-        self.book = Book(repository)
+        self.book = Book.of(repository)
         self.lock = threading.RLock()
         self.index = Index()
         self.recovered = False
@@ -296,7 +296,7 @@ class Runtime:
 
 def runtime_of(repository: Repository) -> Runtime:
     """Return what this process holds of the tree of a store."""
-    return shared_state(repository, Runtime, repository)
+    return shared_state(repository, Runtime)
 
 
 _CHANGES: Final = get_args(ArtifactChange)
@@ -627,7 +627,7 @@ class TreeTransaction:
         whole.join(self._tx)
         whole.log(self._row_leaves)
         for session_id, new_entries in self.entries.items():
-            (enter_entries if session_id in self._new else put_entries)(whole, session_id, new_entries)
+            put_entries(whole, session_id, new_entries, new_session=session_id in self._new)
         return whole.change()
 
     def _row_leaves(self, store: Preview) -> list[Leaf]:

@@ -118,7 +118,7 @@ def _events(store: Repository, run: Run) -> Iterator[dict[str, Any]]:
     from trails.runtime.inbox import Book
     from trails.runtime.runs.run_engine import TASK_SOURCE
 
-    ledger, book = Ledger(store), Book(store)
+    ledger, book = Ledger(store), Book.of(store)
     if run.child_session is not None and run.child_session in store:
         for event in ledger.events(run.child_session, direction="inbound"):
             if event.source == TASK_SOURCE and event.event_id == run.run_id:

@@ -181,7 +181,6 @@ class Arrivals:
                 made=events,
             ):
                 return None
-            self._keyring.book.wrote(held.session_id, events)
         return self._routed(inbound, held.key, held.session_id, events, alias=alias, warnings=warned)
 
     def _shared_warning(self, inbound: Inbound, held: HeldKey) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from trails.rdf.conversation_records import Conversation, SessionEntry, belongs_
 from trails.rdf.ledger_records import Entry, Event, Mode
 from trails.runtime import keys
 from trails.runtime.config_values import Section, zone_of
-from trails.runtime.inbox import Book, enter_entries, put_entries
+from trails.runtime.inbox import Book, put_entries
 from trails.runtime.keys import KeySettings, PeerKind
 from trails.runtime.policy import AgentToAgentPolicy, Freshness, ResetConfig, ResetPolicy, SendPolicy
 from trails.session import Repository, Session
@@ -306,7 +306,7 @@ class Keyring:
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
-        self.book = Book(repository)
+        self.book = Book.of(repository)
 
     # --- reading
 
@@ -452,7 +452,7 @@ class Keyring:
             begin_conversation(tx, begun, lambda _: _label_in_use(label))
         tx.add(conversation_records.override_quads(entry))
         if made:
-            enter_entries(tx, session.id, made)
+            put_entries(tx, session.id, made, new_session=True)
         if stored:
             tx.require([is_stored(session.id)])
             tx.log(log_leaves.row_states("change", [session.id]))
@@ -510,8 +510,6 @@ class Keyring:
         try:
             tx.commit(self.repository.store)
         except PreconditionFailed:
-            if made:  # another writer may have made the ledger's next entry
-                self.book.runtime.wrote(held.session_id, None)
             return False
         return True
 

@@ -171,14 +171,11 @@ class Upkeep:
                 return None if fields is None else fields | {"announced_as": event.iri, "announced_how": how}
 
             try:
-                claimed = engine.registry.change(run.run_id, step, lambda _: received)
+                return engine.registry.change(run.run_id, step, lambda _: received) or "taken"
             except PreconditionFailed as failure:
                 if failure.missing == is_stored(session_id):
                     return "nobody"  # it was deleted just now
                 raise engine.book.refusal(session_id, failure) from failure
-            if claimed is not None:
-                engine.book.wrote(session_id, [event])
-        return claimed or "taken"
 
     def _way(self, run: Run, session_id: str) -> tuple[SpawnMode, Mode]:
         """Return how the message reaches the requester, and in which mode it stands in the inbox."""

@@ -142,7 +142,7 @@ class Engine:
 
     def __post_init__(self) -> None:
         self.ledger = Ledger(self.repository, clock=self.now, debounce=timedelta(0))
-        self.book = Book(self.repository)
+        self.book = Book.of(self.repository)
         self.registry = Registry(self.repository)
         default = DEFAULT_HOST.default
         anything = ModelHost(default=default, resolve=lambda text: model_ref(text, default.provider))
@@ -167,7 +167,7 @@ class Engine:
         """Return whether a session is at work right now."""
         if self.host.active is not None:
             return self.host.active(session_id)
-        return session_id in self.book.runtime.at_work
+        return session_id in self.book.at_work
 
     # --- runs at work
 
