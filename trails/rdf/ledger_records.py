@@ -13,7 +13,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
 from pydantic import Field
 from pyoxigraph import Literal as RdfLiteral
@@ -157,24 +157,29 @@ ENDED: Final = frozenset({"completed", "failed", "expired"})
 """The states that no session leaves any more."""
 
 
-class Transition(LedgerEntry):
-    """A change of a session's state: from which (None: it was made), to which, who, when, and why."""
+class _Act(LedgerEntry):
+    """What somebody did to a session, or asked of it; the text is why."""
 
-    before: Annotated[TreeState | None, Kept(v.FROM_STATE)] = None
-    after: Annotated[TreeState, Kept(v.TO_STATE)]
     by_iri: Annotated[str, Kept(v.ASSOCIATED_WITH, IRI)]
     time: Annotated[datetime, Kept(v.ENDED_AT)]
     rule: Annotated[str | None, Kept(v.RULE)] = None
     """The rule by which it fell due, where nobody asked for it."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why; None where nobody said so, or where that was taken out."""
+        return None if self.words is None else self.words.text
+
+
+class Transition(_Act):
+    """A change of a session's state: from which (None: it was made), to which, who, when, and why."""
+
+    before: Annotated[TreeState | None, Kept(v.FROM_STATE)] = None
+    after: Annotated[TreeState, Kept(v.TO_STATE)]
     used: Annotated[tuple[int, ...], Kept(v.USED, ENTRIES)] = ()
     """The entries that the session was made with: its task and its context summary."""
     kept_as: Annotated[str | None, Kept(v.KEPT_AS, SESSION)] = None
     """The id of the fork that holds the turns that another writer's turns stood in the way of."""
-
-    @property
-    def reason(self) -> str | None:
-        """Why it happened; None where nobody said so, or where that was taken out."""
-        return None if self.words is None else self.words.text
 
     def to_dict(self) -> dict[str, Any]:
         """Return the transition as plain values, ready for JSON."""
@@ -182,24 +187,14 @@ class Transition(LedgerEntry):
         return self._plain(*names, by=iris.author_name(self.by_iri))
 
 
-class Cancellation(LedgerEntry):
+class Cancellation(_Act):
     """The request to a session to end by a time."""
 
-    by_iri: Annotated[str, Kept(v.ASSOCIATED_WITH, IRI)]
-    time: Annotated[datetime, Kept(v.ENDED_AT)]
-    rule: Annotated[str | None, Kept(v.RULE)] = None
-    """The rule by which it fell due, where nobody asked for it."""
     ends_by: Annotated[datetime, Kept(v.ENDS_BY)]
-
-    @property
-    def reason(self) -> str | None:
-        """Why; None where nobody said so, or where that was taken out."""
-        return None if self.words is None else self.words.text
 
     def to_dict(self) -> dict[str, Any]:
         """Return the request as plain values, ready for JSON."""
-        names = ("by", "time", "rule", "ends_by", "reason")
-        return self._plain(*names, by=iris.author_name(self.by_iri))
+        return self._plain("by", "time", "rule", "ends_by", "reason", by=iris.author_name(self.by_iri))
 
 
 class Brief(LedgerEntry):
@@ -235,57 +230,6 @@ class ArtifactEntry(LedgerEntry):
 
 
 TreeEntry = Transition | Cancellation | Brief | Result | ArtifactEntry
-
-TREE_ENTRY_TYPES: Final[Mapping[NamedNode, type[TreeEntry]]] = {
-    v.TRANSITION: Transition,
-    v.CANCELLATION: Cancellation,
-    v.TASK_BRIEF: Brief,
-    v.CONTEXT_SUMMARY: Brief,
-    v.SESSION_RESULT: Result,
-    v.ARTIFACT: ArtifactEntry,
-}
-"""The class of each entry by the type that it is stored with."""
-TYPES_WITH_REASON: Final = (Transition, Cancellation)
-"""The entries whose text is a reason."""
-
-
-_LEAF_KINDS: Final[Mapping[type[LedgerEntry], Kind]] = {
-    Decision: "decision",
-    Transition: "transition",
-    Cancellation: "cancel",
-    Brief: "brief",
-    Result: "result",
-    ArtifactEntry: "artifact",
-}
-
-
-# --- what must fit
-
-
-def tree_entry_faults(entry: TreeEntry, found: Mapping[int, LedgerEntry]) -> Iterator[str]:
-    """Give what of an entry does not fit the other entries of its ledger."""
-    match entry:
-        case Transition():
-            yield from _transition_faults(entry, found)
-        case Result() | ArtifactEntry():
-            end = found.get(entry.transition)
-            if not isinstance(end, Transition) or end.after not in ENDED:
-                yield "came with no transition to an end"
-            if isinstance(entry, ArtifactEntry) and not isinstance(found.get(entry.result), Result):
-                yield "belongs to no result"
-
-
-def _transition_faults(entry: Transition, found: Mapping[int, LedgerEntry]) -> Iterator[str]:
-    earlier = [each for each in found.values() if isinstance(each, Transition) and each.number < entry.number]
-    before = max(earlier, key=lambda each: each.number, default=None)
-    if entry.before != (None if before is None else before.after):
-        stood = "no state" if before is None else before.after
-        yield f"leaves the state {entry.before}, and the session was in {stood}"
-    if not all(isinstance(found.get(number), Brief) for number in entry.used):
-        yield "names a task or context summary that is not there"
-    results = [each for each in found.values() if isinstance(each, Result) and each.transition == entry.number]
-    if len(results) != (entry.after in ENDED):
-        yield f"has {len(results)} results: a result is lost or doubled"
 
 
 Mode = Literal["steer", "followup", "collect", "hold"]
@@ -409,26 +353,39 @@ Entry = Event | Exchange | Delivery | Decision | TreeEntry
 # --- kept
 
 
-_TYPES: Final[dict[NamedNode, type[Entry]]] = {
-    v.EVENT: Event,
-    v.EXCHANGE: Exchange,
-    v.DELIVERY: Delivery,
-    v.DECISION: Decision,
-    **TREE_ENTRY_TYPES,
+class _Form(NamedTuple):
+    """How the entries of a class are stored and logged."""
+
+    type: NamedNode
+    table: Table
+    text: NamedNode
+    """The property of their text."""
+    leaf: Kind
+    """The kind of their leaves: of a message that came in, and of an exchange that waits."""
+
+
+def _form(made: type[Value], leaf: Kind, *types: NamedNode, text: NamedNode = v.VALUE) -> _Form:
+    return _Form(types[0], Table.of(made, *types), text, leaf)
+
+
+_FORMS: Final[Mapping[type[LedgerEntry], _Form]] = {
+    Event: _form(Event, "received", v.EVENT, v.ENTITY),
+    Exchange: _form(Exchange, "pending", v.EXCHANGE, v.ACTIVITY, text=v.ERROR),
+    Delivery: _form(Delivery, "delivered", v.DELIVERY, v.ENTITY),
+    Decision: _form(Decision, "decision", v.DECISION, v.ACTIVITY),
+    Transition: _form(Transition, "transition", v.TRANSITION, v.ACTIVITY, text=v.ERROR),
+    Cancellation: _form(Cancellation, "cancel", v.CANCELLATION, v.ACTIVITY, text=v.ERROR),
+    Result: _form(Result, "result", v.SESSION_RESULT, v.ENTITY),
+    ArtifactEntry: _form(ArtifactEntry, "artifact", v.ARTIFACT, v.ENTITY),
+    Brief: _form(Brief, "brief", v.ENTITY),
 }
-"""The class of each entry, but for those of the tree, by the type that it is stored with."""
-_TABLES: Final[Mapping[type[LedgerEntry], Table]] = {
-    Event: Table.of(Event, v.EVENT, v.ENTITY),
-    Exchange: Table.of(Exchange, v.EXCHANGE, v.ACTIVITY),
-    Delivery: Table.of(Delivery, v.DELIVERY, v.ENTITY),
-    Decision: Table.of(Decision, v.DECISION, v.ACTIVITY),
-    Transition: Table.of(Transition, v.TRANSITION, v.ACTIVITY),
-    Cancellation: Table.of(Cancellation, v.CANCELLATION, v.ACTIVITY),
-    Brief: Table.of(Brief, v.ENTITY),
-    Result: Table.of(Result, v.SESSION_RESULT, v.ENTITY),
-    ArtifactEntry: Table.of(ArtifactEntry, v.ARTIFACT, v.ENTITY),
+_BRIEFS: Final = {"task": v.TASK_BRIEF, "context": v.CONTEXT_SUMMARY}
+"""The type that a brief has too, by what it is."""
+_CLASSES: Final[Mapping[NamedNode, Any]] = {
+    **{form.type: made for made, form in _FORMS.items() if made is not Brief},
+    **dict.fromkeys(_BRIEFS.values(), Brief),
 }
-"""How each class is stored; a brief also has a type by what it is."""
+"""The class of each entry by the type that it is stored with."""
 
 
 # --- to quads
@@ -450,18 +407,14 @@ def entry_quads(entry: Entry) -> list[Quad]:
     node, graph = NamedNode(entry.iri), ledger_graph(entry.session_id)
     made = [Quad(node, v.NUMBER, v.integer(entry.number), graph)]
     if isinstance(entry, Brief):
-        made.append(Quad(node, v.TYPE, v.TASK_BRIEF if entry.what == "task" else v.CONTEXT_SUMMARY, graph))
-    made += _TABLES[type(entry)].quads(entry, node, graph)
+        made.append(Quad(node, v.TYPE, _BRIEFS[entry.what], graph))
+    form = _FORMS[type(entry)]
+    made += form.table.quads(entry, node, graph)
     if entry.words is not None:
-        made += [Quad(node, p, o, graph) for p, o in _words(entry.words, _text_of(type(entry)))]
+        made += [Quad(node, p, o, graph) for p, o in _words(entry.words, form.text)]
     elif entry.leaf_salt is not None:
         made.append(Quad(node, v.LEAF_SALT, RdfLiteral(entry.leaf_salt), graph))
     return made
-
-
-def _text_of(made: type[Entry]) -> NamedNode:
-    """Return the property that the text of an entry of a class is kept under."""
-    return v.ERROR if made is Exchange or made in TYPES_WITH_REASON else v.VALUE
 
 
 def _words(words: EntryTexts, predicate: NamedNode) -> Iterator[tuple[NamedNode, Node]]:
@@ -473,31 +426,19 @@ def _words(words: EntryTexts, predicate: NamedNode) -> Iterator[tuple[NamedNode,
         yield v.SALT, RdfLiteral(words.salt or "")
 
 
-def entry_row_digest(entry: Entry, said: Iterable[Quad] | None = None) -> str:
-    """Return the digest of an entry (`said`: its quads) without what may go or change: what its newest leaf holds."""
-    return leaves.row_digest(
-        quad for quad in (entry_quads(entry) if said is None else said) if quad.predicate not in _LOOSE
-    )
+def entry_row_digest(entry: Entry) -> str:
+    """Return the digest of an entry without what may go or change: what its newest leaf holds."""
+    return leaves.row_digest(quad for quad in entry_quads(entry) if quad.predicate not in _LOOSE)
 
 
-def entry_leaf(entry: Entry, said: Iterable[Quad] | None = None) -> Leaf:
-    """Return the leaf for an entry as it stands; `said` are its quads, where they are at hand."""
-    kind: Kind
-    match entry:
-        case Event():
-            kind = "received" if entry.direction == "inbound" else "sent"
-        case Exchange():
-            kind = entry.state
-        case Delivery():
-            kind = "delivered"
-        case _:
-            kind = _LEAF_KINDS[type(entry)]
-    return Leaf(kind, iris.session(entry.session_id), entry.number, entry_row_digest(entry, said))
-
-
-def content_digest(event: Event) -> str:
-    """Return the digest of the turns that say an inbound event: what its newest `said` leaf holds."""
-    return leaves.row_digest(quad for quad in entry_quads(event) if quad.predicate in _SAID)
+def entry_leaf(entry: Entry) -> Leaf:
+    """Return the leaf for an entry as it stands."""
+    kind = _FORMS[type(entry)].leaf
+    if isinstance(entry, Event):
+        kind = kind if entry.direction == "inbound" else "sent"
+    elif isinstance(entry, Exchange):
+        kind = entry.state
+    return Leaf(kind, iris.session(entry.session_id), entry.number, entry_row_digest(entry))
 
 
 def entry_leaves(entry: Entry) -> list[Leaf]:
@@ -509,7 +450,8 @@ def entry_leaves(entry: Entry) -> list[Leaf]:
 def content_leaf(entry: Entry) -> Leaf | None:
     """Return the leaf for the turns that say an inbound event; None where none do, or it is none."""
     if isinstance(entry, Event) and entry.direction == "inbound" and entry.turn_iris:
-        return Leaf("said", iris.session(entry.session_id), entry.number, content_digest(entry))
+        digest = leaves.row_digest(quad for quad in entry_quads(entry) if quad.predicate in _SAID)
+        return Leaf("said", iris.session(entry.session_id), entry.number, digest)
     return None
 
 
@@ -530,18 +472,31 @@ def entries_by_subject(found: Iterable[Quad]) -> dict[str, dict[NamedNode, list[
 def decode_entries(session_id: str, iri: str, properties: Properties) -> Entry:
     """Return the entry that a subject of a ledger's graph is; raise `IntegrityError` for what is none."""
     number, types = iris.entry_number(iri), properties.get(v.TYPE, [])
-    made = next((made for each, made in _TYPES.items() if each in types), None)
-    if number is None or made is None:
+    known = next((each for each in _CLASSES if each in types), None)
+    if number is None or known is None:
         raise IntegrityError(f"{iri} is no entry of the ledger of session {session_id!r}, and stands in its graph")
+    made = _CLASSES[known]
     fields: dict[str, Any] = {"session_id": session_id, "number": number, "leaf_salt": one(properties, v.LEAF_SALT)}
     try:
         if made is not Decision:
-            fields["words"] = decode_words(properties, _text_of(made))
+            fields["words"] = decode_words(properties, _FORMS[made].text)
         if made is Brief:
             fields["what"] = "task" if v.TASK_BRIEF in types else "context"
-        return made.model_validate(fields | _TABLES[made].values(properties))
+        entry: Entry = made.model_validate(fields | _FORMS[made].table.values(properties))
+        return entry
     except (ValueError, TrailsError) as error:
         raise IntegrityError(
             f"entry {number} of the ledger of session {session_id!r} cannot be read ({error}): the store was altered; "
             "restore the session from an export or a backup"
         ) from error
+
+
+def decode_ledger(session_id: str, quads: Iterable[Quad]) -> list[Entry]:
+    """Return the entries that quads of a session's ledger say, in order; raise `IntegrityError` for what is none."""
+    head = ledger_graph(session_id).value
+    subjects = entries_by_subject(quads).items()
+    return sorted((decode_entries(session_id, iri, each) for iri, each in subjects if iri != head), key=_number)
+
+
+def _number(entry: Entry) -> int:
+    return entry.number

@@ -22,7 +22,19 @@ from trails.model import iris
 from trails.model.validation import decodes
 from trails.model.values import SessionRecord
 from trails.rdf import ledger_records, vocab
-from trails.rdf.ledger_records import Brief, Decision, Delivery, Entry, Event, Exchange, LedgerEntry
+from trails.rdf.codec import subject_of
+from trails.rdf.ledger_records import (
+    ENDED,
+    ArtifactEntry,
+    Brief,
+    Delivery,
+    Entry,
+    Event,
+    Exchange,
+    LedgerEntry,
+    Result,
+    Transition,
+)
 from trails.store.contract import Matching, QuadStore
 
 _KINDS: Final = frozenset({*LEDGER_KINDS, "said"})
@@ -82,23 +94,16 @@ LoggedEntry = dict[str, dict[int, EntryLog]]
 @decodes
 def read_entries(store: Matching, session_id: str) -> list[Entry]:
     """Return all entries of a session's ledger, in order; raise `IntegrityError` for what is none."""
-    graph = ledger_records.ledger_graph(session_id)
-    subjects = ledger_records.entries_by_subject(store.quads((None, None, None, graph)))
-    found = [
-        ledger_records.decode_entries(session_id, iri, each) for iri, each in subjects.items() if iri != graph.value
-    ]
-    return sorted(found, key=lambda entry: entry.number)
+    return ledger_records.decode_ledger(
+        session_id, store.quads((None, None, None, ledger_records.ledger_graph(session_id)))
+    )
 
 
 @decodes
 def read_entry(store: QuadStore, session_id: str, node: NamedNode) -> Entry | None:
     """Return one entry by its IRI, or None where there is none."""
-    found = store.quads((node, None, None, ledger_records.ledger_graph(session_id)))
-    return (
-        ledger_records.decode_entries(session_id, node.value, ledger_records.entries_by_subject(found)[node.value])
-        if found
-        else None
-    )
+    quads = store.quads((node, None, None, ledger_records.ledger_graph(session_id)))
+    return next(iter(ledger_records.decode_ledger(session_id, quads)), None)
 
 
 @decodes
@@ -244,10 +249,27 @@ def _faults(entry: Entry, found: Mapping[int, Entry], turns: Collection[str]) ->
             yield "went out, and no exchange made it"
         case Exchange() if not all(isinstance(found.get(number), Event) for number in entry.events):
             yield "took up an event that is not there"
-        case Event() | Exchange() | Delivery() | Decision():
-            return
-        case _:
-            yield from ledger_records.tree_entry_faults(entry, found)
+        case Transition():
+            yield from _transition_faults(entry, found)
+        case Result() | ArtifactEntry():
+            end = found.get(entry.transition)
+            if not isinstance(end, Transition) or end.after not in ENDED:
+                yield "came with no transition to an end"
+            if isinstance(entry, ArtifactEntry) and not isinstance(found.get(entry.result), Result):
+                yield "belongs to no result"
+
+
+def _transition_faults(entry: Transition, found: Mapping[int, Entry]) -> Iterator[str]:
+    earlier = [each for each in found.values() if isinstance(each, Transition) and each.number < entry.number]
+    before = max(earlier, key=lambda each: each.number, default=None)
+    if entry.before != (None if before is None else before.after):
+        stood = "no state" if before is None else before.after
+        yield f"leaves the state {entry.before}, and the session was in {stood}"
+    if not all(isinstance(found.get(number), Brief) for number in entry.used):
+        yield "names a task or context summary that is not there"
+    results = [each for each in found.values() if isinstance(each, Result) and each.transition == entry.number]
+    if len(results) != (entry.after in ENDED):
+        yield f"has {len(results)} results: a result is lost or doubled"
 
 
 def _message_faults(event: Event, found: Mapping[int, Entry]) -> Iterator[str]:
@@ -293,17 +315,21 @@ def entry_quads(store: QuadStore, entry: LedgerEntry) -> list[Quad]:
 
 def withhold_entry(found: Iterable[Quad]) -> tuple[list[Quad], list[Quad]]:
     """Return what goes and what comes when the texts of entries, given with all their quads, are taken out."""
-    by_node: dict[object, list[Quad]] = defaultdict(list)
-    for quad in found:
-        by_node[quad.subject].append(quad)
     remove: list[Quad] = []
     add: list[Quad] = []
-    for quads in by_node.values():
+    for quads in _by_subject(found).values():
         texts = [quad for quad in quads if quad.predicate in _TEXTS and _datatype(quad) != vocab.REDACTED]
         if texts:
             remove += [*texts, *(quad for quad in quads if quad.predicate == vocab.SALT)]
             add += [Quad(q.subject, q.predicate, Literal("", datatype=vocab.REDACTED), q.graph_name) for q in texts]
     return remove, add
+
+
+def _by_subject(quads: Iterable[Quad]) -> dict[str, list[Quad]]:
+    by_subject: dict[str, list[Quad]] = defaultdict(list)
+    for quad in quads:
+        by_subject[subject_of(quad)].append(quad)
+    return by_subject
 
 
 def _withheld(store: QuadStore, turns: Sequence[NamedNode], _: Sequence[str]) -> Withheld:
@@ -312,23 +338,18 @@ def _withheld(store: QuadStore, turns: Sequence[NamedNode], _: Sequence[str]) ->
     The texts of the messages that the turns say, of the errors of the exchanges that took those up, of what was really
     sent in the turns' place, and of the results of spawned sessions that the turns were made from.
     """
-    remove: list[Quad] = []
-    add: list[Quad] = []
+    affected: list[Quad] = []
     for turn in turns:
         for link in _LINKS:
             for quad in store.quads((None, link, turn, None)):
                 graph = quad.graph_name
                 if isinstance(graph, NamedNode) and iris.is_ledger(graph.value) and isinstance(quad.subject, NamedNode):
-                    old, new = withhold_entry(_with_attempts(store, quad.subject, graph))
-                    remove += old
-                    add += new
+                    affected += _with_attempts(store, quad.subject, graph)
         for quad in store.quads((turn, vocab.DERIVED_FROM, None, None)):
-            old, new = withhold_entry(_with_reason(store, quad.object))
-            remove += old
-            add += new
-    add = list(dict.fromkeys(add))
-    parts = [str(getattr(quad.subject, "value", "")) for quad in add]
-    return Withheld(list(dict.fromkeys(remove)), add, parts=parts, report={"entries": parts})
+            affected += _with_reason(store, quad.object)
+    remove, add = withhold_entry(dict.fromkeys(affected))
+    parts = list(map(subject_of, add))
+    return Withheld(remove, add, parts=parts, report={"entries": parts})
 
 
 def _with_attempts(store: QuadStore, node: NamedNode, graph: NamedNode) -> list[Quad]:
@@ -380,13 +401,11 @@ def _explained(
     match entry:
         case Exchange():
             others = [found[number] for number in entry.events if number in found]
-        case ledger_records.Transition():
-            others = [
-                e for e in found.values() if isinstance(e, ledger_records.Result) and e.transition == entry.number
-            ]
+        case Transition():
+            others = [each for each in found.values() if isinstance(each, Result) and each.transition == entry.number]
     for each in (entry, *others):
         made = store.quads((None, vocab.DERIVED_FROM, NamedNode(each.iri), None))
-        turns = [*_turns_of(each), *(str(getattr(quad.subject, "value", "")) for quad in made)]
+        turns = [*_turns_of(each), *map(subject_of, made)]
         if each.iri in taken or any(map(redacted, turns)):
             return True
     return False
@@ -395,13 +414,8 @@ def _explained(
 def _purge(taking: Erasure, graph: str, quads: Sequence[Quad], hits: Sequence[Quad]) -> None:
     """Take a text out of the entries of a ledger that hold it."""
     session_id = iris.session_id(graph)
-    by_entry: dict[str, list[Quad]] = defaultdict(list)
-    for quad in quads:
-        by_entry[str(getattr(quad.subject, "value", ""))].append(quad)
-    held: dict[str, list[Quad]] = defaultdict(list)
-    for quad in hits:
-        held[str(getattr(quad.subject, "value", ""))].append(quad)
-    for iri, mine in held.items():
+    by_entry = _by_subject(quads)
+    for iri, mine in _by_subject(hits).items():
         _purge_entry(taking, session_id, iri, by_entry[iri], mine)
 
 
@@ -414,10 +428,7 @@ def _purge_entry(taking: Erasure, session_id: str, iri: str, before: Sequence[Qu
         remove, add = withhold_entry(before)
         after = [*(quad for quad in before if quad not in set(remove)), *add]
     after = taking.without(after)
-    was, made = (
-        ledger_records.decode_entries(session_id, iri, ledger_records.entries_by_subject(each)[iri])
-        for each in (before, after)
-    )
+    was, made = (ledger_records.decode_ledger(session_id, each)[0] for each in (before, after))
     if ledger_records.entry_row_digest(was) != ledger_records.entry_row_digest(made):
         old, made = set(ledger_records.entry_quads(made)), made.salted_anew()
         after = [*(quad for quad in after if quad not in old), *ledger_records.entry_quads(made)]
@@ -480,38 +491,24 @@ def grown_entries(session_id: str, here: Iterable[Quad], there: Iterable[Quad]) 
 
 
 def _by_number(session_id: str, quads: Iterable[Quad]) -> dict[int, Entry]:
-    head = ledger_records.ledger_graph(session_id).value
-    found = (
-        ledger_records.decode_entries(session_id, iri, p)
-        for iri, p in ledger_records.entries_by_subject(quads).items()
-        if iri != head
-    )
-    return {entry.number: entry for entry in found}
+    return {entry.number: entry for entry in ledger_records.decode_ledger(session_id, quads)}
 
 
 def _continues(old: Entry, new: Entry | None) -> bool:
     if new is None:
         return False
     if isinstance(old, Exchange) and isinstance(new, Exchange):
-        same = old.queued == new.queued and set(old.events) <= set(new.events)
-        return same and (
-            old.ended is None or ledger_records.entry_row_digest(old) == ledger_records.entry_row_digest(new)
-        )
+        if old.queued != new.queued or not set(old.events) <= set(new.events):
+            return False
+        if old.ended is None:
+            return True
     return ledger_records.entry_row_digest(old) == ledger_records.entry_row_digest(new)
 
 
-def leaves_of_entries(session_id: str, quads: Iterable[Quad], changed: Iterable[Quad]) -> list[Leaf]:
-    """Return the leaves of those entries of a ledger that have quads among the changed ones."""
-    touched = {getattr(quad.subject, "value", "") for quad in changed}
-    found = _by_number(session_id, quads).values()
-    grown = [entry for entry in sorted(found, key=lambda e: e.number) if entry.iri in touched]
-    return [leaf for entry in grown for leaf in ledger_records.entry_leaves(entry)]
-
-
 def _leaves_of(store: Matching, session_id: str, written: Sequence[Quad]) -> list[Leaf]:
-    return leaves_of_entries(
-        session_id, store.quads((None, None, None, ledger_records.ledger_graph(session_id))), written
-    )
+    touched = set(map(subject_of, written))
+    entries = [entry for entry in read_entries(store, session_id) if entry.iri in touched]
+    return [leaf for entry in entries for leaf in ledger_records.entry_leaves(entry)]
 
 
 def _exported(store: QuadStore, node: NamedNode) -> list[Quad]:
