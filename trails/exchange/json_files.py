@@ -447,6 +447,22 @@ def as_text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def as_listed(value: object) -> list[Any]:
+    """Return a value that is a list; a list of it for any other."""
+    return value if isinstance(value, list) else [value]
+
+
+def value_at(record: object, *path: str) -> Any:
+    """Return what stands in objects within each other; None for what is not there.
+
+    >>> value_at({"usage": {"output": 3}}, "usage", "output"), value_at({"usage": "none"}, "usage", "output")
+    (3, None)
+    """
+    for name in path:
+        record = record.get(name) if isinstance(record, dict) else None
+    return record
+
+
 def objects_in(value: object) -> list[dict[str, Any]]:
     """Return the objects in a list; none for any other value."""
     return [each for each in as_list(value) if isinstance(each, dict)]

@@ -65,14 +65,50 @@ def parse_time(value: object) -> datetime | None:
         return None
 
 
-def epoch_time(seconds: object) -> datetime | None:
-    """Convert seconds since 1970 to a time; None if it is invalid."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+def epoch_time(number: object, unit: int = 1) -> datetime | None:
+    """Convert seconds since 1970, or fractions of a second, to a time; None if it is invalid.
+
+    >>> epoch_time(1_500_000_000_500, 1000)
+    datetime.datetime(2017, 7, 14, 2, 40, 0, 500000, tzinfo=datetime.timezone.utc)
+    """
+    if isinstance(number, bool) or not isinstance(number, int | float):
         return None
     try:
-        return datetime.fromtimestamp(seconds, UTC)
+        return datetime.fromtimestamp(number / unit if unit > 1 else number, UTC)
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def run_times(started: datetime | None, ended: datetime | None) -> dict[str, datetime]:
+    """Return when something ran, as far as it is known; nothing for what ends before it begins."""
+    if started and ended and started > ended:
+        return {}
+    return without_empty({"started": started, "ended": ended})
+
+
+def common_length(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return how many equal values two sequences begin with.
+
+    >>> common_length("abc", "abd")
+    2
+    """
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def call_part(call_id: str, name: str, arguments: object) -> dict[str, Any]:
+    """Return the part of a turn that calls a tool."""
+    return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+
+
+def result_part(call_id: str, content: object, *, failed: bool = False) -> dict[str, Any]:
+    """Return the part of a turn that answers a call."""
+    part = {"type": "tool_result", "tool_use_id": call_id, "content": content}
+    return part | ({"is_error": True} if failed else {})
+
+
+def image_part(media_type: object, data: str) -> dict[str, Any]:
+    """Return the part of a turn that is an image, its bytes in base64."""
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
 
 
 def without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,6 +199,14 @@ class Reading:
         if (reason := turn_fault(turn)) is not None:
             self.refuse(line, f"{subject} cannot be kept: {reason}", record)
         return reason is None
+
+    def object(self, data: bytes, *, constants: bool = False) -> dict[str, Any] | None:
+        """Return the one object that a file is; report why there is none."""
+        found = json_files.read_object(data, constants=constants, notes=self.notes)
+        if isinstance(found, Problem):
+            self.problems.append(found)
+            return None
+        return found
 
     def values(self, data: bytes) -> list[tuple[int, dict[str, Any]]]:
         """Return a file's JSON objects with their lines; report the rest."""

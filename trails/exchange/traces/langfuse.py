@@ -23,12 +23,12 @@ from typing import Any, Final
 
 from trails.errors import InvalidInput
 from trails.exchange.format_detection import outline_of_first
-from trails.exchange.json_files import as_list, as_object, as_text
+from trails.exchange.json_files import as_list, as_listed, as_object, as_text, objects_in, value_at
 from trails.exchange.record_checks import score_id, utc_time, valid_name, without_empty
 from trails.exchange.source_transcript import SourceScore, SourceSession, Transcript
 from trails.exchange.traces.otlp import Spans
 from trails.exchange.traces.span_messages import INPUT, OUTPUT
-from trails.exchange.traces.span_values import OpenCalls, item_message, parse_embedded
+from trails.exchange.traces.span_values import OpenCalls, is_text_part, item_message, parse_embedded
 from trails.exchange.traces.spans import TraceSpan, read_json
 from trails.model import validation
 from trails.usage import with_source
@@ -40,9 +40,7 @@ _STEPS: Final = frozenset({"SPAN", "CHAIN"})
 """Types of observations that are steps of a program; one at the top of a trace says what went in and came out."""
 _ROW: Final = (frozenset({"trace_id", "traceId"}), frozenset({"type"}), frozenset({"start_time", "startTime"}))
 _SCORE: Final = (frozenset({"trace_id", "traceId"}), frozenset({"value"}), frozenset({"data_type", "dataType"}))
-_OWN_OF_ROWS: Final = frozenset(
-    {"project_id", "projectId", "parent_observation_id", "parentObservationId", "environment"}
-)
+_OWN_OF_ROWS: Final = {"project_id", "projectId", "parent_observation_id", "parentObservationId", "environment"}
 _OWN_OF_TRACES: Final = frozenset({"projectId", "htmlPath", "sessionId"})
 _TRACE_META: Final = ("name", "user_id", "tags", "metadata", "release", "version", "environment")
 _TEXTS: Final = ("prompt", "question", "query", "text", "input", "completion", "answer", "response")
@@ -87,31 +85,31 @@ class _Traces:
     def read(self, name: str, data: bytes) -> None:
         """Take all objects of a file."""
         for line, value in self.spans.values(name, data):
-            self.add(name, line, value)
+            self._add(name, line, value)
 
-    def add(self, name: str, line: int, value: _Json) -> None:
+    def _add(self, name: str, line: int, value: _Json) -> None:
         """Take one object of a file: a download, or a row."""
         holds = isinstance(value.get("observations"), list) and isinstance(value.get("id"), str)
         trace = value if holds else value.get("trace")
+        rows: list[object] = [value]
         if isinstance(trace, dict):
             row = _plain(trace)
             if isinstance(identity := row.get("id"), str):
                 self._traces.setdefault(identity, row)
-            observations = value.get("observations", trace.get("observations"))
-            for each in observations if isinstance(observations, list) else [observations]:
-                self._row(name, line, each)
             for each in as_list(trace.get("scores")):
                 self._score(name, line, each)
+            rows = as_listed(value.get("observations", trace.get("observations")))
         elif isinstance(value.get("data"), list):
-            for each in value["data"]:
-                self._row(name, line, each)
+            rows = value["data"]
         elif "value" in value and "type" not in value:
             self._score(name, line, value)
+            return
         elif "trace_id" not in value and "traceId" not in value and "session_id" in value:
             row = _plain(value)
             self._traces.setdefault(str(row.get("id")), row)
-        else:
-            self._row(name, line, value)
+            return
+        for each in rows:
+            self._row(name, line, each)
 
     def _row(self, name: str, line: int, value: object) -> None:
         row = _plain(as_object(value))
@@ -119,10 +117,8 @@ class _Traces:
         if trace is None or identity is None or not isinstance(row.get("type"), str):
             self.spans.refuse(name, line, "is no observation: it has no id, no trace or no type", value)
             return
-        if (trace, identity) in self._rows:
+        if self._rows.setdefault((trace, identity), (name, line, row))[2] is not row:
             self._odd["observation(s) stand twice; the first counts"] += 1
-            return
-        self._rows[trace, identity] = (name, line, row)
 
     def _score(self, name: str, line: int, value: object) -> None:
         row = _plain(as_object(value))
@@ -179,8 +175,7 @@ class _Traces:
     def _span(self, line: int, row: dict[str, Any]) -> TraceSpan:
         kind = row["type"].upper()
         parent = row.get("parent_observation_id")
-        trace = self._traces.get(row["trace_id"], {})
-        session = row.get("session_id") or trace.get("session_id")
+        session = row.get("session_id") or self._traces.get(row["trace_id"], {}).get("session_id")
         is_top = kind in _STEPS and not parent
         operation = "invoke_workflow" if is_top else "" if kind in _STEPS else _OPERATIONS.get(kind, kind.lower()[:50])
         made: dict[str, Any] = {"gen_ai.operation.name": operation, "gen_ai.conversation.id": session or None}
@@ -189,8 +184,8 @@ class _Traces:
         if kind == "TOOL":
             made["gen_ai.tool.call.result"] = None if row.get("output") == "null" else row.get("output")
         elif kind in ("GENERATION", "AGENT") or is_top:
-            made[INPUT] = self._messages(row.get("input"), "user", is_model=kind == "GENERATION") or None
-            made[OUTPUT] = self._messages(row.get("output"), "assistant", is_model=kind == "GENERATION") or None
+            for key, told, role in ((INPUT, "input", "user"), (OUTPUT, "output", "assistant")):
+                made[key] = self._messages(row.get(told), role, is_model=kind == "GENERATION") or None
         elif kind in _STEPS:
             self._odd["observation(s) of a program's steps made no turn"] += 1
         made |= _usage(row)
@@ -199,10 +194,7 @@ class _Traces:
         failed = str(row.get("level")).upper() == "ERROR"
         if failed:
             made["error.type"] = row.get("status_message")
-        name, (start, end) = (
-            str(row.get("name") or ""),
-            (utc_time(row.get(f"{side}_time")) for side in ("start", "end")),
-        )
+        name, (start, end) = str(row.get("name") or ""), map(utc_time, (row.get("start_time"), row.get("end_time")))
         return TraceSpan(line, row, row["trace_id"], row["id"], as_text(parent), name, start, end, made, failed=failed)
 
     def _messages(self, value: object, role: str, *, is_model: bool) -> list[Any]:
@@ -210,19 +202,22 @@ class _Traces:
         read = parse_embedded(value)
         if read is None or read in ("", "null"):
             return []
-        if isinstance(read, str):
-            return [{"role": role, "content": read}]
-        listed = _listed(read)
-        if not is_model and not listed:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        listed = [] if isinstance(read, str) else _listed(read)
+        if isinstance(read, str) or not (is_model or listed):
+            text = (
+                read
+                if isinstance(read, str)
+                else value
+                if isinstance(value, str)
+                else json.dumps(value, ensure_ascii=False)
+            )
             return [{"role": role, "content": text}]
         made = []
         for each in listed:
-            if isinstance(each, str):
-                made.append({"role": role, "content": each})
-            elif "function" in as_object(as_object(each).get("content")):
+            message = {"role": role, "content": each} if isinstance(each, str) else None
+            if "function" in as_object(value_at(each, "content")):
                 self._odd["definition(s) of tools stand among the messages, and are none"] += 1
-            elif isinstance(each, dict) and (message := _message(each, role)) is not None:
+            elif (message := message or (_message(each, role) if isinstance(each, dict) else None)) is not None:
                 made.append(message)
             else:
                 self._odd["part(s) of inputs and outputs are no messages, and made no turn"] += 1
@@ -235,27 +230,24 @@ _KEPT: Final = {"metadata": "metadata", "llm.invocation_parameters": "model_para
 
 
 def _value(value: object) -> Any:
-    read = read_json(value) if isinstance(value, str) else value
+    read = read_json(value)
     return value if read is None else read
 
 
 def _listed(read: object) -> list[Any]:
     """Return the messages in an input or output of a known framework."""
     if isinstance(read, list):
-        return [inner for each in read for inner in (each if isinstance(each, list) else [each])]
+        return [inner for each in read for inner in as_listed(each)]
     if not isinstance(read, dict):
         return []
     for key in ("messages", "contents", "output", "input"):
         if isinstance(read.get(key), list):
-            before = [
-                {"role": "system", "content": read[name]}
-                for name in ("system", "instructions")
-                if as_text(read.get(name))
-            ]
-            return [*(before if key in ("messages", "input") else []), *_listed(read[key])]
+            prompts = (read.get(name) for name in ("system", "instructions") if key in ("messages", "input"))
+            before = [{"role": "system", "content": prompt} for prompt in prompts if as_text(prompt)]
+            return [*before, *_listed(read[key])]
     for key, inner in (("choices", "message"), ("candidates", "content")):
         if isinstance(read.get(key), list):
-            return [each.get(inner) for each in read[key] if isinstance(each, dict)]
+            return [each.get(inner) for each in objects_in(read[key])]
     if read.keys() & {"role", "parts", "tool_calls", "toolCalls"} or read.get("type") in (*_LANGCHAIN, "function_call"):
         return [read]
     return [read[key] for key in _TEXTS if as_text(read.get(key))][:1]
@@ -269,21 +261,19 @@ def _message(each: _Json, role: str) -> dict[str, Any] | None:
     if kind == "function_call_output":
         return {"role": "tool", "tool_call_id": each.get("call_id"), "content": _flat(each.get("output"))}
     spoken = each.get("role") or (_LANGCHAIN.get(kind) if isinstance(kind, str) else None)
-    content = next((each[key] for key in ("content", "parts", "text") if each.get(key) is not None), None)
-    calls = (
-        each.get("tool_calls") or each.get("toolCalls") or as_object(each.get("additional_kwargs")).get("tool_calls")
-    )
-    calls = _value(calls)
+    content = _first_of(each, "content", "parts", "text")
+    calls = _value(each.get("tool_calls") or each.get("toolCalls") or value_at(each, "additional_kwargs", "tool_calls"))
     if spoken is None and kind != "message" and content is None and not calls:
         return None
     content, inner = _sdk_parts(content)
-    asked = [_call(call) for call in calls if isinstance(call, dict)] if isinstance(calls, list) else inner
+    asked = [_call(call) for call in objects_in(calls)] if isinstance(calls, list) else inner
     made: dict[str, Any] = {"role": "assistant" if spoken == "model" else spoken or role, "content": _flat(content)}
-    if asked:
-        made["tool_calls"] = asked
-    if isinstance(answered := each.get("tool_call_id"), str):
-        made["tool_call_id"] = answered
-    return made
+    made |= {"tool_calls": asked} if asked else {}
+    return made | ({"tool_call_id": answered} if isinstance(answered := each.get("tool_call_id"), str) else {})
+
+
+def _first_of(record: _Json, *names: str) -> Any:
+    return next((record[name] for name in names if record.get(name) is not None), None)
 
 
 def _sdk_parts(content: object) -> tuple[object, list[dict[str, Any]]]:
@@ -294,46 +284,39 @@ def _sdk_parts(content: object) -> tuple[object, list[dict[str, Any]]]:
     if not isinstance(content, list):
         return content, []
     kept: list[Any] = []
-    calls = []
+    calls = [_call(part) for part in objects_in(content) if part.get("type") == "tool-call"]
     for part in content:
-        kind = part.get("type") if isinstance(part, dict) else None
-        if kind == "tool-call":
-            calls.append(_call(part))
-        elif kind == "tool-result":
-            answer = next((part[key] for key in ("output", "result", "content") if part.get(key) is not None), None)
-            kept.append({"type": "tool_call_response", "id": part.get("toolCallId"), "response": answer})
-        else:
-            kept.append(part)
+        kind = as_object(part).get("type")
+        if kind == "tool-result":
+            answer = _first_of(part, "output", "result", "content")
+            part = {"type": "tool_call_response", "id": part.get("toolCallId"), "response": answer}  # noqa: PLW2901
+        kept += [part] if kind != "tool-call" else []
     return kept or ("" if calls else content), calls
 
 
 def _call(call: _Json) -> dict[str, Any]:
     """Return a call of LangChain or the AI SDK in OpenAI's shape."""
     if isinstance(function := call.get("function"), dict):
-        return {
-            "id": call.get("id"),
-            "function": {"name": function.get("name"), "arguments": function.get("arguments")},
-        }
-    name = call.get("name", call.get("toolName"))
+        held = {"name": function.get("name"), "arguments": function.get("arguments")}
+        return {"id": call.get("id"), "function": held}
     arguments = next((call[key] for key in ("args", "arguments", "input") if key in call), None)
-    return {"id": call.get("id", call.get("toolCallId")), "function": {"name": name, "arguments": arguments}}
+    held = {"name": call.get("name", call.get("toolName")), "arguments": arguments}
+    return {"id": call.get("id", call.get("toolCallId")), "function": held}
 
 
 def _flat(content: object) -> Any:
     """Return content as text or parts; a single text part becomes a text."""
     if not isinstance(content, list):
         return content if isinstance(content, str) or content is None else json.dumps(content, ensure_ascii=False)
-    only = as_object(content[0]) if len(content) == 1 else {}
-    is_text = only.get("type") in ("text", "output_text", "input_text", None) and isinstance(only.get("text"), str)
-    return only["text"] if is_text else content
+    return content[0]["text"] if len(content) == 1 and is_text_part(content[0]) else content
 
 
 def _usage(row: _Json) -> dict[str, Any]:
     usage, cost = (_value(row.get(name)) for name in ("usage_details", "cost_details"))
     counted = with_source(usage, "langfuse") if isinstance(usage, dict) else {}
-    made = {f"gen_ai.usage.{key}": value for key, value in counted.items()}
     total = cost.get("total") if isinstance(cost, dict) else row.get("total_cost")
-    return {**made, "gen_ai.usage.cost": total} if isinstance(total, int | float) and total > 0 and made else made
+    counted |= {"cost": total} if isinstance(total, int | float) and total > 0 and counted else {}
+    return {f"gen_ai.usage.{key}": value for key, value in counted.items()}
 
 
 def _score(row: _Json, named: Set[str]) -> SourceScore:

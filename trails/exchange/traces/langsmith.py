@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from trails.exchange.format_detection import outline_of_first, outline_of_listed
-from trails.exchange.json_files import as_list, as_object, as_text
+from trails.exchange.json_files import as_list, as_object, as_text, value_at, without_keys
 from trails.exchange.record_checks import epoch_time, first_name, utc_time, valid_name
 from trails.exchange.source_transcript import Transcript
 from trails.exchange.traces.otlp import Spans
@@ -45,11 +45,8 @@ def sniff(head: bytes) -> bool:
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     """Return what files of runs (name and bytes of each) say together; nothing that they hold raises."""
-    spans, steps, titles = (
-        Spans(SOURCE, many=len(files) > 1),
-        list[tuple[str, TraceSpan, object, str]](),
-        dict[str, str](),
-    )
+    spans, titles = Spans(SOURCE, many=len(files) > 1), dict[str, str]()
+    steps: list[tuple[str, TraceSpan, object, str]] = []
     for name, data in files:
         for line, value in spans.values(name, data):
             for run, trace in _runs_in(value, None):
@@ -89,23 +86,17 @@ def _span(line: int, run: object, trace: str | None) -> TraceSpan | None:
     identity = held.get("id")
     if not isinstance(identity, str) or not isinstance(held.get("run_type"), str):
         return None
-    parent = as_text(held.get("parent_run_id"))
-    meta = _metadata(held)
-    kind = _KINDS.get(held["run_type"], "")
+    parent, kind = as_text(held.get("parent_run_id")), _KINDS.get(held["run_type"], "")
+    told = value_at(held, "extra", "metadata")
+    meta = told if isinstance(told, dict) else as_object(held.get("metadata"))
     thread = next((meta[key] for key in _THREADS if as_text(meta.get(key))), None)
     made = step(kind, held.get("inputs"), held.get("outputs"), is_top=parent is None, conversation=thread)
-    if kind == "chat":
-        made |= _of_a_model(held, meta)
-    if failed := bool(held.get("error")):
-        made["error.type"] = held["error"]
-    name, (start, end) = str(held.get("name") or ""), (_time(held.get(f"{side}_time")) for side in ("start", "end"))
-    own = {key: value for key, value in held.items() if key != "child_runs"}
+    made |= _of_a_model(held, meta) if kind == "chat" else {}
+    failed = bool(held.get("error"))
+    made |= {"error.type": held["error"]} if failed else {}
+    name, start, end = str(held.get("name") or ""), _time(held.get("start_time")), _time(held.get("end_time"))
+    own = without_keys(held, "child_runs")
     return TraceSpan(line, own, trace or identity, identity, parent, name, start, end, made, failed=failed)
-
-
-def _metadata(run: _Json) -> _Json:
-    meta = as_object(run.get("extra")).get("metadata")
-    return meta if isinstance(meta, dict) else as_object(run.get("metadata"))
 
 
 def _of_a_model(run: _Json, meta: _Json) -> dict[str, Any]:
@@ -120,12 +111,17 @@ def _of_a_model(run: _Json, meta: _Json) -> dict[str, Any]:
     if type(cost) in (int, float) and told:
         told = {**told, "cost": cost}
     made: dict[str, Any] = {f"gen_ai.usage.{key}": value for key, value in told.items()}
-    made["gen_ai.response.model"] = first_name(about.get("model_name"), about.get("model"), *map(meta.get, _MODELS))
-    parameters = as_object(run.get("extra")).get("invocation_params")
-    made |= {"metadata": meta or None, "llm.invocation_parameters": parameters}
-    made["gen_ai.provider.name"] = valid_name(meta.get("ls_provider"))
     reason = valid_name(about.get("finish_reason") or about.get("stop_reason"))
-    return made | ({"gen_ai.response.finish_reasons": [reason]} if reason else {})
+    return (
+        made
+        | {
+            "gen_ai.response.model": first_name(about.get("model_name"), about.get("model"), *map(meta.get, _MODELS)),
+            "metadata": meta or None,
+            "llm.invocation_parameters": as_object(value_at(run, "extra", "invocation_params")),
+            "gen_ai.provider.name": valid_name(meta.get("ls_provider")),
+        }
+        | ({"gen_ai.response.finish_reasons": [reason]} if reason else {})
+    )
 
 
 def _answer_in(outputs: object) -> _Json:
@@ -139,6 +135,4 @@ def _answer_in(outputs: object) -> _Json:
 
 def _time(value: object) -> datetime | None:
     """Parse a time, or milliseconds since 1970; without a zone it is UTC."""
-    if type(value) in (int, float):
-        return epoch_time(value / 1000)  # type: ignore[operator] # a number
-    return utc_time(value)
+    return epoch_time(value, 1000) if type(value) in (int, float) else utc_time(value)

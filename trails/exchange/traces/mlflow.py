@@ -42,10 +42,10 @@ def sniff(head: bytes) -> bool:
     True
     """
     first = outline_of_first(head)
-    return first.get("info", "") is None and (
-        ("data" in first and (b'"spans"' in head or b'"mlflow.' in head))
-        or (b'"trace_location"' in head or b'"mlflow.trace_schema.version"' in head)
+    signs = {'"trace_location"', '"mlflow.trace_schema.version"'} | (
+        {'"spans"', '"mlflow.'} if "data" in first else set()
     )
+    return first.get("info", "") is None and any(sign.encode() in head for sign in signs)
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
@@ -65,9 +65,8 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
                     spans.refuse(name, line, "is no span: it has no id", each)
                     continue
                 infos.setdefault(span.trace, info)
-                steps.append(
-                    (name, span, attributes.get(_INPUTS), f"span/{str(attributes.get(_TYPE) or 'other')[:50]}")
-                )
+                kind = f"span/{str(attributes.get(_TYPE) or 'other')[:50]}"
+                steps.append((name, span, attributes.get(_INPUTS), kind))
     return read_steps(spans, steps, lambda trace: _about(infos.get(trace, {})))
 
 
@@ -91,41 +90,29 @@ def _attributes(span: object) -> dict[str, Any]:
 
 def _span(line: int, span: object, attributes: dict[str, Any], trace: str, info: _Json) -> TraceSpan | None:
     """Return a span; None if it has no id."""
-    if not isinstance(span, dict):
-        return None
-    context = as_object(span.get("context"))
-    identity = as_text(span.get("span_id") or context.get("span_id"))
+    held = as_object(span)
+    context = as_object(held.get("context"))
+    identity = as_text(held.get("span_id") or context.get("span_id"))
     if identity is None:
         return None
-    own = span.get("trace_id") or context.get("trace_id")
-    parent = span.get("parent_span_id") or span.get("parent_id")
+    parent = held.get("parent_span_id") or held.get("parent_id")
     kind = _KINDS.get(str(attributes.get(_TYPE)).upper(), "")
-    status = span.get("status")
-    failed = "ERROR" in str(status.get("code") if isinstance(status, dict) else span.get("status_code")).upper()
-    made = step(
-        kind,
-        attributes.get(_INPUTS),
-        attributes.get(_OUTPUTS),
-        is_top=not parent,
-        agent=span.get("name"),
-        conversation=_metadata(info).get(_SESSION),
+    status = held.get("status")
+    code, why = (
+        status.get(key) if isinstance(status, dict) else held.get(f"status_{key}") for key in ("code", "message")
     )
+    failed = "ERROR" in str(code).upper()
+    given, answer, session = attributes.get(_INPUTS), attributes.get(_OUTPUTS), _metadata(info).get(_SESSION)
+    made = step(kind, given, answer, is_top=not parent, agent=held.get("name"), conversation=session)
     if kind == "chat":
-        usage = attributes.get(_USAGE)
-        made |= {f"gen_ai.usage.{key}": value for key, value in usage.items()} if isinstance(usage, dict) else {}
-        made["gen_ai.response.model"] = _model(attributes)
+        made |= {f"gen_ai.usage.{key}": value for key, value in as_object(attributes.get(_USAGE)).items()}
+        made["gen_ai.response.model"] = first_name(*map(attributes.get, _MODELS), as_object(given).get("model"))
         made["metadata"] = without_empty({key: value for key, value in attributes.items() if key not in _TOLD})
     made |= {key: value for key, value in attributes.items() if key.startswith("gen_ai.") and key not in made}
-    if failed:
-        made["error.type"] = status.get("message") if isinstance(status, dict) else span.get("status_message")
-    parent = parent if isinstance(parent, str) else None
-    name, (start, end) = str(span.get("name") or ""), (_time(span, side) for side in ("start", "end"))
-    return TraceSpan(line, span, trace or str(own or identity), identity, parent, name, start, end, made, failed=failed)
-
-
-def _model(attributes: _Json) -> str | None:
-    given = as_object(attributes.get(_INPUTS))
-    return first_name(*map(attributes.get, _MODELS), given.get("model"))
+    made |= {"error.type": why} if failed else {}
+    own, name = held.get("trace_id") or context.get("trace_id"), str(held.get("name") or "")
+    parent, start, end = parent if isinstance(parent, str) else None, _time(held, "start"), _time(held, "end")
+    return TraceSpan(line, held, trace or str(own or identity), identity, parent, name, start, end, made, failed=failed)
 
 
 def _time(span: _Json, side: str) -> Any:
@@ -134,4 +121,4 @@ def _time(span: _Json, side: str) -> Any:
         nanoseconds = int(nanoseconds)
     if type(nanoseconds) is not int:
         return parse_time(nanoseconds)
-    return epoch_time(nanoseconds / 10**9) if abs(nanoseconds) < 2**64 else None
+    return epoch_time(nanoseconds, 10**9) if abs(nanoseconds) < 2**64 else None

@@ -18,33 +18,29 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange import format_detection, json_files
 from trails.exchange.json_files import as_list
-from trails.exchange.record_checks import Reading, combine_files, turn_fault, valid_name, without_empty
-from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, Transcript
-from trails.exchange.traces import span_messages
-from trails.exchange.traces.span_messages import (
-    INPUT,
-    KEPT_ATTRIBUTES,
-    OUTPUT,
-    SYSTEM,
-    SpanContent,
-    SpanMessage,
-    is_event,
-    span_usage,
-    tells_messages,
+from trails.exchange.record_checks import (
+    Reading,
+    combine_files,
+    common_length,
+    run_times,
+    turn_fault,
+    valid_name,
+    without_empty,
 )
-from trails.exchange.traces.span_messages import span_messages as messages_of
+from trails.exchange.source_transcript import Piece, SourceTurn, Transcript
+from trails.exchange.traces import span_messages
+from trails.exchange.traces.span_messages import INPUT, OUTPUT, SpanContent, SpanMessage, span_usage
 from trails.exchange.traces.spans import LogRecord, TraceSpan, read_json, spans_in
 from trails.model.content_parts import calls_in, results_in
 from trails.model.values import Call
 
 _TOLD: Final = frozenset({
-    INPUT, OUTPUT, SYSTEM, "gen_ai.conversation.id", "gen_ai.operation.name", "gen_ai.response.model",
+    INPUT, OUTPUT, span_messages.SYSTEM, "gen_ai.conversation.id", "gen_ai.operation.name", "gen_ai.response.model",
     "gen_ai.agent.name", "gen_ai.tool.definitions",
 })  # fmt: skip
 """Attributes that are not kept again with the answer: they are in the turns, or describe tools and not the talk."""
@@ -57,17 +53,12 @@ _NOTES: Final = (_SYSTEMS, _UNTOLD, _REPEATED, _UNCOUNTED)
 
 Refuse = Callable[[str, object], None]
 SOURCE: Final = "otel"
-_EXPORT: Final = frozenset(
-    {"resourceSpans", "resource_spans", "scopeSpans", "resourceLogs", "resource_logs", "scopeLogs"}
-)
+_EXPORT: Final = {"resourceSpans", "resource_spans", "scopeSpans", "resourceLogs", "resource_logs", "scopeLogs"}
 _BESIDE: Final = ((".traces.", ".logs."), (".logs.", ".traces."))
-_CONTEXTS: Final = frozenset({"context", "spanContext", "span_context"})
+_CONTEXTS: Final = {"context", "spanContext", "span_context"}
 _IN_CONTEXT: Final = re.compile(rb'[{,]\s*"(?:traceId|trace_id)"\s*:')
-_FLAT: Final = (
-    frozenset({"traceId", "trace_id"}),
-    frozenset({"spanId", "span_id"}),
-    frozenset({"attributes", "parentSpanId", "parent_span_id", "parent_id"}),
-)
+_OF_SPANS: Final = {"attributes", "parentSpanId", "parent_span_id", "parent_id"}
+_FLAT: Final = ({"traceId", "trace_id"}, {"spanId", "span_id"}, _OF_SPANS)
 _ABOVE: Final = frozenset({"invoke_agent", "invoke_workflow", "create_agent", ""})
 """Operations whose spans repeat what the spans below them say."""
 _SILENT: Final = _ABOVE | {"execute_tool"}
@@ -90,8 +81,7 @@ class _Path:
 
     def common(self, messages: Sequence[SpanMessage]) -> int:
         """Return how many of the messages the path begins with."""
-        pairs = zip(self.keys, messages, strict=False)
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1].key, pairs))
+        return common_length(self.keys, [message.key for message in messages])
 
     def until(self, length: int) -> _Path:
         """Return a copy of the path's beginning."""
@@ -147,41 +137,29 @@ class TracedSession:
         """
         call_id = span.text("gen_ai.tool.call.id")
         result = span.attributes.get("gen_ai.tool.call.result")
-        if call_id is not None and (times := _times(span)):
-            self._ran.setdefault(call_id, {"call_id": call_id, **times})
-        if call_id is None or result is None:
+        if call_id is None:
             return
+        if times := run_times(span.start, span.end):
+            self._ran.setdefault(call_id, {"call_id": call_id, **times})
         path = next((each for each in self._paths if call_id in _open_calls(each, in_time=in_time)), None)
-        if path is None:
+        if result is None or path is None:
             return
         read = read_json(result)  # the text stays if it is no object and no list
         response = read if isinstance(read, dict | list) else result
         part = {"type": "tool_call_response", "id": call_id, "response": response}
         part |= {"is_error": True} if span.failed else {}
-        turn = SourceTurn(
-            role="tool",
-            pieces=(Piece(self._name((call_id,), f"{span.trace}/{span.id}"), (part,)),),
-            time=span.end or span.start,
-            meta={"span": span.id, "trace": span.trace},
-        )
+        named, place = self._name((call_id,), f"{span.trace}/{span.id}"), {"span": span.id, "trace": span.trace}
+        turn = SourceTurn("tool", (Piece(named, (part,)),), time=span.end or span.start, meta=place)
         self._append(path, f"tool {call_id}", turn, refuse)
 
-    def session(self, source: str, reading: Reading) -> SourceSession:
-        """Return the session, and note what a reader should know."""
-        if len(self._systems) > 1:
-            self._noted[_SYSTEMS] = len(self._systems)
+    def add_to(self, reading: Reading, source: str) -> None:
+        """Add the session to a reading, and note what a reader should know."""
+        self._noted[_SYSTEMS] = len(self._systems) if len(self._systems) > 1 else 0
         reading.notes += [f"{self.id}: {number} {what}" for what in _NOTES if (number := self._noted[what])]
-        paths = [tuple(self._told(turn) for turn in path.turns if turn is not None) for path in self._paths]
-        return SourceSession(
-            source=source,
-            id=self.id,
-            paths=tuple(paths) or ((),),
-            created=self._created,
-            agent=self._agent,
-            system=self._system,
-            meta=reading.meta(0, {"traces": list(self._traces)}),
-            spawned_by=self._spawned_by,
-        )
+        paths = [tuple(self._told(turn) for turn in path.turns if turn is not None) for path in self._paths] or [()]
+        about = {"created": self._created, "agent": self._agent, "system": self._system}
+        meta = {"traces": list(self._traces)}
+        reading.add_session(source, self.id, paths, meta, spawned_by=self._spawned_by, **about)
 
     # --- paths
 
@@ -252,11 +230,14 @@ class TracedSession:
 
     def _answered(self, span: TraceSpan, number: int, message: SpanMessage, agent: str | None) -> SourceTurn:
         turn = message.turn(f"{span.trace}/{span.id}/out/{number}")
-        is_told = {key for key in span.attributes if key.startswith("gen_ai.usage.") or tells_messages(key)} | _TOLD
-        own = [key for key in span.attributes if key.startswith("gen_ai.") or key in KEPT_ATTRIBUTES]
+        is_told = {
+            key for key in span.attributes if key.startswith("gen_ai.usage.") or span_messages.tells_messages(key)
+        } | _TOLD
+        own = [key for key in span.attributes if key.startswith("gen_ai.") or key in span_messages.KEPT_ATTRIBUTES]
         kept = without_empty({key: span.attributes[key] for key in own if key not in is_told})
         stop = dict(enumerate(as_list(span.attributes.get("gen_ai.response.finish_reasons")))).get(number)
-        call = Call(**_times(span), provider=valid_name(span.text("gen_ai.provider.name", "gen_ai.system")))
+        provider = valid_name(span.text("gen_ai.provider.name", "gen_ai.system"))
+        call = Call(**run_times(span.start, span.end), provider=provider)
         meta = {**turn.meta, "span": span.id, "trace": span.trace}
         return replace(
             turn,
@@ -268,13 +249,6 @@ class TracedSession:
             call=None if call == Call() else call,
             meta=meta | ({"attributes": kept} if kept else {}),
         )
-
-
-def _times(span: TraceSpan) -> dict[str, Any]:
-    """Return when a span began and ended, as far as it says so; nothing of one that ends before it begins."""
-    if span.start is not None and span.end is not None and span.start > span.end:
-        return {}
-    return without_empty({"started": span.start, "ended": span.end})
 
 
 def _open_calls(path: _Path, *, in_time: bool) -> set[str]:
@@ -289,20 +263,13 @@ def _open_calls(path: _Path, *, in_time: bool) -> set[str]:
     return asked - answered
 
 
-def answered_calls(message: SpanMessage) -> set[str]:
-    """Return the calls that a message answers."""
-    return _answers(message.turn(""))
-
-
 def _calls(turn: SourceTurn) -> set[str]:
-    content = turn.content
-    found = {call.id for call in calls_in(content)} if isinstance(content, list) else set()
+    found = {call.id for call in calls_in(as_list(turn.content))}
     return found | {call["id"] for call in turn.tool_calls if isinstance(call.get("id"), str)}
 
 
 def _answers(turn: SourceTurn) -> set[str]:
-    content = turn.content
-    found = {result.call_id for result in results_in(content)} if isinstance(content, list) else set()
+    found = {result.call_id for result in results_in(as_list(turn.content))}
     return found | ({turn.tool_call_id} if turn.tool_call_id else set())
 
 
@@ -317,7 +284,7 @@ def sniff(head: bytes) -> bool:
         return False
     first = format_detection.outline_of_first(head).keys()
     if first & _CONTEXTS:
-        return bool(first & _FLAT[-1] and _IN_CONTEXT.search(begin))
+        return bool(first & _OF_SPANS and _IN_CONTEXT.search(begin))
     return bool(first & _EXPORT) or all(first & keys for keys in _FLAT)
 
 
@@ -386,7 +353,7 @@ class Spans:
         spoken = [key for key in self._said if self._spans[key].operation not in ("execute_tool", "embeddings")]
         above = {up for key in spoken for up in self._line_up(key)}
         given = [message for said in self._said.values() for message in said.given]
-        told = {call_id for message in given for call_id in answered_calls(message)}
+        told = {call_id for message in given for call_id in _answers(message.turn(""))}
         tools = [key for key, span in self._spans.items() if span.operation == "execute_tool"]
         silent = {homes[key] for key in spoken if not self._said[key].given}
         untold = [k for k in tools if homes[k] in silent and self._spans[k].text("gen_ai.tool.call.id") not in told]
@@ -403,7 +370,7 @@ class Spans:
             self._run(key, homes[key], conversations)
         self.reading.notes += [f"{count} {what}" for what, count in self._noted.items()]
         for conversation in conversations.values():
-            self.reading.sessions.append(conversation.session(self._source, self.reading))
+            conversation.add_to(self.reading, self._source)
         return combine_files([("", self.reading)])
 
     def _run(self, key: _Key, name: str, conversations: Mapping[str, TracedSession], *, in_time: bool = False) -> None:
@@ -427,7 +394,7 @@ class Spans:
         """Give log records to the spans that they name; those of a span that is not told stand for it."""
         for key, records in self._logs.items():
             if key not in self._spans:
-                if not any(is_event(record.name) for record in records):
+                if not any(span_messages.is_event(record.name) for record in records):
                     continue
                 first = records[0]
                 chat = {"gen_ai.operation.name": "chat"}
@@ -444,7 +411,7 @@ class Spans:
         span_messages.translate_openinference(span)
         if (conversation := span.text("gen_ai.conversation.id")) is not None:
             self._traces.setdefault(span.trace, set()).add(conversation)
-        said = messages_of(span)
+        said = span_messages.span_messages(span)
         span.raw = {}  # what is read is let go: a file may have many spans, each with the whole history
         for told in (INPUT, OUTPUT):
             span.attributes.pop(told, None)
@@ -459,10 +426,10 @@ class Spans:
         elif span.operation not in _SILENT:
             self._noted[f"span(s) of the kind {span.operation[:50]} made no turn"] += 1
         elif not span.operation:
-            begins = [begin for begin in _CONVENTIONS if any(name.startswith(begin) for name in span.attributes)]
-            for begin in begins[:1]:
-                what = f"seem to follow the convention of {_CONVENTIONS[begin]}, which is not read; they made no turn"
-                self._noted[f"span(s) {what}"] += 1
+            begins = (begin for begin in _CONVENTIONS if any(name.startswith(begin) for name in span.attributes))
+            if (begin := next(begins, None)) is not None:
+                what = f"{_CONVENTIONS[begin]}, which is not read; they made no turn"
+                self._noted[f"span(s) seem to follow the convention of {what}"] += 1
 
     def refuse(self, name: str, line: int, reason: str, record: object) -> None:
         """Keep a record of a file that cannot be used."""
@@ -491,10 +458,8 @@ class Spans:
         if len(in_trace) < 2:  # without looking at what is above, which may be thousands of spans
             return next(iter(in_trace), span.trace)
         key = (span.trace, span.id)
-        for each in (key, *self._line_up(key)):
-            if (found := self._spans[each].text("gen_ai.conversation.id")) is not None:
-                return found
-        return span.trace
+        named = (self._spans[each].text("gen_ai.conversation.id") for each in (key, *self._line_up(key)))
+        return next(filter(None, named), span.trace)
 
     def _agent(self, key: _Key) -> str | None:
         """Return the name of the agent that a span is of: its own attribute, or that of the nearest span above."""

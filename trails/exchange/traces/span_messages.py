@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trails.exchange.json_files import as_list, as_object, as_text, objects_in, without_keys
+from trails.exchange.json_files import as_list, as_listed, as_object, as_text, objects_in, value_at, without_keys
 from trails.exchange.record_checks import valid_name, without_empty
 from trails.exchange.source_transcript import Piece, SourceTurn
 from trails.exchange.traces.spans import TraceSpan, plain_json, read_json
@@ -38,6 +38,7 @@ _SPREAD: Final = re.compile(r"(gen_ai\.prompt|gen_ai\.completion)(?:\.(\d{1,6})\
 _DEEPEST_CONTENT: Final = 20
 _USAGE: Final = "gen_ai.usage."
 _UNSPOKEN: Final = ("reasoning", "thinking")
+_MESSAGE_OWN: Final = ("role", "parts", "content", "tool_calls", "tool_call_id", "finish_reason")
 
 _Json = Mapping[str, Any]
 OPENINFERENCE_KIND: Final = "openinference.span.kind"
@@ -100,27 +101,25 @@ def span_messages(span: TraceSpan) -> SpanContent:
     """Return the messages of a span; nothing that stands in them raises."""
     faults: list[tuple[str, object]] = []
     holders = [span.attributes, *(held for name, held in span.events if name == _DETAILS)]
-    told = holders
-    found: dict[str, list[SpanMessage]] = {}
-    for key in (INPUT, OUTPUT):
-        raw = next((holder[key] for holder in holders if holder.get(key) is not None), None)
-        found[key] = [] if raw is None else _listed(key, raw, faults)
-    if not found[INPUT] and not found[OUTPUT]:
+    found: dict[str, list[SpanMessage]] = {key: _listed(key, holders, faults) for key in (INPUT, OUTPUT)}
+    if not any(found.values()):
         for name, held in span.events:
-            if name in _EVENTS or name == _CHOICE:
-                message = _of_event(name, held)
-                if message is None:
-                    faults.append((f"has an event {name} that holds no message", held))
-                else:
-                    found[OUTPUT if name == _CHOICE else INPUT].append(message)
-    if not found[INPUT] and not found[OUTPUT]:
-        holders = [span.attributes, *(held for name, held in span.events if name in _CONTENTS)]
-        found = {
-            INPUT: _spread(_PROMPT, "user", holders, faults),
-            OUTPUT: _spread(_COMPLETION, "assistant", holders, faults),
-        }
-    system = next((holder[SYSTEM] for holder in told if holder.get(SYSTEM) is not None), None)
-    return SpanContent(tuple(found[INPUT]), tuple(found[OUTPUT]), _system(system), tuple(faults))
+            if name not in _EVENTS and name != _CHOICE:
+                continue
+            if (message := _of_event(name, held)) is None:
+                faults.append((f"has an event {name} that holds no message", held))
+            else:
+                found[OUTPUT if name == _CHOICE else INPUT].append(message)
+    if not any(found.values()):
+        old = [span.attributes, *(held for name, held in span.events if name in _CONTENTS)]
+        both = ((INPUT, _PROMPT, "user"), (OUTPUT, _COMPLETION, "assistant"))
+        found = {key: _spread(name, role, old, faults) for key, name, role in both}
+    system = _system(_first(holders, SYSTEM))
+    return SpanContent(tuple(found[INPUT]), tuple(found[OUTPUT]), system, tuple(faults))
+
+
+def _first(holders: Sequence[_Json], key: str) -> Any:
+    return next((holder[key] for holder in holders if holder.get(key) is not None), None)
 
 
 def tells_messages(key: str) -> bool:
@@ -139,19 +138,16 @@ def is_event(name: str) -> bool:
 
 def span_usage(span: TraceSpan) -> dict[str, Any] | None:
     """Return the token usage of a span, under the names of the conventions without what they all begin with."""
-    usage = {
-        key.removeprefix(_USAGE): value
-        for key, value in span.attributes.items()
-        if key.startswith(_USAGE) and key != _USAGE and value is not None
-    }
+    told = {key: value for key, value in span.attributes.items() if key.startswith(_USAGE) and value is not None}
+    usage = {key.removeprefix(_USAGE): value for key, value in told.items() if key != _USAGE}
     return with_source(usage, "otel") if usage else None
 
 
-def _listed(key: str, raw: object, faults: list[tuple[str, object]]) -> list[SpanMessage]:
-    value = read_json(raw)
-    if isinstance(value, dict | list):
-        needs = "a role, and parts or content"
-        return _messages(key, [value] if isinstance(value, dict) else value, needs, faults)
+def _listed(key: str, holders: Sequence[_Json], faults: list[tuple[str, object]]) -> list[SpanMessage]:
+    if (raw := _first(holders, key)) is None:
+        return []
+    if isinstance(value := read_json(raw), dict | list):
+        return _messages(key, as_listed(value), "a role, and parts or content", faults)
     faults.append((f"has {key} that are no list of messages", raw))
     return []
 
@@ -161,11 +157,9 @@ def _messages(
 ) -> list[SpanMessage]:
     """Return the messages of a list; what is none is a fault."""
     read = [_message(each, role) for each in listed]
-    faults += [
-        (f"has {key}[{number}] that is no message: it needs {needs}", each)
-        for number, (each, message) in enumerate(zip(listed, read, strict=True))
-        if message is None
-    ]
+    for number, (each, message) in enumerate(zip(listed, read, strict=True)):
+        if message is None:
+            faults.append((f"has {key}[{number}] that is no message: it needs {needs}", each))
     return [message for message in read if message is not None]
 
 
@@ -174,14 +168,15 @@ def _messages(
 
 def _spread(key: str, role: str, holders: Sequence[_Json], faults: list[tuple[str, object]]) -> list[SpanMessage]:
     """Return the messages of `gen_ai.prompt` or `gen_ai.completion`: as JSON, as one text, or with an attribute a field."""
-    whole = next((holder[key] for holder in holders if holder.get(key) is not None), None)
+    whole = _first(holders, key)
     if whole is not None:
         read = read_json(whole)
-        listed = [read] if isinstance(read, dict) else read if isinstance(read, list) else [{"content": whole}]
+        listed = as_listed(read) if isinstance(read, dict | list) else [{"content": whole}]
     else:
-        fields = {name: _SPREAD.fullmatch(name) for name in holders[0]}
-        named = {name: found for name, found in fields.items() if found and found[1] == key and found[2] is not None}
-        told = {f"{found[2]}.{found[3]}": holders[0][name] for name, found in named.items()}
+        named = [
+            (found, holders[0][name]) for name in holders[0] if (found := _SPREAD.fullmatch(name)) and found[1] == key
+        ]
+        told = {f"{found[2]}.{found[3]}": value for found, value in named if found[2] is not None}
         listed = as_list(_nested(told, _DEEPEST_CONTENT + 2, skip=True))
     return _messages(key, [*map(_plain_form, listed)], "content as text or parts", faults, role)
 
@@ -215,14 +210,13 @@ def _plain_form(raw: object) -> object:
     content = made.get("content")
     parts = as_list(read_json(content)) if isinstance(content, str) else []
     if parts and all(isinstance(part, dict) and isinstance(part.get("type"), str) for part in parts):
-        made["content"] = parts
+        made["content"] = content = parts
     calls = read_json(made.get("tool_calls"))
     nameless = [call for call in objects_in(calls) if not call.get("id")]
     if isinstance(calls, list):
         made["tool_calls"] = [call for call in calls if call not in nameless]
     if nameless:
-        content = made.get("content") or []
-        said = [{"type": "text", "content": content}] if isinstance(content, str) else list(content)
+        said = [{"type": "text", "content": content}] if content and isinstance(content, str) else list(content or ())
         made["content"] = [*said, *({"type": "tool_call", **_named(call)} for call in nameless)]
     return made
 
@@ -231,48 +225,36 @@ def _plain_form(raw: object) -> object:
 
 
 def _message(raw: object, role: str | None = None) -> SpanMessage | None:
-    if isinstance(raw, str):
-        raw = read_json(raw)
+    raw = read_json(raw)
     if not isinstance(raw, dict):
         return None
-    spoken = raw.get("role", role)
-    parts = raw.get("parts", raw.get("content"))
+    spoken, parts = raw.get("role", role), raw.get("parts", raw.get("content"))
     parts = [] if parts is None else parts
-    if not isinstance(spoken, str) or not isinstance(parts, str | list):
+    if not isinstance(spoken, str) or not (
+        isinstance(parts, str) or (isinstance(parts, list) and all(isinstance(part, str | dict) for part in parts))
+    ):
         return None
-    if not all(isinstance(part, str | dict) for part in parts):
-        return None
-    tool_calls = tuple(objects_in(raw.get("tool_calls")))
+    calls = tuple(objects_in(raw.get("tool_calls")))
     answers = valid_name(raw.get("tool_call_id", raw.get("id") if spoken == "tool" else None))
-    own = ("role", "parts", "content", "tool_calls", "tool_call_id", "finish_reason")
-    return SpanMessage(
-        role=spoken,
-        content=_content(parts),
-        key=_key(spoken, parts, tool_calls, answers),
-        meta=without_empty(without_keys(raw, *own)),
-        tool_calls=tool_calls,
-        tool_call_id=answers,
-        finish_reason=valid_name(raw.get("finish_reason")),
-    )
+    meta = without_empty(without_keys(raw, *_MESSAGE_OWN))
+    key, reason = _key(spoken, parts, calls, answers), valid_name(raw.get("finish_reason"))
+    return SpanMessage(spoken, _content(parts), key, meta, calls, answers, reason)
 
 
 def _of_event(name: str, held: _Json) -> SpanMessage | None:
     """Return the message of an event of older conventions: its fields are attributes, or stand in one as JSON."""
     fields = {key: value for key, value in held.items() if not key.startswith("gen_ai.")}
     for key in ("gen_ai.event.content", "message"):
-        inner = read_json(held.get(key))
-        if isinstance(inner, dict):
+        if isinstance(inner := read_json(held.get(key)), dict):
             fields = without_keys(fields, key) | inner
             if isinstance(nested := read_json(inner.get("message")), dict):
                 fields = without_keys(fields, "message") | nested
-    calls = read_json(fields.get("tool_calls"))
-    if isinstance(calls, list):
+    if isinstance(calls := read_json(fields.get("tool_calls")), list):
         fields["tool_calls"] = calls
     if isinstance(fields.get("content"), str) and isinstance(parts := read_json(fields["content"]), list):
         fields["content"] = parts
-    if "content" not in fields and not isinstance(calls, list):
-        return None
-    return _message(fields, _EVENTS.get(name, "assistant"))
+    is_told = "content" in fields or isinstance(calls, list)
+    return _message(fields, _EVENTS.get(name, "assistant")) if is_told else None
 
 
 def _content(parts: str | Sequence[Any]) -> str | tuple[Any, ...]:
@@ -343,16 +325,17 @@ def translate_openinference(span: TraceSpan) -> None:
     if kind is None:
         return
     told = as_object(_nested(span.attributes, _DEEPEST_NESTING))
-    made: dict[str, Any] = {
-        key: span.attributes[key] for key in KEPT_ATTRIBUTES if span.attributes.get(key) is not None
-    }
+    kept = (key for key in KEPT_ATTRIBUTES if span.attributes.get(key) is not None)
+    made: dict[str, Any] = {key: span.attributes[key] for key in kept}
     made["gen_ai.operation.name"] = _OPERATIONS.get(kind, kind.lower())
     made |= {new: found for old, new in _NAMES.items() if (found := _at(told, old)) is not None}
     if kind == "TOOL":
         made["gen_ai.tool.call.id"] = next((found for key in _CALL_ID if (found := _at(told, key)) is not None), None)
         made["gen_ai.tool.call.result"] = _at(told, "output.value")
     elif kind in ("LLM", "AGENT") or (kind == "CHAIN" and span.parent is None):
-        made |= _oi_content(told, is_model=kind == "LLM")
+        for key, side, role in ((INPUT, "input", "user"), (OUTPUT, "output", "assistant")):
+            listed = _oi_messages(_at(told, f"llm.{side}_messages"))
+            made[key] = listed or _of_value(_at(told, f"{side}.value"), role, is_model=kind == "LLM") or None
     parameters = read_json(_at(told, "llm.invocation_parameters"))
     if "gen_ai.response.model" not in made and isinstance(parameters, dict):
         made["gen_ai.request.model"] = parameters.get("model")
@@ -361,32 +344,19 @@ def translate_openinference(span: TraceSpan) -> None:
     span.attributes = made
 
 
-def _oi_content(told: _Json, *, is_model: bool) -> dict[str, Any]:
-    """Return the messages of a span: those that it lists, else what its values say."""
-    given, answers = (_oi_messages(_at(told, f"llm.{side}_messages")) for side in ("input", "output"))
-    if not given and (value := _at(told, "input.value")) is not None:
-        given = _of_value(value, "user", is_model=is_model)
-    if not answers and (value := _at(told, "output.value")) is not None:
-        answers = _of_value(value, "assistant", is_model=is_model)
-    return {INPUT: given or None, OUTPUT: answers or None}
-
-
 def _oi_messages(listed: object) -> list[Any]:
-    found = []
     if isinstance(listed, dict) and (placed := sorted(filter(is_place, listed), key=int)):
         others = [{name: each} for name, each in listed.items() if not is_place(name)]  # no messages, which is reported
         listed = [*(listed[name] for name in placed), *others]
-    for each in as_list(listed):
-        held = each.get("message") if isinstance(each, dict) else None
-        found.append(_oi_message(held) if isinstance(held, dict) else each)
-    return found
+    held = ((each, value_at(each, "message")) for each in as_list(listed))
+    return [_oi_message(message) if isinstance(message, dict) else each for each, message in held]
 
 
 def _oi_message(held: _Json) -> dict[str, Any]:
     """Return a message in OpenAI's shape."""
     made: dict[str, Any] = {"role": held.get("role"), "content": held.get("content")}
     if isinstance(parts := held.get("contents"), list):
-        inner = ((each, each.get("message_content") if isinstance(each, dict) else None) for each in parts)
+        inner = ((each, value_at(each, "message_content")) for each in parts)
         made["content"] = [dict(part) if isinstance(part, dict) else each for each, part in inner]
     calls = [each.get("tool_call") for each in objects_in(held.get("tool_calls"))]
     if asked := [{"id": call.get("id"), "function": call.get("function")} for call in objects_in(calls)]:
@@ -425,7 +395,4 @@ def _nested(attributes: _Json, deepest: int, *, skip: bool = False) -> Any:
 
 
 def _at(told: _Json, path: str) -> Any:
-    here: Any = told
-    for step in path.split("."):
-        here = here.get(step) if isinstance(here, dict) else None
-    return here
+    return value_at(told, *path.split("."))

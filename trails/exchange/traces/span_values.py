@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from trails.exchange.json_files import as_list, as_object, as_text
+from trails.exchange.json_files import as_text, objects_in
 from trails.exchange.source_transcript import Transcript
 from trails.exchange.traces.otlp import Spans
 from trails.exchange.traces.span_messages import INPUT, OUTPUT
@@ -73,38 +73,35 @@ def _beyond(given: Sequence[_Json], answers: Sequence[dict[str, Any]]) -> list[d
     return list(answers[len(given) :] if repeats else answers)
 
 
-def _said(message: _Json) -> list[dict[str, Any]]:
-    if message_shapes.is_item(message):
-        return [item_message(message)]
-    return message_shapes.chat(message)
-
-
 def item_message(item: _Json) -> dict[str, Any]:
     """Return an item of OpenAI's responses as a message of its chat."""
-    kind = item["type"]
+    kind, called = item["type"], item.get("call_id")
     if kind == "function_call":
         function = {"name": item.get("name"), "arguments": item.get("arguments")}
-        return {"role": "assistant", "content": "", "tool_calls": [{"id": item.get("call_id"), "function": function}]}
+        return {"role": "assistant", "content": "", "tool_calls": [{"id": called, "function": function}]}
     if kind == "function_call_output":
-        return {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
+        return {"role": "tool", "tool_call_id": called, "content": item.get("output")}
     content = item.get("content") if kind == "message" else [dict(item)]
     return {"role": item.get("role", "tool" if kind.endswith("_output") else "assistant"), "content": content}
 
 
+def _said(message: _Json) -> list[dict[str, Any]]:
+    return [item_message(message)] if message_shapes.is_item(message) else message_shapes.chat(message)
+
+
 def _kept(message: _Json) -> dict[str, Any]:
     made = {name: message[name] for name in _OF_A_MESSAGE if message.get(name) is not None}
-    made["role"] = validation.standard_role(message["role"]) or message["role"]
     content = made.get("content", "")
-    parts = content if isinstance(content, list) else [content]
-    texts = [each["text"] for each in parts if isinstance(each, Mapping) and _is_text(each)]
-    if isinstance(content, list) and len(texts) == len(content) == 1:
-        content = texts[0]
-    made["content"] = content if isinstance(content, str | list) else json.dumps(content, ensure_ascii=False)
-    return made
+    if isinstance(content, list) and len(content) == 1 and is_text_part(content[0]):
+        content = content[0]["text"]
+    content = content if isinstance(content, str | list) else json.dumps(content, ensure_ascii=False)
+    return made | {"role": validation.standard_role(message["role"]) or message["role"], "content": content}
 
 
-def _is_text(part: _Json) -> bool:
-    return part.get("type") in ("text", "output_text", "input_text", None) and isinstance(part.get("text"), str)
+def is_text_part(part: object) -> bool:
+    """Tell whether a part is a text, in the shape of any provider."""
+    held = part if isinstance(part, Mapping) else {}
+    return held.get("type") in ("text", "output_text", "input_text", None) and isinstance(held.get("text"), str)
 
 
 def step(
@@ -186,11 +183,12 @@ class OpenCalls:
 
 def _calls_of(message: _Json) -> list[tuple[str, str, Any]]:
     """Return (id, name, arguments) of each call of a message."""
-    calls = []
-    for call in map(as_object, as_list(message.get("tool_calls"))):
-        function = call.get("function")
-        if isinstance(function, dict) and isinstance(call.get("id"), str):
-            calls.append((call["id"], str(function.get("name")), parse_embedded(function.get("arguments"))))
-    parts = [as_object(part) for part in as_list(message.get("content"))]
-    asked = (part for part in parts if part.get("type") == "tool_use" and isinstance(part.get("id"), str))
-    return [*calls, *((part["id"], str(part.get("name")), part.get("input")) for part in asked)]
+    asked = [
+        (call.get("id"), call["function"])
+        for call in objects_in(message.get("tool_calls"))
+        if isinstance(call.get("function"), dict)
+    ]
+    calls = [(call_id, str(held.get("name")), parse_embedded(held.get("arguments"))) for call_id, held in asked]
+    parts = (part for part in objects_in(message.get("content")) if part.get("type") == "tool_use")
+    calls += [(part.get("id"), str(part.get("name")), part.get("input")) for part in parts]
+    return [(call_id, name, arguments) for call_id, name, arguments in calls if isinstance(call_id, str)]

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from trails.exchange import json_files
-from trails.exchange.json_files import as_list, as_object
+from trails.exchange.json_files import as_list, as_listed, as_object, objects_in
 from trails.exchange.record_checks import parse_time
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -26,6 +26,8 @@ _CONTAINERS: Final = (
     "scope_logs",
 )  # fmt: skip
 _RECORDS: Final = ("logRecords", "log_records")
+_NO_SPAN: Final = "is no span: it has no trace id and no span id"
+_NO_RECORD: Final = "is no log record of a span: it has no trace id and no span id"
 read_json: Final = json_files.parse_json
 """Return what an attribute stands for that holds JSON: the value of a text, or the value itself; None if it is none."""
 
@@ -49,8 +51,7 @@ class TraceSpan:
     @property
     def operation(self) -> str:
         """The GenAI operation (`chat`, `invoke_agent`, `execute_tool`, …); empty for any other span."""
-        found = self.text("gen_ai.operation.name")
-        return found or ""
+        return self.text("gen_ai.operation.name") or ""
 
     @property
     def order(self) -> datetime:
@@ -83,7 +84,7 @@ def is_container(value: _Json) -> bool:
 def spans_in(line: int, value: _Json) -> Iterator[TraceSpan | LogRecord | tuple[str, object]]:
     """Yield the spans and log records of an object of the file; (reason, record) for what is neither."""
     if not is_container(value):
-        yield _span(line, value) or ("is no span: it has no trace id and no span id", value)
+        yield _span(line, value) or (_NO_SPAN, value)
         return
     stack: list[object] = [value]
     while stack:
@@ -92,37 +93,23 @@ def spans_in(line: int, value: _Json) -> Iterator[TraceSpan | LogRecord | tuple[
             yield "is no part of an OTLP export", here
             continue
         for key in _CONTAINERS:
-            if key in here:
-                found = here[key]
-                stack += reversed(found if isinstance(found, list) else [found])
-        spans = here.get("spans", [])
-        for each in spans if isinstance(spans, list) else [spans]:
-            span = _span(line, each) if isinstance(each, dict) else None
-            yield span or ("is no span: it has no trace id and no span id", each)
-        for key in _RECORDS:
-            listed = here.get(key, [])
-            for each in listed if isinstance(listed, list) else [listed]:
-                record = _record(line, each) if isinstance(each, dict) else None
-                yield record or ("is no log record of a span: it has no trace id and no span id", each)
+            stack += reversed(as_listed(here.get(key, [])))
+        for each in as_listed(here.get("spans", [])):
+            yield _span(line, as_object(each)) or (_NO_SPAN, each)
+        for each in (record for key in _RECORDS for record in as_listed(here.get(key, []))):
+            yield _record(line, as_object(each)) or (_NO_RECORD, each)
 
 
 def _record(line: int, raw: _Json) -> LogRecord | None:
     trace, span_id = _id(_first(raw, "traceId", "trace_id")), _id(_first(raw, "spanId", "span_id"))
     if trace is None or span_id is None:
         return None
-    held = read_attributes(raw.get("attributes"))
-    body = _value(raw.get("body"))
+    held, body = read_attributes(raw.get("attributes")), _value(raw.get("body"))
     name = _first(raw, "eventName", "event_name") or held.get("event.name")
     times = (_nanos(_first(raw, *keys)) for keys in (("timeUnixNano", "time_unix_nano"), ("observedTimeUnixNano",)))
-    return LogRecord(
-        line=line,
-        raw=raw,
-        trace=trace,
-        span=span_id,
-        name=name if isinstance(name, str) else "",
-        fields=held | (body if isinstance(body, dict) else {"content": body} if isinstance(body, str) else {}),
-        time=next((time for time in times if time is not None), None),
-    )
+    fields = held | (body if isinstance(body, dict) else {"content": body} if isinstance(body, str) else {})
+    time = next((time for time in times if time is not None), None)
+    return LogRecord(line, raw, trace, span_id, name if isinstance(name, str) else "", fields, time)
 
 
 def _span(line: int, raw: _Json) -> TraceSpan | None:
@@ -131,26 +118,19 @@ def _span(line: int, raw: _Json) -> TraceSpan | None:
     span_id = _id(_first(raw, "spanId", "span_id", "id") or _first(context, "span_id", "spanId"))
     if trace is None or span_id is None:
         return None
-    status = as_object(raw.get("status"))
-    code = _first(status, "code", "status_code")
-    events = _first(raw, "events")
+    code = _first(as_object(raw.get("status")), "code", "status_code")
+    failed = [
+        each for each in (code, raw.get("status_code")) if isinstance(each, str) and each.upper().endswith("ERROR")
+    ]
+    parent = _id(_first(raw, "parentSpanId", "parent_span_id", "parent_id", "parentId"))
+    events = [
+        (str(event.get("name") or ""), read_attributes(event.get("attributes")))
+        for event in objects_in(raw.get("events"))
+    ]
+    name, attributes = str(raw.get("name") or ""), read_attributes(raw.get("attributes"))
+    start, end = _time(raw, "start"), _time(raw, "end")
     return TraceSpan(
-        line=line,
-        raw=raw,
-        trace=trace,
-        id=span_id,
-        parent=_id(_first(raw, "parentSpanId", "parent_span_id", "parent_id", "parentId")),
-        name=str(raw.get("name") or ""),
-        start=_time(raw, "start"),
-        end=_time(raw, "end"),
-        attributes=read_attributes(raw.get("attributes")),
-        events=[
-            (str(event.get("name") or ""), read_attributes(event.get("attributes")))
-            for event in as_list(events)
-            if isinstance(event, dict)
-        ],
-        failed=code == 2
-        or any(isinstance(each, str) and each.upper().endswith("ERROR") for each in (code, raw.get("status_code"))),
+        line, raw, trace, span_id, parent, name, start, end, attributes, events, failed=code == 2 or bool(failed)
     )
 
 
@@ -162,12 +142,8 @@ def read_attributes(found: object) -> dict[str, Any]:
     """
     if isinstance(found, dict):
         return dict(found)
-    listed = as_list(found)
-    return {
-        each["key"]: _value(each.get("value"))
-        for each in listed
-        if isinstance(each, dict) and isinstance(each.get("key"), str)
-    }
+    listed = (each for each in objects_in(found) if isinstance(each.get("key"), str))
+    return {each["key"]: _value(each.get("value")) for each in listed}
 
 
 def _value(value: object) -> Any:
@@ -179,12 +155,10 @@ def _value(value: object) -> Any:
     inner = value[kind]
     if kind == "intValue" and isinstance(inner, str) and inner.removeprefix("-").isdecimal() and len(inner) < 20:
         return int(inner)
+    values = inner.get("values") if isinstance(inner, dict) else inner
     if kind == "arrayValue":
-        values = inner.get("values") if isinstance(inner, dict) else inner
-        return [_value(each) for each in values] if isinstance(values, list) else []
-    if kind == "kvlistValue":
-        return read_attributes(inner.get("values") if isinstance(inner, dict) else inner)
-    return inner
+        return [_value(each) for each in as_list(values)]
+    return read_attributes(values) if kind == "kvlistValue" else inner
 
 
 def _first(values: _Json, *keys: str) -> Any:
@@ -192,9 +166,8 @@ def _first(values: _Json, *keys: str) -> Any:
 
 
 def _id(value: object) -> str | None:
-    if isinstance(value, str) and value and (plain := value.removeprefix("0x")).strip("0"):
-        return plain
-    return None
+    plain = value.removeprefix("0x") if isinstance(value, str) else ""
+    return plain if plain.strip("0") else None
 
 
 def _time(raw: _Json, side: str) -> datetime | None:
