@@ -22,8 +22,8 @@ from typing import Final
 from pydantic import BaseModel
 
 from trails.exchange.containers import Document, json_documents
-from trails.exchange.record_checks import utc_time
 from trails.exchange.source_transcript import LeftOut, Transcript
+from trails.exchange.source_values import utc_time
 
 MIN_TEXT: Final = 20
 """Characters that a string has at least to be looked up: shorter ones are names, numbers and words of the format."""

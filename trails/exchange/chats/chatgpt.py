@@ -27,8 +27,9 @@ from trails.errors import InvalidInput
 from trails.exchange import containers
 from trails.exchange.format_detection import outline_of_first
 from trails.exchange.json_files import as_list, as_object, as_text
-from trails.exchange.record_checks import Reading, each_file, epoch_time, short_hash, valid_name, without_empty
+from trails.exchange.record_checks import Reading, each_file
 from trails.exchange.source_transcript import Piece, SourceTurn, distinct_paths
+from trails.exchange.source_values import epoch_time, short_hash, valid_name, without_empty
 
 SOURCE: Final = "chatgpt"
 ROLES: Final = frozenset({"user", "assistant", "system", "tool", "error"})

@@ -25,16 +25,9 @@ from typing import IO, Any, Final
 
 from trails.exchange.format_detection import Outline, guess_origin, outline_of_first, outline_of_listed
 from trails.exchange.json_files import Element, as_list, as_object, as_text, iter_elements, parse_json
-from trails.exchange.record_checks import (
-    Reading,
-    as_content,
-    combine_files,
-    leftover,
-    parse_time,
-    valid_name,
-    without_empty,
-)
+from trails.exchange.record_checks import Reading, combine_files
 from trails.exchange.source_transcript import Piece, Problem, SourceTurn, Transcript, distinct_paths
+from trails.exchange.source_values import as_content, leftover, parse_time, valid_name, without_empty
 from trails.model import message_shapes, validation
 from trails.model.content_parts import calls_in, results_in
 

@@ -21,11 +21,11 @@ from typing import Any, Final
 
 from trails.exchange.format_detection import outline_of_first
 from trails.exchange.json_files import as_list, as_object, as_text, read_object
-from trails.exchange.record_checks import (
-    Reading,
+from trails.exchange.record_checks import Reading, combine_files
+from trails.exchange.source_transcript import Piece, Problem, SourceScore, SourceTurn, Transcript
+from trails.exchange.source_values import (
     as_content,
     base_name,
-    combine_files,
     first_name,
     leftover,
     parse_time,
@@ -33,7 +33,6 @@ from trails.exchange.record_checks import (
     valid_name,
     without_empty,
 )
-from trails.exchange.source_transcript import Piece, Problem, SourceScore, SourceTurn, Transcript
 from trails.usage import cost_of, token_count, with_source
 
 SOURCE: Final = "atif"

@@ -22,8 +22,8 @@ from trails.exchange.coding_agents.claude_code_turns import (
     turns_of,
 )
 from trails.exchange.json_files import as_object, as_text
-from trails.exchange.record_checks import valid_name
 from trails.exchange.source_transcript import Problem, SourceSession, SourceTurn, Transcript, group_files
+from trails.exchange.source_values import valid_name
 
 SOURCE: Final = "claude-code"
 

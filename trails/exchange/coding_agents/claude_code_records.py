@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from trails.errors import InvalidInput
 from trails.exchange.json_files import as_list, as_object, as_text, objects_in, without_keys
-from trails.exchange.record_checks import parse_time, valid_name
+from trails.exchange.source_values import parse_time, valid_name
 from trails.model import validation
 from trails.usage import with_source
 

@@ -25,18 +25,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange.format_detection import outline_of_first
-from trails.exchange.json_files import as_list, as_object, as_text, read_list, read_object
-from trails.exchange.record_checks import (
-    Reading,
-    as_content,
-    combine_files,
-    epoch_time,
-    leftover,
-    unrepeated_records,
-    valid_name,
-    without_empty,
-)
+from trails.exchange.json_files import as_list, as_object, as_text, read_list, read_object, without_keys
+from trails.exchange.record_checks import Reading, combine_files, unrepeated_records
 from trails.exchange.source_transcript import Piece, Problem, SourceTurn, Transcript
+from trails.exchange.source_values import as_content, epoch_time, leftover, valid_name, without_empty
 from trails.model.values import Call
 from trails.usage import with_source
 
@@ -50,12 +42,9 @@ _ENDING: Final = ".messages.json"
 _OWN: Final = frozenset({"messages", "sessionId", "system_prompt", "version", "updated_at"})
 _MESSAGE_OWN: Final = frozenset({"role", "content", "metrics", "ts"})
 _COUNTS: Final = {
-    "tokensIn": "input_tokens",
-    "tokensOut": "output_tokens",
-    "cacheReads": "cache_read_input_tokens",
-    "cacheWrites": "cache_creation_input_tokens",
-    "cost": "cost",
-}
+    "tokensIn": "input_tokens", "tokensOut": "output_tokens", "cacheReads": "cache_read_input_tokens",
+    "cacheWrites": "cache_creation_input_tokens", "cost": "cost",
+}  # fmt: skip
 """What a request's entry calls its counts, and Anthropic's API, which counts in the same way."""
 
 _Json = Mapping[str, Any]
@@ -74,11 +63,8 @@ def sniff(head: bytes) -> bool:
         return bool(_TASK.search(head[:8192]))
     if begin == b"[":
         return first.get("type") in ("say", "ask") and "ts" in first and str(first.get("type")) in first
-    return (
-        first.keys() >= {"version", "sessionId"}
-        and b'"updated_at"' in head
-        and ("agent" in first or "messages" in first)
-    ) or (first.keys() >= {"files_in_context", "model_usage"})
+    is_session = first.keys() >= {"version", "sessionId"} and bool(first.keys() & {"agent", "messages"})
+    return (is_session and b'"updated_at"' in head) or first.keys() >= {"files_in_context", "model_usage"}
 
 
 def companions(path: Path) -> list[Path]:
@@ -106,27 +92,21 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
 
 def _session(name: str, data: bytes) -> Reading:
     reading = Reading()
-    held = read_object(data, notes=reading.notes)
-    if isinstance(held, Problem):
-        reading.problems.append(held)
+    if (held := reading.object(data)) is None:
         return reading
     own, messages = as_text(held.get("sessionId")), held.get("messages")
     if own is None or not isinstance(messages, list):
         reading.refuse(0, "is no session of Cline: it has no sessionId, or no list of messages", held)
         return reading
-    if held.get("version") != 1:
-        reading.notes.append(
-            f"has version {str(held.get('version'))[:20]} of Cline's contract; it was read as version 1"
-        )
+    if (version := held.get("version")) != 1:
+        reading.notes.append(f"has version {str(version)[:20]} of Cline's contract; it was read as version 1")
     *_, folder, file = ["", "", *re.split(r"[/\\]", name)]
     stem = file.removesuffix(_ENDING)
     spawned_by = None
     if held.get("agent") in ("subagent", "teammate") and file.endswith(_ENDING):
         spawned_by = own if stem != own else folder or None
         own = f"{own}/{stem}" if stem != own else own
-    path: list[SourceTurn] = []
-    for n, message in enumerate(messages):
-        _keep(reading, path, f"{own}/{n}", message, _Beside())
+    path = _path(reading, own, messages, [_Beside()] * len(messages))
     prompt = as_text(held.get("system_prompt"))
     meta = leftover(held, _OWN if prompt else _OWN - {"system_prompt"})
     spawned_by = spawned_by if spawned_by != own else None
@@ -152,11 +132,7 @@ class _Task:
         """Add a file, recognised by its content."""
         first = outline_of_first(data)
         if "model_usage" in first:
-            found = read_object(data, notes=self.reading.notes)
-            if isinstance(found, Problem):
-                self.reading.problems.append(found)
-            else:
-                self.metadata = found
+            self.metadata = self.reading.object(data) or self.metadata
             return
         listed = read_list(data, notes=self.reading.notes)
         if isinstance(listed, Problem):
@@ -170,21 +146,17 @@ class _Task:
     def read(self) -> Reading:
         """Return what the files say."""
         if self.history is None:
-            self.reading.refuse(
-                0, f"the messages of the task ({_HISTORY}) are not there", self.shown[:3] or self.metadata
-            )
+            told = self.shown[:3] or self.metadata
+            self.reading.refuse(0, f"the messages of the task ({_HISTORY}) are not there", told)
             return self.reading
         *_, task, file = ["", "", *(part for part in re.split(r"[/\\]", self.name) if part)]
         if not task or file != _HISTORY:
             first = json.dumps(self.history[:1], sort_keys=True)
             task = f"task-{hashlib.sha256(first.encode()).hexdigest()[:16]}"
         beside = self._beside(self.history)
-        turns: list[SourceTurn] = []
-        for n, message in enumerate(self.history):
-            _keep(self.reading, turns, f"{task}/{n}", message, beside[n])
-        shown = [] if turns else beside[-1].shown
+        turns = _path(self.reading, task, self.history, beside)
         created = _moment(int(task)) if task.isdecimal() and len(task) == 13 else None
-        meta = {**self.metadata, "shown": shown}
+        meta = {**self.metadata, "shown": [] if turns else beside[-1].shown}
         self.reading.add_session(SOURCE, task, (turns,), meta, created=created, open_in=self.name)
         return self.reading
 
@@ -233,20 +205,24 @@ def _request(entry: _Json) -> dict[str, Any]:
 # --- messages
 
 
-def _keep(reading: Reading, turns: list[SourceTurn], place: str, message: object, beside: _Beside) -> None:
-    reading.count("message")
-    where = f"the message {place[-60:]!r}"
-    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-        reading.refuse(0, f"{where} has no role", message)
-        return
-    made = list(_turns(as_text(message.get("id")) or place, message, beside))
-    if all(reading.keeps(turn, 0, where, message) for turn in made):
-        turns += made
+def _path(reading: Reading, own: str, messages: Sequence[Any], beside: Sequence[_Beside]) -> list[SourceTurn]:
+    """Return the turns of messages that can be kept; report the others."""
+    path: list[SourceTurn] = []
+    for n, message in enumerate(messages):
+        reading.count("message")
+        place = f"{own}/{n}"
+        where = f"the message {place[-60:]!r}"
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            reading.refuse(0, f"{where} has no role", message)
+            continue
+        made = list(_turns(as_text(message.get("id")) or place, message, beside[n]))
+        path += made if all(reading.keeps(turn, 0, where, message) for turn in made) else []
+    return path
 
 
 def _turns(own: str, message: _Json, beside: _Beside) -> Iterator[SourceTurn]:
     role, content = message["role"], message.get("content")
-    left = {key: value for key, value in message.items() if key not in _MESSAGE_OWN}
+    left = without_keys(message, *_MESSAGE_OWN)
     metrics, usage, is_model = message.get("metrics"), beside.usage, role == "assistant"
     if isinstance(metrics, dict) and "inputTokens" in metrics and is_model:
         usage = with_source(metrics, "copilot")  # which counts in the same way
@@ -267,15 +243,13 @@ def _turns(own: str, message: _Json, beside: _Beside) -> Iterator[SourceTurn]:
         content = others
     info = as_object(message.get("modelInfo"))
     provider = valid_name(info.get("provider") or info.get("providerId"))
-    yield SourceTurn(
-        role,
-        (Piece(own, as_content(content)),),
-        time=time,
-        model=_model_of(info) or beside.model if is_model else None,
-        usage=usage if is_model else None,
-        call=Call(provider=provider) if is_model and provider else None,
-        meta={META: held} if held else {},
-    )
+    model = {
+        "model": _model_of(info) or beside.model,
+        "usage": usage,
+        "call": Call(provider=provider) if provider else None,
+    }
+    pieces = (Piece(own, as_content(content)),)
+    yield SourceTurn(role, pieces, time=time, meta={META: held} if held else {}, **(model if is_model else {}))
 
 
 def _model_of(info: object) -> str | None:
@@ -283,6 +257,5 @@ def _model_of(info: object) -> str | None:
 
 
 def _moment(milliseconds: object) -> datetime | None:
-    if type(milliseconds) not in (int, float) or not 0 < milliseconds < 1e14:  # type: ignore[operator] # a number
-        return None
-    return epoch_time(milliseconds / 1000)  # type: ignore[operator] # a number
+    is_time = type(milliseconds) in (int, float) and 0 < milliseconds < 1e14  # type: ignore[operator] # a number
+    return epoch_time(milliseconds, 1000) if is_time else None

@@ -25,8 +25,9 @@ from typing import Any, Final
 from trails.exchange import format_detection, json_files
 from trails.exchange.coding_agents.codex_items import ITEMS, Thread
 from trails.exchange.json_files import as_object, as_text, without_keys
-from trails.exchange.record_checks import Reading, combine_files, parse_time, valid_name
+from trails.exchange.record_checks import Reading, combine_files
 from trails.exchange.source_transcript import SourceSession, Transcript, group_files
+from trails.exchange.source_values import parse_time, valid_name
 
 SOURCE: Final = "codex"
 _AGENT_THREADS: Final = frozenset({"subagent", "review", "guardian", "guardian_review"})

@@ -45,8 +45,9 @@ from trails.exchange.coding_agents.codex_records import (
     texts_of,
 )
 from trails.exchange.json_files import as_list, without_keys
-from trails.exchange.record_checks import Reading, turn_fault, valid_name, without_empty
+from trails.exchange.record_checks import Reading, turn_fault
 from trails.exchange.source_transcript import SourceTurn, distinct_paths
+from trails.exchange.source_values import valid_name, without_empty
 from trails.model import validation
 from trails.model.values import Compaction
 

@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from trails.errors import InvalidInput
 from trails.exchange.json_files import as_list, as_object, as_text, objects_in, without_keys
-from trails.exchange.record_checks import valid_name, without_empty
 from trails.exchange.source_transcript import Piece, SourceTurn
+from trails.exchange.source_values import valid_name, without_empty
 from trails.model import content_parts, validation
 from trails.model.values import Compaction
 from trails.usage import token_count, with_source

@@ -41,16 +41,9 @@ from typing import Any, Final
 
 from trails.exchange import format_detection, json_files
 from trails.exchange.json_files import as_list, as_object, as_text, objects_in, parse_json, without_keys
-from trails.exchange.record_checks import (
-    Reading,
-    combine_files,
-    parse_time,
-    turn_fault,
-    unrepeated_records,
-    valid_name,
-    without_empty,
-)
+from trails.exchange.record_checks import Reading, combine_files, turn_fault, unrepeated_records
 from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript
+from trails.exchange.source_values import parse_time, valid_name, without_empty
 from trails.model.values import Compaction
 from trails.usage import with_source
 

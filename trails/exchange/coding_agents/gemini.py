@@ -28,16 +28,9 @@ from typing import Any, Final
 
 from trails.exchange.format_detection import outline_of_first
 from trails.exchange.json_files import as_list, as_object, as_text, objects_in, shared_line_notes
-from trails.exchange.record_checks import (
-    Reading,
-    as_content,
-    combine_files,
-    leftover,
-    parse_time,
-    valid_name,
-    without_empty,
-)
+from trails.exchange.record_checks import Reading, combine_files
 from trails.exchange.source_transcript import Piece, SourceTurn, Transcript, group_files
+from trails.exchange.source_values import as_content, leftover, parse_time, valid_name, without_empty
 from trails.usage import with_source
 
 SOURCE: Final = "gemini-cli"

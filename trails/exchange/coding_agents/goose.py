@@ -15,15 +15,15 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange.containers import Database, Tables
 from trails.exchange.format_detection import outline_of_first
-from trails.exchange.json_files import as_list, as_object, as_text, parse_json
-from trails.exchange.record_checks import Reading, combine_files, each_file, epoch_time, leftover, utc_time
+from trails.exchange.json_files import as_object, as_text, objects_in, parse_json, value_at, without_keys
+from trails.exchange.record_checks import Reading, combine_files, each_file
 from trails.exchange.source_transcript import Piece, SourceTurn, Transcript
+from trails.exchange.source_values import call_part, epoch_time, image_part, leftover, result_part, utc_time
 from trails.model.values import Compaction
 
 SOURCE: Final = "goose"
@@ -122,11 +122,6 @@ def _session(info: _Json, messages: Sequence[Any], name: str, reading: Reading) 
     reading.add_session(SOURCE, own, (turns,), meta, title=title, created=created, spawned_by=spawner)
 
 
-def _time(created: object) -> datetime | None:
-    is_long = isinstance(created, int | float) and created >= _MILLISECONDS
-    return epoch_time(created / 1000 if is_long else created)  # type: ignore[operator] # a number
-
-
 def _plain(value: object) -> object:
     """Return a column's value: parsed JSON, or bytes as hex digits."""
     if isinstance(value, bytes):
@@ -143,14 +138,16 @@ def _turns(message: object, taken: Counter[str], reading: Reading) -> Iterator[S
         return
     reading.count(role)
     content = held.get("content")
-    parts = [each for each in as_list(content) if isinstance(each, dict)]
+    parts = objects_in(content)
     answers = [part for part in parts if part.get("type") == "toolResponse" and isinstance(part.get("id"), str)]
     rest = [_part(part) for part in parts if part not in answers]
     name = _name(held, taken)
     left = leftover(held, _MESSAGE_OWN)
     if not isinstance(content, list) or len(parts) < len(content):
         left["content"] = content
-    time = _time(held.get("created"))
+    created = held.get("created")
+    is_long = isinstance(created, int | float) and created >= _MILLISECONDS
+    time = epoch_time(created, 1000 if is_long else 1)
     made = []
     if answers:
         made.append(SourceTurn("tool", (Piece(f"{name}/results", tuple(map(_answer, answers))),), time=time, meta=left))
@@ -181,19 +178,15 @@ def _role(role: str, message: _Json, parts: Sequence[_Json]) -> str:
 
 def _part(part: _Json) -> _Json:
     """Return a part in the usual shape; unknown parts as they are."""
-    kind, call = part.get("type"), part.get("toolCall")
-    if kind in _REQUESTS and isinstance(part.get("id"), str) and isinstance(call, dict):
-        asked = call.get("value") if isinstance(call.get("value"), dict) else call
-        if isinstance(asked, dict) and isinstance(asked.get("name"), str):
-            left = {key: value for key, value in part.items() if key not in ("type", "id", "toolCall")}
-            arguments = asked.get("arguments")
-            return {"type": "tool_use", "id": part["id"], "name": asked["name"], "input": arguments or {}, **left}
+    kind, call = part.get("type"), as_object(part.get("toolCall"))
+    asked = as_object(call.get("value")) or call
+    if kind in _REQUESTS and isinstance(part.get("id"), str) and isinstance(asked.get("name"), str):
+        made = call_part(part["id"], asked["name"], asked.get("arguments") or {})
+        return made | without_keys(part, "type", "id", "toolCall")
     if kind == "image" and isinstance(part.get("data"), str):
-        source = {"type": "base64", "media_type": part.get("mimeType"), "data": part["data"]}
-        return {"type": "image", "source": source}
+        return image_part(part.get("mimeType"), part["data"])
     if kind == "systemNotification" and isinstance(part.get("msg"), str):
-        left = {key: value for key, value in part.items() if key not in ("type", "msg")}
-        return {"type": "text", "text": part["msg"], **left}
+        return {"type": "text", "text": part["msg"], **without_keys(part, "type", "msg")}
     return part
 
 
@@ -202,7 +195,5 @@ def _answer(part: _Json) -> _Json:
     result = result if isinstance(result, dict) else {"value": result}
     value = result.get("value")
     inner = value.get("content", value) if isinstance(value, dict) else value
-    failed = result.get("status") == "error" or (isinstance(value, dict) and value.get("isError") is True)
-    content = result.get("error") if inner is None else inner
-    answer: dict[str, Any] = {"type": "tool_result", "tool_use_id": part["id"], "content": content}
-    return answer | ({"is_error": True} if failed else {})
+    failed = result.get("status") == "error" or value_at(value, "isError") is True
+    return result_part(part["id"], result.get("error") if inner is None else inner, failed=failed)

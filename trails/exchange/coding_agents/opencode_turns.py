@@ -35,8 +35,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from trails.exchange.json_files import as_list, as_object, as_text, without_keys
-from trails.exchange.record_checks import Reading, epoch_time, turn_fault, valid_name, without_empty
+from trails.exchange.record_checks import Reading, turn_fault
 from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn
+from trails.exchange.source_values import epoch_time, valid_name, without_empty
 from trails.model.values import Call, Compaction
 from trails.usage import with_source
 

@@ -26,20 +26,17 @@ from typing import Any, Final
 from trails.exchange.chats import message_lists
 from trails.exchange.format_detection import outline_of_first
 from trails.exchange.json_files import as_list, as_object, read_values
-from trails.exchange.record_checks import (
-    Reading,
+from trails.exchange.record_checks import Reading, each_file, named_by_opening, turn_fault
+from trails.exchange.source_transcript import Piece, SourceTurn
+from trails.exchange.source_values import (
     as_content,
     base_name,
-    each_file,
     epoch_time,
     first_name,
     leftover,
-    named_by_opening,
-    turn_fault,
     valid_name,
     without_empty,
 )
-from trails.exchange.source_transcript import Piece, SourceTurn
 from trails.usage import with_source
 
 SOURCE: Final = "swe-agent"

@@ -45,7 +45,7 @@ from trails.context.messages import DELIVERY
 from trails.errors import InvalidInput
 from trails.exchange import json_files
 from trails.exchange.json_files import as_object, as_text, objects_in, without_keys
-from trails.exchange.record_checks import Reading, combine_files, parse_time
+from trails.exchange.record_checks import Reading, combine_files
 from trails.exchange.source_transcript import (
     Piece,
     Problem,
@@ -54,6 +54,7 @@ from trails.exchange.source_transcript import (
     Transcript,
     distinct_paths,
 )
+from trails.exchange.source_values import parse_time
 from trails.history import turn_builder
 from trails.model import content_parts, validation
 from trails.model.values import Call, Compaction, SessionRecord, ToolResult, Value

@@ -11,15 +11,16 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any, Final
 
 from trails.errors import InvalidInput
 from trails.exchange import containers, format_detection, json_files
 from trails.exchange.containers import Archive
-from trails.exchange.json_files import as_object, without_keys
-from trails.exchange.record_checks import Reading, combine_files, valid_name, without_empty
+from trails.exchange.json_files import as_list, as_object, value_at, without_keys
+from trails.exchange.record_checks import Reading, combine_files
 from trails.exchange.source_transcript import Problem, Transcript
+from trails.exchange.source_values import base_name, first_name, valid_name, without_empty
 from trails.exchange.traces.inspect_samples import Pool, Sample, join_pools
 
 _HEADER: Final = "header.json"
@@ -66,31 +67,25 @@ def stream(files: Sequence[tuple[str, IO[bytes]]]) -> Iterator[Transcript]:
         is_zip = file.read(len(containers.ZIP_SIGNATURE)) == containers.ZIP_SIGNATURE
         file.seek(0)
         for reading in _read_zip(name, file) if is_zip else _read_json(name, file.read()):
-            reading.notes = [f"{_base(name)}: {note}" if name else note for note in reading.notes]
+            reading.notes = [f"{base_name(name)}: {note}" if name else note for note in reading.notes]
             yield combine_files([(name, reading)])
-
-
-def _base(name: str) -> str:
-    return re.split(r"[/\\]", name)[-1]
 
 
 def _read_json(name: str, data: bytes) -> Iterator[Reading]:
     reading = Reading()
-    log = json_files.read_object(data, constants=True, notes=reading.notes)
-    samples = log.get("samples") if isinstance(log, dict) else None
-    if isinstance(log, Problem):
-        reading.problems.append(log)
-    elif not isinstance(log.get("eval"), dict):
+    log = reading.object(data, constants=True)
+    samples = value_at(log, "samples")
+    if log is not None and not isinstance(log.get("eval"), dict):
         reading.refuse(0, "is no log of Inspect: it has no eval", name)
-    elif not isinstance(samples, list) or not samples:
+    elif log is not None and not as_list(samples):
         reading.refuse(0, "holds no samples (a log may be written without them)", name)
-    else:
+    elif log is not None:
         header = _Header(log, reading)
-        for sample in samples:
+        for sample in as_list(samples):
             header.read(sample, reading)
             yield reading
             reading = Reading()
-        reading.notes += header.notes()
+        reading.note_counts(header.odd)
     yield reading
 
 
@@ -108,23 +103,23 @@ def _read_zip(name: str, file: IO[bytes]) -> Iterator[Reading]:
         if top == _START:
             reading.notes.append("the run broke off: its log has no header, and what its start says is taken")
         header = _Header(log, reading)
-        yield reading
         found = False
+        yield reading
         for sample, own in _samples(archive):
             found = True
             if sample is not None:
                 header.read(sample, own)
             yield own
-        reading = Reading(notes=header.notes())
+        reading = Reading()
+        reading.note_counts(header.odd)
         if not found:
             reading.refuse(0, "holds no samples", name)
-        yield reading
     except InvalidInput as error:
         raise InvalidInput(f"{name} is not read: {error}") from error
     except containers.ZIP_FAULTS as error:
         reading = Reading()
         reading.refuse(0, f"is a zip that cannot be read: {error}", name)
-        yield reading
+    yield reading
 
 
 def _samples(archive: Archive) -> Iterator[tuple[object, Reading]]:
@@ -133,34 +128,33 @@ def _samples(archive: Archive) -> Iterator[tuple[object, Reading]]:
     for name in archive.names:
         if chunk := _CHUNK.fullmatch(name):
             chunks.setdefault(chunk[1], []).append((chunk[2], int(chunk[3]), name))
-    shells = tuple(f"samples/{shell[1]}/" for name in archive.names if (shell := _SHELL.fullmatch(name)))
+    shells = {name: shell[1] for name in archive.names if (shell := _SHELL.fullmatch(name))}
+    folders = tuple(f"samples/{folder}/" for folder in shells.values())
     for name in archive.names:
-        shell = _SHELL.fullmatch(name)
         reading = Reading()
-        if shell is None and _WHOLE.fullmatch(name) is None:
-            if name.startswith("samples/") and not name.startswith(shells):
-                reading.refuse(0, f"{name[:200]} is no sample, nor a part of one, and is not read", name)
-                yield None, reading
-            continue
-        sample: object = _member(archive, name, reading)
-        if shell is not None and isinstance(sample, dict):
-            sample = _put_together(archive, shell[1], sample, chunks.get(shell[1], []), reading)
-        yield sample, reading
+        if name in shells or _WHOLE.fullmatch(name):
+            sample = _member(archive, name, reading)
+            if (folder := shells.get(name)) is not None and sample is not None:
+                sample = _put_together(archive, folder, sample, chunks.get(folder, []), reading)
+            yield sample, reading
+        elif name.startswith("samples/") and not name.startswith(folders):
+            reading.refuse(0, f"{name[:200]} is no sample, nor a part of one, and is not read", name)
+            yield None, reading
 
 
-def _member(archive: Archive, name: str, reading: Reading) -> dict[str, Any] | None:
+def _member(archive: Archive, name: str, reading: Reading, read: Callable[..., Any] = json_files.read_object) -> Any:
+    """Return what a member says, None where it cannot be read."""
+    said: list[str] = []
     try:
-        said: list[str] = []
-        found = json_files.read_object(archive.read(name), constants=True, notes=said)
-        reading.notes += [f"{name} {each}" for each in said]
+        found = read(archive.read(name), constants=True, notes=said)
     except InvalidInput:
         raise
     except containers.ZIP_FAULTS as error:
-        reading.refuse(0, f"{name} cannot be read: {error}", name)
-        return None
+        found = json_files.line_problem(0, f"cannot be read: {error}", name)
     if isinstance(found, Problem):
         reading.refuse(0, f"{name} {found.reason}", name)
         return None
+    reading.notes += [f"{name} {each}" for each in said]
     return found
 
 
@@ -170,77 +164,42 @@ def _put_together(
     """Return a chunked sample as it is where it is kept whole: chunks are ordered by their number, not as text."""
     read: dict[str, list[tuple[int, object]]] = {}
     for kind, start, name in sorted(chunks, key=lambda each: each[1]):
-        try:
-            found = json_files.read_list(archive.read(name), constants=True)
-        except InvalidInput:
-            raise
-        except containers.ZIP_FAULTS as error:
-            found = json_files.line_problem(0, f"cannot be read: {error}", name)
-        if isinstance(found, Problem):
-            reading.refuse(0, f"{name} {found.reason}", name)
-        else:
-            read.setdefault(kind, []).append((start, found))
-    pool = join_pools(read.get("messages", []))
-    texts = join_pools(read.get("attachments", []))
+        read.setdefault(kind, []).append((start, _member(archive, name, reading, json_files.read_list)))
+    pool, texts, events = (join_pools(read.get(kind, [])) for kind in ("messages", "attachments", "events"))
     metadata = _member(archive, name, reading) if (name := _METADATA.format(folder)) in archive.names else None
     sample = {
         **shell,
-        "events": list(join_pools(read.get("events", [])).values()),
+        "events": list(events.values()),
         "events_data": {"messages": pool},
         "attachments": {str(index): text for index, text in texts.items()},
-    }
-    if metadata is not None:
-        sample["metadata"] = metadata
+    } | ({} if metadata is None else {"metadata": metadata})
     if "messages" not in shell:
-        sample["messages"] = _named(shell.get("message_refs"), pool, reading, folder)
+        indices = Pool(dict(pool)).indices(refs := shell.get("message_refs"))
+        if indices is None:
+            reading.refuse(0, f"samples/{folder} names messages that are not there", {"message_refs": refs})
+        sample["messages"] = [pool[index] for index in indices or ()]
     return sample
-
-
-def _named(refs: object, pool: Mapping[int, Any], reading: Reading, folder: str) -> list[Any]:
-    """Return the messages that ranges of a pool name."""
-    indices = Pool(dict(pool)).indices(refs)
-    if indices is None:
-        reading.refuse(0, f"samples/{folder} names messages that are not there", {"message_refs": refs})
-        return []
-    return [pool[index] for index in indices]
 
 
 class _Header:
     """What a log says of all its samples."""
 
     def __init__(self, log: _Json, reading: Reading) -> None:
-        found = log.get("eval")
-        self._eval: _Json = as_object(found)
-        told = json.dumps([self._eval.get(key) for key in ("created", "task", "model", "dataset")])
-        self._id = (
-            valid_name(self._eval.get("eval_id"))
-            or valid_name(self._eval.get("run_id"))
-            or hashlib.sha256(told.encode()).hexdigest()[:16]
-        )
-        dataset = self._eval.get("dataset")
-        self._meta = without_empty(
-            {key: self._eval.get(key) for key in ("task", "model", "eval_id", "run_id", "created", "tags")}
-            | {
-                "dataset": dataset.get("name") if isinstance(dataset, dict) else None,
-                "status": log.get("status"),
-                "log_tags": log.get("tags"),
-                "log_metadata": log.get("metadata"),
-                "log_error": log.get("error"),
-                "log_updates": log.get("log_updates"),
-                "invalidated": log.get("invalidated") or None,
-                "eval": without_empty(without_keys(self._eval, *_EVAL_OWN)),
-                "plan": log.get("plan"),
-            }
-        )
+        own = as_object(log.get("eval"))
+        told = json.dumps([own.get(key) for key in ("created", "task", "model", "dataset")])
+        self._id = first_name(own.get("eval_id"), own.get("run_id")) or hashlib.sha256(told.encode()).hexdigest()[:16]
+        meta = {key: own.get(key) for key in ("task", "model", "eval_id", "run_id", "created", "tags")}
+        meta |= {"dataset": value_at(own, "dataset", "name"), "status": log.get("status")}
+        meta |= {f"log_{key}": log.get(key) for key in ("tags", "metadata", "error", "updates")}
+        meta |= {"log_updates": log.get("log_updates"), "invalidated": log.get("invalidated") or None}
+        meta |= {"eval": without_empty(without_keys(own, *_EVAL_OWN)), "plan": log.get("plan")}
+        self._meta = without_empty(meta)
         left = [key for key in ("results", "reductions", "stats") if log.get(key)]
         if left:
             reading.notes.append(f"{', '.join(left)}: figures over all samples, not kept")
-        self._model = valid_name(self._eval.get("model"))
-        self._odd: Counter[str] = Counter()
-
-    def notes(self) -> list[str]:
-        """Return what a reader should know of the samples that were read."""
-        return [f"{count} {what}" for what, count in self._odd.items() if count]
+        self._model = valid_name(own.get("model"))
+        self.odd: Counter[str] = Counter()
+        """What a reader should know of the samples that were read, with how often it was so."""
 
     def read(self, sample: object, reading: Reading) -> None:
         """Put the sessions of a sample into a reading."""
@@ -255,6 +214,6 @@ class _Header:
         session = f"{self._id}:{named}:{epoch}"
         meta = {**self._meta, "sample_id": identity, "epoch": epoch}
         try:
-            reading.sessions += Sample(sample, session, reading, self._odd, self._model).sessions(meta)
+            Sample(sample, session, reading, self.odd, self._model).add_sessions(meta)
         except RecursionError:
             reading.refuse(0, f"sample {session} is nested too deeply", session)

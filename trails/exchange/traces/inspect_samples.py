@@ -21,8 +21,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from trails.exchange.json_files import as_list, as_object, as_text, objects_in
-from trails.exchange.record_checks import Reading, parse_time, turn_fault, valid_name, without_empty
-from trails.exchange.source_transcript import SourceSession, SourceTurn
+from trails.exchange.record_checks import Reading
+from trails.exchange.source_transcript import SourceTurn
+from trails.exchange.source_values import parse_time, valid_name, without_empty
 from trails.exchange.traces import inspect_turns
 from trails.exchange.traces.inspect_turns import InspectMessage, MessageLine, MessageLines, inspect_turn, message_key
 
@@ -85,11 +86,8 @@ class Pool:
     """Messages by their index; of a chunked sample some may be missing."""
 
     def __init__(self, messages: object) -> None:
-        if isinstance(messages, list):
-            messages = dict(enumerate(messages))
-        elif not isinstance(messages, dict) or not all(type(index) is int for index in messages):
-            messages = {}
-        self._messages: Mapping[int, Any] = messages
+        held = dict(enumerate(messages)) if isinstance(messages, list) else as_object(messages)
+        self._messages: Mapping[int, Any] = held if all(type(index) is int for index in held) else {}
         self._indices = sorted(self._messages)
 
     def __getitem__(self, index: int) -> Any:
@@ -112,9 +110,7 @@ class Pool:
 
 def join_pools(chunks: Sequence[tuple[int, object]]) -> dict[int, Any]:
     """Return the items of chunks, each a list that begins at an index, by index."""
-    return {
-        start + place: item for start, chunk in chunks if isinstance(chunk, list) for place, item in enumerate(chunk)
-    }
+    return {start + place: item for start, chunk in chunks for place, item in enumerate(as_list(chunk))}
 
 
 @dataclass(slots=True)
@@ -158,8 +154,8 @@ class Sample:
         """The turns that were made, by the identity of what they say; None for what cannot be kept."""
         self._named: Counter[str] = Counter()
 
-    def sessions(self, meta: Mapping[str, Any]) -> list[SourceSession]:
-        """Return the sample's session, with the metadata given beside its own, and those of its sub-agents."""
+    def add_sessions(self, meta: Mapping[str, Any]) -> None:
+        """Add the sample's session to the reading, with the metadata given beside its own, and those of its sub-agents."""
         self._look()
         for key, value in self._sample.items():
             if key not in _SAMPLE_OWN and value not in (None, "", [], {}):
@@ -172,11 +168,11 @@ class Sample:
         elif owner.calls:
             self._odd["sample(s) have no messages; what was said is told by their model calls"] += 1
             self._line_of(owner, [])
-        sessions = [self._session(meta), *self._agents()]
+        self._session(meta)
+        self._agents()
         self._odd["attachment(s) are not in the log; the texts name them still"] += len(self._texts.missing)
         full = "sample(s) have texts without the attachments that would let them grow beyond all bounds"
         self._odd[full] += self._texts.is_full
-        return sessions
 
     # --- what the events tell
 
@@ -212,11 +208,9 @@ class Sample:
 
     def _is_called(self, above: object) -> bool:
         """Tell whether an agent's span stands in that of a tool which hands nothing off: then it is the tool."""
-        span = self._spans.get(str(above))
-        if span is None or span.get("type") != "tool":
-            return False
-        outer = self._spans.get(str(span.get("parent_id")))
-        return outer is None or outer.get("type") != "handoff"
+        span = self._spans.get(str(above), {})
+        outer = self._spans.get(str(span.get("parent_id")), {})
+        return span.get("type") == "tool" and outer.get("type") != "handoff"
 
     def _begin_branch(self, event: _Json) -> None:
         owner = self._owners.get(str(event.get("span_id")))
@@ -248,8 +242,7 @@ class Sample:
     # --- lines
 
     def _messages(self) -> list[Any]:
-        messages = self._sample.get("messages")
-        if isinstance(messages, list) and messages:
+        if messages := as_list(self._sample.get("messages")):
             return messages
         given = self._sample.get("input")
         if self._owners[_MAIN].calls:
@@ -257,14 +250,13 @@ class Sample:
         return [{"role": "user", "content": given}] if isinstance(given, str) and given else as_list(given)
 
     def _said_in(self, messages: Iterable[Any]) -> MessageLine:
-        found = []
-        for message in messages:
-            self._reading.count(f"message/{message.get('role')}" if isinstance(message, dict) else "message/none")
-            if isinstance(message, dict):
-                found.append(self._said(message))
-            else:
+        listed = list(messages)
+        for message in listed:
+            is_message = isinstance(message, dict)
+            self._reading.count(f"message/{message.get('role')}" if is_message else "message/none")
+            if not is_message:
                 self._reading.refuse(0, f"sample {self._id}: is no message", message)
-        return found
+        return list(map(self._said, objects_in(listed)))
 
     def _said(self, message: _Json) -> InspectMessage:
         whole = self._texts.put_in(message)
@@ -284,19 +276,16 @@ class Sample:
         """Return what a model call was given; None where that cannot be told."""
         if (ranges := event.get("input_refs")) is not None:
             indices = self._pool.indices(ranges)
-            if indices is None:
+            if indices is None or not all(isinstance(self._pool[index], dict) for index in indices):
                 return None
             for index in indices:
                 if index not in self._pooled:
-                    message = self._pool[index]
-                    if not isinstance(message, dict):
-                        return None
-                    self._pooled[index] = self._said(message)
+                    self._pooled[index] = self._said(self._pool[index])
             return [self._pooled[index] for index in indices]
         given = event.get("input")
         if isinstance(given, str):
             given = [{"role": "user", "content": given}]
-        return [self._said(each) for each in objects_in(given)]
+        return list(map(self._said, objects_in(given)))
 
     def _place_calls(self, main: MessageLine) -> None:
         """Give the calls of agents that the conversation knows nothing of to sessions of their own; count what is left."""
@@ -347,7 +336,7 @@ class Sample:
 
     # --- sessions
 
-    def _session(self, meta: Mapping[str, Any]) -> SourceSession:
+    def _session(self, meta: Mapping[str, Any]) -> None:
         paths = self._paths(self._owners[_MAIN])
         own = {key: self._texts.put_in(self._sample.get(key)) for key in SAMPLE_META}
         own |= {
@@ -360,12 +349,14 @@ class Sample:
         own["score_details"] = inspect_turns.score_details(given)
         self._odd["score(s) that no log of Inspect has like this; not kept"] += unreadable
         begun = (self._sample.get("started_at"), *(e.get("timestamp") for e in self._events[:1]), meta.get("created"))
-        return SourceSession(
-            source=SOURCE,
-            id=self._id,
-            paths=paths,
-            created=next((time for time in map(parse_time, begun) if time is not None), None),
-            meta=self._reading.meta(0, {**meta, **without_empty(own)}),
+        created = next((time for time in map(parse_time, begun) if time is not None), None)
+        self._reading.add_session(
+            SOURCE,
+            self._id,
+            paths,
+            {**meta, **without_empty(own)},
+            agent=None,
+            created=created,
             fork_meta=_FORK_META,
             forks_at_ends=True,
             scores=tuple(inspect_turns.sample_scores(self._id, given, self._scored())),
@@ -374,12 +365,11 @@ class Sample:
     def _scored(self) -> dict[str, datetime | None]:
         """Return when each scorer scored, and under the name "" when the sample was done."""
         times = {"": parse_time(self._sample.get("completed_at"))}
-        for event in self._events:
-            if event.get("event") == "score":
-                if event.get("intermediate"):
-                    self._odd["intermediate score(s) are not kept"] += 1
-                else:
-                    times[str(event.get("scorer"))] = parse_time(event.get("timestamp"))
+        for event in (event for event in self._events if event.get("event") == "score"):
+            if event.get("intermediate"):
+                self._odd["intermediate score(s) are not kept"] += 1
+            else:
+                times[str(event.get("scorer"))] = parse_time(event.get("timestamp"))
         times[""] = times[""] or parse_time(self._events[-1].get("timestamp") if self._events else None)
         return times
 
@@ -414,8 +404,7 @@ class Sample:
             waiting += [o.id for o in inner]
         return found
 
-    def _agents(self) -> list[SourceSession]:
-        made = []
+    def _agents(self) -> None:
         for owner in list(self._owners.values()):
             if owner.kind == "scorer" and owner.calls:
                 what = f"model call(s) of the scorer {owner.name} are no part of the conversation; not kept"
@@ -423,21 +412,12 @@ class Sample:
             if owner.kind != "agent":
                 continue
             self._line_of(owner, [])
-            if not owner.lines.lines:
-                continue
-            made.append(
-                SourceSession(
-                    source=SOURCE,
-                    id=f"{self._id}:agent-{owner.id}",
-                    paths=self._paths(owner),
-                    forks_at_ends=True,
-                    created=parse_time(self._spans[owner.id].get("timestamp")),
-                    agent=owner.name,
-                    meta=without_empty({"model": self._model, "agent_span": owner.id}),
-                    spawned_by=self._spawner(owner),
-                )
-            )
-        return made
+            if owner.lines.lines:
+                created = parse_time(self._spans[owner.id].get("timestamp"))
+                meta = {"model": self._model, "agent_span": owner.id}
+                about = {"agent": owner.name, "spawned_by": self._spawner(owner), "forks_at_ends": True}
+                own = f"{self._id}:agent-{owner.id}"
+                self._reading.add_session(SOURCE, own, self._paths(owner), meta, created=created, **about)
 
     def _spawner(self, owner: _Owner) -> str:
         """Return the id of the session that a sub-agent was called from: of the nearest agent above it, or the sample's."""
@@ -451,24 +431,19 @@ class Sample:
 
         A turn is named after its message in a scope. `meta` goes to the first turn that is the line's own.
         """
-        made = []
         for place, said in enumerate(line):
             if id(said) not in self._turned:
                 self._turned[id(said)] = self._turn(said, place, scope, meta or {})
                 meta = None
-            made.append(self._turned[id(said)])
-        return tuple(turn for turn in made if turn is not None)
+        return tuple(turn for said in line if (turn := self._turned[id(said)]) is not None)
 
     def _turn(self, said: InspectMessage, place: int, scope: str, meta: _Json) -> SourceTurn | None:
-        identity = said.message.get("id")
-        name = f"{scope}{identity}" if isinstance(identity, str) and identity else f"{scope}messages/{place}"
+        name = f"{scope}{as_text(said.message.get('id')) or f'messages/{place}'}"
         self._named[name] += 1
         turn = inspect_turn(said, name if self._named[name] == 1 else f"{name}#{self._named[name]}", self._model)
         turn = replace(turn, meta={**turn.meta, **meta})
-        if (reason := turn_fault(turn)) is None:
-            return turn
-        self._reading.refuse(0, f"sample {self._id}: message {place} cannot be kept: {reason}", said.message)
-        return None
+        kept = self._reading.keeps(turn, 0, f"sample {self._id}: message {place}", said.message)
+        return turn if kept else None
 
 
 def _answers(event: _Json) -> list[_Json]:

@@ -13,12 +13,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import takewhile
 from typing import Any, Final
 
+from trails.exchange import source_values
 from trails.exchange.json_files import as_list, as_object, as_text, objects_in, without_keys
-from trails.exchange.record_checks import parse_time, score_id, valid_name, without_empty
 from trails.exchange.source_transcript import Piece, SourceScore, SourceTurn
+from trails.exchange.source_values import as_content, parse_time, score_id, valid_name, without_empty
 from trails.model.values import Call
 from trails.usage import with_source
 
@@ -64,7 +64,7 @@ def message_key(message: _Json) -> str:
 
 def common_length(one: MessageLine, other: MessageLine) -> int:
     """Return how many messages two lines begin with that say the same."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0].key == pair[1].key, zip(one, other, strict=False)))
+    return source_values.common_length([said.key for said in one], [said.key for said in other])
 
 
 @dataclass(slots=True)
@@ -101,11 +101,9 @@ class MessageLines:
 def given_scores(sample: _Json) -> tuple[dict[str, _Json], int]:
     """Return a sample's scores by the scorer's name, and how many of them are no objects, so that nobody can read them."""
     found, old = sample.get("scores"), sample.get("score")
-    if isinstance(found, dict):
-        read: dict[str, _Json] = {name: score for name, score in found.items() if isinstance(score, dict)}
-        return read, len(found) - len(read)
-    is_old = isinstance(old, dict)
-    return {_SCORER: old} if isinstance(old, dict) else {}, int(bool(found)) + int(bool(old) and not is_old)
+    given = found if isinstance(found, dict) else {_SCORER: old} if old or isinstance(old, dict) else {}
+    read = {name: score for name, score in given.items() if isinstance(score, dict)}
+    return read, len(given) - len(read) + (bool(found) and not isinstance(found, dict))
 
 
 def score_details(scores: Mapping[str, _Json]) -> dict[str, Any]:
@@ -134,16 +132,15 @@ def sample_scores(
 
 def _state_scores(session: str, name: str, value: Any, state: _Json, when: datetime | None) -> Iterator[SourceScore]:
     provenance = as_object(state.get("provenance"))
-    author = valid_name(provenance.get("author"))
-    reason = provenance.get("reason") or state.get("explanation")
-    edited = parse_time(provenance.get("timestamp"))
+    author, edited = valid_name(provenance.get("author")), parse_time(provenance.get("timestamp"))
+    reason = as_text(provenance.get("reason") or state.get("explanation"))
     for criterion, each in _score_parts(name, value):
         yield SourceScore(
             id=score_id("inspect", session, criterion, each, author, edited.isoformat() if edited else None),
             name=criterion,
             value=each,
             by=author or f"agent:{name}",
-            reason=reason if isinstance(reason, str) and reason != _UNCHANGED and reason else None,
+            reason=None if reason == _UNCHANGED else reason,
             time=edited or when,
         )
 
@@ -157,13 +154,9 @@ def _score_parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def inspect_turn(said: InspectMessage, source_id: str, model: str | None) -> SourceTurn:
     """Return the turn that a message makes; `model` is who spoke where neither the message nor its event says so."""
-    message = said.message
+    message, event = said.message, said.event or {}
     role, content = message.get("role"), message.get("content")
-    if not isinstance(content, str):  # checking the turn tells what is neither a text nor a list
-        content = "" if content is None else tuple(content) if isinstance(content, list) else (content,)
-    event = said.event or {}
     calls, extras = _calls(message.get("tool_calls"))
-    error = message.get("error")
     meta = without_keys(message, *_MESSAGE_OWN) | {"tool_calls": extras}
     answers = valid_name(message.get("tool_call_id")) if role == "tool" else None
     if role == "tool" and answers is None:
@@ -171,12 +164,12 @@ def inspect_turn(said: InspectMessage, source_id: str, model: str | None) -> Sou
     start, end = parse_time(event.get("timestamp")), parse_time(event.get("completed"))
     end = None if start and end and end < start else end
     ran = {"started": start, "ended": end} if start and end else {}
-    spoke = role == "assistant"
+    spoke, error = role == "assistant", message.get("error")
     output = as_object(event.get("output")) if spoke else {}
     usage = as_object(output.get("usage"))
     return SourceTurn(
         role=role if isinstance(role, str) else "",
-        pieces=(Piece(source_id, content),),
+        pieces=(Piece(source_id, as_content(content)),),  # checking the turn tells what is neither a text nor a list
         time=end or start,
         model=(valid_name(message.get("model") or event.get("model")) or model) if spoke else None,
         usage=with_source(usage, "inspect") if usage else None,
@@ -195,13 +188,12 @@ def _calls(calls: object) -> tuple[tuple[_Json, ...], dict[str, Any]]:
     made: list[_Json] = []
     extras: dict[str, Any] = {}
     for call in as_list(calls):
-        if not isinstance(call, dict):
-            made.append({"id": None})  # checking the turn tells
-            continue
-        made.append({"id": call.get("id"), "name": call.get("function"), "arguments": call.get("arguments")})
-        spent = [*_CALL_OWN, *(["type"] if call.get("type") == "function" else [])]
-        if more := without_empty(without_keys(call, *spent)):
-            extras[str(call.get("id"))] = more
+        held = as_object(call)  # checking the turn tells what is none
+        asked = {"name": held.get("function"), "arguments": held.get("arguments")} if isinstance(call, dict) else {}
+        made.append({"id": held.get("id"), **asked})
+        spent = [*_CALL_OWN, *(["type"] if held.get("type") == "function" else [])]
+        if more := without_empty(without_keys(held, *spent)):
+            extras[str(held.get("id"))] = more
     return tuple(made), extras
 
 

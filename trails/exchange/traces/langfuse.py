@@ -24,8 +24,8 @@ from typing import Any, Final
 from trails.errors import InvalidInput
 from trails.exchange.format_detection import outline_of_first
 from trails.exchange.json_files import as_list, as_listed, as_object, as_text, objects_in, value_at
-from trails.exchange.record_checks import score_id, utc_time, valid_name, without_empty
 from trails.exchange.source_transcript import SourceScore, SourceSession, Transcript
+from trails.exchange.source_values import score_id, utc_time, valid_name, without_empty
 from trails.exchange.traces.otlp import Spans
 from trails.exchange.traces.span_messages import INPUT, OUTPUT
 from trails.exchange.traces.span_values import OpenCalls, is_text_part, item_message, parse_embedded

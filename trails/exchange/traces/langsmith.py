@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from trails.exchange.format_detection import outline_of_first, outline_of_listed
 from trails.exchange.json_files import as_list, as_object, as_text, value_at, without_keys
-from trails.exchange.record_checks import epoch_time, first_name, utc_time, valid_name
 from trails.exchange.source_transcript import Transcript
+from trails.exchange.source_values import epoch_time, first_name, utc_time, valid_name
 from trails.exchange.traces.otlp import Spans
 from trails.exchange.traces.span_values import parse_embedded, read_steps, step
 from trails.exchange.traces.spans import TraceSpan

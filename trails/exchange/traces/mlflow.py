@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from trails.exchange.format_detection import outline_of_first
 from trails.exchange.json_files import as_object, as_text
-from trails.exchange.record_checks import epoch_time, first_name, parse_time, without_empty
 from trails.exchange.source_transcript import Transcript
+from trails.exchange.source_values import epoch_time, first_name, parse_time, without_empty
 from trails.exchange.traces.otlp import Spans
 from trails.exchange.traces.span_values import parse_embedded, read_steps, step
 from trails.exchange.traces.spans import TraceSpan

@@ -23,16 +23,9 @@ from typing import Any, Final
 
 from trails.exchange import format_detection, json_files
 from trails.exchange.json_files import as_list
-from trails.exchange.record_checks import (
-    Reading,
-    combine_files,
-    common_length,
-    run_times,
-    turn_fault,
-    valid_name,
-    without_empty,
-)
+from trails.exchange.record_checks import Reading, combine_files, turn_fault
 from trails.exchange.source_transcript import Piece, SourceTurn, Transcript
+from trails.exchange.source_values import common_length, run_times, valid_name, without_empty
 from trails.exchange.traces import span_messages
 from trails.exchange.traces.span_messages import INPUT, OUTPUT, SpanContent, SpanMessage, span_usage
 from trails.exchange.traces.spans import LogRecord, TraceSpan, read_json, spans_in

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trails.exchange.json_files import as_list, as_listed, as_object, as_text, objects_in, value_at, without_keys
-from trails.exchange.record_checks import valid_name, without_empty
 from trails.exchange.source_transcript import Piece, SourceTurn
+from trails.exchange.source_values import valid_name, without_empty
 from trails.exchange.traces.spans import TraceSpan, plain_json, read_json
 from trails.usage import with_source
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from trails.exchange import json_files
 from trails.exchange.json_files import as_list, as_listed, as_object, objects_in
-from trails.exchange.record_checks import parse_time
+from trails.exchange.source_values import parse_time
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _VALUES: Final = ("stringValue", "boolValue", "intValue", "doubleValue", "bytesValue", "arrayValue", "kvlistValue")
