@@ -24,6 +24,7 @@ from trails.exchange.openclaw.openclaw_export import export_folder
 from trails.exchange.openclaw.openclaw_folder import import_folder
 from trails.exchange.source_transcript import ImportReport
 from trails.runtime.policy import from_ms
+from trails.runtime.runs import Runs
 from trails.runtime.runs.run_registry import Registry
 
 pytestmark = pytest.mark.any_store
@@ -171,7 +172,7 @@ def test_transcripts_become_the_turns_of_their_sessions(store: Repository, state
     assert "Sent to you" not in json.dumps(session.context().openai())
     assert store.record("openclaw-main:c-1").spawned_by == "openclaw-main:m-1"
     assert store.record("openclaw-ops:h-1").spawned_by == "openclaw-main:c-1"
-    one, two = Registry(store).all()
+    one, two = Runs(store).list()
     assert (one.run_id, one.child_session, one.requester_session) == ("run-1", "openclaw-main:c-1", "openclaw-main:m-1")
     assert (one.outcome, one.ended, one.cleanup_handled) == ("ok", from_ms(START + 900), True)
     assert (two.run_id, two.outcome, two.cleanup, two.extra) == ("run-2", None, "delete", {"tomorrow": [1]})

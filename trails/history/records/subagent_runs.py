@@ -232,10 +232,8 @@ def run_findings(
         except TrailsError:
             gone.discard(subject_of(quad))
             continue  # named by the check of the catalog
-        for code, fault in _faults(run, subject_of(quad), log.get(run.iri)):
+        for code, fault in _faults(store, run, subject_of(quad), log.get(run.iri), taken):
             yield code, run.child_session, f"the run {run.run_id!r}{fault}"
-        if (found := _wrong_texts(store, run, taken)) is not None:
-            yield found
         present[run.iri] = (runentry.run_row_digest(run), "what the registry says of it")
     yield from _against_log(present, log)
     for run_iri in gone - present.keys():
@@ -254,21 +252,17 @@ def _against_log(present: Mapping[str, tuple[str, str]], log: LoggedRun) -> Iter
             yield "logged-twice", None, f"the run {iris.run_id(run_iri)!r}: {fault}"
 
 
-def _faults(run: Run, subject: str, known: RunLog | None) -> Iterator[tuple[str, str]]:
+def _faults(
+    store: QuadStore, run: Run, subject: str, known: RunLog | None, taken: Collection[str]
+) -> Iterator[tuple[str, str]]:
     if run.iri != subject:
         yield "bad-row", f" stands at {subject}, not at its own IRI"
     if not (run.said.is_true() and run.has_true_task()):
         yield "digest-mismatch", ": its texts were altered"
     if known is not None and known.task != runentry.registration_digest(run):
         yield "row-altered", " is not the one that was registered: its task, its id or the time is another"
-
-
-def _wrong_texts(store: QuadStore, run: Run, taken: Collection[str]) -> tuple[str, str | None, str] | None:
-    if not run.said.is_true():
-        return "digest-mismatch", run.child_session, f"the texts of the run {run.run_id!r} were altered"
     if run.said.withheld and run.iri not in taken and not _was_deleted(store, run):
-        return "unlogged", run.child_session, f"the run {run.run_id!r} lost its texts, and no redaction was logged"
-    return None
+        yield "unlogged", " lost its texts, and no redaction was logged"
 
 
 def _was_deleted(store: QuadStore, run: Run) -> bool:

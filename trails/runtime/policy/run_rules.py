@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final, Literal, NamedTuple, Self
@@ -75,15 +75,7 @@ class SpawnRequest(Value):
         2
         """
         fields = Section(value, "sessions_spawn").fields
-        for name in fields:
-            if name not in _SPAWN_FIELDS:
-                raise RequestRefused(f"sessions_spawn has no parameter {name}; it has {', '.join(_SPAWN_FIELDS)}")
-        texts: dict[str, str | None] = {}
-        for name in _SPAWN_FIELDS[:5]:
-            text = fields.get(name)
-            if text is not None and not isinstance(text, str):
-                raise RequestRefused(f"{name} must be a string")
-            texts[name] = trim(text) or None
+        texts = tool_texts("sessions_spawn", fields, _SPAWN_TEXTS, ("runTimeoutSeconds", "timeoutSeconds", "cleanup"))
         if not texts["task"]:
             raise RequestRefused("task required")
         thinking = texts["thinking"]
@@ -105,10 +97,22 @@ class SpawnRequest(Value):
         )
 
 
-_SPAWN_FIELDS: Final = (
-    *("task", "label", "agentId", "model", "thinking"),
-    *("runTimeoutSeconds", "timeoutSeconds", "cleanup"),
-)
+_SPAWN_TEXTS: Final = ("task", "label", "agentId", "model", "thinking")
+
+
+def tool_texts(
+    tool: str, fields: Mapping[str, Any], texts: Sequence[str], others: Sequence[str]
+) -> dict[str, str | None]:
+    """Return the parameters of a tool's call that are texts, trimmed, None for an empty one.
+
+    Raise `RequestRefused` for another type, and for a parameter that is neither in `texts` nor in `others`.
+    """
+    for name, value in fields.items():
+        if name not in (*texts, *others):
+            raise RequestRefused(f"{tool} has no parameter {name}; it has {', '.join((*texts, *others))}")
+        if name in texts and value is not None and not isinstance(value, str):
+            raise RequestRefused(f"{name} must be a string")
+    return {name: trim(fields.get(name)) or None for name in texts}
 
 
 def _seconds(value: Any) -> int:

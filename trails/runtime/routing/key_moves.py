@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -21,33 +21,14 @@ from trails.history import log_leaves
 from trails.history.records import conversations
 from trails.history.transaction import Transaction, is_stored
 from trails.model import iris
-from trails.rdf import vocab
+from trails.rdf import conversation_records, vocab
 from trails.rdf.activity_records import author_type
-from trails.rdf.conversation_records import (
-    Alias,
-    Conversation,
-    Move,
-    alias_quads,
-    belongs_quad,
-    conversation_quads,
-    move_quads,
-    removal_quads,
-)
+from trails.rdf.conversation_records import Alias, Conversation, Move
 from trails.runtime import keys, policy
 from trails.runtime.keys import KeySettings, SessionKey
 from trails.runtime.routing.key_directory import HeldKey, Keyring, MovedSession, Moving, Routing, Unplaced
 from trails.store.contract import PreconditionFailed
 from trails.store.pattern import Pattern
-
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """A session that is to go to another key, and whether it becomes the current one there."""
-
-    session_id: str
-    from_key: str
-    to_key: str
-    current: bool
 
 
 @dataclass(slots=True)
@@ -81,30 +62,35 @@ class KeyPlan:
             self._before[key] = self._after[key] = stored
         return self._after[key]
 
-    def move(self, step: Transfer, *, label: str | None = None) -> None:
+    def move(self, step: MovedSession, *, label: str | None = None) -> None:
         """Take a session out of one key's conversation and into another's.
 
         `label` comes with it if it has none.
         """
-        here, other = self.conversation(step.from_key), self.conversation(step.to_key)
-        left = here if here is not None and here.session_id == step.session_id else None
+        session_id, from_key, to_key = step.session_id, step.from_key, step.to_key
+        here, other = self.conversation(from_key), self.conversation(to_key)
+        left = here if here is not None and here.session_id == session_id else None
         if left is not None:
-            self._after[step.from_key] = None
+            self._after[from_key] = None
         if step.current:
             known = [each for each in (other, left) if each is not None]
             label = next((each.label for each in known if each.label is not None), label)
-            record = self.keyring.repository.reader.record(step.session_id)
-            created = known[0].created if known else record.created or self.time
-            self._after[step.to_key] = Conversation(
-                key=step.to_key, session_id=step.session_id, label=label, created=created
+            created = known[0].created if known else self.keyring.repository.reader.record(session_id).created
+            self._after[to_key] = Conversation(
+                key=to_key, session_id=session_id, label=label, created=created or self.time
             )
-        self._swap(belongs_quad(step.session_id, step.from_key), belongs_quad(step.session_id, step.to_key))
-        self._touched[step.session_id] = None
-        which = {"session_id": step.session_id, "from_key": step.from_key, "to_key": step.to_key}
+        self._swap(
+            conversation_records.belongs_quad(session_id, from_key),
+            conversation_records.belongs_quad(session_id, to_key),
+        )
+        self._touched[session_id] = None
+        self.moved.append(step)
         move = Move(
-            **which,
+            session_id=session_id,
+            from_key=from_key,
+            to_key=to_key,
             operation=self.operation,
-            number=len(self.moved) + 1,
+            number=len(self.moved),
             was_current=left is not None,
             became_current=step.current,
             reason=self.reason,
@@ -113,14 +99,13 @@ class KeyPlan:
             former_label=left.label if left is not None else None,
             undoes=self.undoes,
         )
-        self._new |= set(move_quads(move))
-        self.moved.append(MovedSession(**which, current=step.current))
+        self._new |= set(conversation_records.move_quads(move))
 
     def alias(self, name: str, key: str, reason: str) -> None:
         """Let a key that names nothing by itself be found as another one."""
         new_alias = Alias(alias=name, key=key, reason=reason, by_iri=self.by_iri, time=self.time)
         self._grown.add(key)
-        self._new |= set(alias_quads(new_alias))
+        self._new |= set(conversation_records.alias_quads(new_alias))
         self._forbid += [
             (NamedNode(iris.alias(each)), vocab.TYPE, None, vocab.CATALOG) for each in keys.spellings(name)
         ]
@@ -128,7 +113,7 @@ class KeyPlan:
 
     def unalias(self, gone: Alias) -> None:
         """Take an alias away, leaving word of it with the conversation that it stood for."""
-        self._old |= set(alias_quads(gone))
+        self._old |= set(conversation_records.alias_quads(gone))
         self._grown.add(gone.key)
         self._gone.append(gone)
         self._aliased(gone)
@@ -136,7 +121,7 @@ class KeyPlan:
     def redirect(self, alias: Alias, key: str) -> None:
         """Let an alias stand for another key, and remember for which one it stood."""
         moved = alias.model_copy(update={"key": key, "from_key": None if alias.from_key == key else alias.key})
-        self._swap(alias_quads(alias), alias_quads(moved))
+        self._swap(conversation_records.alias_quads(alias), conversation_records.alias_quads(moved))
         self._grown.add(key)
         self._aliased(moved)
 
@@ -169,7 +154,7 @@ class KeyPlan:
                 )
         for gone in self._gone:
             if self._after[gone.key] is not None:
-                self._new |= set(removal_quads(gone, self.by_iri, self.time, secrets.token_hex(4)))
+                self._new |= set(conversation_records.removal_quads(gone, self.by_iri, self.time, secrets.token_hex(4)))
         touched = list(self._touched)
         tx = Transaction()
         tx.add([*(self._new - self._old), author_type(self.by_iri)])
@@ -185,9 +170,9 @@ class KeyPlan:
         before, after = self._before[key], self._after[key]
         if after is not None and key in self._grown:
             after = after.model_copy(update={"revision": after.revision + 1})
-        old = [] if before is None else conversation_quads(before)
+        old = [] if before is None else conversation_records.conversation_quads(before)
         self._old |= set(old)
-        self._new |= set([] if after is None else conversation_quads(after))
+        self._new |= set([] if after is None else conversation_records.conversation_quads(after))
         self._touched |= {each.session_id: None for each in (before, after) if each is not None}
         if before is None:
             self._forbid.append((NamedNode(iris.conversation(key)), vocab.CURRENT_SESSION, None, vocab.CATALOG))
@@ -309,7 +294,7 @@ class Renaming:
         plan = self.plan(reason, by)
         for session_id in sorted(conversations.sessions_in(self._store, source.key)):
             current = reason == "promotion" and session_id == source.session_id
-            plan.move(Transfer(session_id, source.key, to_key, current))
+            plan.move(MovedSession(session_id=session_id, from_key=source.key, to_key=to_key, current=current))
         plan.alias(source.key, to_key, reason)
         plan.commit()
         return plan.report()
@@ -335,7 +320,8 @@ class Renaming:
             if record is not None and record.key == move.to_key:
                 label = move.former_label if move.former_label and plan.label_is_free(move.former_label) else None
                 current = move.was_current and plan.conversation(move.from_key) is None
-                plan.move(Transfer(move.session_id, move.to_key, move.from_key, current), label=label)
+                back = {"session_id": move.session_id, "from_key": move.to_key, "to_key": move.from_key}
+                plan.move(MovedSession(**back, current=current), label=label)
                 continue
             why = "was deleted" if record is None else f"has the key {record.key!r} by now"
             reason = f"session {move.session_id!r} {why}"
@@ -365,20 +351,12 @@ class Sender:
         return "unknown" if self.peer is None else "/".join(part or "-" for part in parts)
 
 
-@dataclass(slots=True)
-class MigrationPlan:
-    """Where sessions go under another scope, and which stay, with the reason."""
+def plan_migration(plan: KeyPlan, settings: KeySettings, to_scope: keys.DmScope) -> list[Unplaced]:
+    """Let the sessions of main and direct keys go where they belong under another scope of direct chats.
 
-    steps: list[Transfer] = field(default_factory=list)
-    unplaced: list[Unplaced] = field(default_factory=list)
-    aliases: list[tuple[str, str, str]] = field(default_factory=list)
-    """(old key, new key, why) of keys that are left by all their sessions for one other key."""
-
-
-def plan_migration(keyring: Keyring, settings: KeySettings, to_scope: keys.DmScope) -> MigrationPlan:
-    """Return where the sessions of main and direct keys go when the scope of direct chats becomes another one."""
-    migration = MigrationPlan()
-    wanted: dict[str, str] = {}
+    Return those that stay where they are, with the reason.
+    """
+    keyring, unplaced = plan.keyring, list[Unplaced]()
     owners: dict[str, HeldKey] = {}
     roots: dict[str, SessionKey] = {}
     for held in keyring.every():
@@ -387,17 +365,24 @@ def plan_migration(keyring: Keyring, settings: KeySettings, to_scope: keys.DmSco
             for session_id in sorted(conversations.sessions_in(keyring.repository.store, held.key)):
                 owners[session_id], roots[session_id] = held, parts
     senders = _senders(keyring, {each: _root(parts, settings)[0] for each, parts in roots.items()})
+    moving: dict[str, str] = {}
     for session_id, held in owners.items():
-        target = _target(held.key, roots[session_id], senders[session_id], settings, to_scope)
-        if isinstance(target, str):
-            named = keyring.find(target)
-            wanted[session_id] = target if named is None else named[0].key
-        elif target is not None:
-            migration.unplaced.append(target.model_copy(update={"session_id": session_id}))
-    moving = {each: key for each, key in wanted.items() if key != owners[each].key}
-    migration.steps = list(_steps(keyring, moving, owners))
-    migration.aliases = list(_aliases(keyring, migration.steps, owners, settings))
-    return migration
+        if not senders[session_id]:
+            continue
+        root, suffix = _root(roots[session_id], settings)
+        targets = {_key_for(sender, root, settings, to_scope) for sender in senders[session_id]}
+        if None in targets or len(targets) > 1:
+            reason = "nobody knows who wrote to it" if None in targets else "several people wrote to it"
+            names = tuple(sorted(map(str, senders[session_id])))
+            unplaced.append(Unplaced(session_id=session_id, key=held.key, reason=reason, senders=names))
+            continue
+        target = f"{targets.pop()}{suffix}"
+        named = keyring.find(target)
+        moving[session_id] = target if named is None else named[0].key
+    for step in _steps(keyring, {each: key for each, key in moving.items() if key != owners[each].key}, owners):
+        plan.move(step)
+    _alias_left_keys(plan, settings)
+    return unplaced
 
 
 def _root(parts: SessionKey, settings: KeySettings) -> tuple[SessionKey, str]:
@@ -434,22 +419,6 @@ def _senders(keyring: Keyring, roots: Mapping[str, SessionKey]) -> Mapping[str, 
     return senders
 
 
-def _target(
-    key: str, parts: SessionKey, senders: set[Sender], settings: KeySettings, scope: keys.DmScope
-) -> str | Unplaced | None:
-    """Return the key that a session has under a scope, or why that cannot be told; None for one that nobody wrote to."""
-    if not senders:
-        return None
-    root, suffix = _root(parts, settings)
-    names = tuple(sorted(map(str, senders)))
-    targets = {_key_for(sender, root, settings, scope) for sender in senders}
-    if None in targets:
-        return Unplaced(session_id="", key=key, reason="nobody knows who wrote to it", senders=names)
-    if len(targets) > 1:
-        return Unplaced(session_id="", key=key, reason="several people wrote to it", senders=names)
-    return f"{targets.pop()}{suffix}"
-
-
 def _key_for(sender: Sender, root: SessionKey, settings: KeySettings, scope: keys.DmScope) -> str | None:
     needs_channel = scope in ("per-channel-peer", "per-account-channel-peer")
     if scope != "main" and (sender.peer is None or (needs_channel and sender.channel is None)):
@@ -469,7 +438,7 @@ def _key_for(sender: Sender, root: SessionKey, settings: KeySettings, scope: key
     return keys.canonicalize_main_alias(key, agent_id=root.agent_id, config=settings)
 
 
-def _steps(keyring: Keyring, moving: Mapping[str, str], owners: Mapping[str, HeldKey]) -> Iterator[Transfer]:
+def _steps(keyring: Keyring, moving: Mapping[str, str], owners: Mapping[str, HeldKey]) -> Iterator[MovedSession]:
     """Yield the moves.
 
     Of those that come to a key without a session, the one in use last becomes the current one.
@@ -483,7 +452,7 @@ def _steps(keyring: Keyring, moving: Mapping[str, str], owners: Mapping[str, Hel
         ordered = sorted(ids, key=lambda each: _rank(keyring, each, owners[each]))
         for session_id in ordered:
             current = not stays and session_id == ordered[-1]
-            yield Transfer(session_id, owners[session_id].key, key, current)
+            yield MovedSession(session_id=session_id, from_key=owners[session_id].key, to_key=key, current=current)
 
 
 def _rank(keyring: Keyring, session_id: str, held: HeldKey) -> tuple[bool, int, str]:
@@ -496,19 +465,18 @@ def _rank(keyring: Keyring, session_id: str, held: HeldKey) -> tuple[bool, int, 
     return True, known if last is None else policy.to_ms(last), session_id
 
 
-def _aliases(
-    keyring: Keyring, steps: Iterable[Transfer], owners: Mapping[str, HeldKey], settings: KeySettings
-) -> Iterator[tuple[str, str, str]]:
-    """Yield the direct keys that all their sessions leave for one other key.
+def _alias_left_keys(plan: KeyPlan, settings: KeySettings) -> None:
+    """Let direct keys that all their sessions leave for one other key be aliases of it.
 
     Never a main one, which others may use.
     """
+    keyring = plan.keyring
     left: dict[str, dict[str, str]] = defaultdict(dict)
-    for step in steps:
+    for step in plan.moved:
         left[step.from_key][step.session_id] = step.to_key
     for key, went in sorted(left.items()):
         targets = set(went.values())
         stay = set(conversations.sessions_in(keyring.repository.store, key)) - went.keys()
         if len(targets) == 1 and not stay and not keys.is_main_key(key, settings):
             target = targets.pop()
-            yield key, target, "promotion" if keyring.find(target) is None else "merge"
+            plan.alias(key, target, "promotion" if keyring.find(target) is None else "merge")

@@ -431,18 +431,14 @@ class Router(Handle, public=True):
         """
         scope = keys.check_dm_scope(to_scope)
         before = self._routing.settings.keys.dm_scope
-        migration = key_moves.plan_migration(self._keyring, self._routing.settings.keys, scope)
         plan = self._renaming.plan("migration", by)
-        for step in migration.steps:
-            plan.move(step)
-        for name, key, why in migration.aliases:
-            plan.alias(name, key, why)
+        unplaced = key_moves.plan_migration(plan, self._routing.settings.keys, scope)
         if not dry_run:
-            if migration.steps:
+            if plan.moved:
                 plan.commit()
             self._scopes[plan.operation] = before
             self._rescope(scope)
-        return plan.report(unplaced=tuple(migration.unplaced), from_scope=before, to_scope=scope, dry_run=dry_run)
+        return plan.report(unplaced=tuple(unplaced), from_scope=before, to_scope=scope, dry_run=dry_run)
 
     def undo(self, operation: str, *, by: str | None = None) -> Moving:
         """Take back what a promotion, a merge or a migration moved, as far as its sessions are still where it brought them.

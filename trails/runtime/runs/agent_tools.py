@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final, Literal, Self
 from uuid import uuid4
 
+from pydantic import AliasGenerator
+from pydantic.alias_generators import to_camel
 from pyoxigraph import Literal as RdfLiteral
 
 from trails.errors import InvalidInput, RequestRefused, SessionNotFound
+from trails.history.records.subagent_runs import is_removed_run
 from trails.model import validation
 from trails.model.values import SessionRecord, Value
 from trails.rdf import vocab
@@ -21,7 +26,7 @@ from trails.rdf.subagent_records import Run, RunContent
 from trails.runtime import inbox, keys
 from trails.runtime.config_values import Section, is_number
 from trails.runtime.policy.message_policy import resolve_send_policy
-from trails.runtime.policy.run_rules import SpawnRequest, archive_time
+from trails.runtime.policy.run_rules import SpawnRequest, archive_time, tool_texts
 from trails.runtime.policy.session_entry import apply_patch, check_label, delivery_context
 from trails.runtime.policy.subagents import (
     ANNOUNCE_SKIP,
@@ -53,7 +58,20 @@ _report = logging.getLogger("trails.runtime.runs")
 _HIDDEN: Final = "Session not visible from this sandboxed agent session"
 
 
-class Sent(Value):
+class ToolAnswer(Value):
+    """The answer to a call of a tool."""
+
+    model_config = Value.model_config | {"alias_generator": AliasGenerator(serialization_alias=to_camel)}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer as the tool gives it.
+
+        What is not known is left out.
+        """
+        return self.model_dump(by_alias=True, exclude_none=True)
+
+
+class Sent(ToolAnswer):
     """The answer to a sending: "ok" with the reply, "accepted" if nobody waits for one, or why there is none."""
 
     run_id: str
@@ -63,20 +81,9 @@ class Sent(Value):
     session_key: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer as the tool gives it.
-
-        What is not known is left out.
-        """
-        plain: dict[str, Any] = {
-            "runId": self.run_id,
-            "status": self.status,
-            "reply": self.reply,
-            "error": self.error,
-            "sessionKey": self.session_key,
-        }
-        if self.status in ("ok", "accepted"):
-            plain["delivery"] = {"status": "pending", "mode": "announce"}
-        return {name: value for name, value in plain.items() if value is not None}
+        """Return the answer as the tool gives it, with what becomes of the reply."""
+        pending = {"delivery": {"status": "pending", "mode": "announce"}}
+        return super().to_json() | (pending if self.status in ("ok", "accepted") else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,20 +109,14 @@ class SendRequest:
         2
         """
         fields = Section(parameters, "sessions_send").fields
-        texts = ("sessionKey", "label", "agentId", "message")
-        for name, value in fields.items():
-            if name not in (*texts, "timeoutSeconds"):
-                names = ", ".join((*texts, "timeoutSeconds"))
-                raise RequestRefused(f"sessions_send has no parameter {name}; it has {names}")
-            if name in texts and value is not None and not isinstance(value, str):
-                raise RequestRefused(f"{name} must be a string")
+        texts = tool_texts("sessions_send", fields, ("sessionKey", "label", "agentId", "message"), ("timeoutSeconds",))
         if not fields.get("message"):
             raise RequestRefused("message required")
         return cls(
             message=fields["message"],
-            session_key=fields.get("sessionKey"),
-            label=fields.get("label"),
-            agent_id=fields.get("agentId"),
+            session_key=texts["sessionKey"],
+            label=texts["label"],
+            agent_id=texts["agentId"],
             timeout_seconds=whole_seconds(fields.get("timeoutSeconds", DEFAULT_TIMEOUT)),
             sandboxed=sandboxed,
             requester_channel=channel,
@@ -159,7 +160,7 @@ def send_message(engine: Engine, requester: str | None, request: SendRequest) ->
     event = engine.post(
         session_id,
         message,
-        WorkContext("nested", system=instructions),
+        WorkContext(lane="nested", system=instructions),
         source=SEND_SOURCE,
         event_id=run_id,
         author=agent_of(requester_key),
@@ -182,7 +183,7 @@ def send_message(engine: Engine, requester: str | None, request: SendRequest) ->
 
 def _send_target(engine: Engine, requester_key: str | None, asking: SessionRecord | None, request: SendRequest) -> str:
     """Return the key of the session that is meant and may be sent to, or raise `_RefusedError`."""
-    label, named = (request.label or "").strip(), (request.session_key or "").strip()
+    label, named = request.label, request.session_key
     if label and named:
         raise _RefusedError("error", "Provide either sessionKey or label (not both).")
     restricted = bool(
@@ -207,7 +208,7 @@ def _send_target(engine: Engine, requester_key: str | None, asking: SessionRecor
 
 
 def _by_label(engine: Engine, requester_key: str | None, label: str, agent_id: str | None, *, restricted: bool) -> str:
-    agent = keys.normalize_agent_id(agent_id) if (agent_id or "").strip() else None
+    agent = keys.normalize_agent_id(agent_id) if agent_id else None
     if agent and requester_key and agent != keys.agent_id_from_key(requester_key):
         if restricted:
             raise _RefusedError("forbidden", "Sandboxed sessions_send label lookup is limited to this agent")
@@ -338,7 +339,7 @@ class Talk:
         event = engine.post(
             session_id,
             text,
-            WorkContext("nested", system=told),
+            WorkContext(lane="nested", system=told),
             source=SEND_SOURCE,
             event_id=f"{self._run_id}:{name}",
             author=agent_of(sender_key),
@@ -381,51 +382,13 @@ def _channel_of(engine: Engine, key: str) -> Outgoing | None:
     return Outgoing(address["channel"], address["to"], "", key, "", address.get("accountId"), address.get("threadId"))
 
 
-_TEXT: Final = {"type": "string"}
-
-SPAWN_TOOL: Final[Mapping[str, Any]] = {
-    "name": "sessions_spawn",
-    "description": "Start a sub-agent on a task in a session of its own. Its result is announced to you when it ends.",
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "task": _TEXT | {"description": "What the sub-agent is to do."},
-            "label": _TEXT | {"description": "What people call it, up to 64 characters.", "maxLength": 64},
-            "agentId": _TEXT | {"description": "The agent that runs it, where that is another one."},
-            "model": _TEXT | {"description": "The model, in place of the usual one."},
-            "thinking": _TEXT | {"description": "The thinking level, in place of the usual one."},
-            "runTimeoutSeconds": {"type": "number", "minimum": 0, "description": "How long it may take; 0: no limit."},
-            "cleanup": {"type": "string", "enum": ["delete", "keep"], "description": "What becomes of its session."},
-        },
-        "required": ["task"],
-    },
-}
-SEND_TOOL: Final[Mapping[str, Any]] = {
-    "name": "sessions_send",
-    "description": "Send a message to another session, named by its key or its label, and wait for the answer.",
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "sessionKey": _TEXT | {"description": "The session's key."},
-            "label": _TEXT | {"description": "The session's label, where you have no key."},
-            "agentId": _TEXT | {"description": "The agent whose session has the label."},
-            "message": _TEXT | {"description": "What to say."},
-            "timeoutSeconds": {
-                "type": "number",
-                "minimum": 0,
-                "description": f"How long to wait for an answer; 0: not at all. {DEFAULT_TIMEOUT} by default.",
-            },
-        },
-        "required": ["message"],
-    },
-}
-
-
+SPAWN_TOOL, SEND_TOOL = json.loads(Path(__file__).with_name("tools.json").read_text("utf-8"))
+"""The two tools as a model is told of them."""
 _MODEL_REFUSALS: Final = ("invalid model", "model not allowed")
 """What makes a model a warning: the run then goes on with the usual one."""
 
 
-class Spawned(Value):
+class Spawned(ToolAnswer):
     """The answer to a spawn.
 
     Where it is not accepted, nothing was changed, and `error` says why.
@@ -437,21 +400,6 @@ class Spawned(Value):
     model_applied: bool | None = None
     warning: str | None = None
     error: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the answer as the tool gives it.
-
-        What is not known is left out.
-        """
-        plain = {
-            "status": self.status,
-            "childSessionKey": self.child_session_key,
-            "runId": self.run_id,
-            "modelApplied": self.model_applied,
-            "warning": self.warning,
-            "error": self.error,
-        }
-        return {name: value for name, value in plain.items() if value is not None}
 
 
 def spawn_subagent(
@@ -546,7 +494,7 @@ def _store(engine: Engine, run: Run, requester: SessionRecord, entry: Mapping[st
     begun = engine.places.begin_child(run, requester, entry, task, label=label)
     if begun is not None:
         return begun
-    if engine.registry.find(run.run_id) is not None or engine.registry.was_removed(run.run_id):
+    if engine.registry.find(run.run_id) is not None or is_removed_run(engine.repository.store, run.run_id):
         raise run_exists_error(run.run_id)
     if requester.id not in engine.repository:
         raise engine.repository.reader.not_found(requester.id)

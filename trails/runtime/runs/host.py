@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, get_args
 from uuid import uuid4
 
@@ -229,29 +229,35 @@ Interrupted = Literal["fail", "retry", "refuse"]
 """What becomes of work that was under way when its process died."""
 
 
-class Step:
+@dataclass(slots=True, kw_only=True)
+class WorkContext:
+    """What the work on a message goes by, beside the message itself."""
+
+    lane: Lane = "main"
+    system: str | None = None
+    """What the model is told beside the session's own system prompt."""
+    model: str | None = None
+    """The model that was asked for; None for the session's usual one."""
+    thinking: str | None = None
+    timeout_seconds: int = 0
+    """How long it may take; 0 for as long as it likes."""
+
+
+@dataclass(slots=True, kw_only=True, repr=False, eq=False)
+class Step(WorkContext):
     """One piece of a model's work in a session: what a host's `agent` gets.
 
     `session` has all that is stored, with the messages as its last turns. What the agent returns, unless None, is
     appended as its answer; what it does before that it appends with `append`.
     """
 
-    def __init__(self, running: Running, lane: Lane, key: str, context: WorkContext, run: Run | None) -> None:
-        """Not for callers."""
-        self.running = running
-        self.lane: Lane = lane
-        self.session_key = key
-        self.run = run
-        """The run, if this is a sub-agent's work on its task."""
-        self.system = context.system
-        """What the model is told beside the session's own system prompt."""
-        self.model = context.model
-        """The model that was asked for; None for the session's usual one."""
-        self.thinking = context.thinking
-        self.timeout_seconds = context.timeout_seconds
-        """How long it may take; 0 for as long as it likes."""
-        self.cancelled = threading.Event()
-        """Set once its time is up: the agent should stop."""
+    running: Running
+    """The exchange that is being worked on."""
+    session_key: str
+    run: Run | None
+    """The run, if this is a sub-agent's work on its task."""
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    """Set once its time is up: the agent should stop."""
 
     def __repr__(self) -> str:
         return f"<Step {self.session_key[:60]!r}: {len(self.messages)} messages>"
@@ -359,27 +365,13 @@ class Settings(RouterSettings):
         root = Section(config)
         queue = root.section("messages").section("queue")
         sandbox = root.section("agents").section("defaults").section("sandbox")
-        return (
-            super()
-            .from_json(root.fields, **options)
-            .model_copy(
-                update={
-                    "spawn": SpawnSettings.from_json(root.fields),
-                    "ping_pong": root.section("session").section("agentToAgent").get("maxPingPongTurns"),
-                    "queue_mode": str(queue.get("mode") or "collect"),
-                    "queue_modes": {str(name): str(mode) for name, mode in queue.section("byChannel").fields.items()},
-                    "sandbox_sees_all": sandbox.get("sessionToolsVisibility") == "all",
-                }
-            )
+        settings = super().from_json(root.fields, **options)
+        return settings.model_copy(
+            update={
+                "spawn": SpawnSettings.from_json(root.fields),
+                "ping_pong": root.section("session").section("agentToAgent").get("maxPingPongTurns"),
+                "queue_mode": str(queue.get("mode") or "collect"),
+                "queue_modes": {str(name): str(mode) for name, mode in queue.section("byChannel").fields.items()},
+                "sandbox_sees_all": sandbox.get("sessionToolsVisibility") == "all",
+            }
         )
-
-
-@dataclass(slots=True)
-class WorkContext:
-    """What the work on a message goes by, beside the message itself."""
-
-    lane: Lane = "main"
-    system: str | None = None
-    model: str | None = None
-    thinking: str | None = None
-    timeout_seconds: int = 0

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from trails.errors import HasChildren, SessionNotFound
+from trails.history.records.subagent_runs import unfinished_runs
 from trails.history.transaction import is_stored
 from trails.model import iris
 from trails.model.values import Value
@@ -126,12 +127,10 @@ class Upkeep:
     def _claim(self, run_id: str, *, resume: bool) -> Run | Announced:
         """Return the run once it is claimed and its message stands in the requester's inbox."""
         run = self._engine.registry.find(run_id)
-        if run is None or run.ended is None:
+        if run is None or run.ended is None or run.cleanup_completed is not None:
             return "taken"
-        if run.cleanup_handled and run.announced_as is not None and run.cleanup_completed is None:
-            return run if resume else "taken"
-        if run.cleanup_completed is not None or run.cleanup_handled:
-            return "taken"
+        if run.cleanup_handled:
+            return run if resume and run.announced_as is not None else "taken"
         if run.announced_as is not None:  # its message is there: an earlier try failed outward
             return self._engine.registry.change(run_id, _claim_fields) or "taken"
         requester = self._requester(run)
@@ -255,39 +254,27 @@ class Upkeep:
         if run.cleanup != "delete":
             engine.registry.change(run_id, lambda _: {"cleanup_completed": now})
             return
-        deed = self._deed(_CLEANUP, now)
-        kept = self.delete_session(run, deed)
-        if kept is None:
-            engine.registry.remove(run_id, deed)
-            return
-        engine.registry.change(run_id, lambda _: {"cleanup_completed": now, "kept_because": kept})
+        self._remove(run, _CLEANUP, now, cleanup_completed=now)
 
-    def _deed(self, rule: str, now: datetime) -> Deed:
-        return Deed(self._engine.repository.workspace.keeper(), now, rule=rule)
+    def _remove(self, run: Run, rule: str, now: datetime, **noted: Any) -> str | None:
+        """Delete a run's session under the one rule of deleting, and take the run out of the registry.
 
-    def delete_session(self, run: Run, deed: Deed) -> str | None:
-        """Delete a run's session under the one rule of deleting.
-
-        Return why it was kept, if it was.
+        Return why the session was kept, if it was: the run is kept then, with that and what is to be `noted`.
         """
-        if run.child_session is None:
-            return None
-        try:
-            self._engine.repository.delete(run.child_session, by=deed.by_iri, rule=deed.rule)
-        except SessionNotFound:
-            return None
-        except HasChildren as refused:
-            return f"{refused}"
-        return None
-
-    def archive(self, run: Run, now: datetime) -> str | None:
-        """Take a run whose time is over out of the registry, and its session; return why it was kept, if it was."""
-        deed = self._deed(_ARCHIVE, now)
-        kept = self.delete_session(run, deed)
+        engine = self._engine
+        deed = Deed(engine.repository.workspace.keeper(), now, rule=rule)
+        kept = None
+        if run.child_session is not None:
+            try:
+                engine.repository.delete(run.child_session, by=deed.by_iri, rule=rule)
+            except SessionNotFound:
+                pass
+            except HasChildren as refused:
+                kept = f"{refused}"
         if kept is None:
-            self._engine.registry.remove(run.run_id, deed)
-        elif run.kept_because != kept:
-            self._engine.registry.change(run.run_id, lambda _: {"kept_because": kept})
+            engine.registry.remove(run.run_id, deed)
+        elif noted or run.kept_because != kept:
+            engine.registry.change(run.run_id, lambda _: noted | {"kept_because": kept})
         return kept
 
     # --- after a restart
@@ -301,7 +288,7 @@ class Upkeep:
     def _recover(self, did: _Progress) -> None:
         if not self._recovered:
             self._recovered = True
-            for run in self._engine.registry.unfinished():
+            for run in unfinished_runs(self._engine.repository.store):
                 self._resume(run, did)
             self._take_up_messages()
 
@@ -378,7 +365,7 @@ class Upkeep:
         self._recover(did)
         now = engine.now()
         engine.tell()
-        for run in engine.registry.unfinished():
+        for run in unfinished_runs(engine.repository.store):
             if run.ended is None:
                 self._look_after(run, now, did)
         if self._swept is None or now - self._swept >= SWEEP:
@@ -414,7 +401,7 @@ class Upkeep:
         engine, tried = self._engine, {*did["failed"], *did["unheard"]}
         self._swept = now = engine.now()
         due = {run.run_id for run in engine.registry.due(now)}
-        for run in engine.registry.unfinished():
+        for run in unfinished_runs(engine.repository.store):
             if run.ended is not None and not run.cleanup_handled and run.run_id not in due | tried:
                 did.note_announced(run.run_id, self.announce(run.run_id))
         for run_id in sorted(due):
@@ -436,7 +423,7 @@ class Upkeep:
             left = engine.registry.find(run.run_id)
         if announced == "failed" or left is None:
             return  # tried again with the next sweep; or gone with its own clean-up
-        kept = self.archive(left, now)
+        kept = self._remove(left, _ARCHIVE, now)
         if kept is None:
             did.note("archived", run.run_id)
         else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
@@ -14,7 +14,8 @@ from pyoxigraph import Literal as RdfLiteral
 from pyoxigraph import NamedNode
 
 from trails.context.messages import UNSHOWN
-from trails.errors import InvalidInput, SessionNotFound
+from trails.errors import SessionNotFound
+from trails.history.records import subagent_runs
 from trails.model import iris, validation
 from trails.model.values import Turn
 from trails.rdf import vocab
@@ -28,7 +29,7 @@ from trails.runtime.policy.run_rules import RunStats
 from trails.runtime.policy.session_entry import DEFAULT_HOST, ModelHost, model_ref
 from trails.runtime.policy.subagents import SubagentBrief
 from trails.runtime.routing import Router
-from trails.runtime.runs.host import Answer, Host, Interrupted, Lane, Lanes, Settings, Step, WorkContext
+from trails.runtime.runs.host import Agent, Answer, Host, Interrupted, Lane, Lanes, Settings, Step, WorkContext
 from trails.runtime.runs.run_registry import Places, Registry
 from trails.runtime.timer import Clock, clock_time
 from trails.session import Repository
@@ -132,13 +133,6 @@ class Engine:
     lanes: Lanes
     clock: Clock | None
     interrupted: Interrupted
-    ledger: Ledger = field(init=False)
-    book: Book = field(init=False)
-    registry: Registry = field(init=False)
-    places: Places = field(init=False)
-    models: ModelHost = field(init=False)
-    ended: Callable[[str], object] = field(init=False)
-    """Called with a run's id once it ended."""
 
     def __post_init__(self) -> None:
         self.ledger = Ledger(self.repository, clock=self.now, debounce=timedelta(0))
@@ -149,8 +143,9 @@ class Engine:
         self.models = self.host.models or anything
         router = Router(self.repository, config=self.config, clock=self.now, models=self.models)
         self.places = Places(self.repository, router, self.settings.keys)
-        self.ended = lambda _: None
-        self.awaited: Callable[[Any], Any] = _await_answer
+        self.ended: Callable[[str], object] = lambda _: None
+        """Called with a run's id once it ended."""
+        self.awaited: Callable[[Any], Answer] = _await_answer
         """Returns what an agent gave, once it was awaited if it has to be."""
         self._lock = threading.Lock()
         self._contexts: dict[tuple[str, int], WorkContext] = {}
@@ -228,14 +223,15 @@ class Engine:
 
         Without an agent, what waits there is left to the host's own.
         """
-        if self.host.agent is None:
+        agent = self.host.agent
+        if agent is None:
             self.look(session_id)
             return
         failed: list[BaseException] = []
 
         def handle(running: Running) -> Answer:
             try:
-                return self._answer(running, lane)
+                return self._answer(agent, running, lane)
             except Exception as error:  # the agent's own, which is noted with its exchange; ours go further
                 failed.append(error)
                 raise
@@ -255,28 +251,21 @@ class Engine:
         finally:
             self.look(session_id)
 
-    def _answer(self, running: Running, lane: Lane) -> Answer:
-        agent = self.host.agent
-        if agent is None:
-            raise InvalidInput("there is no agent to answer: give `Runs` one")
+    def _answer(self, agent: Agent, running: Running, lane: Lane) -> Answer:
         record = running.session.record
         run = self._run_of(running.messages)
         context = self._context(running, run, lane)
-        step = Step(running, context.lane, self.places.key_of(record), context, run)
+        step = Step(running=running, session_key=self.places.key_of(record), run=run, **asdict(context))
         if run is None:
-            return self._said(agent(step))
+            return self.awaited(agent(step))
         with self._lock:
             self._going[run.run_id] = step
         try:
             self.registry.change(run.run_id, lambda run: None if run.ended else {"started": self.now()})
-            return self._said(agent(step))
+            return self.awaited(agent(step))
         finally:
             with self._lock:
                 self._going.pop(run.run_id, None)
-
-    def _said(self, given: Answer | Awaitable[Answer]) -> Answer:
-        answer: Answer = self.awaited(given)
-        return answer
 
     def _run_of(self, messages: Sequence[Event]) -> Run | None:
         for event in messages:
@@ -286,13 +275,19 @@ class Engine:
 
     def _context(self, running: Running, run: Run | None, lane: Lane) -> WorkContext:
         if run is not None:
-            return WorkContext("subagent", self.prompt(run), run.model, run.thinking, run.run_timeout_seconds)
+            return WorkContext(
+                lane="subagent",
+                system=self.prompt(run),
+                model=run.model,
+                thinking=run.thinking,
+                timeout_seconds=run.run_timeout_seconds,
+            )
         with self._lock:
             for event in running.messages:
                 context = self._contexts.pop((event.session_id, event.number), None)
                 if context is not None:
                     return context
-        return WorkContext(lane)
+        return WorkContext(lane=lane)
 
     def prompt(self, run: Run) -> str:
         """Return the system prompt of a sub-agent."""
@@ -309,7 +304,7 @@ class Engine:
 
     def look(self, session_id: str) -> None:
         """Note which runs in a session ended, and tell whoever waits for what came of a message there."""
-        for run in self.registry.in_session(session_id):
+        for run in subagent_runs.read_runs(self.repository.store, vocab.GENERATED, NamedNode(iris.session(session_id))):
             self.settle(run)
         self.tell(session_id)
 

@@ -6,15 +6,12 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from pyoxigraph import NamedNode
-
 from trails.errors import InvalidInput, RequestRefused
 from trails.history.records import subagent_runs
 from trails.history.removal import redaction
 from trails.history.transaction import Proposal, Transaction
 from trails.model import iris, validation
 from trails.model.values import SessionRecord, Value
-from trails.rdf import vocab
 from trails.rdf.activity_records import Deed
 from trails.rdf.ledger_records import Event
 from trails.rdf.subagent_records import Run, RunContent, RunOrigin, RunStatus
@@ -26,7 +23,7 @@ from trails.runtime.routing import Router
 from trails.runtime.routing.access_rules import visible_sessions
 from trails.runtime.routing.key_directory import Keyring
 from trails.session import Repository
-from trails.store.contract import PreconditionFailed
+from trails.store.contract import PreconditionFailed, QuadStore
 
 
 class Places:
@@ -37,6 +34,7 @@ class Places:
 
     def __init__(self, repository: Repository, router: Router, settings: KeySettings) -> None:
         self._repository = repository
+        self.store = repository.store
         self._router = router
         self._keyring = Keyring(repository)
         self._settings = settings
@@ -156,7 +154,6 @@ class Registry:
     """
 
     def __init__(self, repository: Repository) -> None:
-        self._repository = repository
         self._store = repository.store
 
     def find(self, run_id: str) -> Run | None:
@@ -172,18 +169,6 @@ class Registry:
             raise InvalidInput(f"the run {run_id!r} {what}; see `trails runs list`")
         return run
 
-    def all(self) -> list[Run]:
-        """Return all runs, in the order in which they were registered."""
-        return subagent_runs.read_runs(self._store)
-
-    def of_session(self, session_id: str) -> list[Run]:
-        """Return the runs in a session, and those that it asked for."""
-        return subagent_runs.runs_of_session(self._store, session_id)
-
-    def in_session(self, session_id: str) -> list[Run]:
-        """Return the runs in a session."""
-        return subagent_runs.read_runs(self._store, vocab.GENERATED, NamedNode(iris.session(session_id)))
-
     def due(self, now: datetime) -> list[Run]:
         """Return the runs whose time in the registry is over.
 
@@ -193,78 +178,59 @@ class Registry:
         runs = [self.find(run_id) for run_id, moment in times if moment <= now]
         return sorted((run for run in runs if run is not None), key=lambda run: (run.archive_at or now, run.run_id))
 
-    def unfinished(self) -> list[Run]:
-        """Return the runs that are not announced yet, in the order in which they were registered; only those are read."""
-        return subagent_runs.unfinished_runs(self._store)
-
-    def was_removed(self, run_id: str) -> bool:
-        """Return whether a run was in the registry and was taken out."""
-        return subagent_runs.is_removed_run(self._store, run_id)
-
-    def register(self, run: Run) -> None:
-        """Enter a run.
-
-        Raise `InvalidInput` if its id is known.
-        """
-        try:
-            subagent_runs.register_run(run).commit(self._repository.store)
-        except PreconditionFailed as failure:
-            raise run_exists_error(run.run_id) from failure
-
     def change(self, run_id: str, step: Step, also: Callable[[Run], Proposal] | None = None) -> Run | None:
         """Change a run in one commit (with what `also` gives for the run as it becomes); return it as it became.
 
         The step is taken on the run as it stands; if another writer was quicker, again on what that left. None if
         the run is gone or the step changes nothing.
         """
-        while True:
-            run = self.find(run_id)
-            fields = None if run is None else step(run)
-            if run is None or fields is None:
-                return None
-            new, change = subagent_runs.change_run(run, run.model_copy(update=fields))
+
+        def propose(run: Run) -> tuple[Run, Proposal] | None:
+            fields = step(run)
+            return None if fields is None else subagent_runs.change_run(run, run.model_copy(update=fields))
+
+        return self._commit(run_id, propose, also)
+
+    def _commit(
+        self,
+        run_id: str,
+        propose: Callable[[Run], tuple[Run, Proposal] | None],
+        also: Callable[[Run], Proposal] | None = None,
+    ) -> Run | None:
+        while (run := self.find(run_id)) is not None and (proposed := propose(run)) is not None:
+            new, change = proposed
             try:
-                (change if also is None else change.joined(also(new))).commit(self._repository.store)
+                (change if also is None else change.joined(also(new))).commit(self._store)
             except PreconditionFailed as failure:
-                if failure.missing in change.require:
-                    continue
-                raise
-            return new
+                if failure.missing not in change.require:
+                    raise
+            else:
+                return new
+        return None
 
     def remove(self, run_id: str, deed: Deed) -> bool:
         """Take a run out, as it stands.
 
         False if it is gone already.
         """
-        while True:
-            run = self.find(run_id)
-            if run is None:
-                return False
-            try:
-                subagent_runs.remove_run(run, deed).commit(self._repository.store)
-            except PreconditionFailed:
-                continue
-            return True
+        return self._commit(run_id, lambda run: (run, subagent_runs.remove_run(run, deed))) is not None
 
     def withhold(self, run_id: str, deed: Deed) -> bool:
         """Remove the texts of a run for good.
 
         False if they were out already.
         """
-        while True:
-            run = self.get(run_id)
+        self.get(run_id)
+
+        def propose(run: Run) -> tuple[Run, Proposal] | None:
             remove, add = subagent_runs.withhold_run([run])
-            if not remove:
-                return False
             tx = Transaction()
             tx.take(remove)
             tx.add(add)
             redaction.redaction_record(tx, [run.iri], deed, place="run")
-            try:
-                tx.commit(self._repository.store)
-            except PreconditionFailed:
-                continue
-            return True
+            return (run, tx.change()) if remove else None
+
+        return self._commit(run_id, propose) is not None
 
 
 def run_exists_error(run_id: str) -> InvalidInput:
@@ -451,10 +417,15 @@ class Imported(Value):
         return self.model_dump()
 
 
-def import_file(registry: Registry, places: Places, value: Any) -> Imported:
+def import_file(places: Places, value: Any) -> Imported:
     """Enter the runs of a parsed `runs.json` (version 1 or 2) that are not known yet."""
     runs, dropped = read_file(value)
-    known = [run_id for run_id in runs if registry.find(run_id) is not None or registry.was_removed(run_id)]
+    store = places.store
+    known = [
+        run_id
+        for run_id in runs
+        if subagent_runs.read_run(store, run_id) is not None or subagent_runs.is_removed_run(store, run_id)
+    ]
     added = [run_id for run_id in runs if run_id not in known]
     for run in map(runs.__getitem__, added):
         child, requester = run.child_session_key, run.requester_session_key
@@ -463,10 +434,13 @@ def import_file(registry: Registry, places: Places, value: Any) -> Imported:
             "child_session": places.session_of(child) if child else None,
             "requester_session": places.session_of(requester) if requester else None,
         }
-        registry.register(run.model_copy(update=ours))
+        try:
+            subagent_runs.register_run(run.model_copy(update=ours)).commit(store)
+        except PreconditionFailed as failure:
+            raise run_exists_error(run.run_id) from failure
     return Imported(added=tuple(added), known=tuple(known), dropped=dropped)
 
 
-def export_file(registry: Registry) -> dict[str, Any]:
+def export_file(store: QuadStore) -> dict[str, Any]:
     """Return all runs as a `runs.json` of version 2."""
-    return {"version": _VERSION, "runs": {run.run_id: run_to_json(run) for run in registry.all()}}
+    return {"version": _VERSION, "runs": {run.run_id: run_to_json(run) for run in subagent_runs.read_runs(store)}}

@@ -8,6 +8,7 @@ from typing import Any
 
 from trails.errors import InvalidInput
 from trails.handles import Handle
+from trails.history.records import subagent_runs
 from trails.model import validation
 from trails.rdf.subagent_records import Cleanup, Run, RunStatus
 from trails.runtime.config_values import from_ms
@@ -122,11 +123,12 @@ class Runs(Handle, public=True):
         `active` leaves out those that are announced and done; `session` (a key, an id or an IRI) leaves out those that
         neither run in it nor were asked for by it.
         """
+        store = self._engine.repository.store
         if session is None:
-            runs = self._engine.registry.all()
+            runs = subagent_runs.read_runs(store)
         else:
             record = self._engine.places.named(session)[1]
-            runs = [] if record is None else self._engine.registry.of_session(record.id)
+            runs = [] if record is None else subagent_runs.runs_of_session(store, record.id)
         return [run for run in runs if not active or run.cleanup_completed is None]
 
     def session_of(self, key: str) -> str | None:
@@ -348,11 +350,11 @@ class Runs(Handle, public=True):
 
         All their fields are kept. Known runs stay as they are.
         """
-        return run_registry.import_file(self._engine.registry, self._engine.places, value)
+        return run_registry.import_file(self._engine.places, value)
 
     def export_file(self) -> dict[str, Any]:
         """Return all runs as a `runs.json` of version 2."""
-        return run_registry.export_file(self._engine.registry)
+        return run_registry.export_file(self._engine.repository.store)
 
 
 def _cut(at: datetime) -> datetime:
