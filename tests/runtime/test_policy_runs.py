@@ -12,7 +12,6 @@ from tests.support.session_cases import load
 from trails.errors import RequestRefused
 from trails.runtime.policy import (
     NO_REPLY,
-    PROMPT_PARTS,
     Parties,
     RunOutcome,
     RunStats,
@@ -91,25 +90,22 @@ def test_a_spawns_parameters_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "active", "can_steer", "expected"),
+    ("mode", "active", "expected"),
     [
-        ("steer", True, None, "steer"),
-        ("steer", True, False, "queue"),
-        ("steer", False, None, "direct"),
-        ("steer+backlog", True, None, "steer"),
-        ("steer-backlog", True, False, "queue"),
-        ("followup", True, None, "queue"),
-        ("collect", True, None, "queue"),
-        ("interrupt", True, None, "queue"),
-        ("collect", False, None, "direct"),
-        (None, True, None, "direct"),
-        ("queue", True, None, "steer"),
+        ("steer", True, "steer"),
+        ("steer", False, "direct"),
+        ("steer+backlog", True, "steer"),
+        ("steer-backlog", True, "steer"),
+        ("followup", True, "queue"),
+        ("collect", True, "queue"),
+        ("interrupt", True, "queue"),
+        ("collect", False, "direct"),
+        (None, True, "direct"),
+        ("queue", True, "steer"),
     ],
 )
-def test_an_announcement_goes_by_the_queue_mode(
-    mode: str | None, active: bool, can_steer: bool | None, expected: str
-) -> None:
-    assert announce_route(mode, active=active, can_steer=can_steer) == expected
+def test_an_announcement_goes_by_the_queue_mode(mode: str | None, active: bool, expected: str) -> None:
+    assert announce_route(mode, active=active) == expected
 
 
 def test_an_announcement_says_what_ended_how_with_what_and_what_to_do() -> None:
@@ -187,17 +183,12 @@ def test_the_prompt_of_a_sub_agent_has_all_its_parts() -> None:
         "- Your session: agent:main:subagent:test",
     ):
         assert line in prompt.splitlines(), line
-    assert list(PROMPT_PARTS) == ["context", "role", "rules", "output", "limits", "session"]
+    assert prompt.splitlines()[0] == "# Subagent Context"
 
 
-def test_parts_of_the_prompt_are_replaced_left_out_and_added_by_name() -> None:
-    brief = SubagentBrief(child_session_key=CHILD)
-    assert "- You were created to handle: the task that you are given" in subagent_prompt(brief)
-    parts: Any = dict.fromkeys(PROMPT_PARTS)
-    assert subagent_prompt(
-        brief, parts={**parts, "rules": lambda brief: "Be quick.", "more": lambda brief: "Bye."}
-    ) == ("Be quick.\n\nBye.")
-    assert "## Rules" not in subagent_prompt(brief, parts={"rules": None})
+def test_a_sub_agent_without_a_task_is_told_to_look_at_its_first_message() -> None:
+    prompt = subagent_prompt(SubagentBrief(child_session_key=CHILD))
+    assert "- You were created to handle: the task that you are given" in prompt
 
 
 def test_two_agents_are_told_who_they_are_and_how_to_stop() -> None:

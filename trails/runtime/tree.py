@@ -13,23 +13,42 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from pyoxigraph import Literal
+
+from trails.errors import InvalidInput
 from trails.files import as_path
 from trails.handles import Handle
+from trails.history import turn_builder
+from trails.history.records import ledger_entries
+from trails.history.removal import redaction
+from trails.history.transaction import Transaction
 from trails.history.watch import Notice, Subscription
 from trails.model import iris, validation
 from trails.model.values import Turn, Value
-from trails.rdf.ledger_records import ENDED, Cancellation, Event
+from trails.rdf import ledger_records, vocab
+from trails.rdf.codec import subject_of
+from trails.rdf.ledger_records import ENDED, Cancellation, Event, Exchange, TreeEntry
 from trails.runtime import tree_node
 from trails.runtime.config_values import time_after
+from trails.runtime.inbox import change_entries
 from trails.runtime.ledger import Ledger
 from trails.runtime.timer import Clock, Ticking, Wait
 from trails.runtime.tree_lifecycle import Lifecycle, SpawnOptions
 from trails.runtime.tree_node import Node, nodes
-from trails.runtime.tree_state import GRACE, Artifact, Limits, SessionResult, check_span, notified_sessions
+from trails.runtime.tree_state import (
+    GRACE,
+    SOURCE,
+    Artifact,
+    Limits,
+    Live,
+    SessionResult,
+    check_span,
+    notified_sessions,
+)
 from trails.session import Repository, opened
 from trails.session.maintenance import embedded_store
 from trails.store import dumping
-from trails.store.contract import Solutions
+from trails.store.contract import PreconditionFailed, Solutions
 from trails.usage import total
 
 _BATCH: Final = 100
@@ -238,20 +257,7 @@ class Tree(Handle, public=True):
         (300.0, 'cheapest', 1)
         ('children', 1, 2)
         """
-        options = SpawnOptions(
-            kind=kind,
-            task=task,
-            context_summary=context_summary,
-            ttl=ttl,
-            tier=tier,
-            agent=agent,
-            channel=channel,
-            principal=principal,
-            system=system,
-            id=id,
-            label=label,
-            by=by,
-        )
+        options = SpawnOptions(kind, task, context_summary, ttl, tier, agent, channel, principal, system, id, label, by)
         parent_id = None if parent is None else self._id(parent)
         return Node(self._lifecycle, self._lifecycle.spawn(parent_id, options))
 
@@ -353,23 +359,109 @@ class Tree(Handle, public=True):
         `content` is what the turn says, by default the result in words; its author is the child's agent. Raises
         `InvalidInput` if the parent is not active or has decided on the result before.
         """
-        return tree_node.incorporate_result(self._lifecycle, result, content, role=role, now=self._lifecycle.now())
+        lifecycle, now = self._lifecycle, self._lifecycle.now()
+
+        def work() -> Turn:
+            event = self._word_of(result)
+            parent = lifecycle.runtime.index.get(event.session_id)
+            if parent is None or parent.state != "active":
+                state = lifecycle.record(event.session_id).state if parent is None else parent.state
+                raise InvalidInput(f"session {event.session_id!r} is {state}, and only an active one takes a result in")
+            text = event.content if content is None else content
+            if text is None:
+                raise InvalidInput(
+                    f"the text of the result of {result.session_id!r} was taken out; say what to write instead"
+                )
+            draft = turn_builder.check_derivation(role, text, result.derivation, author=event.author_iri, time=now)
+            return self._append_result(parent, draft, event, now)
+
+        return lifecycle.attempt(work)
+
+    def _append_result(self, parent: Live, draft: turn_builder.Draft, event: Event, now: datetime) -> Turn:
+        """Append a turn made from a result; turn, message and exchange are one commit."""
+        runtime, session = self._lifecycle.runtime, self._lifecycle.session(parent)
+        before = session.head
+        with runtime.book.at(parent.id) as number:
+            turn = session.worktree.append(draft)
+            exchange = Exchange(
+                session_id=parent.id,
+                number=number,
+                state="completed",
+                agent=parent.agent,
+                events=(event.number,),
+                queued=now,
+                started=now,
+                ended=now,
+                head_before=before,
+                head_after=session.head,
+                turn_iris=(turn.iri,),
+            )
+            decided = event.without_text(withheld=event.withheld, waiting=False, turn_iris=(turn.iri,))
+            try:
+                session.worktree.persist(change_entries(parent.id, [exchange], [(event, decided)]))
+            except (
+                BaseException
+            ) as error:  # an interrupt too: the turn must not be persisted later, without its entries
+                session.worktree.take_back()
+                if not isinstance(error, PreconditionFailed) and parent.kind == "main":
+                    runtime.forget(parent.id)  # the handle is behind the store: the next one is loaded anew
+                raise
+        runtime.touched[parent.id] = now
+        return turn
+
+    def _word_of(self, result: SessionResult) -> Event:
+        """Return the message that told of a result.
+
+        Raise `InvalidInput` if it was decided on, or never told.
+        """
+        given: object = result  # whoever calls may not check types
+        if not isinstance(given, SessionResult):
+            raise InvalidInput(
+                f"what is decided on is a result, as complete() or `node.results()` gives it, not {given!r:.80}"
+            )
+        session_id, parent_id = result.session_id, result.parent_id
+        if parent_id is None:
+            raise InvalidInput(f"session {session_id!r} is a main: its result has no parent to decide on it")
+        same_id = self._lifecycle.runtime.book.where(Event, parent_id, vocab.EVENT_ID, Literal(session_id))
+        events = [event for event in same_id if event.source == SOURCE]
+        if not events:
+            raise InvalidInput(f"session {parent_id!r} was told of no result of {session_id!r}")
+        if not events[0].waiting:
+            raise InvalidInput(f"session {parent_id!r} has decided on the result of {session_id!r} before")
+        return events[0]
 
     def dismiss(self, result: SessionResult, reason: str | None = None) -> None:
         """Decide against a result: it leaves the parent's inbox and enters no chain.
 
         It stays with its own session.
         """
-        tree_node.dismiss_result(self._lifecycle, self._ledger, result, reason)
+        with self._lifecycle.runtime.lock:
+            event = self._word_of(result)
+            self._ledger.drop(event.session_id, event.number, reason=reason)
 
     def send(self, sender: Node | str, recipient: Node | str, content: str | Sequence[Any]) -> Event:
         """Put a message into the inbox of a session's parent or child, and return it.
 
         Raises `InvalidInput` for any other pair: siblings route what they have to say through their parent.
         """
-        return tree_node.send_tree_message(
-            self._lifecycle, self._ledger, self._id(sender), self._id(recipient), content
-        )
+        with self._lifecycle.runtime.lock:
+            one, other = (self._lifecycle.record(self._id(each)) for each in (sender, recipient))
+            if other.spawned_by != one.id and one.spawned_by != other.id:
+                how = "are not parent and child; route it through what spawned them"
+                if one.spawned_by is not None and one.spawned_by == other.spawned_by:
+                    how = f"are siblings; route it through their parent {one.spawned_by!r}"
+                raise InvalidInput(
+                    f"sessions {one.id!r} and {other.id!r} {how}. Nothing was sent: in the tree messages go between parent "
+                    "and child only"
+                )
+            if "worker" in (one.kind, other.kind):
+                raise InvalidInput(
+                    "a worker gets its task and gives its result, and no messages; spawn a branch for more"
+                )
+            for each in (one, other):
+                if self._lifecycle.runtime.index.get(each.id) is None:
+                    raise InvalidInput(f"session {each.id!r} is {each.state}, and takes part in nothing any more")
+            return self._ledger.receive(other.id, content, source="tree", author=iris.agent(one.agent))
 
     def withhold(self, session: Node | str, *, by: str | None = None, reason: str | None = None) -> int:
         """Remove the texts of a session's task, summaries, reasons and result for good.
@@ -379,8 +471,25 @@ class Tree(Handle, public=True):
         The message that told its parent of the result loses its text too; a turn that was made from it is for `redact`.
         `by` and `reason` are as for `Repository.redact`.
         """
-        deed = self._lifecycle.repository.workspace.deed(by, reason)
-        return self._lifecycle.attempt(lambda: tree_node.withhold_texts(self._lifecycle, self._id(session), deed))
+        deed = self.store.workspace.deed(by, reason)
+
+        def work() -> int:
+            store, record = self.store.store, self._lifecycle.record(self._id(session))
+            doomed = [each for each in ledger_entries.read_entries(store, record.id) if isinstance(each, TreeEntry)]
+            texts = [quad for each in doomed for quad in ledger_records.entry_quads(each)]
+            if record.spawned_by is not None:
+                told = self._lifecycle.runtime.book.where(Event, record.spawned_by, vocab.EVENT_ID, Literal(record.id))
+                texts += [quad for each in told if each.source == SOURCE for quad in ledger_records.entry_quads(each)]
+            remove, add = ledger_entries.withhold_entry(texts)
+            if add:
+                tx = Transaction()
+                tx.take(remove)
+                tx.add(add)
+                redaction.redaction_record(tx, list(map(subject_of, add)), deed, place="ledger text")
+                tx.commit(store)
+            return len(add)
+
+        return self._lifecycle.attempt(work)
 
 
 __all__ = ["ENDED", "Tick", "Tree"]

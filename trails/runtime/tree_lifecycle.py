@@ -24,20 +24,7 @@ from trails.rdf.session_records import DEFAULT_AGENT, DEFAULT_PRINCIPAL, decode_
 from trails.runtime import tree_state as rules
 from trails.runtime.config_values import time_after
 from trails.runtime.timer import Clock, clock_time
-from trails.runtime.tree_state import (
-    Kind,
-    Limits,
-    Live,
-    Report,
-    Runtime,
-    SessionResult,
-    TreeTransaction,
-    lock_ledgers,
-    notified_sessions,
-    read_result,
-    runtime_of,
-    state_quad,
-)
+from trails.runtime.tree_state import Live, SessionResult
 from trails.session import Repository, Session
 from trails.store.contract import PreconditionFailed
 
@@ -62,13 +49,13 @@ class Lifecycle:
         repository: Repository,
         *,
         clock: Clock | None,
-        limits: Limits,
-        agent_limits: Mapping[str, Limits],
+        limits: rules.Limits,
+        agent_limits: Mapping[str, rules.Limits],
         grace: timedelta,
         cheapest: str,
     ) -> None:
         self.repository = repository
-        self.runtime: Runtime = runtime_of(repository)
+        self.runtime: rules.Runtime = rules.runtime_of(repository)
         self.grace = rules.check_span(grace, "grace", zero=True)
         self.cheapest = validation.name(cheapest, "cheapest")
         self._clock = clock
@@ -139,12 +126,12 @@ class Lifecycle:
         raise TrailsError("other writers kept changing the same sessions; nothing was changed, try again")
 
     @contextmanager
-    def step(self, sessions: set[str], deed: Deed) -> Iterator[TreeTransaction]:
+    def step(self, sessions: set[str], deed: Deed) -> Iterator[rules.TreeTransaction]:
         """Yield a commit to put together, with the ledgers of sessions held until it is done."""
-        with lock_ledgers(self.runtime.book, sessions) as numbers:
-            yield TreeTransaction(self.runtime.index, self.repository.store, numbers, deed)
+        with rules.lock_ledgers(self.runtime.book, sessions) as numbers:
+            yield rules.TreeTransaction(self.runtime.index, self.repository.store, numbers, deed)
 
-    def commit(self, step: TreeTransaction, *, flush: Live | None = None) -> None:
+    def commit(self, step: rules.TreeTransaction, *, flush: Live | None = None) -> None:
         """Do a commit, with the turns of the session `flush` that are not stored, and take note of what it did."""
         session = None if flush is None else self.runtime.sessions.get(flush.id)
         if session is None or flush is None or flush.kind == "worker":
@@ -217,14 +204,14 @@ class Lifecycle:
 
     def is_stored(self, live: Live) -> bool:
         """Return whether a session is stored in the state that the index has it in."""
-        quad = state_quad(live.id, live.state)
+        quad = rules.state_quad(live.id, live.state)
         return bool(self.repository.store.quads((quad.subject, quad.predicate, quad.object, quad.graph_name)))  # type: ignore[arg-type] # IRIs
 
     def _spawn_child(  # noqa: PLR0917 - all of it is what `spawn` has read
         self,
         parent_id: str,
         record: SessionRecord,
-        kind: Kind,
+        kind: rules.Kind,
         options: SpawnOptions,
         brief: Mapping[str, str],
         now: datetime,
@@ -383,7 +370,7 @@ class Lifecycle:
         after: TreeState,
         status: Status,
         *,
-        said: Callable[[], Report] = Report,
+        said: Callable[[], rules.Report] = rules.Report,
         error: str | None = None,
         by: str | None = None,
         rule: str | None = None,
@@ -395,10 +382,10 @@ class Lifecycle:
         def work() -> SessionResult:
             live = self.live(session_id, after)
             rules.check_transition(live, after)
-            with self.step(notified_sessions(self.runtime.index, live), self.deed(by, at, rule)) as step:
+            with self.step(rules.notified_sessions(self.runtime.index, live), self.deed(by, at, rule)) as step:
                 step.end(live, after, status, grace=self.grace, said=said(), error=error)
                 self.commit(step, flush=live)
-            return cast(SessionResult, read_result(live.parent, step.entries[live.id]))
+            return cast(SessionResult, rules.read_result(live.parent, step.entries[live.id]))
 
         return self.attempt(work)
 
@@ -466,7 +453,7 @@ class Lifecycle:
         return [*suspended, *(below for each in suspended for below in self._suspended_below(each.id))]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SpawnOptions:
     """What a host asks of a spawn."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 from pyoxigraph import Literal as RdfLiteral
 from pyoxigraph import NamedNode, Quad
@@ -23,20 +23,7 @@ from trails.model.values import Derivation, SessionRecord, SystemPrompt, Value
 from trails.rdf import ledger_records, vocab
 from trails.rdf.activity_records import Deed
 from trails.rdf.codec import parse_time, time_literal
-from trails.rdf.ledger_records import (
-    ArtifactChange,
-    ArtifactEntry,
-    Brief,
-    Cancellation,
-    Entry,
-    EntryTexts,
-    Event,
-    LedgerEntry,
-    Result,
-    Status,
-    Transition,
-    TreeState,
-)
+from trails.rdf.ledger_records import Status, TreeState
 from trails.rdf.session_records import prompt_quads, session_quads
 from trails.runtime.config_values import time_after
 from trails.runtime.inbox import Book, put_entries, shared_state
@@ -299,14 +286,14 @@ def runtime_of(repository: Repository) -> Runtime:
     return shared_state(repository, Runtime)
 
 
-_CHANGES: Final = get_args(ArtifactChange)
+_CHANGES: Final = get_args(ledger_records.ArtifactChange)
 
 
 class Artifact(Value):
     """Something that a session created, modified or deleted: its URI, and its SHA-256 as 64 hex digits, if known."""
 
     uri: str
-    change: ArtifactChange
+    change: ledger_records.ArtifactChange
     sha256: str | None = None
 
 
@@ -347,7 +334,7 @@ ArtifactLike = Artifact | Mapping[str, Any] | Sequence[str]
 
 
 def check_report(
-    kind: str, summary: str | None, artifacts: Iterable[ArtifactLike], memory_ids: Iterable[str], session: str
+    kind: str, session: str, summary: str | None, artifacts: Iterable[ArtifactLike], memory_ids: Iterable[str]
 ) -> Report:
     """Return what a result says.
 
@@ -366,26 +353,23 @@ def check_report(
 
 
 def _artifact(given: ArtifactLike) -> Artifact:
-    uri: object
-    change: object
-    sha256: object
+    fields: Any = given
     if isinstance(given, Artifact):
-        uri, change, sha256 = given.uri, given.change, given.sha256
-    elif isinstance(given, Mapping):
-        if not {"uri", "change"} <= given.keys() <= {"uri", "change", "sha256"}:
-            raise InvalidInput(f"an artifact has uri, change and sha256, not {', '.join(map(str, given))}")
-        uri, change, sha256 = given["uri"], given["change"], given.get("sha256")
-    elif isinstance(given, str) or len(given) not in (2, 3):
-        raise InvalidInput(f"an artifact is (uri, change, sha256), not {given!r}")
-    else:
-        uri, change, sha256 = (*given, None)[:3]
+        fields = dict(given)
+    elif not isinstance(given, Mapping):
+        if isinstance(given, str) or len(given) not in (2, 3):
+            raise InvalidInput(f"an artifact is (uri, change, sha256), not {given!r}")
+        fields = dict(zip(Artifact.model_fields, given, strict=False))
+    if not {"uri", "change"} <= fields.keys() <= {"uri", "change", "sha256"}:
+        raise InvalidInput(f"an artifact has uri, change and sha256, not {', '.join(map(str, fields))}")
+    uri, change, sha256 = fields["uri"], fields["change"], fields.get("sha256")
     if not validation.text(uri, "an artifact's uri"):
         raise InvalidInput("an artifact's uri must not be empty")
     if change not in _CHANGES:
         raise InvalidInput(f"what happened to the artifact {uri!r} is one of {', '.join(_CHANGES)}, not {change!r}")
     if sha256 is not None and not re.fullmatch("[0-9a-f]{64}", sha256 if isinstance(sha256, str) else ""):
         raise InvalidInput(f"the sha256 of the artifact {uri!r} must be 64 lower-case hex digits, not {sha256!r}")
-    return Artifact.model_validate({"uri": uri, "change": change, "sha256": sha256})
+    return Artifact(uri=uri, change=change, sha256=sha256)
 
 
 def result_text(session: str, kind: str, status: Status, said: Report, error: str | None) -> str:
@@ -410,13 +394,13 @@ def result_text(session: str, kind: str, status: Status, said: Report, error: st
     return "\n\n".join(parts)
 
 
-def read_result(parent: str | None, found: Iterable[LedgerEntry]) -> SessionResult | None:
+def read_result(parent: str | None, found: Iterable[ledger_records.LedgerEntry]) -> SessionResult | None:
     """Return the result that a session's ledger holds.
 
     None if it has not ended.
     """
     by_number = {entry.number: entry for entry in found}
-    result = next((entry for entry in by_number.values() if isinstance(entry, Result)), None)
+    result = next((entry for entry in by_number.values() if isinstance(entry, ledger_records.Result)), None)
     if result is None:
         return None
     end = by_number.get(result.transition)
@@ -428,10 +412,10 @@ def read_result(parent: str | None, found: Iterable[LedgerEntry]) -> SessionResu
         artifacts=tuple(
             Artifact(uri=each.uri, change=each.change, sha256=each.sha256)
             for _, each in sorted(by_number.items())
-            if isinstance(each, ArtifactEntry)
+            if isinstance(each, ledger_records.ArtifactEntry)
         ),
         memory_ids=result.memory_ids,
-        error=end.reason if isinstance(end, Transition) else None,
+        error=end.reason if isinstance(end, ledger_records.Transition) else None,
         time=result.time,
         derivation=Derivation(
             session_id=result.session_id, number=result.number, digest=ledger_records.entry_row_digest(result)
@@ -441,7 +425,6 @@ def read_result(parent: str | None, found: Iterable[LedgerEntry]) -> SessionResu
 
 SOURCE: Final = "trails:tree"
 """The source of the messages by which a parent is told; their event id is the id of the session that ended."""
-_Entry = TypeVar("_Entry", Transition, Brief, Cancellation, Result, ArtifactEntry, Event)
 _WITH_PARENT: Final = "tree: children end with their parent"
 
 
@@ -463,14 +446,14 @@ class TreeTransaction:
         self._tx = Transaction()
         self._new: list[str] = []
         self._rows: dict[str, None] = {}
-        self.entries: dict[str, list[Entry]] = {}
+        self.entries: dict[str, list[ledger_records.Entry]] = {}
         """The entries that are written, by session."""
         self.moved: dict[str, Live | None] = {}
         """What becomes of the index: sessions as they are then, or None if they have ended."""
 
     # --- its parts
 
-    def _write(self, kind: type[_Entry], session_id: str, **fields: Any) -> int:
+    def _write(self, kind: type[ledger_records.Entry], session_id: str, **fields: Any) -> int:
         """Write an entry, with the next number of its ledger, and return that."""
         number = self._next[session_id]
         self._next[session_id] = number + 1
@@ -486,9 +469,9 @@ class TreeTransaction:
     def _transition(
         self, session_id: str, before: TreeState | None, after: TreeState, reason: str | None = None, **more: Any
     ) -> int:
-        words = None if reason is None else EntryTexts.of(reason)
+        words = None if reason is None else ledger_records.EntryTexts.of(reason)
         deed = {"by_iri": self._deed.by_iri, "time": self._deed.time, "rule": self._deed.rule} | more
-        return self._write(Transition, session_id, before=before, after=after, words=words, **deed)
+        return self._write(ledger_records.Transition, session_id, before=before, after=after, words=words, **deed)
 
     # --- what may happen to a session
 
@@ -506,7 +489,7 @@ class TreeTransaction:
         self._transition(record.id, None, "active", used=tuple(range(2, 2 + len(brief))))
         for what, text in brief.items():
             by = {"by_iri": self._deed.by_iri, "time": self._deed.time}
-            self._write(Brief, record.id, what=what, words=EntryTexts.of(text), **by)
+            self._write(ledger_records.Brief, record.id, what=what, words=ledger_records.EntryTexts.of(text), **by)
         self.moved[record.id] = live
 
     def suspend(self, live: Live) -> None:
@@ -536,13 +519,13 @@ class TreeTransaction:
         self._tx.require([state_quad(live.id, "active")])
         self._tx.forbid(_pattern(live.id, vocab.ENDS_BY))
         self._write(
-            Cancellation,
+            ledger_records.Cancellation,
             live.id,
             by_iri=self._deed.by_iri,
             time=self._deed.time,
             rule=rule or self._deed.rule,
             ends_by=ends_by,
-            words=EntryTexts.of(reason),
+            words=ledger_records.EntryTexts.of(reason),
         )
         self.moved[live.id] = replace(live, ends_by=ends_by)
 
@@ -565,16 +548,16 @@ class TreeTransaction:
         self._change_row(live.id, [state_quad(live.id, after)], _occupied_quads(live))
         transition = self._transition(live.id, live.state, after, error, rule=rule or self._deed.rule)
         result = self._write(
-            Result,
+            ledger_records.Result,
             live.id,
             status=status,
             memory_ids=said.memory_ids,
             transition=transition,
             time=self._deed.time,
-            words=None if said.summary is None else EntryTexts.of(said.summary),
+            words=None if said.summary is None else ledger_records.EntryTexts.of(said.summary),
         )
         for each in said.artifacts:
-            self._write(ArtifactEntry, live.id, result=result, transition=transition, **dict(each))
+            self._write(ledger_records.ArtifactEntry, live.id, result=result, transition=transition, **dict(each))
         self.moved[live.id] = None
         self._tell(live, status, said, error)
         for child in self._index.children(live.id):
@@ -589,7 +572,7 @@ class TreeTransaction:
         if live.parent is None or not self._store.quads(_pattern(live.parent, vocab.TYPE, vocab.SESSION)):
             return  # a session that was imported without the one that spawned it has nobody to tell
         self._write(
-            Event,
+            ledger_records.Event,
             live.parent,
             direction="inbound",
             source=SOURCE,
@@ -599,7 +582,7 @@ class TreeTransaction:
             time=self._deed.time,
             received=self._deed.time,
             waiting=True,
-            words=EntryTexts.of(result_text(live.id, live.kind, status, said, error)),
+            words=ledger_records.EntryTexts.of(result_text(live.id, live.kind, status, said, error)),
         )
 
     # --- the commit
@@ -607,7 +590,7 @@ class TreeTransaction:
     def kept_as(self, session_id: str, fork: str) -> None:
         """Note with a session's transition which fork holds the turns that could not be stored in it."""
         self.entries[session_id] = [
-            each.model_copy(update={"kept_as": fork}) if isinstance(each, Transition) else each
+            each.model_copy(update={"kept_as": fork}) if isinstance(each, ledger_records.Transition) else each
             for each in self.entries[session_id]
         ]
 

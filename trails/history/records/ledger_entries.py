@@ -31,7 +31,6 @@ from trails.rdf.ledger_records import (
     Entry,
     Event,
     Exchange,
-    LedgerEntry,
     Result,
     Transition,
 )
@@ -305,12 +304,6 @@ def _checks(evidence: Evidence) -> Checks:
 
 
 # --- redacting
-
-
-@decodes
-def entry_quads(store: QuadStore, entry: LedgerEntry) -> list[Quad]:
-    """Return the quads of an entry as they are stored."""
-    return store.quads((NamedNode(entry.iri), None, None, ledger_records.ledger_graph(entry.session_id)))
 
 
 def withhold_entry(found: Iterable[Quad]) -> tuple[list[Quad], list[Quad]]:

@@ -185,7 +185,6 @@ def _plain_type(key: str) -> ChatType | None:
 
 Activation = Literal["mention", "always"]
 CORE_MESSAGING_TOOLS: Final = frozenset({"sessions_send", "message"})
-_SENDING: Final = frozenset({"send", "thread-reply"})
 
 
 def normalize_activation(value: Any) -> Activation | None:
@@ -238,30 +237,6 @@ def is_messaging_tool(name: str, *, channels: Collection[str] = CHANNELS) -> boo
     (True, True, False)
     """
     return name in CORE_MESSAGING_TOOLS or lower(name) in channels
-
-
-def is_messaging_send(
-    name: str,
-    arguments: Mapping[str, Any],
-    *,
-    channels: Collection[str] = CHANNELS,
-    sends: Callable[[str, Mapping[str, Any]], bool] | None = None,
-) -> bool:
-    """Return whether a tool call sends a message, and does not just read or react.
-
-    `sends` decides for a channel's own tool, as each has other arguments: by default a call with an address `to`.
-
-    >>> is_messaging_send("message", {"action": "send"}), is_messaging_send("message", {"action": "react"})
-    (True, False)
-    """
-    if name == "sessions_send":
-        return True
-    if name == "message":
-        action = arguments.get("action")
-        return isinstance(action, str) and trim(action) in _SENDING
-    if lower(name) not in channels:
-        return False
-    return sends(lower(name), arguments) if sends else bool(arguments.get("to"))
 
 
 Mode = Literal["daily", "idle"]

@@ -147,19 +147,19 @@ class RunStats(NamedTuple):
     cost: float | Decimal | None = None
 
 
-def announce_route(mode: str | None, *, active: bool, can_steer: bool | None = None) -> Route:
+def announce_route(mode: str | None, *, active: bool) -> Route:
     """Return how an announcement goes to its requester, by its session's queue mode.
 
-    A running requester takes it at once if the mode steers and the run can take it (`can_steer`, by default as it is
-    active); else it waits in the queue. A requester that is not running gets it directly.
+    A running requester takes it at once if the mode steers; else it waits in the queue. A requester that is not running
+    gets it directly.
 
     >>> announce_route("steer", active=True), announce_route("collect", active=True), announce_route("steer", active=False)
     ('steer', 'queue', 'direct')
     """
     known = queue_mode(mode)
-    if known in ("steer", "steer-backlog") and (active if can_steer is None else can_steer):
-        return "steer"
-    return "queue" if active and known is not None else "direct"
+    if not active or known is None:
+        return "direct"
+    return "steer" if known in ("steer", "steer-backlog") else "queue"
 
 
 def outcome_words(outcome: RunOutcome | None) -> str:

@@ -1,7 +1,7 @@
-"""Define the fields of session entries, and check and apply patches.
+"""Check and apply patches of session entries, merge entries and reset them.
 
-An entry is what `sessions.json` holds for a key: JSON with OpenClaw's names. `to_snake` and `to_json` change the names;
-unknown fields are kept as they are. A patch is applied whole or not at all.
+An entry is what `sessions.json` holds for a key: JSON with OpenClaw's names. Unknown fields are kept as they are. A patch
+is applied whole or not at all; it may write the names with underscores.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from trails.errors import InvalidInput, RequestRefused
 from trails.runtime.config_values import Moment, js_text, lower, to_ms, trim, utf16_length
@@ -149,99 +149,19 @@ def thinking_levels(provider: str | None, model: str | None, models: Collection[
     return (*levels, "xhigh") if supports_xhigh(provider, model, models) else levels
 
 
-FieldKind = Literal["text", "number", "flag", "choice", "object"]
-
-
-class EntryField(NamedTuple):
-    """One field of an entry."""
-
-    name: str
-    """As in `sessions.json`."""
-    snake: str
-    kind: FieldKind
-    allowed: tuple[str, ...] = ()
-    """The values of a choice, as stored."""
-    patchable: bool = False
-    kept_on_reset: bool = False
-    """Whether it survives a reset that somebody asked for; one by the hour or by idleness keeps all but counters."""
-
-
-_CHOICES: Final = {
-    "chatType": "direct group channel",
-    "thinkingLevel": "minimal low medium high xhigh",
-    "verboseLevel": "on off full",
-    "reasoningLevel": "on stream",
-    "elevatedLevel": "on off ask full",
-    "responseUsage": "tokens full",
-    "ttsAuto": "off always inbound tagged",
-    "execHost": "sandbox gateway node",
-    "execSecurity": "deny allowlist full",
-    "execAsk": "off on-miss always",
-    "authProfileOverrideSource": "auto user",
-    "groupActivation": "mention always",
-    "sendPolicy": "allow deny",
-    "queueMode": "steer followup collect steer-backlog steer+backlog queue interrupt",
-    "queueDrop": "old new summarize",
-}
-_NAMES: Final[Mapping[FieldKind, str]] = {
-    "text": "sessionId sessionFile spawnedBy lastHeartbeatText label displayName channel groupId subject groupChannel "
-    "space lastChannel lastTo lastAccountId modelProvider model claudeCliSessionId providerOverride modelOverride "
-    "authProfileOverride execNode",
-    "number": "updatedAt lastHeartbeatSentAt inputTokens outputTokens totalTokens contextTokens compactionCount "
-    "memoryFlushAt memoryFlushCompactionCount queueDebounceMs queueCap authProfileOverrideCompactionCount",
-    "flag": "systemSent abortedLastRun groupActivationNeedsSystemIntro",
-    "object": "origin deliveryContext cliSessionIds skillsSnapshot systemPromptReport lastThreadId",
-    "choice": " ".join(_CHOICES),
-}
 _PATCHABLE: Final = (
     "label spawnedBy execNode model thinkingLevel verboseLevel reasoningLevel elevatedLevel responseUsage execHost "
     "execSecurity execAsk groupActivation sendPolicy"
 )
+PATCHABLE: Final = tuple(_PATCHABLE.split())
+"""The fields that a patch may name."""
+_BY_SNAKE: Final = {re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name): name for name in PATCHABLE}
 _KEPT_ON_RESET: Final = (
     "thinkingLevel verboseLevel reasoningLevel responseUsage sendPolicy model contextTokens label "
     "origin lastChannel lastTo skillsSnapshot"
 )
-
-FIELDS: Final[tuple[EntryField, ...]] = tuple(
-    EntryField(
-        name,
-        re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name),
-        kind,
-        tuple(_CHOICES.get(name, "").split()),
-        name in _PATCHABLE.split(),
-        name in _KEPT_ON_RESET.split(),
-    )
-    for kind, names in _NAMES.items()
-    for name in names.split()
-)
-"""Every field that the systems store. `lastThreadId` is a text or a number."""
-
-BY_NAME: Final = {field.name: field for field in FIELDS}
-BY_SNAKE: Final = {field.snake: field for field in FIELDS}
-PATCHABLE: Final = tuple(field.name for field in FIELDS if field.patchable)
-KEPT_ON_RESET: Final = tuple(field.name for field in FIELDS if field.kept_on_reset)
-
-
-def to_snake(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry's fields under Python's names.
-
-    Unknown fields keep theirs.
-
-    >>> to_snake({"sessionId": "s", "thinkingLevel": "low", "myField": 1})
-    {'session_id': 's', 'thinking_level': 'low', 'myField': 1}
-    """
-    return {BY_NAME[name].snake if name in BY_NAME else name: value for name, value in entry.items()}
-
-
-def to_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields under the names of `sessions.json`.
-
-    Unknown fields keep theirs.
-
-    >>> to_json({"session_id": "s", "myField": 1})
-    {'sessionId': 's', 'myField': 1}
-    """
-    return {BY_SNAKE[name].name if name in BY_SNAKE else name: value for name, value in values.items()}
+KEPT_ON_RESET: Final = tuple(_KEPT_ON_RESET.split())
+"""The fields that survive a reset that somebody asked for; one by the hour or by idleness keeps all but counters."""
 
 
 def merge_entry(
@@ -430,7 +350,7 @@ def _named(patch: Mapping[str, Any]) -> Entry:
     """
     named: Entry = {}
     for given, value in patch.items():
-        name = BY_SNAKE[given].name if given in BY_SNAKE else given
+        name = _BY_SNAKE.get(given, given)
         if name not in PATCHABLE:
             raise RequestRefused(f"{given} cannot be patched; what can is {', '.join(PATCHABLE)}")
         if name in named:

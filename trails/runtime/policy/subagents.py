@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
+from pathlib import Path
+from string import Template
 from typing import Any, Final, Literal, NamedTuple, Self
 
 from trails.errors import InvalidInput, RequestRefused
@@ -237,74 +238,31 @@ class SubagentBrief(Value):
         return single_spaced(self.task or "") or DEFAULT_TASK
 
 
-Part = Callable[[SubagentBrief], str | None]
-"""Returns one part of a prompt, or None to leave it out."""
+_PROMPT: Final = Template(Path(__file__).with_name("subagent_prompt.txt").read_text("utf-8").rstrip())
 
 
-def _session(brief: SubagentBrief) -> str:
-    lines = {
+def subagent_prompt(brief: SubagentBrief) -> str:
+    """Return the system prompt of a sub-agent.
+
+    >>> print(subagent_prompt(SubagentBrief(task="Find trains", child_session_key="agent:main:subagent:1")))
+    # Subagent Context
+    <BLANKLINE>
+    You are a **subagent** spawned by the main agent.
+    <BLANKLINE>
+    ## Your Role
+    - You were created to handle: Find trains
+    ...
+    ## Session Context
+    - Your session: agent:main:subagent:1
+    """
+    facts = {
         "Label": trim(brief.label),
         "Requester session": brief.requester_session_key,
         "Requester channel": brief.requester_channel,
         "Your session": brief.child_session_key,
     }
-    return "\n".join(["## Session Context", *(f"- {name}: {value}" for name, value in lines.items() if value)])
-
-
-PROMPT_PARTS: Final[Mapping[str, Part | None]] = MappingProxyType(
-    {
-        "context": lambda brief: "# Subagent Context\n\nYou are a **subagent** spawned by the main agent.",
-        "role": lambda brief: (
-            "## Your Role\n"
-            f"- You were created to handle: {brief.task_text}\n"
-            "- Complete this task. That's your entire purpose.\n"
-            "- You are not the main agent. Do not act in its place."
-        ),
-        "rules": lambda brief: (
-            "## Rules\n"
-            "1. Stay focused - Do your assigned task, nothing else\n"
-            "2. Complete the task - Your final message will be reported to the main agent\n"
-            "3. Don't initiate - No heartbeats, no proactive actions, no side quests\n"
-            "4. Be short-lived - Your session may end once the task is complete"
-        ),
-        "output": lambda brief: (
-            "## Output\n"
-            "Your final message should say:\n"
-            "- What you did or found\n"
-            "- What the main agent needs to know of it\n"
-            "Keep it short, and leave nothing important out."
-        ),
-        "limits": lambda brief: (
-            "## What you do not do\n"
-            "- You do not talk to the user; that is the main agent's work\n"
-            "- You do not send messages to others unless the task asks for it and names them\n"
-            "- You do not create scheduled jobs or lasting state\n"
-            "- You do not start sub-agents"
-        ),
-        "session": _session,
-    }
-)
-"""The parts by name, in their order."""
-
-
-def subagent_prompt(brief: SubagentBrief, *, parts: Mapping[str, Part | None] | None = None) -> str:
-    """Return the system prompt of a sub-agent.
-
-    `parts` replaces parts by their names (`PROMPT_PARTS`), leaves out those that are None, and adds others at the end.
-
-    >>> brief = SubagentBrief(task="Find trains", child_session_key="agent:main:subagent:1")
-    >>> print(subagent_prompt(brief, parts={"rules": lambda brief: "Be quick.", "role": None, "output": None, "limits": None}))
-    # Subagent Context
-    <BLANKLINE>
-    You are a **subagent** spawned by the main agent.
-    <BLANKLINE>
-    Be quick.
-    <BLANKLINE>
-    ## Session Context
-    - Your session: agent:main:subagent:1
-    """
-    texts = (part(brief) for part in {**PROMPT_PARTS, **(parts or {})}.values() if part is not None)
-    return "\n\n".join(text for text in texts if text)
+    session = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
+    return _PROMPT.substitute(task=brief.task_text, session=session)
 
 
 class Parties(Value):
