@@ -26,6 +26,7 @@ Term = NamedNode | Literal
 Statement = tuple[str, str, Term]
 """What follows on a turn's IRI in the subject ("" for the turn itself), the predicate's IRI, and the object."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND: Final = timedelta(microseconds=1)
 FAR_PAST: Final = -62_135_596_800_000_000
 """Stands for an unknown time: the year 1, in microseconds since 1970."""
 COPY: Final = 1
@@ -129,7 +130,7 @@ def micros(time: datetime | None) -> int | None:
 
 def moment(time: int) -> datetime:
     """Return the time that so many microseconds since 1970 are."""
-    return EPOCH + timedelta(microseconds=time)
+    return EPOCH + MICROSECOND * time
 
 
 # --- turns

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from pyoxigraph import Quad
 
-from trails.errors import IntegrityError, TrailsError
-from trails.integrity import leaves
+from trails.errors import TrailsError
 from trails.model import iris
 from trails.model.validation import DECODING_ERRORS
 from trails.model.values import SessionRecord
@@ -43,13 +42,15 @@ def fill(connection: sqlite3.Connection, quads: Iterable[Quad], leaves: Iterable
 class _Session:
     """A session as far as a change touches it."""
 
-    __slots__ = ("changed", "end", "id", "iri", "live", "number", "odd", "principal", "recount", "starts_at")
+    __slots__ = ("changed", "end", "id", "iri", "last", "live", "number", "odd", "principal", "recount", "starts_at")
 
     def __init__(self, iri: str, session_id: str, row: tuple[Any, ...]) -> None:
         self.iri, self.id = iri, session_id
         self.number, self.live, self.starts_at, own_turns, principal, self.odd = row
         self.principal: str = principal or ""
         self.end: int = self.starts_at + own_turns
+        self.last: int | None = None
+        """The greatest index of a turn before this change, once it was asked for."""
         self.recount = False
         """Whether its sums are to be made anew."""
         self.changed = False
@@ -82,7 +83,8 @@ class Writer:
             self._drop(graph)
         removed, added = _by_graph(remove), _by_graph(add)
         self._put_catalog(removed.pop(_CATALOG, ()), added.pop(_CATALOG, ()))
-        for graph in sorted(filter(iris.is_session, {**removed, **added}), key=self._age):
+        graphs = [graph for graph in {**removed, **added} if iris.is_session(graph)]
+        for graph in graphs if len(graphs) == 1 else sorted(graphs, key=self._age):
             self._put_graph(graph, removed.get(graph, ()), added.get(graph, ()))
         self._put_lengths(leaves)
         self._settle()
@@ -151,15 +153,15 @@ class Writer:
     def _put_lengths(self, lines: Iterable[str]) -> None:
         """Note how long the log says that transcripts are: none may be read that is shorter."""
         for line in lines:
-            if not line.startswith(("turns ", "delete ")):
-                continue
-            try:
-                leaf, _ = leaves.parse_leaf(line)
-            except IntegrityError:
-                continue
-            if iris.is_session(leaf.session_iri):
-                length = leaf.count if leaf.kind == "turns" else 0
-                number = self._session(leaf.session_iri).number
+            fields = line.split(" ")
+            if (
+                fields[0] in ("turns", "delete")
+                and len(fields) == 5
+                and fields[2].isdecimal()
+                and iris.is_session(fields[1])
+            ):
+                length = int(fields[2]) if fields[0] == "turns" else 0
+                number = self._session(fields[1]).number
                 self._db.execute("UPDATE sessions SET recorded = ? WHERE number = ?", (length, number))
 
     # --- turns
@@ -198,10 +200,13 @@ class Writer:
 
     def _find(self, session: _Session, turn: str) -> tuple[int, TurnRow | None]:
         """Return the number and the row of a turn; 0 and None for a new one."""
-        if not session.end and not session.odd and not session.recount:
-            return 0, None
         name = turn.rpartition("/")[2].partition("-")[0]
         place = int(name) if name.isdecimal() and len(name) < _DIGITS else -1
+        if session.last is None:
+            last = self._db.execute("SELECT max(place) FROM turns WHERE session = ?", (session.number,)).fetchone()[0]
+            session.last = -1 if last is None else last
+        if place > session.last and not session.odd:
+            return 0, None
         for number, row in self._rows(session, "session = ? AND place = ?", session.number, place):
             if row.iri == turn:
                 return number, row
@@ -236,20 +241,11 @@ class Writer:
             return
         session.end += len(rows)
         latest = max((row.time for row in rows if row.time is not None), default=None)
-        self._db.execute(
-            "UPDATE sessions SET own_turns = own_turns + :turns, by_turns = starts_at + own_turns + :turns, activity ="
-            " CASE WHEN :latest IS NULL OR activity > :latest THEN activity ELSE :latest END WHERE number = :number",
-            {"turns": len(rows), "latest": latest, "number": session.number},
+        prompt, place = next(
+            ((prompt, row.place) for row in rows if (prompt := _prompt(*row.kind, row.text))), (None, None)
         )
-        self._db.execute(
-            "UPDATE sessions SET by_activity = coalesce(activity, by_created) WHERE number = ?", (session.number,)
-        )
-        asked = next(((prompt, row.place) for row in rows if (prompt := _prompt(*row.kind, row.text))), None)
-        if asked is not None:
-            self._db.execute(
-                "UPDATE sessions SET prompt = ?, prompt_at = ? WHERE number = ? AND prompt IS NULL",
-                (*asked, session.number),
-            )
+        told = {"turns": len(rows), "latest": latest, "number": session.number, "prompt": prompt, "place": place}
+        self._db.execute(_GROW, told)
 
     def _values(self, number: int, session: _Session, row: TurnRow) -> tuple[Any, ...]:
         return (
@@ -386,6 +382,13 @@ UPDATE sessions SET (own_turns, activity, odd) = (
     ifnull(sum(flags & 4 <> 0), 0)
   FROM turns WHERE session = :number
 ) WHERE number = :number"""
+_GROW: Final = """
+UPDATE sessions SET own_turns = own_turns + :turns, by_turns = starts_at + own_turns + :turns,
+  activity = coalesce(max(activity, :latest), activity, :latest),
+  by_activity = coalesce(max(activity, :latest), activity, :latest, by_created),
+  prompt = ifnull(prompt, :prompt), prompt_at = iif(prompt IS NULL, :place, prompt_at)
+WHERE number = :number"""
+"""Of turns that were added at the end; `max` of NULL and a number is NULL."""
 _COPIED: Final = "SELECT digest FROM turns WHERE session = ? AND digest IN (SELECT digest FROM turns WHERE flags & 1)"
 _CALLED: Final = "SELECT c.digest FROM calls c JOIN turns t ON t.number = c.turn WHERE t.session = ?"
 _RUN_FOR: Final = (

@@ -9,7 +9,7 @@ from typing import Any, Final
 from trails.model import iris
 from trails.model.values import NO_FACTS, Facts, Turn
 from trails.rows import row_codec
-from trails.rows.row_codec import JSON, REDACTED, Kind
+from trails.rows.row_codec import EPOCH, JSON, MICROSECOND, REDACTED, Kind
 
 _OPEN_END: Final = 1 << 62
 _SESSION: Final = "SELECT number, odd FROM sessions WHERE id = ?"
@@ -63,7 +63,9 @@ class RowRun:
                 begun[kind] = self._begin(kind)
             values = begun[kind].copy()
             values["index"] = place
-            values["time"] = None if time is None else row_codec.moment(time)
+            values["time"] = (
+                None if time is None else EPOCH + MICROSECOND * time
+            )  # a call of `moment` takes a tenth longer
             values["text"] = text
             values["digest"] = digest.hex()
             if more is not None:
