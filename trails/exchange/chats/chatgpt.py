@@ -26,10 +26,10 @@ from trails import files
 from trails.errors import InvalidInput
 from trails.exchange import containers
 from trails.exchange.format_detection import outline_of_first
-from trails.exchange.json_files import as_list, as_object, as_text
+from trails.exchange.json_files import as_list, as_object, as_text, value_at, without_keys
 from trails.exchange.record_checks import Reading, each_file
 from trails.exchange.source_transcript import Piece, SourceTurn, distinct_paths
-from trails.exchange.source_values import epoch_time, short_hash, valid_name, without_empty
+from trails.exchange.source_values import epoch_time, leftover, short_hash, valid_name, without_empty
 
 SOURCE: Final = "chatgpt"
 ROLES: Final = frozenset({"user", "assistant", "system", "tool", "error"})
@@ -132,20 +132,15 @@ class _Conversation:
         self.parents = self._parents(mapping)
         self.turns = {node_id: self._turn(node_id, mapping[node_id]) for node_id in self.parents}
         paths = self._paths(mapping)
-        self._note()
-        data = self.data
-        created = epoch_time(data.get("create_time"))
-        left = {key: value for key, value in data.items() if key not in _SESSION_OWN}
-        if created is None:
-            left["create_time"] = data.get("create_time")
-        self.reading.add_session(
-            SOURCE, session_id, paths, left, self.line, title=as_text(data.get("title")), created=created
-        )
+        self.reading.notes += [f"{self.name}: {count} message(s) {what}" for what, count in self.odd.items()]
+        created, title = epoch_time(self.data.get("create_time")), as_text(self.data.get("title"))
+        left = without_keys(self.data, *_SESSION_OWN)
+        left |= {"create_time": self.data.get("create_time")} if created is None else {}
+        self.reading.add_session(SOURCE, session_id, paths, left, self.line, title=title, created=created)
 
     def _id(self, mapping: _Json) -> str:
-        for key in ("conversation_id", "id"):
-            if (found := as_text(self.data.get(key))) is not None:
-                return found
+        if named := as_text(self.data.get("conversation_id")) or as_text(self.data.get("id")):
+            return named
         root = next((key for key, node in mapping.items() if isinstance(node, dict) and not node.get("parent")), None)
         made = short_hash([self.data.get("create_time"), root or next(iter(mapping), None)])
         self.reading.notes.append(
@@ -182,9 +177,10 @@ class _Conversation:
                 walk[here] = None
                 here = parents[here]
             rooted |= dict.fromkeys(walk, here is None or rooted.get(here, False))
-        for node_id in (each for each, reaches in rooted.items() if not reaches):
-            reason = f"node {node_id!r} of {self.name} has parents that run in a circle"
-            self.reading.refuse(self.line, reason, mapping[node_id])
+        for node_id, reaches in rooted.items():
+            if not reaches:
+                reason = f"node {node_id!r} of {self.name} has parents that run in a circle"
+                self.reading.refuse(self.line, reason, mapping[node_id])
         return {node_id: parent for node_id, parent in parents.items() if rooted[node_id]}
 
     def _paths(self, mapping: _Json) -> tuple[tuple[SourceTurn, ...], ...]:
@@ -197,9 +193,8 @@ class _Conversation:
             children.get(node_id, []).sort(key=lambda child: order.get(child, -1))
         leaves = [node_id for node_id in self.parents if node_id not in children]
         main = self._main(children, len(leaves))
-        if main is None:
-            return ((),)
-        return distinct_paths([self._path(leaf) for leaf in (main, *(leaf for leaf in leaves if leaf != main))])
+        ends = [] if main is None else [main, *(leaf for leaf in leaves if leaf != main)]
+        return distinct_paths([self._path(leaf) for leaf in ends]) if ends else ((),)
 
     def _main(self, children: Mapping[str | None, Sequence[str]], leaves: int) -> str | None:
         """Return the leaf of the main path; None if there is no node."""
@@ -215,19 +210,17 @@ class _Conversation:
             what = "has no current_node" if current is None else f"has a current_node that is not there ({current!r})"
             self.reading.notes.append(f"{self.name} {what}; its main path takes the last child at every fork")
         elif inner and not missing:
-            self.reading.notes.append(
-                f"{self.name}: other nodes follow its current_node {current!r}; its main path goes on along the last ones"
-            )
+            what = f"other nodes follow its current_node {current!r}; its main path goes on along the last ones"
+            self.reading.notes.append(f"{self.name}: {what}")
         return here
 
     def _path(self, leaf: str) -> tuple[SourceTurn, ...]:
-        path: list[SourceTurn] = []
+        path: list[SourceTurn | None] = []
         here: str | None = leaf
         while here is not None:
-            if (turn := self.turns[here]) is not None:
-                path.append(turn)
+            path.append(self.turns[here])
             here = self.parents[here]
-        return tuple(path[::-1])
+        return tuple(turn for turn in reversed(path) if turn is not None)
 
     # --- a message
 
@@ -248,21 +241,17 @@ class _Conversation:
         turn = _message_turn(node_id, role, content, message)
         if not self.reading.keeps(turn, self.line, where, node):
             return None
-        self._remark(turn, message)
+        remarks = {
+            "are hidden in ChatGPT; they are kept, and marked in their metadata": value_at(
+                message, "metadata", "is_visually_hidden_from_conversation"
+            )
+            is True,
+            "are empty; they are kept": turn.content in ("", []),
+            f"have the role {turn.role!r}, which ChatGPT does not write; it is kept": turn.role not in ROLES,
+            "have no time; their turns have none": turn.time is None,
+        }
+        self.odd.update(what for what, holds in remarks.items() if holds)
         return turn
-
-    def _remark(self, turn: SourceTurn, message: _Json) -> None:
-        if as_object(message.get("metadata")).get("is_visually_hidden_from_conversation") is True:
-            self.odd["are hidden in ChatGPT; they are kept, and marked in their metadata"] += 1
-        if turn.content in ("", []):
-            self.odd["are empty; they are kept"] += 1
-        if turn.role not in ROLES:
-            self.odd[f"have the role {turn.role!r}, which ChatGPT does not write; it is kept"] += 1
-        if turn.time is None:
-            self.odd["have no time; their turns have none"] += 1
-
-    def _note(self) -> None:
-        self.reading.notes += [f"{self.name}: {count} message(s) {what}" for what, count in self.odd.items()]
 
 
 def _names(value: object) -> tuple[str, ...]:
@@ -270,25 +259,23 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 def _message_turn(node_id: str, role: str, content: _Json, message: _Json) -> SourceTurn:
-    left = {key: value for key, value in message.items() if key not in _MESSAGE_OWN}
+    left = without_keys(message, *_MESSAGE_OWN)
     if message.get("id") != node_id:
         left["id"] = message.get("id")
-    if isinstance(message.get("author"), dict):
-        left["author"] = without_empty({k: v for k, v in message["author"].items() if k != "role"})
+    left["author"] = leftover(message["author"], ("role",))
     made, kind = _content(content)
-    if kind is not None:
-        left["contentType"] = kind
     time = epoch_time(message.get("create_time"))
-    if time is None:
-        left["create_time"] = message.get("create_time")
-    metadata = as_object(message.get("metadata")) if role == "assistant" else {}
+    left |= ({} if kind is None else {"contentType": kind}) | (
+        {} if time else {"create_time": message.get("create_time")}
+    )
+    metadata = message.get("metadata") if role == "assistant" else None
     is_notice = role == "assistant" and content.get("content_type") == "system_error"
     return SourceTurn(
         role="error" if is_notice else role,  # the program wrote it in the model's place
         pieces=(Piece(node_id, made),),
         time=time,
-        model=valid_name(metadata.get("model_slug")),
-        stop_reason=valid_name(as_object(metadata.get("finish_details")).get("type")),
+        model=valid_name(value_at(metadata, "model_slug")),
+        stop_reason=valid_name(value_at(metadata, "finish_details", "type")),
         meta=without_empty(left),
     )
 

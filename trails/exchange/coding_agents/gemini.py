@@ -27,15 +27,31 @@ from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange.format_detection import outline_of_first
-from trails.exchange.json_files import as_list, as_object, as_text, objects_in, shared_line_notes
+from trails.exchange.json_files import (
+    as_list,
+    as_listed,
+    as_object,
+    as_text,
+    objects_in,
+    shared_line_notes,
+    value_at,
+    without_keys,
+)
 from trails.exchange.record_checks import Reading, combine_files
 from trails.exchange.source_transcript import Piece, SourceTurn, Transcript, group_files
-from trails.exchange.source_values import as_content, leftover, parse_time, valid_name, without_empty
+from trails.exchange.source_values import (
+    as_content,
+    call_part,
+    leftover,
+    parse_time,
+    result_part,
+    valid_name,
+    without_empty,
+)
 from trails.usage import with_source
 
 SOURCE: Final = "gemini-cli"
 _ROLES: Final = {"user": "user", "gemini": "assistant", "info": "info", "warning": "warning", "error": "error"}
-_FAILED: Final = ("error", "cancelled")
 _GOING_ON: Final = ("validating", "scheduled", "awaiting_approval", "executing")
 """The states of a call that has no result yet."""
 _MESSAGE_OWN: Final = frozenset({"id", "timestamp", "type", "content", "thoughts", "tokens", "model", "toolCalls"})
@@ -126,7 +142,7 @@ class _Chat:
             self._message(line, value, self.messages, "the line")
 
     def _set(self, line: int, values: _Json) -> None:
-        self.head |= {key: value for key, value in values.items() if key != "messages"}
+        self.head |= without_keys(values, "messages")
         if "messages" not in values:
             return
         found = values["messages"]
@@ -135,8 +151,7 @@ class _Chat:
             return
         fresh: _Lines = {}
         for number, message in enumerate(found, start=1):
-            own = as_object(message).get("id")
-            _, earlier = fresh.get(own, (0, message)) if isinstance(own, str) else (0, message)
+            _, earlier = fresh.get(as_text(value_at(message, "id")) or "", (0, message))
             if earlier != message:
                 self.reading.refuse(line, f"message {number} has the id of an earlier one and takes its place", earlier)
             self._message(line, message, fresh, f"message {number}")
@@ -170,18 +185,18 @@ class _Chat:
     # --- turns
 
     def _paths(self) -> tuple[tuple[SourceTurn, ...], ...]:
-        made: dict[int, tuple[SourceTurn, ...]] = {}
-        answered = self._answered()
-        paths = []
-        for state in (self.messages, *self.taken_back):
-            path: list[SourceTurn] = []
+        made: dict[int, list[SourceTurn]] = {}
+        states = (self.messages, *self.taken_back)
+        told = [_ids_of("functionResponse", each.get("content")) for state in states for _, each in state.values()]
+        paths: list[tuple[SourceTurn, ...]] = []
+        for state in states:
             for line, message in state.values():
                 if id(message) not in made:
-                    made[id(message)] = tuple(self._turns(line, message, answered))
-                path += made[id(message)]
-            paths.append(tuple(path))
-        is_new = (not any(other[: len(path)] == path for other in paths[:n]) for n, path in enumerate(paths))
-        return tuple(path for path, new in zip(paths, is_new, strict=True) if new)
+                    made[id(message)] = list(self._turns(line, message, frozenset().union(*told)))
+            path = tuple(turn for _, message in state.values() for turn in made[id(message)])
+            if not any(other[: len(path)] == path for other in paths):
+                paths.append(path)
+        return tuple(paths)
 
     def _open_turns(self, path: Sequence[SourceTurn]) -> int:
         """Return the number of turns at the end that come from a running call."""
@@ -191,26 +206,19 @@ class _Chat:
         own = str(last["id"])
         return sum(any(each == own or each.startswith(f"{own}/") for each in turn.source_ids) for turn in path)
 
-    def _answered(self) -> frozenset[str]:
-        """Return the calls whose results are among a message's parts."""
-        states = (self.messages, *self.taken_back)
-        return frozenset().union(
-            *(_ids_of("functionResponse", each.get("content")) for state in states for _, each in state.values())
-        )
-
     def _turns(self, line: int, message: _Json, answered: frozenset[str]) -> Iterator[SourceTurn]:
         kind, where = message["type"], f"message {message['id'][:80]!r}"
         for turn in (self._spoken(message), self._results(line, message, answered)):
+            if turn.pieces and not self.reading.keeps(turn, line, where, message):
+                return
             if turn.pieces:
-                if not self.reading.keeps(turn, line, where, message):
-                    return
                 yield turn
         if kind not in _ROLES:
             self.reading.notes.append(f"{where} has the unknown type {kind[:80]!r}, kept as its role")
 
     def _spoken(self, message: _Json) -> SourceTurn:
         kind, own, content = message["type"], message["id"], message.get("content")
-        left = {key: value for key, value in message.items() if key not in _MESSAGE_OWN}
+        left = without_keys(message, *_MESSAGE_OWN)
         pieces = [Piece(own, _content(content, kind, left))]
         if kind == "gemini":
             if thoughts := objects_in(message.get("thoughts")):
@@ -218,11 +226,9 @@ class _Chat:
             elif message.get("thoughts"):
                 left["thoughts"] = message["thoughts"]
             told, calls = _ids_of("functionCall", content), objects_in(message.get("toolCalls"))
-            pieces += [
-                Piece(f"{own}/call/{call_id}", (_call(each),))
-                for call_id, each in _usable(calls).items()
-                if call_id not in told
-            ]
+            asked = {name: each for name, each in _usable(calls).items() if name not in told}
+            parts = {name: call_part(name, each["name"], each.get("args", {})) for name, each in asked.items()}
+            pieces += [Piece(f"{own}/call/{name}", (part,)) for name, part in parts.items()]
             left["toolCalls"] = [beside for each in calls if (beside := _beside(each))]
         tokens = message.get("tokens")
         if tokens is not None and not isinstance(tokens, dict):
@@ -242,13 +248,11 @@ class _Chat:
         if len(usable) < len(calls):
             reason = f"message {message['id'][:80]!r} has a tool call without an id of its own and a name"
             self.reading.refuse(line, reason, calls)
-        pieces = [
-            Piece(f"{message['id']}/result/{call_id}", (_result(each),))
-            for call_id, each in usable.items()
-            if each.get("result") is not None and call_id not in answered
-        ]
+        given = {name: each for name, each in usable.items() if each.get("result") is not None and name not in answered}
+        parts = {name: result_part(name, _output(each), failed=_has_failed(each)) for name, each in given.items()}
+        pieces = tuple(Piece(f"{message['id']}/result/{name}", (part,)) for name, part in parts.items())
         times = [time for each in usable.values() if (time := parse_time(each.get("timestamp")))]
-        return SourceTurn(role="tool", pieces=tuple(pieces), time=max(times, default=None))
+        return SourceTurn("tool", pieces, time=max(times, default=None))
 
 
 def _usable(calls: Sequence[_Json]) -> dict[str, _Json]:
@@ -273,26 +277,19 @@ def _content(content: object, kind: str, left: dict[str, Any]) -> str | tuple[An
     """
     if isinstance(content, str) and kind == "gemini":
         return ({"type": "text", "text": content},) if content else ()
-    if isinstance(content, str | dict) or (
-        isinstance(content, list) and all(isinstance(part, str | dict) for part in content)
-    ):
+    if isinstance(content, str | dict | list) and all(isinstance(part, str | dict) for part in as_listed(content)):
         return as_content(content)
     left["content"] = content
     return ""
 
 
-def _call(call: _Json) -> dict[str, Any]:
-    return {"type": "tool_use", "id": call["id"], "name": call["name"], "input": call.get("args", {})}
-
-
-def _result(call: _Json) -> dict[str, Any]:
-    part = {"type": "tool_result", "tool_use_id": call["id"], "content": _output(call)}
-    return part | ({"is_error": True} if call.get("status") in _FAILED else {})
+def _has_failed(call: _Json) -> bool:
+    return call.get("status") in ("error", "cancelled")
 
 
 def _output(call: _Json) -> Any:
     """Return a result's text if it is all of it, else the result."""
-    key = "error" if call.get("status") in _FAILED else "output"
+    key = "error" if _has_failed(call) else "output"
     match call["result"]:
         case [{"functionResponse": {"id": call_id, "name": name, "response": {**response}} as answer} as part]:
             alone = (len(part), len(answer), list(response)) == (1, 3, [key])
@@ -303,7 +300,5 @@ def _output(call: _Json) -> Any:
 
 def _beside(call: _Json) -> dict[str, Any]:
     """Return a call's fields other than its arguments and result."""
-    said = without_empty({key: value for key, value in call.items() if key not in _CALL_OWN})
-    if call.get("status") != "success":
-        said["status"] = call.get("status")
+    said = leftover(call, _CALL_OWN) | ({"status": call.get("status")} if call.get("status") != "success" else {})
     return {"id": call.get("id")} | said if said else {}

@@ -21,11 +21,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, Final
 
 from trails.exchange.chats import message_lists
 from trails.exchange.format_detection import outline_of_first
-from trails.exchange.json_files import as_list, as_object, read_values
+from trails.exchange.json_files import as_list, as_listed, as_object, read_values, value_at, without_keys
 from trails.exchange.record_checks import Reading, each_file, named_by_opening, turn_fault
 from trails.exchange.source_transcript import Piece, SourceTurn
 from trails.exchange.source_values import (
@@ -119,7 +120,7 @@ class _Run:
             read, _ = read_values(config.encode("utf-8", errors="surrogatepass"))
             config = read[0][1] if read else None
         self._config = as_object(config)
-        self._model = valid_name(as_object(as_object(self._config.get("agent")).get("model")).get("name"))
+        self._model = valid_name(value_at(config, "agent", "model", "name"))
 
     def read(self, name: str) -> None:
         history, steps = self._data.get("history"), self._data.get("trajectory")
@@ -129,16 +130,13 @@ class _Run:
             self._reading.notes.append("has no history; its turns are the steps of the trajectory")
             turns = list(self._steps(steps))
         else:
-            self._reading.refuse(
-                self._line, "is no trajectory of SWE-agent: it has no history and no trajectory", self._data
-            )
+            reason = "is no trajectory of SWE-agent: it has no history and no trajectory"
+            self._reading.refuse(self._line, reason, self._data)
             return
         problem = valid_name(as_object(self._config.get("problem_statement")).get("id"))
         session_id, path = named_by_opening(problem, self._data.get("environment"), turns)
-        title = name.removesuffix(".traj") or None
-        self._reading.add_session(
-            SOURCE, session_id, (self._with_submission(path),), self._meta(), self._line, title=title
-        )
+        paths, title = (self._with_submission(path),), name.removesuffix(".traj") or None
+        self._reading.add_session(SOURCE, session_id, paths, self._meta(), self._line, title=title)
 
     def _with_submission(self, turns: tuple[SourceTurn, ...]) -> tuple[SourceTurn, ...]:
         """Return the turns, the last one with what the run submitted, if it did."""
@@ -180,20 +178,16 @@ class _Run:
         if not isinstance(content, str | list):
             self._refuse(number, "has content that is neither a text nor a list of parts", message)
             return None
-        own = _MESSAGE_OWN | ({"thought"} if message.get("thought") == content else set())
-        turn = SourceTurn(
-            role=role,
-            pieces=(Piece(f"history/{number}", as_content(content)),),
-            model=self._model if role == "assistant" else None,
-            meta=leftover(message, own),
-        )
+        meta = leftover(message, _MESSAGE_OWN | ({"thought"} if message.get("thought") == content else set()))
+        model = self._model if role == "assistant" else None
+        turn = SourceTurn(role, (Piece(f"history/{number}", as_content(content)),), model=model, meta=meta)
         turn = self._with_calls(number, turn, message.get("tool_calls"))
         turn = self._with_answers(number, turn, message.get("tool_call_ids"))
         return turn if self._reading.keeps(turn, self._line, f"history[{number}]", message) else None
 
     def _with_calls(self, number: int, turn: SourceTurn, calls: object) -> SourceTurn:
         kept = []
-        for call in calls if isinstance(calls, list) else [calls] if calls else []:
+        for call in as_listed(calls) if calls else []:
             if isinstance(call, dict) and turn_fault(replace(turn, tool_calls=(call,))) is None:
                 kept.append(call)
             else:
@@ -203,14 +197,13 @@ class _Run:
     def _with_answers(self, number: int, turn: SourceTurn, answers: object) -> SourceTurn:
         if not answers:
             return turn
-        names = [name for each in (answers if isinstance(answers, list) else [answers]) if (name := valid_name(each))]
+        names = [name for each in as_listed(answers) if (name := valid_name(each))]
         if not names:
             self._refuse(number, "answers calls that have no id", {"tool_call_ids": answers})
             return turn
         if len(names) > 1:
-            self._reading.notes.append(
-                f"history[{number}] answers {len(names)} calls; it is linked to the first, its metadata names all"
-            )
+            what = f"answers {len(names)} calls; it is linked to the first, its metadata names all"
+            self._reading.notes.append(f"history[{number}] {what}")
             turn = replace(turn, meta={**turn.meta, "tool_call_ids": names})
         return replace(turn, tool_call_id=names[0])
 
@@ -219,9 +212,8 @@ class _Run:
         spoken = [index for index, turn in enumerate(turns) if turn.role == "assistant"]
         if len(spoken) != len(steps):
             if steps:
-                self._reading.notes.append(
-                    f"{len(steps)} steps do not match {len(spoken)} messages of the model: not used"
-                )
+                what = f"{len(steps)} steps do not match {len(spoken)} messages of the model: not used"
+                self._reading.notes.append(what)
             return turns
         for number, (index, step) in enumerate(zip(spoken, steps, strict=True)):
             beside = without_empty({key: as_object(step).get(key) for key in ("execution_time", "state")})
@@ -249,10 +241,8 @@ class _Run:
             turns = [SourceTurn("assistant", (Piece(place, answer),), model=self._model, meta=rest)]
             if isinstance(observation, str):
                 turns.append(SourceTurn("tool", (Piece(f"{place}/observation", observation),)))
-            for turn in turns:
-                if not self._reading.keeps(turn, self._line, f"trajectory[{number}]", step):
-                    break
-                yield turn
+            where = f"trajectory[{number}]"
+            yield from takewhile(lambda turn: self._reading.keeps(turn, self._line, where, step), turns)  # noqa: B023
 
 
 # --- mini-swe-agent
@@ -265,7 +255,7 @@ def _mini_run(name: str, line: int, data: Mapping[str, Any], reading: Reading) -
         reading.refuse(line, "is no trajectory of mini-swe-agent: it has no message that can be read", data)
         return
     info, instance = as_object(data.get("info")), valid_name(data.get("instance_id"))
-    model = valid_name(as_object(as_object(info.get("config")).get("model")).get("model_name"))
+    model = valid_name(value_at(info, "config", "model", "model_name"))
     identity, path = named_by_opening(instance, instance, turns)
     meta = {"model": model, **leftover(data, ("messages", "info")), "info": data.get("info")}
     meta = {**meta, "info": None, **info} if info else meta
@@ -283,11 +273,9 @@ def _with_extra(turn: SourceTurn, model: str | None) -> SourceTurn:
     usage = dict(as_object(answer.get("usage")))
     if type(cost := held.get("cost")) in (int, float):
         usage["cost"] = cost
-    own = ["timestamp", "cost", "response"]
     raw = held.get("raw_output")
-    if isinstance(raw, str) and isinstance(turn.content, str) and raw in turn.content:
-        own.append("raw_output")
-    rest = {key: value for key, value in held.items() if key not in own}
+    is_repeated = isinstance(raw, str) and isinstance(turn.content, str) and raw in turn.content
+    rest = without_keys(held, "timestamp", "cost", "response", *(["raw_output"] if is_repeated else []))
     rest["response"] = _response_beside(answer, turn) if answer else held.get("response")
     is_model = turn.role == "assistant"
     made = replace(
@@ -303,7 +291,7 @@ def _with_extra(turn: SourceTurn, model: str | None) -> SourceTurn:
 
 def _response_beside(response: Mapping[str, Any], turn: SourceTurn) -> dict[str, Any]:
     """Return a response without its usage and what the turn has."""
-    left = {key: value for key, value in response.items() if key != "usage"}
+    left = without_keys(response, "usage")
     if isinstance(choices := left.get("choices"), list):
         left["choices"] = [_choice_beside(choice, turn) for choice in choices]
     return left
@@ -315,4 +303,4 @@ def _choice_beside(choice: Any, turn: SourceTurn) -> Any:
         return choice
     ours = {**turn.meta, "content": turn.content, "role": turn.role, "tool_calls": list(turn.tool_calls)}
     rest = {key: value for key, value in message.items() if value != ours.get(key) and value not in (None, "", [])}
-    return {key: value for key, value in choice.items() if key != "message"} | ({"message": rest} if rest else {})
+    return without_keys(choice, "message") | ({"message": rest} if rest else {})
