@@ -40,10 +40,27 @@ from functools import partial
 from typing import Any, Final
 
 from trails.exchange import format_detection, json_files
-from trails.exchange.json_files import as_list, as_object, as_text, objects_in, parse_json, without_keys
-from trails.exchange.record_checks import Reading, combine_files, turn_fault, unrepeated_records
-from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript
-from trails.exchange.source_values import parse_time, valid_name, without_empty
+from trails.exchange.json_files import (
+    as_list,
+    as_listed,
+    as_object,
+    as_text,
+    objects_in,
+    parse_json,
+    value_at,
+    without_keys,
+)
+from trails.exchange.record_checks import Reading, combine_files, unrepeated_records
+from trails.exchange.source_transcript import Piece, SourceTurn, Transcript
+from trails.exchange.source_values import (
+    call_part,
+    image_part,
+    parse_time,
+    result_part,
+    run_times,
+    valid_name,
+    without_empty,
+)
 from trails.model.values import Compaction
 from trails.usage import with_source
 
@@ -72,9 +89,7 @@ def is_history(head: bytes) -> bool:
 def read_history(name: str, data: bytes) -> Reading:
     """Return what a file says."""
     reading = Reading()
-    held = json_files.read_object(data, notes=reading.notes)
-    if isinstance(held, Problem):
-        reading.problems.append(held)
+    if (held := reading.object(data)) is None:
         return reading
     session_id, messages = as_text(held.get("sessionId")), held.get("chatMessages", [])
     if session_id is None or not isinstance(messages, list):
@@ -83,11 +98,9 @@ def read_history(name: str, data: bytes) -> Reading:
     turns: list[SourceTurn] = []
     for n, message in enumerate(messages):
         reading.count("message")
-        turn = _history_turn(f"{session_id}/{n}", message) if isinstance(message, dict) else None
-        reason = "has no role" if turn is None else turn_fault(turn)
-        if turn is None or reason is not None:
-            reading.refuse(0, f"message {n} cannot be kept: {reason}", message)
-        else:
+        if (turn := _history_turn(f"{session_id}/{n}", as_object(message))) is None:
+            reading.refuse(0, f"message {n} cannot be kept: has no role", message)
+        elif reading.keeps(turn, 0, f"message {n}", message):
             turns.append(turn)
     meta = without_keys(held, *_HISTORY_OWN)
     if left := unrepeated_records(held.get("timeline"), messages):
@@ -95,17 +108,7 @@ def read_history(name: str, data: bytes) -> Reading:
             turns[-1] = replace(turns[-1], meta={META: {**turns[-1].meta.get(META, {}), "timeline": left}})
         else:
             meta["timeline"] = left
-    reading.sessions.append(
-        SourceSession(
-            source=SOURCE,
-            id=session_id,
-            paths=(tuple(turns),),
-            created=parse_time(held.get("startTime")),
-            agent=SOURCE,
-            meta=reading.meta(0, without_empty(meta)),
-            open_in=name,
-        )
-    )
+    reading.add_session(SOURCE, session_id, (turns,), meta, created=parse_time(held.get("startTime")), open_in=name)
     return reading
 
 
@@ -115,37 +118,32 @@ def _history_turn(own: str, message: Mapping[str, Any]) -> SourceTurn | None:
         return None
     left = without_keys(message, *_MESSAGE_OWN)
     calls = message.get("tool_calls")
-    parts: list[Any] = [] if content in (None, "") else [content] if not isinstance(content, list) else content
+    parts = [] if content in (None, "") else as_listed(content)
     parts = [{"type": "text", "text": each} if isinstance(each, str) else each for each in parts]
     for call in as_list(calls):
-        made = _history_call(as_object(call))
-        if made is None:
+        if made := _history_call(as_object(call)):
+            parts.append(made)
+        else:
             left.setdefault("tool_calls", []).append(call)
-        parts += [made] if made else []
     if not all(isinstance(each, dict) for each in parts):
         left["content"], parts = content, []
     answers = message.get("tool_call_id")
     is_answer = role == "tool" and valid_name(answers) is not None
     if answers is not None and not is_answer:
         left["tool_call_id"] = answers
-    plain = content if isinstance(content, str) and not calls else None
-    return SourceTurn(
-        role=role,
-        pieces=(Piece(own, plain if plain is not None else tuple(parts) or ""),),
-        tool_call_id=answers if is_answer else None,
-        meta={META: left} if left else {},
-    )
+    said = content if isinstance(content, str) and not calls else tuple(parts) or ""
+    answered = answers if is_answer else None
+    return SourceTurn(role, (Piece(own, said),), tool_call_id=answered, meta={META: left} if left else {})
 
 
 def _history_call(call: Mapping[str, Any]) -> dict[str, Any] | None:
-    function = as_object(call.get("function"))
-    own, tool = as_text(call.get("id")), valid_name(function.get("name"))
+    own, tool = as_text(call.get("id")), valid_name(value_at(call, "function", "name"))
     if own is None or tool is None:
         return None
-    arguments = function.get("arguments", {})
+    arguments = as_object(call.get("function")).get("arguments", {})
     read = parse_json(arguments)
     is_null = isinstance(arguments, str) and arguments.strip() == "null"
-    return {"type": "tool_use", "id": own, "name": tool, "input": arguments if read is None and not is_null else read}
+    return call_part(own, tool, arguments if read is None and not is_null else read)
 
 
 def sniff(head: bytes) -> bool:
@@ -237,8 +235,9 @@ class _Log:
         if not session_id:
             self.reading.refuse(0, "is no session of Copilot CLI: nothing names it", self.name)
             return self.reading
-        speaking = [agent for agent in self.agents.values() if agent.turns or not agent.key]
-        self.reading.sessions += [self._session(session_id, agent) for agent in speaking]
+        for agent in self.agents.values():
+            if agent.turns or not agent.key:
+                self._add_session(session_id, agent)
         return self.reading
 
     def _finish(self) -> None:
@@ -260,26 +259,18 @@ class _Log:
         elif kind == "subagent.started" and isinstance(data.get("toolCallId"), str):
             self.children.setdefault(data["toolCallId"], as_text(event.get("agentId")) or data["toolCallId"])
 
-    def _session(self, session_id: str, agent: _Agent) -> SourceSession:
+    def _add_session(self, session_id: str, agent: _Agent) -> None:
         meta: dict[str, Any] = without_keys(self.head, "sessionId", "startTime")
         spawned_by = as_text(self.head.get("detachedFromSpawningParentSessionId"))
-        created, title = parse_time(self.head.get("startTime")), self.title
+        created, title, own = parse_time(self.head.get("startTime")), self.title, session_id
         if agent.key:
             meta, created, title = {"subagent": agent.started}, None, as_text(agent.started.get("agentDisplayName"))
             parent = as_text(agent.started.get("parentId"))
             spawned_by = f"{session_id}/{parent}" if parent in self.agents and parent != agent.key else session_id
-        return SourceSession(
-            source=SOURCE,
-            id=f"{session_id}/{agent.key}" if agent.key else session_id,
-            paths=(tuple(agent.turns),),
-            title=title,
-            created=created,
-            agent=SOURCE,
-            meta=self.reading.meta(0, without_empty(meta | {AFTER: agent.waiting})),
-            spawned_by=spawned_by,
-            open_turns=int(agent.is_open),
-            open_in=self.name,
-        )
+            own = f"{session_id}/{agent.key}"
+        about = {"title": title, "created": created, "spawned_by": spawned_by, "open_in": self.name}
+        meta |= {AFTER: agent.waiting}
+        self.reading.add_session(SOURCE, own, (agent.turns,), meta, open_turns=int(agent.is_open), **about)
 
     # --- events
 
@@ -329,11 +320,9 @@ class _Log:
         if agent.waiting:
             noted = as_object(turn.meta.get(META))
             turn = replace(turn, meta={META: noted | {"before": [*agent.waiting, *noted.get("before", [])]}})
-        if (reason := turn_fault(turn)) is not None:
-            self.reading.refuse(line, f"the event cannot be kept: {reason}", event)
-            return
-        agent.waiting = []
-        agent.turns.append(turn)
+        if self.reading.keeps(turn, line, "the event", event):
+            agent.waiting = []
+            agent.turns.append(turn)
 
     # --- turns
 
@@ -357,8 +346,7 @@ class _Log:
         held = {**as_object(self.assets.get(str(attached.get("assetId")))), **attached}
         mime, data = held.get("mimeType"), held.get("data")
         if isinstance(mime, str) and mime.startswith("image/") and isinstance(data, str):
-            shown = without_keys(attached, "type", "data", "mimeType")
-            return {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}, **shown}
+            return image_part(mime, data) | without_keys(attached, "type", "data", "mimeType")
         return {"type": "attachment", "attachment": dict(attached)}
 
     def _system(self, _: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
@@ -382,7 +370,7 @@ class _Log:
             has_begun = call in agent.calls and call in self.starts  # its start, which came first, made a turn of it
             if call and tool and not has_begun:
                 agent.calls.add(call)
-                parts.append({"type": "tool_use", "id": call, "name": tool, "input": request.get("arguments", {})})
+                parts.append(call_part(call, tool, request.get("arguments", {})))
             beyond = without_keys(request, "toolCallId", "name", "arguments", "type")
             begun = as_object(self.starts[call].get("data")).get("arguments") if call and has_begun else None
             is_told = call and tool and (not has_begun or request.get("arguments") == begun)
@@ -421,8 +409,7 @@ class _Log:
         if call is None or tool is None or call in agent.calls:
             return
         agent.calls.add(call)
-        part = {"type": "tool_use", "id": call, "name": tool, "input": data.get("arguments", {})}
-        yield SourceTurn(role, (Piece(own, (part,)),), time=time)
+        yield SourceTurn(role, (Piece(own, (call_part(call, tool, data.get("arguments", {})),)),), time=time)
 
     def _result(self, _: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
         call = as_text(data.get("toolCallId"))
@@ -437,52 +424,37 @@ class _Log:
         if beyond.get("detailedContent", "") == content:
             beyond.pop("detailedContent", None)
         failed = data.get("success") is False
-        if content in (None, "") and failed and (said := as_text(as_object(data.get("error")).get("message"))):
-            content = said
+        if content in (None, "") and failed:
+            content = as_text(value_at(data, "error", "message")) or content
         images = [self._attachment(each) for each in objects_in(beyond.get("binaryResultsForLlm"))]
         if any(each["type"] == "image" for each in images):
             content = [{"type": "text", "text": content or ""}, *images]
             del beyond["binaryResultsForLlm"]
-        started = parse_time(start.get("timestamp"))
-        told = {"started": started, "ended": time} if started and time and started <= time else {}
+        ran = run_times(parse_time(start.get("timestamp")), time)
+        told = ({"call_id": call, "is_error": failed, **ran},) if len(ran) > 1 else ()
         more = without_keys(began, "toolCallId", "toolName", "arguments", "turnId")
-        part = {"type": "tool_result", "tool_use_id": call, "content": content if content is not None else ""}
-        yield SourceTurn(
-            "tool",
-            (Piece(own, (part | ({"is_error": True} if failed else {}),)),),
-            time=time,
-            tool_results=({"call_id": call, "is_error": failed} | told,) if told else (),
-            meta=_noted(left | without_empty({"result": beyond, "start": more})),
-        )
+        part = result_part(call, content if content is not None else "", failed=failed)
+        meta = _noted(left | without_empty({"result": beyond, "start": more}))
+        yield SourceTurn("tool", (Piece(own, (part,)),), time=time, tool_results=told, meta=meta)
 
     def _summary(self, agent: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
         if data.get("success") is False or as_text(data.get("summaryContent")) is None:
             return
         left = without_keys(data, "summaryContent")
         used = as_object(left.get("compactionTokensUsed"))
-        counts = {name: used[name] for name in _COUNTS if type(used.get(name)) is int}
-        counts = counts or {new: used[old] for old, new in _OLD_COUNTS.items() if type(used.get(old)) is int}
-        index = len(agent.turns)
-        yield SourceTurn(
-            "summary",
-            (Piece(own, data["summaryContent"]),),
-            time=time,
-            model=valid_name(used.get("model")),
-            usage=with_source(counts, "copilot") if counts else None,
-            compaction=Compaction(
-                summarised_through=index - 1 if index else None,
-                tokens_before=_whole(data.get("preCompactionTokens")),
-                tokens_after=_whole(data.get("postCompactionTokens")),
-                trigger=valid_name(data.get("trigger")),
-            ),
-            meta=_noted(left),
-        )
+        counts = _counts_of(used) or {new: used[old] for old, new in _OLD_COUNTS.items() if type(used.get(old)) is int}
+        before, after = (_whole(data.get(f"{when}CompactionTokens")) for when in ("pre", "post"))
+        through, trigger = len(agent.turns) - 1 if agent.turns else None, valid_name(data.get("trigger"))
+        summed = Compaction(summarised_through=through, tokens_before=before, tokens_after=after, trigger=trigger)
+        usage, model = with_source(counts, "copilot") if counts else None, valid_name(used.get("model"))
+        pieces, meta = (Piece(own, data["summaryContent"]),), _noted(left)
+        yield SourceTurn("summary", pieces, time=time, model=model, usage=usage, compaction=summed, meta=meta)
 
     # --- usage
 
     def _usage(self, agent: _Agent, data: _Json) -> None:
         """Let the last answer have what its call used, where the log tells it."""
-        counts = {name: data[name] for name in _COUNTS if type(data.get(name)) is int}
+        counts = _counts_of(data)
         at = next((n for n in range(len(agent.turns) - 1, -1, -1) if agent.turns[n].role == "assistant"), None)
         if at is not None and counts:
             turn = agent.turns[at]
@@ -493,9 +465,11 @@ class _Log:
         """Yield for each model what it used beyond what is counted with turns before."""
         metrics = {model: each for model, each in as_object(data.get("modelMetrics")).items() if isinstance(each, dict)}
         told = self._told()
-        before = [(model, _counts_of(metric)) for model, metric in self.last_shutdown.items()]
-        now = {model: _counts_of(metric) for model, metric in metrics.items()}
-        if any(now.get(model, {}).get(name, 0) < count for model, counts in before for name, count in counts.items()):
+        before, now = (
+            {model: _counts_of(as_object(metric.get("usage"))) for model, metric in each.items()}
+            for each in (self.last_shutdown, metrics)
+        )
+        if any(now.get(model, {}).get(name, 0) < n for model, counts in before.items() for name, n in counts.items()):
             told -= self.counted
         left, new = dict(data), Counter[tuple[str, str]]()
         for n, (model, counts) in enumerate(now.items()):
@@ -514,8 +488,7 @@ class _Log:
         """Return the tokens that turns tell so far, by model and kind."""
         told = Counter[tuple[str, str]]()
         for turn in (turn for agent in self.agents.values() for turn in agent.turns):
-            used = turn.usage or {}
-            told.update({(turn.model or "", name): used[name] for name in _COUNTS if type(used.get(name)) is int})
+            told.update({(turn.model or "", name): count for name, count in _counts_of(turn.usage or {}).items()})
         return told
 
 
@@ -528,9 +501,8 @@ _READERS: Final[Mapping[str, Callable[[_Log, _Agent, str, datetime | None, _Json
 """What makes the turns of an event, by its type; none for events that no model was shown."""
 
 
-def _counts_of(metric: _Json) -> dict[str, int]:
-    used = as_object(metric.get("usage"))
-    return {name: used[name] for name in _COUNTS if type(used.get(name)) is int and used[name] >= 0}
+def _counts_of(used: _Json) -> dict[str, int]:
+    return {name: used[name] for name in _COUNTS if type(used.get(name)) is int}
 
 
 def _is_bookkeeping(event: _Json) -> bool:

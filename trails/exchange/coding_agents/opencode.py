@@ -20,32 +20,32 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange import format_detection, json_files
-from trails.exchange.coding_agents.opencode_turns import (
-    Session,
-    gist,
-    shared_meta,
-    source_session,
-)
+from trails.exchange.coding_agents.opencode_turns import Session, add_session, gist, shared_meta
 from trails.exchange.containers import Database, Tables
 from trails.exchange.json_files import as_object, as_text, objects_in, without_keys
 from trails.exchange.record_checks import Reading
-from trails.exchange.source_transcript import Problem, SourceSession, Transcript, group_files
+from trails.exchange.source_transcript import Problem, Transcript, group_files
+from trails.exchange.source_values import without_empty
 
 _HELD: Final = re.compile(rb'"messages"\s*:\s*\[\s*(?:\]|\{\s*"(?:info|parts)"\s*:)')
 _SESSION: Final = re.compile(rb'^\s*\{\s*"info"\s*:\s*\{[^{}\[\]]*"id"\s*:\s*"ses_')
 _FOLDERS: Final = frozenset({"session", "message", "part"})
 _DEEPEST: Final = 4
 _SIGNS: Final = {
-    "session": frozenset({"id", "parent_id", "title", "version", "time_created"}),
-    "message": frozenset({"id", "session_id", "time_created", "data"}),
-    "part": frozenset({"id", "message_id", "data"}),
+    "session": {"id", "parent_id", "title", "version", "time_created"},
+    "message": {"id", "session_id", "time_created", "data"},
+    "part": {"id", "message_id", "data"},
 }
+_PARTS: Final = """
+    SELECT part.* FROM part JOIN message ON message.id = part.message_id WHERE message.session_id = ? ORDER BY part.id"""
+_STRAYS: Final = """
+    SELECT session_id, count(*) AS count FROM message WHERE session_id NOT IN (SELECT id FROM session) GROUP BY 1"""
 _READ: Final = frozenset({*_SIGNS, "session_message", "todo"})
 _NAMES: Final = {
     "parent_id": "parentID", "project_id": "projectID", "workspace_id": "workspaceID",
@@ -111,20 +111,17 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     held = _Held()
     for name, data in files:
         held.read(name, data, alone=len(files) == 1)
-    made, reading = forks_after_origins(held.sessions(), held.reading), held.reading
-    return Transcript(tuple(made), tuple(reading.problems), reading.records, tuple(reading.notes))
-
-
-def forks_after_origins(sessions: Sequence[Session], reading: Reading) -> list[SourceSession]:
-    """Return sessions, each with the earlier one that it is a fork of where it begins as that one does."""
     begun: dict[str, list[Session]] = {}
-    made: list[SourceSession] = []
-    for session in sorted(sessions, key=lambda each: (each.created, each.id)):
+    for session in sorted(held.sessions(), key=lambda each: (each.created, each.id)):
         earlier = begun.setdefault(repr(gist(session.messages[0])), []) if session.messages else []
-        origin = max(earlier, key=lambda each: shared_meta(session, each), default=None)
-        made.append(source_session(session, reading, origin))
+        add_session(session, held.reading, _origin(session, earlier))
         earlier.append(session)
-    return made
+    return replace(_transcript(held.reading), refused_lines=None)
+
+
+def _origin(session: Session, earlier: Sequence[Session]) -> Session | None:
+    """Return the session that one is a fork of: it begins as that one does."""
+    return max(earlier, key=lambda each: shared_meta(session, each), default=None)
 
 
 # --- files
@@ -228,10 +225,8 @@ class _Held:
         """Return all sessions, those of the folder with their messages."""
         found = dict(self.whole)
         for own, (name, info) in self.infos.items():
-            if own in found and not found[own].info:
-                found[own].info = info
-            elif own not in found:
-                found[own] = Session(own, name, info)
+            session = found.setdefault(own, Session(own, name))
+            session.info = session.info or info
         for name, info in sorted(self.messages.values(), key=_made):
             own = info["sessionID"]
             if own in self.whole:
@@ -253,8 +248,7 @@ class _Held:
 
 def _made(named_message: tuple[str, Mapping[str, Any]]) -> tuple[float, str]:
     info = named_message[1]
-    created = as_object(info.get("time")).get("created")
-    return (created if isinstance(created, int | float) else 0, str(info["id"]))
+    return _created(info), str(info["id"])
 
 
 def _number_apart(session: Session) -> None:
@@ -312,13 +306,10 @@ class _DatabaseRows:
             earlier = begun.setdefault(repr(gist(session.messages[0])), []) if session.messages else []
             silent = _DatabaseRows(self._database, self._name, Reading())
             before = [silent._session(infos[each]) for each in earlier]
-            origin = max(before, key=lambda each: shared_meta(session, each), default=None)
-            self._reading.sessions.append(source_session(session, self._reading, origin))
+            add_session(session, self._reading, _origin(session, before))
             earlier.append(own)
             yield _transcript(self._reading)
-        for row in self._database.rows(
-            "SELECT session_id, count(*) AS count FROM message WHERE session_id NOT IN (SELECT id FROM session) GROUP BY 1"
-        ):
+        for row in self._database.rows(_STRAYS):
             reason = f"{row['count']} message(s) are of session {row['session_id']!r}, which is not there"
             self._reading.refuse(0, reason, self._name)
 
@@ -363,7 +354,7 @@ class _DatabaseRows:
         held = json_files.read_object(b'{"it":' + data + b"}") if isinstance(data, bytes) else None
         if isinstance(held, dict):
             return held["it"]
-        why = held.reason if isinstance(held, Problem) else "is no text"
+        why = held.reason if held else "is no text"
         self._reading.refuse(0, f"{what} {why}", text if isinstance(text, str) else repr(text)[:200])
         return text
 
@@ -371,10 +362,7 @@ class _DatabaseRows:
         own = info["id"]
         session = Session(own, self._name, info)
         parts: dict[str, list[dict[str, Any]]] = {}
-        for row in self._database.rows(
-            "SELECT part.* FROM part JOIN message ON message.id = part.message_id WHERE message.session_id = ? ORDER BY part.id",
-            own,
-        ):
+        for row in self._database.rows(_PARTS, own):
             if (part := self._data(row, "part", messageID=row["message_id"])) is not None:
                 self._reading.count(f"part {part.get('type')}")
                 parts.setdefault(row["message_id"], []).append(part)
@@ -388,8 +376,7 @@ class _DatabaseRows:
         self._add_later(session)
         if "todo" in self._database.tables:
             todos = self._database.rows("SELECT * FROM todo WHERE session_id = ?", own)
-            told = [without_keys(each, "session_id") for each in todos]
-            session.beside |= {"todos": told} if told else {}
+            session.beside |= without_empty({"todos": [without_keys(each, "session_id") for each in todos]})
         return session
 
     def _data(self, row: Mapping[str, Any], kind: str, **named_ids: str) -> dict[str, Any] | None:
@@ -426,10 +413,8 @@ class _DatabaseRows:
             else:
                 repeated += 1
         if repeated:
-            self._reading.notes.append(
-                f"session {session.id!r}: {repeated} row(s) of session_message are no later than its last message, and "
-                "repeat what `message` says"
-            )
+            what = "row(s) of session_message are no later than its last message, and repeat what `message` says"
+            self._reading.notes.append(f"session {session.id!r}: {repeated} {what}")
 
 
 def _created(info: Mapping[str, Any]) -> float:

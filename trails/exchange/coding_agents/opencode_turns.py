@@ -31,19 +31,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any, Final
 
-from trails.exchange.json_files import as_list, as_object, as_text, without_keys
-from trails.exchange.record_checks import Reading, turn_fault
-from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn
-from trails.exchange.source_values import epoch_time, valid_name, without_empty
+from trails.exchange.json_files import as_list, as_object, as_text, value_at, without_keys
+from trails.exchange.record_checks import Reading
+from trails.exchange.source_transcript import Piece, SourceTurn
+from trails.exchange.source_values import (
+    call_part,
+    common_length,
+    epoch_time,
+    image_part,
+    result_part,
+    run_times,
+    valid_name,
+    without_empty,
+)
 from trails.model.values import Call, Compaction
 from trails.usage import with_source
 
 META: Final = "opencode"
 """The key of a turn's metadata for what its own fields do not hold."""
 _PART_OWN: Final = frozenset({"id", "messageID", "sessionID"})
+_TYPED: Final = {*_PART_OWN, "type", "text", "time"}
+"""The fields of a text that a user typed, if that is all of it."""
 _BESIDE: Final = frozenset({"step-start", "step-finish", "snapshot", "patch", "retry", "agent", "compaction"})
 _GOES_ON: Final = frozenset({"text", "reasoning"})
 _TOOL_OWN: Final = frozenset({"type", "callID", "tool", "state"})
@@ -78,16 +88,16 @@ class Step:
 
     def add_tool(self, call_id: str, name: str, arguments: object, source_id: str) -> None:
         """Add a call."""
-        self.said.append(Piece(source_id, ({"type": "tool_use", "id": call_id, "name": name, "input": arguments},)))
+        self.said.append(Piece(source_id, (call_part(call_id, name, arguments),)))
 
-    def add_answer(self, call_id: str, content: object, source_id: str, time: Json, *, failed: bool) -> None:
+    def add_answer(
+        self, call_id: str, content: object, source_id: str, times: Sequence[object], *, failed: bool
+    ) -> None:
         """Add what a tool answered, and when it began and ended."""
-        answer = {"type": "tool_result", "tool_use_id": call_id, "content": content}
-        self.answers.append(Piece(source_id, (answer | ({"is_error": True} if failed else {}),)))
-        told = {"started": milliseconds_time(time.get("start")), "ended": milliseconds_time(time.get("end"))}
-        if told["started"] and told["ended"] and told["started"] > told["ended"]:
-            return
-        self.results.append({"call_id": call_id, "is_error": failed} | without_empty(told))
+        self.answers.append(Piece(source_id, (result_part(call_id, content, failed=failed),)))
+        started, ended = (epoch_time(time, 1000) for time in times)
+        if not (started and ended and started > ended):
+            self.results.append({"call_id": call_id, "is_error": failed} | run_times(started, ended))
 
     def answer_turns(self) -> list[SourceTurn]:
         """Return the turn of what the tools answered, if they did; it is of the time when the last of them ended."""
@@ -96,18 +106,6 @@ class Step:
         beside = {META: {"parts": self.beside_answers}} if self.beside_answers else {}
         ended = max((each["ended"] for each in self.results if "ended" in each), default=None)
         return [SourceTurn("tool", tuple(self.answers), ended, tool_results=tuple(self.results), meta=beside)]
-
-
-def milliseconds_time(milliseconds: object) -> datetime | None:
-    """Return the time that a number of milliseconds since 1970 stands for, or None."""
-    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
-        return None
-    return epoch_time(milliseconds / 1000) if abs(milliseconds) < 1e15 else None
-
-
-def part_type(part: Json) -> str:
-    """Return the type of a part; an empty text where it has none."""
-    return as_text(part.get("type")) or ""
 
 
 def turns_of(info: Json, parts: Sequence[Json]) -> list[SourceTurn]:
@@ -128,21 +126,16 @@ def turns_of(info: Json, parts: Sequence[Json]) -> list[SourceTurn]:
 
 
 def _said(info: Json, step: Step, steps: Sequence[Step], place: int, meta: Json) -> SourceTurn:
-    times = as_object(info.get("time"))
-    turn = SourceTurn(
+    times, is_model = as_object(info.get("time")), info["role"] == "assistant"
+    return SourceTurn(
         role="summary" if is_summary(info) else str(info["role"]),
         pieces=tuple(step.said),
-        time=milliseconds_time(times.get("created")) if place == 0 else None,
+        time=epoch_time(times.get("created"), 1000) if place == 0 else None,
+        model=valid_name(info.get("modelID")) if is_model else None,
+        usage=_usage(info, step, steps) if is_model else None,
+        stop_reason=_stop(info, step, is_last=place == len(steps) - 1) if is_model else None,
+        call=_call(info, times, alone=len(steps) == 1) if is_model else None,
         meta=meta,
-    )
-    if info["role"] != "assistant":
-        return turn
-    return replace(
-        turn,
-        model=valid_name(info.get("modelID")),
-        usage=_usage(info, step, steps),
-        stop_reason=_stop(info, step, is_last=place == len(steps) - 1),
-        call=_call(info, times, alone=len(steps) == 1),
     )
 
 
@@ -178,7 +171,7 @@ def _groups(parts: Sequence[Json]) -> Iterator[list[Json]]:
     has_steps = any(part.get("type") == "step-start" for part in parts)
     group: list[Json] = []
     for part in parts:
-        kind = part_type(part)
+        kind = as_text(part.get("type")) or ""
         after_tool = kind in _GOES_ON and any(each.get("type") == "tool" for each in group)
         if group and (kind == "step-start" if has_steps else after_tool):
             yield group
@@ -191,19 +184,14 @@ def _groups(parts: Sequence[Json]) -> Iterator[list[Json]]:
 def _step(info: Json, parts: Sequence[Json]) -> Step:
     step = Step()
     for part in parts:
-        kind, own = part_type(part), str(part["id"])
+        kind, own = as_text(part.get("type")) or "", str(part["id"])
         if kind == "step-finish":
             step.finish = part
         if kind in _BESIDE:
             step.beside.append(without_keys(part, "messageID", "sessionID"))
         elif kind == "tool" and as_text(part.get("callID")) and valid_name(part.get("tool")):
             _add_tool(step, part, own)
-        elif (
-            kind == "text"
-            and info["role"] == "user"
-            and isinstance(part.get("text"), str)
-            and part.keys() <= {*_PART_OWN, "type", "text", "time"}
-        ):
+        elif kind == "text" and info["role"] == "user" and isinstance(part.get("text"), str) and part.keys() <= _TYPED:
             step.said.append(Piece(own, part["text"]))
             if "time" in part:
                 step.beside.append({"id": own, "time": part["time"]})
@@ -222,14 +210,13 @@ def _content(part: Json) -> dict[str, Any]:
     if not mime.startswith("image/") or not comma or head != f"data:{mime}":
         return kept
     del kept["mime"], kept["url"]
-    return {**kept, "type": "image", "source": {"type": "base64", "media_type": mime, "data": data}}
+    return {**kept, **image_part(mime, data)}
 
 
 def _add_tool(step: Step, part: Json, own: str) -> None:
     state = as_object(part.get("state"))
-    arguments = state.get("input", {})
-    step.add_tool(part["callID"], part["tool"], arguments, own)
-    left = {key: value for key, value in part.items() if key not in _TOOL_OWN | _PART_OWN}
+    step.add_tool(part["callID"], part["tool"], state.get("input", {}), own)
+    left = without_keys(part, *_TOOL_OWN, *_PART_OWN)
     left_state = without_keys(state, "input", "time")
     key = _ENDED.get(str(state.get("status")))
     if key is None or key not in state:
@@ -243,9 +230,9 @@ def _add_tool(step: Step, part: Json, own: str) -> None:
     elif attached:
         left_state["attachments"] = attached
     times = as_object(state.get("time"))
-    step.add_answer(part["callID"], answer, f"{own}/result", times, failed=state["status"] == "error")
-    beyond = without_keys(times, "start", "end")
-    left_state = without_empty(left_state | {"time": beyond})
+    ran = times.get("start"), times.get("end")
+    step.add_answer(part["callID"], answer, f"{own}/result", ran, failed=state["status"] == "error")
+    left_state = without_empty(left_state | {"time": without_keys(times, "start", "end")})
     if left_state.keys() > {"status"} or left:
         step.beside_answers.append({"id": own} | left | {"state": left_state})
 
@@ -256,20 +243,16 @@ def _add_tool(step: Step, part: Json, own: str) -> None:
 def token_numbers(info: Json) -> Iterator[float]:
     """Yield the counts of tokens of a message that are not 0."""
     tokens = as_object(info.get("tokens"))
-    for value in (*tokens.values(), *as_object(tokens.get("cache")).values()):
-        if isinstance(value, int | float) and value:
-            yield value
+    counts = (*tokens.values(), *as_object(tokens.get("cache")).values())
+    yield from (count for count in counts if isinstance(count, int | float) and count)
 
 
 def _usage(info: Json, step: Step, steps: Sequence[Step]) -> dict[str, Any] | None:
     """Return what one call used: what its step says, else what the message says, with its last call."""
     teller: Json = step.finish
     if not any(each.finish for each in steps):
-        if step is not next(each for each in reversed(steps) if each.said):
-            return None
-        teller = info
-    used = as_object(teller.get("tokens")) | ({"cost": teller["cost"]} if teller.get("cost") is not None else {})
-    return with_source(used, "opencode") if used else None
+        teller = info if step is next(each for each in reversed(steps) if each.said) else {}
+    return _told_usage(dict(teller))
 
 
 def _stop(info: Json, step: Step, *, is_last: bool) -> str | None:
@@ -279,10 +262,8 @@ def _stop(info: Json, step: Step, *, is_last: bool) -> str | None:
 
 
 def _call(info: Json, times: Json, *, alone: bool) -> Call | None:
-    started, ended = (milliseconds_time(times.get(name)) for name in ("created", "completed"))
-    if not alone or (started and ended and started > ended):
-        started = ended = None
-    made = Call(provider=valid_name(info.get("providerID")), started=started, ended=ended)
+    ran = run_times(*(epoch_time(times.get(name), 1000) for name in ("created", "completed"))) if alone else {}
+    made = Call(provider=valid_name(info.get("providerID")), **ran)
     return None if made == Call() else made
 
 
@@ -290,7 +271,7 @@ def _message_left(info: Json, steps: Sequence[Step]) -> dict[str, Any]:
     """Return what a message says beside what its turns hold."""
     left = without_keys(info, "role", "sessionID", "time")
     times = as_object(info.get("time"))
-    later = {key: value for key, value in times.items() if key != "created" or milliseconds_time(value) is None}
+    later = {key: value for key, value in times.items() if key != "created" or epoch_time(value, 1000) is None}
     if later or not isinstance(info.get("time", {}), dict):
         left["time"] = later or info["time"]
     if info["role"] != "assistant":
@@ -309,29 +290,20 @@ def _message_left(info: Json, steps: Sequence[Step]) -> dict[str, Any]:
 
 def later_turns(message: Json, index: int) -> list[SourceTurn]:
     """Return the turns that a message makes where its first one gets an index: none for one that no model is shown."""
-    kind, own = message.get("type"), str(message["id"])
+    kind, own = str(message.get("type")), str(message["id"])
     left = without_keys(message, *_OWN)
-    created = milliseconds_time(as_object(left.get("time")).get("created"))
     if kind == "assistant":
         return _later_results(own, left)
-    pieces = _later_pieces(str(kind), own, left)
-    if not pieces:
+    created = epoch_time(value_at(left, "time", "created"), 1000)
+    if not (pieces := _later_pieces(kind, own, left)):
         return []
-    summed, through = None, index - 1 if index else None
+    about: dict[str, Any] = {}
     if kind == "compaction":
-        summed = Compaction(summarised_through=through, trigger=valid_name(left.pop("reason", None)))
-    model = as_object(left.get("model"))
-    return [
-        SourceTurn(
-            role=_LATER_ROLES.get(str(kind), str(kind)),
-            pieces=tuple(pieces),
-            time=created,
-            model=valid_name(model.get("id")) if summed else None,
-            usage=_later_usage(left) if summed else None,
-            compaction=summed,
-            meta={META: {"message": left | {"type": kind}}},
-        )
-    ]
+        through, trigger = index - 1 if index else None, valid_name(left.pop("reason", None))
+        about["compaction"] = Compaction(summarised_through=through, trigger=trigger)
+        about |= {"model": valid_name(value_at(left, "model", "id")), "usage": _told_usage(left)}
+    meta = {META: {"message": left | {"type": kind}}}
+    return [SourceTurn(_LATER_ROLES.get(kind, kind), tuple(pieces), time=created, meta=meta, **about)]
 
 
 def _later_pieces(kind: str, own: str, left: dict[str, Any]) -> list[Piece]:
@@ -369,34 +341,30 @@ def _later_results(own: str, left: dict[str, Any]) -> list[SourceTurn]:
     step, seen = Step(), set[str]()
     for n, part in enumerate(content):
         place = f"{own}/{n}"
-        tool = as_object(part) if as_object(part).get("type") == "tool" else {}
+        tool = as_object(part) if value_at(part, "type") == "tool" else {}
         if as_text(tool.get("id")) and valid_name(tool.get("name")):
             _add_later_tool(step, tool, f"{own}/call/{tool['id']}" if tool["id"] not in seen else place)
             seen.add(tool["id"])
         else:
             step.said.append(Piece(place, (part if isinstance(part, dict) else {"type": "content", "content": part},)))
-    usage, error = _later_usage(left), left.get("error")
-    if not step.said:
-        if not (error or usage):
-            return []
-        step.said.append(Piece(own, ""))
+    usage, error = _told_usage(left), left.get("error")
+    if not step.said and not (error or usage):
+        return []
     model, times = as_object(left.get("model")), as_object(left.get("time"))
-    finish, started = valid_name(left.get("finish")), milliseconds_time(times.get("created"))
-    ended = milliseconds_time(times.get("streamed", times.get("completed")))
+    started = epoch_time(times.get("created"), 1000)
+    ended = epoch_time(times.get("streamed", times.get("completed")), 1000)
     ended = None if started and ended and started > ended else ended
-    made = [
-        SourceTurn(
-            role="assistant",
-            pieces=tuple(step.said),
-            time=started,
-            model=valid_name(model.get("id")),
-            usage=usage,
-            stop_reason="error" if error else finish,
-            call=Call(provider=valid_name(model.get("providerID")), started=started, ended=ended),
-            meta={META: without_empty({"message": left, "parts": step.beside})},
-        )
-    ]
-    return made + step.answer_turns()
+    turn = SourceTurn(
+        role="assistant",
+        pieces=tuple(step.said) or (Piece(own, ""),),
+        time=started,
+        model=valid_name(model.get("id")),
+        usage=usage,
+        stop_reason="error" if error else valid_name(left.get("finish")),
+        call=Call(provider=valid_name(model.get("providerID")), started=started, ended=ended),
+        meta={META: without_empty({"message": left, "parts": step.beside})},
+    )
+    return [turn, *step.answer_turns()]
 
 
 def _add_later_tool(step: Step, part: Json, place: str) -> None:
@@ -409,16 +377,17 @@ def _add_later_tool(step: Step, part: Json, place: str) -> None:
         step.beside.append(left | {"state": left_state})
         return
     answer = left_state.pop("content", None)
-    if not answer and failed and (said := as_text(as_object(left_state.get("error")).get("message"))):
-        answer = said
+    if not answer and failed:
+        answer = as_text(value_at(left_state, "error", "message")) or answer
     if isinstance(answer, list) and len(answer) == 1 and as_object(answer[0]).keys() == {"type", "text"}:
         answer = answer[0]["text"]
-    ran = {"start": times.get("ran"), "end": times.get("completed")}
+    ran = times.get("ran"), times.get("completed")
     step.add_answer(part["id"], answer if answer is not None else "", f"{place}/result", ran, failed=failed)
     step.beside_answers.append(left | {"state": left_state})
 
 
-def _later_usage(left: dict[str, Any]) -> dict[str, Any] | None:
+def _told_usage(left: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the tokens and the cost of a model call, taken out of a record."""
     used = dict(left.pop("tokens")) if isinstance(left.get("tokens"), dict) else {}
     if left.get("cost") is not None:
         used["cost"] = left.pop("cost")
@@ -446,8 +415,8 @@ class Session:
         return told if isinstance(told, int | float) and not isinstance(told, bool) else 0
 
 
-def source_session(session: Session, reading: Reading, origin: Session | None = None) -> SourceSession:
-    """Return a session as one that can be merged; what cannot be used is a problem of the reading.
+def add_session(session: Session, reading: Reading, origin: Session | None = None) -> None:
+    """Add a session to a reading; what cannot be used is a problem of it.
 
     `origin` is a session that it may be a fork of: the messages that both begin with are then its.
     """
@@ -463,28 +432,14 @@ def source_session(session: Session, reading: Reading, origin: Session | None = 
         paths.insert(0, _Reader(session, Reading(), skipped).path(kept))
         reading.notes.append(f"session {session.id!r}: what was undone is kept as a fork")
     last = session.messages[-1] if session.messages and not session.later else None
-    return SourceSession(
-        source=SOURCE,
-        id=session.id,
-        paths=tuple(path[skipped:] for path in paths),
-        title=as_text(session.info.get("title")),
-        created=milliseconds_time(session.created) if session.created else None,
-        agent=SOURCE,
-        system=reader.system,
-        meta=reading.meta(0, without_empty(_meta(session) | {AFTER: reader.waiting})),
-        spawned_by=as_text(session.info.get("parentID")),
-        continues=continues,
-        open_turns=_open_turns(paths[-1][skipped:], last),
-        open_in=session.name,
-        files=(session.name,),
-        forks_at_ends=kept is not None,
-    )
-
-
-def _meta(session: Session) -> dict[str, Any]:
-    left = without_keys(session.info, *_INFO_OWN)
-    times = without_keys(as_object(left.get("time")), "created")
-    return left | ({"time": times} if isinstance(left.get("time"), dict) else {}) | session.beside
+    info, shown = session.info, [path[skipped:] for path in paths]
+    times = without_keys(as_object(info.get("time")), "created")
+    meta = without_keys(info, *_INFO_OWN) | ({"time": times} if isinstance(info.get("time"), dict) else {})
+    about = {"title": as_text(info.get("title")), "spawned_by": as_text(info.get("parentID")), "system": reader.system}
+    about |= {"created": epoch_time(session.created, 1000) if session.created else None, "continues": continues}
+    about |= {"open_turns": _open_turns(shown[-1], last), "open_in": session.name, "files": (session.name,)}
+    meta |= session.beside | {AFTER: reader.waiting}
+    reading.add_session(SOURCE, session.id, shown, meta, forks_at_ends=kept is not None, **about)
 
 
 def _open_turns(path: Sequence[SourceTurn], last: Message | None) -> int:
@@ -515,12 +470,7 @@ def _kept(session: Session) -> list[Message] | None:
 
 def shared_meta(session: Session, origin: Session) -> int:
     """Return how many messages a session begins with that it has from another one: equal, and said at the same moment."""
-    count = 0
-    for mine, theirs in zip(session.messages, origin.messages, strict=False):
-        if gist(mine) != gist(theirs):
-            break
-        count += 1
-    return count
+    return common_length(list(map(gist, session.messages)), list(map(gist, origin.messages)))
 
 
 def gist(message: Message) -> object:
@@ -581,11 +531,9 @@ class _Reader:
         if self.waiting:
             beside = as_object(found[0].meta.get(META)) | {"before": list(self.waiting)}
             found[0] = replace(found[0], meta={**found[0].meta, META: beside})
-        for turn in found:
-            if (reason := turn_fault(turn)) is not None:
-                own = str(as_object(record.get("message")).get("id") or record.get("id"))
-                self._reading.refuse(0, f"message {own[:80]!r} cannot be kept: {reason}", record)
-                return
+        own = str(value_at(record, "message", "id") or record.get("id"))
+        if not all(self._reading.keeps(turn, 0, f"message {own[:80]!r}", record) for turn in found):
+            return
         self.waiting = []
         made += found
 
