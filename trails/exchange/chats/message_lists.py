@@ -24,10 +24,21 @@ from dataclasses import dataclass, field, replace
 from typing import IO, Any, Final
 
 from trails.exchange.format_detection import Outline, guess_origin, outline_of_first, outline_of_listed
-from trails.exchange.json_files import Element, as_list, as_object, as_text, iter_elements, parse_json
+from trails.exchange.json_files import (
+    Element,
+    as_list,
+    as_listed,
+    as_object,
+    as_text,
+    iter_elements,
+    parse_json,
+    value_at,
+    without_keys,
+    without_null,
+)
 from trails.exchange.record_checks import Reading, combine_files
 from trails.exchange.source_transcript import Piece, Problem, SourceTurn, Transcript, distinct_paths
-from trails.exchange.source_values import as_content, leftover, parse_time, valid_name, without_empty
+from trails.exchange.source_values import as_content, common_length, leftover, parse_time, valid_name, without_empty
 from trails.model import message_shapes, validation
 from trails.model.content_parts import calls_in, results_in
 
@@ -45,10 +56,8 @@ _TOGETHER: Final = 20
 _HEAD: Final = 1 << 16
 _TIMES: Final = ("timestamp", "createdAt", "created_at")
 _CUSTOM: Final = "custom"
-_MESSAGE_OWN: Final = frozenset(
-    {"role", "content", "tool_calls", "tool_call_id", "function_call", "refusal", "is_error"}
-)
-_CALL_OWN: Final = frozenset({"id", "type", "function", "name", "arguments", "input", _CUSTOM})
+_MESSAGE_OWN: Final = {"role", "content", "tool_calls", "tool_call_id", "function_call", "refusal", "is_error"}
+_CALL_OWN: Final = {"id", "type", "function", "name", "arguments", "input", _CUSTOM}
 
 _Json = Mapping[str, Any]
 
@@ -66,13 +75,8 @@ def sniff(head: bytes) -> bool:
     if held or (_INPUT in first and b'"messages"' in head):
         listed = outline_of_listed(head, {*held, "messages"})
         return bool(_SIGNS.search(head)) if not listed else _says(listed) or not listed.keys() - {"id", "name"}
-    name = first.get("role", first.get("from", first.get("type")))
-    is_known = (
-        validation.standard_role(name) is not None
-        or name == "constructor"
-        or "kind" in first
-        or message_shapes.is_item(first)
-    )
+    known = validation.standard_role(first.get("role", first.get("from", first.get("type")))) is not None
+    is_known = known or first.get("type") == "constructor" or "kind" in first or message_shapes.is_item(first)
     return is_known and _says(first)
 
 
@@ -167,7 +171,7 @@ def _records_in(file: IO[bytes]) -> Iterator[Element | Problem]:
 
 def _holds_messages(value: _Json) -> bool:
     """Tell whether an object is a record: one that holds messages, and is none."""
-    held = (*(value.get(name) for name in _HOLDERS), as_object(value.get(_INPUT)).get("messages"))
+    held = (*map(value.get, _HOLDERS), value_at(value, _INPUT, "messages"))
     return any(isinstance(each, list) for each in held)
 
 
@@ -212,9 +216,8 @@ class _Record:
                 self.odd["record(s) say the same as one before, and are sessions of their own"] += 1
             identity = f"{identity}-{taken[identity]}"
         system, told = self._system()
-        self.reading.add_session(
-            SOURCE, identity, distinct_paths(paths), self._meta(told), self.line, system=system, agent=None
-        )
+        paths = distinct_paths(paths)
+        self.reading.add_session(SOURCE, identity, paths, self._meta(told), self.line, system=system, agent=None)
 
     def _identity(self, messages: Sequence[Any]) -> str:
         """Return the session's id: a hash of the record, or of a list's opening."""
@@ -231,14 +234,13 @@ class _Record:
         The messages are None if the record has no conversation.
         """
         data = self.data
-        held = (*map(data.get, _LISTS), as_object(data.get(_INPUT)).get("messages"))
+        held = (*map(data.get, _LISTS), value_at(data, _INPUT, "messages"))
         begin = next((each for each in held if isinstance(each, list)), None)
         for pair in _ENDINGS:
             if all(isinstance(data.get(name), list | dict) for name in pair):
-                endings = [list(data[n]) if isinstance(data[n], list) else [data[n]] for n in pair]
+                endings = [as_listed(data[name]) for name in pair]
                 if begin is None:
-                    differ = (n for n, (a, b) in enumerate(zip(*endings, strict=False)) if a != b)
-                    at = next(differ, min(map(len, endings)))
+                    at = common_length(*endings)
                     return endings[0][:at], [each[at:] for each in endings]
                 return begin, endings
         return begin, []
@@ -260,7 +262,7 @@ class _Record:
         """Return a record's other fields; `tools` becomes a list."""
         left = leftover(self.data, {*_HOLDERS, system or ""})
         if isinstance(held := left.get(_INPUT), dict):
-            left[_INPUT] = {key: value for key, value in held.items() if key != "messages"}
+            left[_INPUT] = without_keys(held, "messages")
         if isinstance(tools := left.get("tools"), str) and isinstance(found := parse_json(tools), list):
             left["tools"] = found
         return without_empty(left)
@@ -291,27 +293,22 @@ class _Record:
 
     def _of_item(self, item: _Json, name: str) -> SourceTurn:
         """Return the turn of an item of OpenAI's Responses API."""
-        role = _role(item) or "assistant"
+        role, content = _role(item) or "assistant", item.get("content")
         self.reading.count(item["type"])
         self.waiting |= {call.id: call.name for call in calls_in([item])}
-        content = item.get("content")
-        is_message = item["type"] == "message" and isinstance(content, str | list)
-        if not is_message:
+        if item["type"] != "message" or not isinstance(content, str | list):
             return SourceTurn(role, (Piece(name, (item,)),))
-        meta = leftover(item, ("role", "content"))
-        return SourceTurn(role, (Piece(name, as_content(content)),), meta=meta)
+        return SourceTurn(role, (Piece(name, as_content(content)),), meta=leftover(item, ("role", "content")))
 
     def _turn(self, message: _Json, name: str) -> SourceTurn:
         said = message["role"]
         self.reading.count(said)
-        content = message.get("content")
-        calls: list[_Json] = []
+        content, calls = message.get("content"), list[_Json]()
         if said == "function_call":
             calls, content = self._named(content)
         elif isinstance(content, list):
-            content, inner = self._parts(content)
-            calls += inner
-        asked = calls_in(content) if isinstance(content, list) else ()
+            content, calls = self._parts(content)
+        asked = calls_in(as_list(content))
         calls += self._given(message, {call.id for call in asked})
         if refusal := message.get("refusal"):
             content = [*_as_parts(content), {"type": "refusal", "refusal": refusal}]
@@ -322,13 +319,9 @@ class _Record:
         role = self._role_of(said, content)
         content, answered = self._answered(message, role, content)
         spoken = message if role == "assistant" else {}
-        told: dict[str, Any] = {
-            "model": valid_name(spoken.get("model")),
-            "usage": as_object(spoken.get("usage")) or None,
-            "stop_reason": valid_name(spoken.get("stop_reason")),
-        }
-        own = {*_MESSAGE_OWN, *(key for key, value in told.items() if value is not None)}
-        meta = leftover(message, own)
+        told: dict[str, Any] = {key: valid_name(spoken.get(key)) for key in ("model", "stop_reason")}
+        told["usage"] = as_object(spoken.get("usage")) or None
+        meta = leftover(message, {*_MESSAGE_OWN, *without_null(told)})
         if message.get("content") == "" and (calls or refusal):  # where others have null, which is the same turn
             meta["content"] = ""
         if beside := without_empty({str(call["id"]): _beside(call) for call in calls}):
@@ -376,7 +369,7 @@ class _Record:
     def _named(self, content: object) -> tuple[list[_Json], object]:
         """Return the calls in a JSON text, or the whole text if there are none."""
         found: Any = parse_json(content) if isinstance(content, str) else content
-        listed: list[Any] = found if isinstance(found, list) else [found]
+        listed = as_listed(found)
         if not listed or not all(isinstance(each, dict) and valid_name(each.get("name")) for each in listed):
             self.odd["call(s) are told as a text that names no tool; the text is kept"] += 1
             return [], content
@@ -391,11 +384,9 @@ class _Record:
             if kind == "tool_call" and value is not None:
                 found, left = self._named(value)
                 calls += found
-                if left:
-                    kept.append(part)
+                kept += [part] if left else []
             elif kind in ("text", "reasoning") and isinstance(value, str) and "text" not in part:
-                rest = {key: held for key, held in part.items() if key not in ("type", "value")}
-                kept.append({"type": kind, "text": value} | rest)
+                kept.append({"type": kind, "text": value} | without_keys(part, "type", "value"))
             else:
                 kept.append(part)
         only = as_object(kept[0]) if len(kept) == 1 else {}
@@ -427,7 +418,7 @@ class _Record:
 
 def _beside(call: _Json) -> _Json:
     """Return a call's other fields, and arguments that are a JSON string."""
-    more = {key[:100]: value for key, value in call.items() if key not in _CALL_OWN}
+    more = {key[:100]: value for key, value in without_keys(call, *_CALL_OWN).items()}
     if _CUSTOM in call:
         more["type"] = _CUSTOM
     given = as_object(call.get("function")).get("arguments")

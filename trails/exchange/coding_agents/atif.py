@@ -20,12 +20,22 @@ from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange.format_detection import outline_of_first
-from trails.exchange.json_files import as_list, as_object, as_text, read_object
+from trails.exchange.json_files import (
+    as_list,
+    as_listed,
+    as_object,
+    as_text,
+    objects_in,
+    read_object,
+    value_at,
+    without_keys,
+)
 from trails.exchange.record_checks import Reading, combine_files
 from trails.exchange.source_transcript import Piece, Problem, SourceScore, SourceTurn, Transcript
 from trails.exchange.source_values import (
     as_content,
     base_name,
+    common_length,
     first_name,
     leftover,
     parse_time,
@@ -42,11 +52,9 @@ _ROLES: Final = {"agent": "assistant", "user": "user", "system": "system"}
 _ROOT_OWN: Final = frozenset({"steps", "subagent_trajectories", "agent"})
 _USAGE: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 _COUNTED_BESIDE: Final = ("cache_creation_input_tokens", "reasoning_tokens", "reasoning_output_tokens")
-_STEP_OWN: Final = frozenset(
-    (
-        *("step_id", "timestamp", "source", "message", "model_name", "reasoning_content"),
-        *("tool_calls", "metrics", "observation", "is_copied_context"),
-    )
+_STEP_OWN: Final = (
+    *("step_id", "timestamp", "source", "message", "model_name", "reasoning_content"),
+    *("tool_calls", "metrics", "observation", "is_copied_context"),
 )
 _CALL_OWN: Final = frozenset({"tool_call_id", "function_name", "arguments"})
 _RESULT_OWN: Final = frozenset({"source_call_id", "content", "subagent_trajectory_ref"})
@@ -84,7 +92,7 @@ def _paths_in(root: _Json) -> Iterator[str]:
         here = as_object(waiting.pop())
         waiting += as_list(here.get("subagent_trajectories"))
         refs = [ref for _, ref in _references(here)]
-        named = (here.get("continued_trajectory_ref"), *(as_object(ref).get("trajectory_path") for ref in refs))
+        named = (here.get("continued_trajectory_ref"), *(ref.get("trajectory_path") for ref in refs))
         yield from (name for each in named if (name := _file_name(each)) is not None)
 
 
@@ -95,13 +103,12 @@ def _file_name(path: object) -> str | None:
     return path
 
 
-def _references(root: _Json) -> Iterator[tuple[object, object]]:
+def _references(root: _Json) -> Iterator[tuple[object, _Json]]:
     """Yield (step id, reference) for each reference to a sub-agent's trajectory."""
     for step in as_list(root.get("steps")):
-        for result in as_list(as_object(as_object(step).get("observation")).get("results")):
-            found = as_object(result).get("subagent_trajectory_ref")
-            refs = found if isinstance(found, list) else [found]
-            yield from ((as_object(step).get("step_id"), ref) for ref in refs if isinstance(ref, dict))
+        for result in as_list(value_at(step, "observation", "results")):
+            refs = objects_in(as_listed(value_at(result, "subagent_trajectory_ref")))
+            yield from ((value_at(step, "step_id"), ref) for ref in refs)
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
@@ -165,25 +172,21 @@ class _Trajectories:
         for each in self._ordered():
             each.id = _id_of(each.root)
             self._read(each)
-        repeated = len(self._all) - len({each.id for each in self._all})
-        self._odd["trajectories have the id and the opening of another one; each is a state of the same session"] += (
-            repeated
-        )
+        what = "trajectories have the id and the opening of another one; each is a state of the same session"
+        self._odd[what] += len(self._all) - len({each.id for each in self._all})
         for each in self._all:
             self._session(each)
         self._reading.note_counts(self._odd)
         found = combine_files([("", self._reading)])
-        return replace(
-            found,
-            sessions=tuple(replace(s, files=(each.file,)) for s, each in zip(found.sessions, self._all, strict=True)),
-        )
+        files = zip(found.sessions, self._all, strict=True)
+        return replace(found, sessions=tuple(replace(session, files=(each.file,)) for session, each in files))
 
     # --- how they belong together
 
     def _link(self, each: _Trajectory) -> None:
         """Find the trajectories that one refers to."""
         for step, ref in _references(each.root):
-            found = self._referred(each, as_object(ref))
+            found = self._referred(each, ref)
             if found is None:
                 self._odd["sub-agent(s) are referred to whose trajectory is not here"] += 1
             elif found is not each and found.spawned_by is None:
@@ -202,9 +205,8 @@ class _Trajectories:
         wanted = ref.get("trajectory_id")
         here: _Trajectory | None = each
         while here is not None and wanted is not None:
-            for inner in here.inner:
-                if inner.root.get("trajectory_id") == wanted:
-                    return inner
+            if (found := next((e for e in here.inner if e.root.get("trajectory_id") == wanted), None)) is not None:
+                return found
             here = here.parent
         return self._files.get(_file_name(ref.get("trajectory_path")) or "")
 
@@ -220,7 +222,7 @@ class _Trajectories:
             here = waiting.pop(0)
             ordered.setdefault(id(here), here)
             inner = below.get(id(here), [])
-            named = [self._referred(here, as_object(ref)) for _, ref in _references(here.root)]
+            named = [self._referred(here, ref) for _, ref in _references(here.root)]
             waiting += [e for e in named if e is not None and e in inner and id(e) not in ordered]
             waiting += [e for e in inner if e not in named and id(e) not in ordered]
         return [*ordered.values(), *(each for each in self._all if id(each) not in ordered)]
@@ -237,14 +239,11 @@ class _Trajectories:
         if each.continues is not None and each.continues.path:
             candidates.append(each.continues)
         most = copied if flagged else len(path) if each.continues is not None else 0
-        best, shared = None, 0
-        for other in candidates:
-            same = _common(other.path, path[:most])
-            if same > shared:
-                best, shared = other, same
-        if best is not None:
-            each.copied_from = best
-            path[:shared] = best.path[:shared]
+        said = list(map(_gist, path[:most]))
+        lengths = [common_length(list(map(_gist, other.path)), said) for other in candidates]
+        if shared := max(lengths, default=0):
+            each.copied_from = candidates[lengths.index(shared)]
+            path[:shared] = each.copied_from.path[:shared]
         if shared < copied:
             self._odd["turn(s) are copies of what is not here, and are kept"] += copied - shared
         each.path = tuple(path)
@@ -270,13 +269,11 @@ class _Trajectories:
         if "cost_usd" in usage:
             usage["cost"] = usage.pop("cost_usd")
         usage |= _beside(metrics, step, usage)
-        more = {key: value for key, value in metrics.items() if key not in _USAGE}
         content = step.get("message")
         if thought := step.get("reasoning_content"):
             said = [{"type": "text", "text": content}] if as_text(content) else as_list(content)
             content = [{"type": "reasoning", "text": thought}, *said]
         is_model = step.get("source") == "agent" and step.get("llm_call_count") != 0
-        left = leftover(step, _STEP_OWN) | {"tool_calls": extras, "metrics": more}
         return SourceTurn(
             role=_ROLES[step["source"]],
             pieces=(Piece(name, as_content(content)),),
@@ -284,31 +281,26 @@ class _Trajectories:
             model=(valid_name(step.get("model_name")) or model) if is_model else None,
             usage=with_source(usage, "atif") if usage else None,
             tool_calls=calls,
-            meta=without_empty(left),
+            meta=leftover(step, _STEP_OWN)
+            | without_empty({"tool_calls": extras, "metrics": without_keys(metrics, *_USAGE)}),
         )
 
     def _results(self, name: str, step: _Json) -> list[SourceTurn]:
         calls = [as_object(call).get("tool_call_id") for call in as_list(step.get("tool_calls"))]
-        results = as_list(as_object(step.get("observation")).get("results"))
-        unnamed = [each for each in results if as_object(each).get("source_call_id") is None]
+        results = as_list(value_at(step, "observation", "results"))
+        unnamed = [each for each in results if value_at(each, "source_call_id") is None]
         in_order = bool(results) and len(unnamed) == len(results) == len(calls)
         if in_order:
             self._odd["result(s) name no call, and are those of the step's calls in order"] += len(results)
-        made = []
+        made, time = [], parse_time(step.get("timestamp"))
         for place, result in enumerate(results):
             self._reading.count("result")
             held = as_object(result)
-            named = calls[place] if in_order else held.get("source_call_id")
-            left = leftover(held, _RESULT_OWN) | {"subagents": held.get("subagent_trajectory_ref")}
-            made.append(
-                SourceTurn(
-                    role="tool",
-                    pieces=(Piece(f"{name}/{place + 1}", as_content(held.get("content", None if held else result))),),
-                    time=parse_time(step.get("timestamp")),
-                    tool_call_id=valid_name(named),
-                    meta=without_empty(left),
-                )
-            )
+            named = valid_name(calls[place] if in_order else held.get("source_call_id"))
+            meta = leftover(held, _RESULT_OWN) | without_empty({"subagents": held.get("subagent_trajectory_ref")})
+            content = as_content(held.get("content", None if held else result))
+            pieces = (Piece(f"{name}/{place + 1}", content),)
+            made.append(SourceTurn("tool", pieces, time=time, tool_call_id=named, meta=meta))
         return made
 
     # --- sessions
@@ -318,26 +310,16 @@ class _Trajectories:
         agent = as_object(root.get("agent"))
         meta = leftover(root, _ROOT_OWN)
         if "scores" in _exported(root):
-            trails = {key: value for key, value in _exported(root).items() if key != "scores"}
+            trails = without_keys(_exported(root), "scores")
             meta["extra"] = without_empty({**as_object(root["extra"]), "trails": trails})
-        meta |= {
-            "model": agent.get("model_name"),
-            "agent": {key: value for key, value in agent.items() if key not in ("name", "model_name")},
-            "spawned_at_step": each.at_step,
-        }
-        if each.copied_from is not None and each.spawned_by is not None:
-            meta["spawned_by"] = each.spawned_by.id
-        self._reading.add_session(
-            SOURCE,
-            each.id,
-            (each.path,),
-            meta,
-            created=next((turn.time for turn in each.path if turn.time is not None), None),
-            agent=valid_name(agent.get("name")),
-            spawned_by=each.spawned_by.id if each.spawned_by else None,
-            copied_from=each.copied_from.id if each.copied_from else None,
-            scores=tuple(self._scores(each)),
-        )
+        meta |= {"model": agent.get("model_name"), "agent": without_keys(agent, "name", "model_name")}
+        meta |= {"spawned_at_step": each.at_step}
+        spawner, origin = each.spawned_by and each.spawned_by.id, each.copied_from and each.copied_from.id
+        if spawner and origin:
+            meta["spawned_by"] = spawner
+        about = {"created": next((turn.time for turn in each.path if turn.time is not None), None)}
+        about |= {"agent": valid_name(agent.get("name")), "scores": tuple(self._scores(each))}
+        self._reading.add_session(SOURCE, each.id, (each.path,), meta, spawned_by=spawner, copied_from=origin, **about)
 
     def _scores(self, each: _Trajectory) -> Iterator[SourceScore]:
         """Yield the scores that an export of Trails has put under `extra`."""
@@ -365,7 +347,7 @@ class _Trajectories:
 
 def _exported(root: _Json) -> _Json:
     """Return the fields that an export of Trails added to `extra`."""
-    return as_object(as_object(root.get("extra")).get("trails"))
+    return as_object(value_at(root, "extra", "trails"))
 
 
 def _id_of(root: _Json) -> str:
@@ -376,19 +358,14 @@ def _id_of(root: _Json) -> str:
         opening.append([step.get("source"), step.get("message"), step.get("tool_calls")])
         if step.get("source") == "agent" and step.get("is_copied_context") is not True:
             break
-    agent = as_object(root.get("agent")).get("name")
-    hashed = hashlib.sha256(json.dumps([agent, opening], sort_keys=True).encode()).hexdigest()[:12]
+    said = json.dumps([value_at(root, "agent", "name"), opening], sort_keys=True)
+    hashed = hashlib.sha256(said.encode()).hexdigest()[:12]
     return f"{named}-{hashed}" if named else hashed
 
 
-def _common(one: Sequence[SourceTurn], other: Sequence[SourceTurn]) -> int:
-    """Return how many turns two paths begin with that say the same."""
-    count = 0
-    for a, b in zip(one, other, strict=False):
-        if (a.role, a.content, a.tool_calls) != (b.role, b.content, b.tool_calls):
-            break
-        count += 1
-    return count
+def _gist(turn: SourceTurn) -> object:
+    """Return what turns have in common that say the same."""
+    return turn.role, turn.content, turn.tool_calls
 
 
 def _beside(metrics: _Json, step: _Json, usage: Mapping[str, Any]) -> _Json:
@@ -398,7 +375,7 @@ def _beside(metrics: _Json, step: _Json, usage: Mapping[str, Any]) -> _Json:
     lasting = as_object(extra.get("cache_creation"))
     if any(map(token_count, lasting.values())):
         made["cache_creation"] = lasting
-    told = (extra.get("cost_usd"), extra.get("cost"), as_object(step.get("extra")).get("cost"))
+    told = (extra.get("cost_usd"), extra.get("cost"), value_at(step, "extra", "cost"))
     cost = next((each for each in told if cost_of({"cost": each}) is not None), None)
     return made if cost is None or "cost" in usage else made | {"cost": cost}
 
@@ -406,9 +383,7 @@ def _beside(metrics: _Json, step: _Json, usage: Mapping[str, Any]) -> _Json:
 def _calls(calls: object) -> tuple[tuple[_Json, ...], dict[str, Any]]:
     """Return a step's calls, and their other fields by id."""
     held = [as_object(call) for call in as_list(calls)]
-    made = tuple(
-        {"id": call.get("tool_call_id"), "name": call.get("function_name"), "arguments": call.get("arguments")}
-        for call in held
-    )
+    names = {"id": "tool_call_id", "name": "function_name", "arguments": "arguments"}
+    made = tuple({ours: call.get(name) for ours, name in names.items()} for call in held)
     beside = ((str(call.get("tool_call_id")), leftover(call, _CALL_OWN)) for call in held)
     return made, {call_id: more for call_id, more in beside if more}
