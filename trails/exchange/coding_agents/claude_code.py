@@ -14,14 +14,8 @@ from typing import Any, Final
 from trails.exchange import format_detection, json_files
 from trails.exchange.coding_agents import claude_code_records
 from trails.exchange.coding_agents.claude_code_records import Record
-from trails.exchange.coding_agents.claude_code_turns import (
-    Chain,
-    find_branches,
-    is_incomplete,
-    open_end,
-    turns_of,
-)
-from trails.exchange.json_files import as_object, as_text
+from trails.exchange.coding_agents.claude_code_turns import Chain, find_branches, is_incomplete, open_end, turns_of
+from trails.exchange.json_files import as_listed, as_object, as_text
 from trails.exchange.source_transcript import Problem, SourceSession, SourceTurn, Transcript, group_files
 from trails.exchange.source_values import valid_name
 
@@ -132,18 +126,16 @@ class _Reading:
 
     def problems(self) -> tuple[Problem, ...]:
         """Return the lines that could not be used, as they stand in the files."""
-        order = {name: place for place, (name, _) in reversed([*enumerate(self.unusable)])}
-        return tuple(
-            replace(each, reason=f"{each.reason} (in {name})" if self.many else each.reason)
-            for name, each in sorted(self.unusable, key=lambda found: (order[found[0]], found[1].line))
-        )
+        names = list(dict.fromkeys(name for name, _ in self.unusable))
+        found = sorted(self.unusable, key=lambda each: (names.index(each[0]), each[1].line))
+        told = (f" (in {name})" if self.many else "" for name, _ in found)
+        return tuple(replace(each, reason=each.reason + where) for (_, each), where in zip(found, told, strict=True))
 
     def note(self, group: _SessionRecords, kind: str, ids: Sequence[str]) -> None:
         """Note how often something was found in a session, and where first."""
         first = group.all[ids[0]]
-        self.notes.append(
-            f"session {group.id}: {len(ids)} record(s), the first in {self._at(first.file, first.line)}, {_NOTES[kind]}"
-        )
+        where = self._at(first.file, first.line)
+        self.notes.append(f"session {group.id}: {len(ids)} record(s), the first in {where}, {_NOTES[kind]}")
 
     def _at(self, name: str, line: int) -> str:
         return f"line {line} of {name}" if self.many else f"line {line}"
@@ -176,10 +168,8 @@ def _grouped(reading: _Reading) -> list[_SessionRecords]:
         agent = record.agent if record.agent != "" else _first_of(record, nameless)
         group = groups.setdefault((record.session, agent), _SessionRecords(record.session, agent))
         known = group.all.get(record.id)
-        if known is None:
-            group.all[record.id] = record
-        elif record.defect is None and known.defect is not None:
-            del group.all[record.id]
+        if known is None or (record.defect is None and known.defect is not None):
+            group.all.pop(record.id, None)
             group.all[record.id] = record
         elif record.defect is None and not record.says_the_same(known):
             reason = f"has the id {record.id!r} of line {known.line}, and says something else"
@@ -202,12 +192,10 @@ def _share_out(groups: Sequence[_SessionRecords]) -> _Owners:
     latest = datetime.max.replace(tzinfo=UTC)
 
     def age(group: _SessionRecords) -> tuple[datetime, bool, datetime]:
-        alone = (r.time for r in group.all.values() if counts[r.original] == 1 and r.time)
-        return (
-            min((r.time for r in group.all.values() if r.time), default=latest),
-            any(record.original != record.id for record in group.all.values()),
-            min(alone, default=latest),
-        )
+        times = [(record.time, counts[record.original] == 1) for record in group.all.values() if record.time]
+        is_copy = any(record.original != record.id for record in group.all.values())
+        alone = min((time for time, is_alone in times if is_alone), default=latest)
+        return min((time for time, _ in times), default=latest), is_copy, alone
 
     owners: _Owners = {}
     for group in sorted(groups, key=age):
@@ -236,17 +224,17 @@ def _agent_types(groups: Sequence[_SessionRecords]) -> dict[str, str]:
         for part in record.parts
         if (call := str(part.get("tool_use_id"))) in by_call
     }
-    return {
-        group.id: found
-        for group in groups
-        if group.agent is not None
-        and (found := by_agent.get((group.session, group.agent)) or by_prompt.get((group.session, _first_text(group))))
+    agents = [(group, str(group.agent)) for group in groups if group.agent is not None]
+    kinds = {
+        group.id: by_agent.get((group.session, agent)) or by_prompt.get((group.session, _first_text(group)))
+        for group, agent in agents
     }
+    return {own: kind for own, kind in kinds.items() if kind}
 
 
 def _first_text(group: _SessionRecords) -> str:
-    prompt = next((record for record in group.all.values() if record.is_prompt), None)
-    if prompt is None:
+    prompts = (record for record in group.all.values() if record.is_prompt)
+    if (prompt := next(prompts, None)) is None:
         return ""
     content = prompt.content
     return content if isinstance(content, str) else "".join(str(part.get("text")) for part in prompt.parts)
@@ -273,26 +261,22 @@ def _session(
 ) -> SourceSession | None:
     own = list(group.own.values())
     continues, roots = _beginning(group, owners, reading)
-    common = {
-        key: value
-        for key in claude_code_records.COMMON
-        if (value := next((r.raw[key] for r in own or group.all.values() if isinstance(r.raw.get(key), str)), None))
-    }
+    held = [(key, record.raw.get(key)) for record in own or group.all.values() for key in claude_code_records.COMMON]
+    first = dict(reversed([(key, value) for key, value in held if isinstance(value, str)]))
+    common = {key: first[key] for key in claude_code_records.COMMON if key in first}
     paths = _paths(group, own, roots, common, reading)
     has_message = any(turn.role != "attachment" for path in paths for turn in path)
     if not has_message and len(own) == len(group.all):
         reading.notes.append(f"session {group.id} has {len(own)} record(s) and no message: nothing to keep")
         return None
-    agent = "claude-code"
-    if group.agent is not None:
-        agent = agent_type or valid_name(f"agent-{group.agent}") or "agent"
+    agent = agent_type or valid_name(f"agent-{group.agent}") or "agent"
     return SourceSession(
         source=SOURCE,
         id=group.id,
         paths=paths,
         title=titles[0] if titles else None,
         created=next((record.time for record in (*own, *group.all.values()) if record.time), None),
-        agent=agent,
+        agent=SOURCE if group.agent is None else agent,
         system=_system_prompt(own),
         meta=common | ({"otherTitles": list(titles[1:])} if titles[1:] else {}),
         spawned_by=None if group.agent is None else group.session,
@@ -306,8 +290,7 @@ def _system_prompt(own: Sequence[Record]) -> str | None:
     for record in own:
         attachment = claude_code_records.attachment_of(record.raw) or {}
         if attachment.get("type") == claude_code_records.SYSTEM_PROMPT:
-            parts = attachment.get("systemPrompt")
-            texts = [part for part in (parts if isinstance(parts, list) else [parts]) if isinstance(part, str)]
+            texts = [part for part in as_listed(attachment.get("systemPrompt")) if isinstance(part, str)]
             return "\n\n".join(texts) or None
     return None
 
@@ -328,12 +311,9 @@ def _with_open_ends(
         end = set() if is_answered else open_end(list(group.own.values()))
         first = next((n for n, turn in enumerate(session.paths[0]) if end & set(turn.source_ids)), None)
         if first is not None and not end & goes_on:
-            session = replace(  # noqa: PLW2901
-                session,
-                open_turns=len(session.paths[0]) - first,
-                open_in=group.own[next(iter(end))].file,
-                open_surely=is_incomplete([group.own[each] for each in end]),
-            )
+            surely = is_incomplete([group.own[each] for each in end])
+            turns, file = len(session.paths[0]) - first, group.own[next(iter(end))].file
+            session = replace(session, open_turns=turns, open_in=file, open_surely=surely)  # noqa: PLW2901
         found.append(session)
     return found
 
@@ -358,12 +338,8 @@ def _beginning(group: _SessionRecords, owners: _Owners, reading: _Reading) -> tu
     if group.agent is not None and owner.agent is None:
         return None, roots
     continues = _audible(original, owners)
-    astray = [
-        record.id
-        for record in group.own.values()
-        if record.parent in copies and _audible(copies[record.parent], owners) != continues
-    ]
-    if astray:
+    following = [record for record in group.own.values() if record.parent in copies]
+    if astray := [r.id for r in following if _audible(copies[str(r.parent)], owners) != continues]:
         reading.note(group, "elsewhere", astray)
     return continues, roots
 

@@ -17,8 +17,17 @@ from hashlib import sha256
 from typing import Any, Final
 
 from trails.errors import InvalidInput
-from trails.exchange.json_files import as_list, as_object, as_text, objects_in, without_keys
-from trails.exchange.source_values import parse_time, valid_name
+from trails.exchange.json_files import (
+    as_list,
+    as_listed,
+    as_object,
+    as_text,
+    objects_in,
+    value_at,
+    without_keys,
+    without_null,
+)
+from trails.exchange.source_values import image_part, parse_time, valid_name
 from trails.model import validation
 from trails.usage import with_source
 
@@ -51,20 +60,20 @@ _NOT_TYPED: Final = ("/", "<", "!")
 _ABSORBED: Final = "absorbed_mid_turn"
 """The reason of a removal whose prompt the running turn took in."""
 SPOKEN: Final = frozenset({"user", "assistant"})
-STATES: Final = frozenset(
-    {"last-prompt", "agent-name", "agent-color", "agent-setting", "tag", "mode", "permission-mode", "pr-link"}
-    | {"worktree-state", "bridge-session"}
-)
+STATES: Final = frozenset({
+    "last-prompt", "agent-name", "agent-color", "agent-setting", "tag", "mode", "permission-mode", "pr-link",
+    "worktree-state", "bridge-session",
+})  # fmt: skip
 """Records of what the program's window shows of a session: each is written anew whenever it changes."""
 SILENT: Final = STATES | {"system", "progress", "file-history-snapshot", "queue-operation", "attachment"}
 TITLES: Final = {"custom-title": "customTitle", "summary": "summary", "ai-title": "aiTitle"}
 """Records that name a session, by the key of the name; those that count more come first."""
 COMMON: Final = ("cwd", "gitBranch", "version", "slug")
 """What every line repeats: kept once with the session, and with a turn where it differs."""
-_STRUCTURE: Final = frozenset(
-    {"uuid", "type", "subtype", "message", "timestamp", "sessionId", "isSidechain", "agentId", "userType", *COMMON}
-    | {"attachment", "rendered"}
-)
+_STRUCTURE: Final = {
+    "uuid", "type", "subtype", "message", "timestamp", "sessionId", "isSidechain", "agentId", "userType", *COMMON,
+    "attachment", "rendered",
+}  # fmt: skip
 _COST: Final = "costUSD"
 _TASK_NOTICE: Final = "<task-notification>"
 """How a notice of a task begins; older versions say of it nothing else."""
@@ -123,12 +132,9 @@ def shown_parts(raw: Mapping[str, Any], attachment: Mapping[str, Any]) -> list[A
 def attachment_rest(raw: Mapping[str, Any], attachment: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a record of an attachment says beyond what its turn says, for the turn's metadata."""
     said = typed_prompt(attachment)
-    if said is not None:
-        left: Any = without_keys(attachment, "prompt")
-    else:
-        parts = shown_parts(raw, attachment)
-        texts = [part["source"]["data"] if part["type"] == "image" else part["text"] for part in parts]
-        left = _without_texts(attachment, "\0".join(texts))
+    parts = shown_parts(raw, attachment) if said is None else []
+    texts = [part["source"]["data"] if part["type"] == "image" else part["text"] for part in parts]
+    left = _without_texts(attachment, "\0".join(texts)) if said is None else without_keys(attachment, "prompt")
     kept = {"attachment": left} if left else {}
     if said is not None and raw.get("rendered"):
         kept["rendered"] = raw["rendered"]
@@ -140,8 +146,7 @@ def _pictures(attachment: Mapping[str, Any], about: Mapping[str, Any]) -> Iterat
     content = as_object(attachment.get("content"))
     file = as_object(content.get("file")) if content.get("type") == "image" else {}
     if isinstance(file.get(_PICTURE_DATA), str):
-        source = {"type": "base64", "media_type": str(file.get("type") or "image/png"), "data": file[_PICTURE_DATA]}
-        yield {"type": "image", "source": source, **about}
+        yield image_part(str(file.get("type") or "image/png"), file[_PICTURE_DATA]) | about
 
 
 def _nested_texts(value: object) -> Iterator[str]:
@@ -172,15 +177,20 @@ def merge_queued_prompts(lines: Sequence[NumberedLine]) -> tuple[list[NumberedLi
     the running turn took it in, or if the file has no attachment of a queued prompt: versions that write those remove
     what their user deleted.
     """
-    prompts = [_queued_prompt(raw) for _, raw in lines]
+    prompts = [typed_prompt(attachment_of(raw) or {}) for _, raw in lines]
     writes_attachments = any(prompt is not None for prompt in prompts)
     if not writes_attachments and not any(raw.get("type") == "queue-operation" for _, raw in lines):
         return list(lines), 0
     spoken = [raw for _, raw in lines if raw.get("type") == "user"]
     spoken_ids = {raw["uuid"] for raw in spoken if isinstance(raw.get("uuid"), str)}
-    spoken_texts = {_queue_text(_content(raw)) for raw in spoken if raw.get("promptSource") == "queued"} - {""}
+    spoken_texts = {
+        _queue_text(value_at(raw, "message", "content")) for raw in spoken if raw.get("promptSource") == "queued"
+    } - {""}
     delivering = zip(lines, prompts, strict=True)
-    texts = [_queue_text(_content(raw) if raw.get("type") == "user" else prompt) for (_, raw), prompt in delivering]
+    texts = [
+        _queue_text(value_at(raw, "message", "content") if raw.get("type") == "user" else prompt)
+        for (_, raw), prompt in delivering
+    ]
     last_answer = max((at for at, (_, raw) in enumerate(lines) if raw.get("type") == "assistant"), default=-1)
     waiting: list[_Waiting] = []
     made: list[NumberedLine] = []
@@ -229,27 +239,12 @@ def _delivered_prompt(entry: Mapping[str, Any], left: Mapping[str, Any], before:
     session, stamp = entry.get("sessionId"), entry.get("timestamp")
     digest = sha256(repr((session, stamp, entry.get("content"))).encode("utf-8", "replace")).hexdigest()
     attachment = {"type": "queued_command", "prompt": entry["content"], "commandMode": "prompt", "timestamp": stamp}
-    return {
-        "type": "attachment",
-        "uuid": f"queue-{digest[:32]}",
-        "parentUuid": before,
-        "sessionId": session,
-        "timestamp": left.get("timestamp", stamp),
-        "attachment": attachment,
-    }
-
-
-def _queued_prompt(raw: Mapping[str, Any]) -> str | list[Any] | None:
-    return typed_prompt(attachment_of(raw) or {})
-
-
-def _content(raw: Mapping[str, Any]) -> object:
-    return as_object(raw.get("message")).get("content")
+    own = {"type": "attachment", "uuid": f"queue-{digest[:32]}", "parentUuid": before, "sessionId": session}
+    return own | {"timestamp": left.get("timestamp", stamp), "attachment": attachment}
 
 
 def _queue_text(content: object) -> str:
-    parts = content if isinstance(content, list) else [content]
-    texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
+    texts = (part.get("text") if isinstance(part, dict) else part for part in as_listed(content))
     return "\n".join(text for text in texts if isinstance(text, str)).strip()
 
 
@@ -275,8 +270,7 @@ class Record:
     def parent(self) -> str | None:
         """The id of the record before: the logical one where a compaction cut the chain."""
         parent = self.raw.get("parentUuid")
-        if parent is None and self.kind == "compact_boundary":
-            parent = self.raw.get("logicalParentUuid")
+        parent = self.raw.get("logicalParentUuid") if parent is None and self.kind == "compact_boundary" else parent
         return None if parent is None else str(parent)
 
     @property
@@ -309,8 +303,10 @@ class Record:
     @property
     def is_task_notice(self) -> bool:
         """Whether the program wrote it in the user's place, to tell the model how a task in the background came out."""
-        from_task = as_object(self.raw.get("origin")).get("kind") == "task-notification"
-        return self.kind == "user" and (from_task or (as_text(_content(self.raw)) or "").startswith(_TASK_NOTICE))
+        from_task = value_at(self.raw, "origin", "kind") == "task-notification"
+        return self.kind == "user" and (
+            from_task or (as_text(value_at(self.raw, "message", "content")) or "").startswith(_TASK_NOTICE)
+        )
 
     @property
     def is_error_notice(self) -> bool:
@@ -372,18 +368,10 @@ def read_record(raw: Mapping[str, Any], file: str, line: int) -> Record | str | 
             return f"has no {name}"
         return None if value is None else f"has an {name} that is no text"
     agent, own_kind = raw.get("agentId"), _kind(raw)
+    agent = (agent if isinstance(agent, str) else "") if raw.get("isSidechain") is True else None
     defect = _defect(raw) if own_kind != "link" else None
-    return Record(
-        file=file,
-        line=line,
-        raw=raw,
-        id=raw["uuid"],
-        session=raw["sessionId"],
-        agent=(agent if isinstance(agent, str) else "") if raw.get("isSidechain") is True else None,
-        time=parse_time(raw.get("timestamp")),
-        defect=defect,
-        kind="link" if defect is not None else own_kind,
-    )
+    own_kind, time = "link" if defect is not None else own_kind, parse_time(raw.get("timestamp"))
+    return Record(file, line, raw, raw["uuid"], raw["sessionId"], agent, time, defect, own_kind)
 
 
 def _kind(raw: Mapping[str, Any]) -> str:
@@ -392,11 +380,9 @@ def _kind(raw: Mapping[str, Any]) -> str:
     if raw["type"] == "system" and raw.get("subtype") == "compact_boundary":
         return "compact_boundary"
     attachment = attachment_of(raw)
-    if attachment is None:
+    if attachment is None or not _attached(raw, attachment):
         return "link"
-    if typed_prompt(attachment) is not None:
-        return "queued"
-    return "attachment" if shown_parts(raw, attachment) else "link"
+    return "attachment" if typed_prompt(attachment) is None else "queued"
 
 
 def _attached(raw: Mapping[str, Any], attachment: Mapping[str, Any]) -> str | list[Any]:
@@ -425,10 +411,12 @@ def leftovers(record: Record, common: Mapping[str, Any]) -> dict[str, Any]:
     message = record.message
     if message.get("id") is not None:
         kept["messageId"] = message["id"]
-    rest = {key: value for key, value in message.items() if key not in _MESSAGE_FIELDS and value is not None}
-    for key in ("model", "stop_reason"):
-        if message.get(key) is not None and record.named(key) is None:
-            rest[key] = message[key]
+    rest = without_null(without_keys(message, *_MESSAGE_FIELDS))
+    rest |= {
+        key: message[key]
+        for key in ("model", "stop_reason")
+        if message.get(key) is not None and record.named(key) is None
+    }
     if message.get("usage") and record.usage() is None:
         rest["usage"] = message["usage"]
     return kept | ({"message": rest} if rest else {})

@@ -84,16 +84,13 @@ def find_branches(
     home: dict[str, Chain] = {}
     made = [Chain(None)]
     for entry in ordered:
-        parent = parents[entry.id]
-        before = heard[entry.id]
+        parent, before = parents[entry.id], heard[entry.id]
         twin = begins.get(entry.id)
         if twin == entry.id:
             branch = Chain(made[0] if before is None else home[before])
             made.append(branch)
-        elif twin is not None:
-            branch = home[twin].growing()
         else:
-            branch = (made[0] if parent is None else home[parent]).growing()
+            branch = (home[twin] if twin is not None else made[0] if parent is None else home[parent]).growing()
         home[entry.id] = branch
         branch.add(entry.id)
     return made, home[entries[-1].id]
@@ -107,12 +104,10 @@ def _parents(
     parents: dict[str, str | None] = {}
     previous: str | None = None
     for entry in entries:
-        if entry.parent in known or entry.parent in roots:
-            parents[entry.id] = entry.parent if entry.parent in known else None
-        else:
-            parents[entry.id] = previous
-            if previous is not None:
-                note("no parent" if entry.parent is None else "missing", entry.id)
+        is_told = entry.parent in known or entry.parent in roots
+        parents[entry.id] = previous if not is_told else entry.parent if entry.parent in known else None
+        if not is_told and previous is not None:
+            note("no parent" if entry.parent is None else "missing", entry.id)
         previous = entry.id
     _break_circles(parents, note)
     return parents
