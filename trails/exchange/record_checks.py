@@ -75,7 +75,7 @@ class Reading:
     def keeps(self, turn: SourceTurn, line: int, subject: str, record: object) -> bool:
         """Tell whether a turn can be kept; if not, report its record."""
         if (reason := turn_fault(turn)) is not None:
-            self.refuse(line, f"{subject} cannot be kept: {reason}", record)
+            self.refuse(line, f"{subject} cannot be kept: {reason}".lstrip(), record)
         return reason is None
 
     def object(self, data: bytes, *, constants: bool = False) -> dict[str, Any] | None:

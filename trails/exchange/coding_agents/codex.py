@@ -17,6 +17,8 @@ turn names its model; a `token_count` is of the model's last turn before it.
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -24,26 +26,24 @@ from typing import Any, Final
 
 from trails.exchange import format_detection, json_files
 from trails.exchange.coding_agents.codex_items import ITEMS, Thread
-from trails.exchange.json_files import as_object, as_text, without_keys
+from trails.exchange.json_files import as_object, as_text, value_at, without_keys, without_null
 from trails.exchange.record_checks import Reading, combine_files
 from trails.exchange.source_transcript import SourceSession, Transcript, group_files
 from trails.exchange.source_values import parse_time, valid_name
 
 SOURCE: Final = "codex"
-_AGENT_THREADS: Final = frozenset({"subagent", "review", "guardian", "guardian_review"})
+_AGENT_THREADS: Final = {"subagent", "review", "guardian", "guardian_review"}
 """The sources of threads that another thread spawned."""
 
 _Json = Mapping[str, Any]
 _UUID: Final = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 ROLLOUT_NAME: Final = re.compile(rf"rollout-.*?({_UUID})(?:_(.+?))?\.jsonl?(?:\.zst)?", re.DOTALL)
 """A file's name: the thread's id, and that of the file where a reverted thread goes on in it."""
-_TYPES: Final = frozenset(
-    {
-        *("session_meta", "response_item", "event_msg", "turn_context", "compacted"),
-        *("inter_agent_communication", "inter_agent_communication_metadata", "token_usage_record", "world_state"),
-        *("retained_context", "security_risk_score", "realtime_item"),
-    }
-)
+_TYPES: Final = {
+    "session_meta", "response_item", "event_msg", "turn_context", "compacted", "inter_agent_communication",
+    "inter_agent_communication_metadata", "token_usage_record", "world_state", "retained_context",
+    "security_risk_score", "realtime_item",
+}  # fmt: skip
 _BARE: Final = re.compile(rb'\{\s*"id"\s*:\s*"[^"]*"\s*,\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"(?:instructions|git)"\s*:')
 _WHOLE: Final = re.compile(rb'\{\s*"session"\s*:\s*\{\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"id"\s*:\s*"')
 _HEADER_OWN: Final = frozenset({"id", "timestamp", "base_instructions"})
@@ -51,7 +51,7 @@ _HEADER_OWN: Final = frozenset({"id", "timestamp", "base_instructions"})
 
 def header_spawn(header: _Json) -> _Json:
     """Return what a header says of how its thread was spawned, empty for a thread of its own."""
-    return as_object(as_object(_subagent(header)).get("thread_spawn"))
+    return as_object(value_at(_subagent(header), "thread_spawn"))
 
 
 def _subagent(header: _Json) -> object:
@@ -84,10 +84,10 @@ def is_replay(header: _Json, payload: _Json, line: _Json, time: datetime | None)
     if isinstance(start, int) and isinstance(ordinal, int):
         return ordinal < start
     created = parse_time(header.get("timestamp"))
-    passed = as_object(payload.get("internal_chat_message_metadata_passthrough"))
-    began, own = _uuid_time(payload.get("turn_id") or passed.get("turn_id")), _uuid_time(header.get("id"))
+    turn = payload.get("turn_id") or value_at(payload, "internal_chat_message_metadata_passthrough", "turn_id")
+    began, own = _uuid_time(turn), _uuid_time(header.get("id"))
     return (
-        as_object(line.get("metadata")).get("inherited_user_message") is True
+        value_at(line, "metadata", "inherited_user_message") is True
         or (began is not None and own is not None and began < own)  # also if each line has the time of its copy
         or (time is not None and created is not None and time < created)
     )
@@ -134,15 +134,13 @@ class RolloutLines:
 class RolloutChains:
     """The order in which some files go on from each other."""
 
-    def __init__(self, files: Mapping[str, RolloutLines]) -> None:
-        self._files = {file.id: file for file in files.values()}
-        threads = {file.id: file.thread for file in files.values()}
-        based = [(file, file.base[0]) for file in files.values() if file.base]
-        self._left = {base for file, base in based if base != file.id and threads.get(base) == file.thread}
+    def __init__(self, files: Iterable[RolloutLines]) -> None:
+        self._files = {file.id: file for file in files}
 
     def is_left(self, file: RolloutLines) -> bool:
         """Tell whether the thread of a file goes on in another one, which tells the whole thread."""
-        return file.id in self._left
+        later = (each for each in self._files.values() if each.base and each.base[0] == file.id != each.id)
+        return any(each.thread == file.thread for each in later)
 
     def before(self, file: RolloutLines) -> list[tuple[RolloutLines, int]]:
         """Return the files that a file goes on from, the first one first, each with the ordinal that it is left at."""
@@ -178,12 +176,12 @@ def sniff(head: bytes) -> bool:
     """
     if any(each.get("type") in _TYPES and "payload" in each for each in format_detection.outline_of_lines(head)):
         return True
-    return bool(_BARE.match(head.removeprefix(b"\xef\xbb\xbf").lstrip())) or _is_whole(head)
+    return any(sign.match(head.removeprefix(BOM_UTF8).lstrip()) for sign in (_BARE, _WHOLE))
 
 
 def _is_whole(data: bytes) -> bool:
     """Tell whether a file is one object, as the first versions of Codex wrote it."""
-    return _WHOLE.match(data.removeprefix(b"\xef\xbb\xbf").lstrip()) is not None
+    return _WHOLE.match(data.removeprefix(BOM_UTF8).lstrip()) is not None
 
 
 def companions(path: Path) -> list[Path]:
@@ -202,7 +200,7 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     A thread that was forked repeats its parent's turns: what is equal to a parent that is here or in the store is shared.
     """
     read = {name: RolloutLines(name, data) for name, data in files if not _is_whole(data)}
-    chains = RolloutChains(read)
+    chains = RolloutChains(read.values())
     return combine_files(
         (name, _Rollout(name).read(read[name], chains) if name in read else _Rollout(name).read_whole(data))
         for name, data in files
@@ -222,7 +220,7 @@ class _Rollout:
         self._reading.problems += file.problems
         self._reading.notes += json_files.shared_line_notes(file.lines)
         self._feed_earlier(file, chains.before(file))
-        unknown: dict[str, int] = {}
+        unknown: Counter[str] = Counter()
         for number, line in file.lines:
             kind, payload = unwrap_line(line, first=not self._headers)
             inner = payload.get("type") if payload is not None else None
@@ -233,8 +231,7 @@ class _Rollout:
                 self._headers.append((number, payload))
             elif kind != "record_type":
                 self._add(number, kind, payload, line)
-                if kind not in _TYPES:
-                    unknown[kind] = unknown.get(kind, 0) + 1
+                unknown.update([kind] if kind not in _TYPES else [])
         self._reading.notes += [
             f"{n} record(s) of the unknown type {kind[:80]!r} made no turn; their texts are kept as metadata"
             for kind, n in unknown.items()
@@ -249,9 +246,8 @@ class _Rollout:
     def _feed_earlier(self, file: RolloutLines, earlier: Sequence[tuple[RolloutLines, int]]) -> None:
         """Take the lines of the files that a file goes on from; where the thread was reverted, the rest of them is left."""
         if file.base is not None and not earlier:
-            self._reading.notes.append(
-                f"goes on from line {file.base[1]} of the rollout {file.base[0][:80]!r}, which was not read with it"
-            )
+            place = f"line {file.base[1]} of the rollout {file.base[0][:80]!r}"
+            self._reading.notes.append(f"goes on from {place}, which was not read with it")
         self._thread.reading = Reading()  # what is wrong in them is said with them
         for each, end in earlier:
             is_fork = each.thread != file.thread
@@ -290,8 +286,9 @@ class _Rollout:
                 continue
             self._headers.append((number, header))
             for each in items:
-                self._reading.count(f"response_item/{each.get('type') if isinstance(each, dict) else '?'}")
-                if isinstance(each, dict):
+                is_item = isinstance(each, dict)
+                self._reading.count(f"response_item/{each.get('type') if is_item else '?'}")
+                if is_item:
                     self._thread.add(number, "response_item", each, None)
                 else:
                     self._reading.refuse(number, "has an item that is no object", each)
@@ -309,36 +306,26 @@ class _Rollout:
         if not any(paths):
             self._reading.notes.append(f"thread {thread_id} has no message: nothing to keep")
             return
-        self._reading.notes += [
-            f"line {number} is a second header (thread {str(later.get('id'))[:80]}), as forked files have; the first counts"
-            for number, later in self._headers[1:]
-        ]
+        for number, later in self._headers[1:]:
+            what = f"is a second header (thread {str(later.get('id'))[:80]}), as forked files have; the first counts"
+            self._reading.notes.append(f"line {number} {what}")
         spawn, spawner = header_spawn(header), header_spawner(header)
         instructions = header.get("base_instructions")
-        parent = self._parent(thread_id, header, spawn)
-        line = self._headers[0][0] if self._headers else 0
+        system = as_text(instructions.get("text") if isinstance(instructions, dict) else instructions)
+        parent, replayed = self._parent(thread_id, header, spawn), self._thread.replayed
+        line, meta = self._headers[0][0] if self._headers else 0, self._meta(header)
+        about = {"title": self._thread.title, "created": parse_time(header.get("timestamp")), "spawned_by": spawner}
+        about |= {"agent": header_agent(header, spawn), "system": system, "copied_from": parent or spawner}
+        about |= {"is_surely_copied": parent is not None or replayed > 0}
+        about |= {"repeats": replayed if spawner is not None else 0, "open_in": self._name}
+        about |= {"open_turns": self._thread.open_turns() if by_lines else 0}
         self._reading.sessions.append(
-            SourceSession(
-                source=SOURCE,
-                id=thread_id,
-                paths=paths,
-                title=self._thread.title,
-                created=parse_time(header.get("timestamp")),
-                agent=header_agent(header, spawn),
-                system=as_text(instructions.get("text") if isinstance(instructions, dict) else instructions),
-                meta=self._reading.meta(line, self._meta(header)),
-                spawned_by=spawner,
-                copied_from=parent or spawner,
-                is_surely_copied=parent is not None or self._thread.replayed > 0,
-                repeats=self._thread.replayed if spawner is not None else 0,
-                open_turns=self._thread.open_turns() if by_lines else 0,
-                open_in=self._name,
-            )
+            SourceSession(SOURCE, thread_id, paths, meta=self._reading.meta(line, meta), **about)
         )
 
     def _meta(self, header: _Json) -> dict[str, Any]:
         """Return what the header says, without the user's instructions where the thread tells them as a message too."""
-        meta = {key: value for key, value in header.items() if key not in _HEADER_OWN and value is not None}
+        meta = without_null(without_keys(header, *_HEADER_OWN))
         told = as_text(meta.get("instructions"))
         if told is not None and self._thread.says(told):
             del meta["instructions"]
@@ -356,7 +343,7 @@ class _Rollout:
     def _parent(self, thread_id: str, header: _Json, spawn: _Json) -> str | None:
         """Return the thread whose turns this one says to repeat: which it was forked from, by its header or a repeated one."""
         forked = as_text(header.get("forked_from_id"))
-        based = as_text(as_object(header.get("history_base")).get("thread_id"))
+        based = as_text(value_at(header, "history_base", "thread_id"))
         if based not in (None, thread_id):
             return forked or header_spawner(header) or based
         if forked is None and spawn.get("forked_from_id") is not None:

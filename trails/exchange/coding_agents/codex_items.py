@@ -35,17 +35,9 @@ from typing import Any, Final
 
 from trails.errors import InvalidInput
 from trails.exchange.coding_agents import codex_records
-from trails.exchange.coding_agents.codex_records import (
-    SERVED,
-    CallBook,
-    Entry,
-    HeldCall,
-    UsageMeter,
-    message_content,
-    texts_of,
-)
+from trails.exchange.coding_agents.codex_records import SERVED, CallBook, Entry, HeldCall, UsageMeter, texts_of
 from trails.exchange.json_files import as_list, without_keys
-from trails.exchange.record_checks import Reading, turn_fault
+from trails.exchange.record_checks import Reading
 from trails.exchange.source_transcript import SourceTurn, distinct_paths
 from trails.exchange.source_values import valid_name, without_empty
 from trails.model import validation
@@ -53,9 +45,7 @@ from trails.model.values import Compaction
 
 MOST_ECHOES: Final = 64
 """How many entries of a side wait at a time."""
-_OUTPUTS: Final = frozenset(
-    {"function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output"}
-)
+_OUTPUTS: Final = {"function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output"}
 _ENDED: Final = frozenset({"completed", "failed"})
 _MODEL_ITEMS: Final = SERVED | {
     *("reasoning", "function_call", "custom_tool_call", "local_shell_call", "tool_search_call"),
@@ -111,9 +101,7 @@ class Echoes:
 
     def drop(self, side: str, entries: list[Entry]) -> None:
         """Wait for some entries no more."""
-        gone = {id(entry) for entry in entries}
-        if gone:
-            self._waiting[side] = [entry for entry in self.of(side) if id(entry) not in gone]
+        self._waiting[side] = [entry for entry in self.of(side) if not any(entry is each for each in entries)]
 
     def events(self) -> set[int]:
         """Return the identities of the entries that are events, which an item may still replace."""
@@ -168,12 +156,10 @@ class Thread:
         if late:
             self._active = [item for item in self._active if not item.waits]
             self.reading.notes.append(f"{len(late)} reasoning event(s) at the end wait for the item that repeats them")
-        if self._meter.astray:
-            what = "token_count event(s) follow no turn of the model, and were not used"
-            self.reading.notes.append(f"{self._meter.astray} {what}")
+        what = "token_count event(s) follow no turn of the model, and were not used"
         made = [tuple(item.turn(i) for i, item in enumerate(path)) for path in (self._active, *self._abandoned)]
-        if len(made) > 1:
-            self.reading.notes.append(f"{len(made) - 1} rollback(s); what was taken back is kept as a fork")
+        back = "rollback(s); what was taken back is kept as a fork"
+        self.reading.note_counts({what: self._meter.astray, back: len(made) - 1})
         return tuple(path for path in distinct_paths(made) if path) or ((),)
 
     def __len__(self) -> int:
@@ -255,7 +241,7 @@ class Thread:
             return
         texts = [content] if isinstance(content, str) else texts_of(content)
         whole = frozenset([*texts, "".join(texts), "\n".join(texts)])
-        item = self._item(role, message_content(role, content), time, meta, whole)
+        item = self._item(role, codex_records.message_content(role, content), time, meta, whole)
         announced = self._echoes.take(role, lambda each: each.is_event and each.texts <= item.texts)
         if announced is not None and self._fits(line, item, payload):
             announced.content, announced.is_event = item.content, False
@@ -289,20 +275,15 @@ class Thread:
         if not announced:
             self._said(line, "reasoning", item)
             return
-        first = announced[0]
+        first, *others = announced
         first.content, first.texts, first.waits, first.is_event = item.content, item.texts, False, False
-        gone = {id(event) for event in announced[1:]}
-        self._active = [each for each in self._active if id(each) not in gone]
-        self._echoes.drop("reasoning", announced[1:])
+        self._active = [each for each in self._active if not any(each is other for other in others)]
+        self._echoes.drop("reasoning", others)
 
     def _item(
-        self,
-        role: str,
-        content: str | tuple[Any, ...],
-        time: datetime | None,
-        meta: dict[str, Any] | None = None,
-        texts: frozenset[str] = frozenset(),
-    ) -> Entry:
+        self, role: str, content: str | tuple[Any, ...], time: datetime | None, meta: dict[str, Any] | None = None,
+        texts: frozenset[str] = frozenset()
+    ) -> Entry:  # fmt: skip
         return Entry(role, content, time, self._model, meta or {}, texts, generation=len(self._abandoned))
 
     def _said(self, line: int, side: str, item: Entry) -> None:
@@ -327,10 +308,7 @@ class Thread:
 
     def _fits(self, line: int, item: Entry, record: object) -> bool:
         """Tell whether a store would keep the item; a problem of its line where not."""
-        reason = turn_fault(item.turn(0))
-        if reason is not None:
-            self.reading.refuse(line, f"cannot be kept: {reason}", record)
-        return reason is None
+        return self.reading.keeps(item.turn(0), line, "", record)
 
     # --- events
 
@@ -493,11 +471,8 @@ class Thread:
         left = without_keys(payload, "message", "replacement_history")
         if message and replaced:
             texts = [text for item in replaced for text in texts_of(item.get("content"))]
-            content = (
-                content
-                if any(str(message) in text for text in texts)
-                else (*replaced, {"type": "input_text", "text": str(message)})
-            )
+            if not any(str(message) in text for text in texts):
+                content = (*replaced, {"type": "input_text", "text": str(message)})
         other = [item for item in listed if item not in replaced]
         item = self._item("summary", content, time, without_empty(left | {"replacementHistory": other}))
         item.compaction = Compaction(tokens_before=self._meter.window)

@@ -42,12 +42,9 @@ _LAST_USAGE: Final = "last_token_usage"
 _TOTAL_USAGE: Final = "total_token_usage"
 SERVED: Final = frozenset(content_parts.SERVED)
 """Items of calls that the provider itself answered: some versions wrote them without their ids."""
-_CALL_ITEMS: Final = {
-    "web_search_end": "web_search_call",
-    "WebSearch": "web_search_call",
-    "image_generation_end": "image_generation_call",
-    "ImageGeneration": "image_generation_call",
-}
+_CALL_ITEMS: Final = dict.fromkeys(("web_search_end", "WebSearch"), "web_search_call") | dict.fromkeys(
+    ("image_generation_end", "ImageGeneration"), "image_generation_call"
+)
 """Events that tell more of such an item, before it or after it, with its id or another one."""
 
 
@@ -92,16 +89,9 @@ class Entry:
         if compaction is not None and index:
             compaction = compaction.model_copy(update={"summarised_through": index - 1})
         place = f"item-{index}" + (f"~{self.generation}" if self.generation else "")
-        return SourceTurn(
-            role=self.role,
-            pieces=(Piece(place, self.content),),
-            time=self.time,
-            author=self.author,
-            model=self.model if self.by_model or self.usage is not None else None,
-            usage=self.usage,
-            compaction=compaction,
-            meta=self.meta,
-        )
+        model = self.model if self.by_model or self.usage is not None else None
+        about = {"time": self.time, "author": self.author, "model": model, "usage": self.usage, "meta": self.meta}
+        return SourceTurn(self.role, (Piece(place, self.content),), compaction=compaction, **about)
 
 
 def message_content(role: str, content: Any) -> str | tuple[Any, ...]:
@@ -228,14 +218,9 @@ def has_failed(answer: _Json) -> bool:
     """Tell whether what a call gave says that it failed."""
     result = as_object(answer.get("result"))
     inner = as_object(result.get("Ok", result))
-    return (
-        inner.get("isError") is True
-        or inner.get("is_error") is True
-        or "Err" in result
-        or answer.get("success") is False
-        or answer.get("exit_code") not in (None, 0)
-        or as_text(answer.get("status")) in _FAILED
-    )
+    says_so = inner.get("isError") is True or inner.get("is_error") is True or "Err" in result
+    ended = answer.get("success") is False or answer.get("exit_code") not in (None, 0)
+    return says_so or ended or as_text(answer.get("status")) in _FAILED
 
 
 def call_part(call: EventCall) -> dict[str, Any]:
@@ -356,10 +341,9 @@ class CallBook:
 
     def is_told(self, call: EventCall, event: _Json) -> bool:
         """Tell whether an item, or another event, tells the call of an event with its answer."""
-        kind = _CALL_ITEMS.get(event["type"])
-        is_silent = kind is not None and self._silent[kind] > 0
-        if is_silent:
-            self._silent[str(kind)] -= 1
+        kind = _CALL_ITEMS.get(event["type"], "")
+        if is_silent := self._silent[kind] > 0:
+            self._silent[kind] -= 1
         return is_silent or call.id in self._asked or bool(self.told.get(call.id))
 
     def may_be_asked(self, event: _Json) -> bool:
