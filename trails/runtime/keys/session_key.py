@@ -81,7 +81,6 @@ DIRECT_WORDS: Final = ("dm", "direct")
 Kind = Literal[
     "main", "dm", "group", "channel", "subagent", "cron", "hook", "node", "acp", "global", "unknown", "other"
 ]
-_PREFIXED: Final = ("subagent", "cron", "hook", "node", "acp")
 _TOOL_KINDS: Final[tuple[Literal["cron", "hook", "node"], ...]] = ("cron", "hook", "node")
 _GROUP_KINDS: Final[tuple[Literal["group", "channel"], ...]] = ("group", "channel")
 _ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -350,34 +349,31 @@ def _split_agent(base: str) -> tuple[str | None, str]:
     return parsed.agent_id, behind[behind.index(":") :].lstrip(":")
 
 
+_FORMS: Final = tuple(
+    re.compile(form, re.IGNORECASE | re.ASCII | re.DOTALL)
+    for form in (
+        "(?P<kind>subagent|cron|hook|node|acp):(?P<id>.+)",
+        "(?P<kind>dm|direct):(?P<id>.+)",
+        "(?P<channel>[^:]*):(?P<kind>group|channel|dm|direct):(?P<id>.+)",
+        "(?P<channel>[^:]*):(?P<account_id>[^:]*):(?P<kind>dm|direct):(?P<id>.+)",
+    )
+)
+"""What follows the agent in a key, the first form that fits; "direct" is another word for "dm"."""
+
+
 def _read_rest(rest: str, agent: str | None, main_key: str | None) -> dict[str, Any]:
     if agent is None and rest in ("global", "unknown"):
         return {"kind": rest}
     if lower(rest) in (DEFAULT_MAIN_KEY, normalize_main_key(main_key)):
         return {"kind": "main"}
-    head, _, tail = rest.partition(":")
-    word = head.lower()
-    if tail and word in _PREFIXED:
-        return {"kind": word, "id": tail}
-    if agent is None and head.startswith("node-"):
-        return {"kind": "node", "id": head.removeprefix("node-") + (f":{tail}" if tail else "")}
-    if tail and word in DIRECT_WORDS:
-        return {"kind": "dm", "id": tail, "direct_word": word}
-    return _read_chat(head, tail) or {"kind": "other", "id": rest or None}
-
-
-def _read_chat(channel: str, tail: str) -> dict[str, Any] | None:
-    """Read `group:ID`, `channel:ID`, `dm:ID` or `ACCOUNT:dm:ID` behind a channel's name."""
-    head, _, chat = tail.partition(":")
-    word = head.lower()
-    if chat and word in ("group", "channel"):
-        return {"kind": word, "channel": channel, "id": chat}
-    if chat and word in DIRECT_WORDS:
-        return {"kind": "dm", "channel": channel, "id": chat, "direct_word": word}
-    second, _, peer = chat.partition(":")
-    if peer and second.lower() in DIRECT_WORDS:
-        return {"kind": "dm", "channel": channel, "account_id": head, "id": peer, "direct_word": second.lower()}
-    return None
+    if agent is None and rest.startswith("node-"):
+        head, _, tail = rest.removeprefix("node-").partition(":")
+        return {"kind": "node", "id": head + (f":{tail}" if tail else "")}
+    match = next(filter(None, (form.fullmatch(rest) for form in _FORMS)), None)
+    if match is None:
+        return {"kind": "other", "id": rest or None}
+    word = match["kind"].lower()
+    return match.groupdict() | ({"kind": "dm", "direct_word": word} if word in DIRECT_WORDS else {"kind": word})
 
 
 DmScope = Literal["main", "per-peer", "per-channel-peer", "per-account-channel-peer"]

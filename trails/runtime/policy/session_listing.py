@@ -10,18 +10,8 @@ from typing import Any, Final, Literal, Self
 
 from trails.errors import InvalidInput, RequestRefused
 from trails.model.values import Value
-from trails.runtime.config_values import (
-    Moment,
-    Section,
-    first_utf16,
-    from_ms,
-    is_number,
-    lower,
-    single_spaced,
-    to_ms,
-    trim,
-    utf16_length,
-)
+from trails.runtime import config_values
+from trails.runtime.config_values import Moment, Section, is_number, lower, trim
 from trails.runtime.keys.key_resolution import KeySettings, canonical_key, group_display_name, store_key_of_agent
 from trails.runtime.keys.session_key import classify_key, normalize_agent_id, parse_agent_key, parse_group_key
 from trails.runtime.policy.session_entry import check_label, total_tokens
@@ -141,7 +131,7 @@ def list_sessions(
     if needle := lower(asked.search):
         rows = [row for row in rows if needle in _searched_text(row)]
     if asked.active_minutes is not None and math.isfinite(asked.active_minutes):
-        since = to_ms(now) - max(1, math.floor(asked.active_minutes)) * _MINUTE
+        since = config_values.to_ms(now) - max(1, math.floor(asked.active_minutes)) * _MINUTE
         rows = [row for row in rows if (row.updated_at or 0) >= since]
     if asked.limit is not None and math.isfinite(asked.limit):
         rows = rows[: max(1, math.floor(asked.limit))]
@@ -214,18 +204,18 @@ def session_title(entry: Mapping[str, Any] | None, first_user_message: str | Non
         title = entry.get(name)
         if isinstance(title, str) and trim(title):
             return trim(title)
-    if message := single_spaced(first_user_message or ""):
+    if message := config_values.single_spaced(first_user_message or ""):
         return _cut(message)
     session = entry.get("sessionId")
     return _id_and_day(session, entry.get("updatedAt")) if isinstance(session, str) and session else None
 
 
 def _cut(text: str) -> str:
-    if utf16_length(text) <= TITLE_UNITS:
+    if config_values.utf16_length(text) <= TITLE_UNITS:
         return text
-    cut = first_utf16(text, TITLE_UNITS - 1)
+    cut = config_values.first_utf16(text, TITLE_UNITS - 1)
     space = cut.rfind(" ")
-    return f"{cut[:space] if utf16_length(cut[: max(space, 0)]) > TITLE_UNITS * 0.6 else cut}…"
+    return f"{cut[:space] if config_values.utf16_length(cut[: max(space, 0)]) > TITLE_UNITS * 0.6 else cut}…"
 
 
 def _id_and_day(name: str, updated: Any) -> str:
@@ -235,9 +225,11 @@ def _id_and_day(name: str, updated: Any) -> str:
         except ValueError:
             raise InvalidInput(f"updatedAt of session {name!r} is no time: {updated!r}") from None
     moment = updated.replace(tzinfo=updated.tzinfo or UTC) if isinstance(updated, datetime) else updated
-    milliseconds = to_ms(moment) if isinstance(moment, datetime) else int(moment) if is_number(moment) else 0
-    start = first_utf16(name, 8)
-    return f"{start} ({from_ms(milliseconds).date().isoformat()})" if milliseconds > 0 else start
+    milliseconds = (
+        config_values.to_ms(moment) if isinstance(moment, datetime) else int(moment) if is_number(moment) else 0
+    )
+    start = config_values.first_utf16(name, 8)
+    return f"{start} ({config_values.from_ms(milliseconds).date().isoformat()})" if milliseconds > 0 else start
 
 
 def resolve_session(

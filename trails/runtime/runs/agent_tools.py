@@ -25,22 +25,10 @@ from trails.rdf.ledger_records import Outcome
 from trails.rdf.subagent_records import Run, RunContent
 from trails.runtime import inbox, keys
 from trails.runtime.config_values import Section, is_number
+from trails.runtime.policy import subagents
 from trails.runtime.policy.message_policy import resolve_send_policy
 from trails.runtime.policy.run_rules import SpawnRequest, archive_time, tool_texts
 from trails.runtime.policy.session_entry import apply_patch, check_label, delivery_context
-from trails.runtime.policy.subagents import (
-    ANNOUNCE_SKIP,
-    Parties,
-    PingPongTurn,
-    announce_context,
-    ends_ping_pong,
-    is_announce_skip,
-    message_context,
-    ping_pong_order,
-    ping_pong_turns,
-    reply_context,
-    spawn_target,
-)
 from trails.runtime.runs import run_registry
 from trails.runtime.runs.host import Outgoing, WorkContext
 from trails.runtime.runs.run_engine import TASK_SOURCE, Awaited, Engine, Reply, agent_of
@@ -156,7 +144,7 @@ def send_message(engine: Engine, requester: str | None, request: SendRequest) ->
         engine.places.ensure(requester_key)  # it is answered there
     talk = Talk(engine, run_id, requester_key, target_key, request)
     session_id = engine.places.ensure(target_key)
-    instructions = message_context(talk.parties)
+    instructions = subagents.message_context(talk.parties)
     event = engine.post(
         session_id,
         message,
@@ -270,13 +258,15 @@ class Talk:
         self._target_key = target_key
         self._message = request.message
         self._patience = timedelta(seconds=request.timeout_seconds or DEFAULT_TIMEOUT)
-        self._turns = ping_pong_turns(engine.settings.ping_pong)
-        self._order: tuple[PingPongTurn, ...] = ping_pong_order(requester_key, target_key, self._turns)
+        self._turns = subagents.ping_pong_turns(engine.settings.ping_pong)
+        self._order: tuple[subagents.PingPongTurn, ...] = subagents.ping_pong_order(
+            requester_key, target_key, self._turns
+        )
         self._taken = 0
         self._first: str | None = None
         self._latest: str | None = None
         self._channel = _channel_of(engine, target_key)
-        self.parties = Parties(
+        self.parties = subagents.Parties(
             target_session_key=engine.places.shown(target_key),
             requester_session_key=requester_key,
             requester_channel=request.requester_channel,
@@ -304,7 +294,7 @@ class Talk:
             return
         turn = self._order[self._taken]
         self._taken += 1
-        instructions = reply_context(self.parties, role=turn.role, turn=turn.number, turns=self._turns)
+        instructions = subagents.reply_context(self.parties, role=turn.role, turn=turn.number, turns=self._turns)
         self._step(
             (turn.session_key, turn.partner_key),
             self._latest or "",
@@ -315,14 +305,14 @@ class Talk:
 
     def _answered(self, reply: Reply | None) -> None:
         text = reply.text if reply is not None and reply.status == "ok" else None
-        if text is None or ends_ping_pong(text):
+        if text is None or subagents.ends_ping_pong(text):
             self._announce()
             return
         self._latest = text
         self._next()
 
     def _announce(self) -> None:
-        instructions = announce_context(
+        instructions = subagents.announce_context(
             self.parties, original=self._message, first_reply=self._first, latest_reply=self._latest
         )
         self._step((self._target_key, self._target_key), ANNOUNCE_STEP, instructions, "announce", self._post)
@@ -355,8 +345,8 @@ class Talk:
         entry, key = engine.places.entry(self._target_key), self._target_key
         outcome: Outcome = "skipped"
         reason: str | None = None
-        if is_announce_skip(reply.text):
-            reason = ANNOUNCE_SKIP
+        if subagents.is_announce_skip(reply.text):
+            reason = subagents.ANNOUNCE_SKIP
         elif resolve_send_policy(engine.settings.send, entry=entry, session_key=key, strip_agent=True) == "deny":
             reason = "the send policy denies it"
         else:
@@ -411,7 +401,7 @@ def spawn_subagent(
     """
     key, record = engine.places.named(requester)
     try:
-        target = spawn_target(key, request.agent_id, settings=engine.settings.spawn)
+        target = subagents.spawn_target(key, request.agent_id, settings=engine.settings.spawn)
     except RequestRefused as refused:
         return Spawned(status="forbidden", error=f"{refused}")
     child_key = keys.subagent_key(target, engine.host.new_id())
