@@ -28,7 +28,6 @@ from trails import (
 )
 from trails.model import iris
 from trails.rdf import conversation_records, vocab
-from trails.runtime import policy
 from trails.runtime.policy import ModelHost, ModelRef
 
 pytestmark = pytest.mark.any_store
@@ -533,10 +532,6 @@ def test_fields_are_typed_facts_that_a_query_finds_and_unknown_ones_come_back_as
     assert quad.object == Literal('{"b":[1,2.5],"a":null}', datatype=vocab.JSON)
     router.patch("main", {"thinkingLevel": None})
     assert store.store.quads((None, node, None, conversation_records.overrides_graph(session))) == [quad]
-
-
-def test_every_field_that_policies_know_has_a_term() -> None:
-    assert {field.name for field in policy.FIELDS} - {"sessionId", "label"} <= vocab.ENTRY_FIELDS.keys()
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)

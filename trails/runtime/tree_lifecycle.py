@@ -174,16 +174,17 @@ class Lifecycle:
             else validation.name(options.principal, "principal"),
             agent=DEFAULT_AGENT,
         )
+        deed = self.deed(options.by, now)
         if parent_id is not None:
-            return self.attempt(lambda: self._spawn_child(parent_id, record, kind, options, brief, now))
+            return self.attempt(lambda: self._spawn_child(parent_id, record, options.agent, brief, deed))
         agent, channel = validation.name(options.agent, "agent"), validation.name(options.channel, "channel")
         system = None if options.system is None else validation.text(options.system, "system")
         slot = iris.main_slot(agent, channel)
         record = record.model_copy(update={"agent": agent, "channel": channel, "slot": slot})
-        return self.attempt(lambda: self._spawn_main(record, system, options, brief, now))
+        return self.attempt(lambda: self._spawn_main(record, system, brief, deed))
 
     def _spawn_main(
-        self, record: SessionRecord, system: str | None, options: SpawnOptions, brief: Mapping[str, str], now: datetime
+        self, record: SessionRecord, system: str | None, brief: Mapping[str, str], deed: Deed
     ) -> SessionRecord:
         held = self.main_of(record.slot or "")
         if held is not None:
@@ -192,7 +193,7 @@ class Lifecycle:
                 "one main at most: this would be the second; use that one, or end it first"
             )
             raise LimitReached(message, limit="mains", allowed=1, wanted=2)
-        return self._make(record, 0, system, brief, self.deed(options.by, now))
+        return self._make(record, 0, system, brief, deed)
 
     def main_of(self, slot: str) -> Live | None:
         """Return the main session that takes a slot, or None."""
@@ -207,24 +208,18 @@ class Lifecycle:
         quad = rules.state_quad(live.id, live.state)
         return bool(self.repository.store.quads((quad.subject, quad.predicate, quad.object, quad.graph_name)))  # type: ignore[arg-type] # IRIs
 
-    def _spawn_child(  # noqa: PLR0917 - all of it is what `spawn` has read
-        self,
-        parent_id: str,
-        record: SessionRecord,
-        kind: rules.Kind,
-        options: SpawnOptions,
-        brief: Mapping[str, str],
-        now: datetime,
+    def _spawn_child(
+        self, parent_id: str, record: SessionRecord, agent: str | None, brief: Mapping[str, str], deed: Deed
     ) -> SessionRecord:
-        parent = self._active_parent(parent_id, now)
+        kind, parent = rules.check_kind(record.kind), self._active_parent(parent_id, deed.time)
         rules.check_depth(self._agent_limits.get(parent.agent, self._limits), kind, parent)
         slot, above = self.free_slot(parent.id, parent.agent), self.record(parent.id)
-        if options.agent not in (None, above.agent):
+        if agent not in (None, above.agent):
             raise InvalidInput(
                 f"session {above.id!r} belongs to agent {above.agent!r}, and nothing in the tree under it may belong to "
-                f"another agent ({options.agent!r}); spawn from a session of that agent, and let the two exchange messages"
+                f"another agent ({agent!r}); spawn from a session of that agent, and let the two exchange messages"
             )
-        tier = options.tier or (above.tier if kind == "branch" else self.cheapest)
+        tier = record.tier or (above.tier if kind == "branch" else self.cheapest)
         ours = {"slot": slot, "spawned_by": above.id, "agent": above.agent, "principal": above.principal, "tier": tier}
         persona = self._persona(parent) if kind == "branch" else None
         # what the child takes over must still be said: names and prompts are redacted, maybe by another process
@@ -234,7 +229,7 @@ class Lifecycle:
         inherits = is_mentioned(self.repository.store, inherited)
         system = None if persona is None else persona.text
         record = record.model_copy(update=ours)
-        return self._make(record, parent.depth + 1, system, brief, self.deed(options.by, now), inherits=inherits)
+        return self._make(record, parent.depth + 1, system, brief, deed, inherits=inherits)
 
     def _persona(self, live: Live) -> SystemPrompt | None:
         """Return the system prompt in force for a session, also one that is set and not stored yet; none that was redacted."""
@@ -267,10 +262,10 @@ class Lifecycle:
             working = index.at_work(agent)
             try:
                 rules.check_slots(limits, parent_id, len(children), agent, len(working))
-            except LimitReached as reached:
-                if last or all(map(self.is_stored, children if reached.limit == "children" else working)):
+            except LimitReached:
+                if last:
                     raise
-                self.runtime.reload()  # something else deleted one
+                self.runtime.reload()  # something else may have deleted one
             else:
                 break
         slots = (iris.child_slot(iris.session(parent_id), number) for number in range(len(children) + 1))

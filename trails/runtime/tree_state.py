@@ -115,42 +115,32 @@ def expiry_time(kind: Kind, ttl: timedelta | None, now: datetime) -> datetime | 
 
 
 def check_depth(limits: Limits, kind: Kind, parent: Live) -> None:
-    """Raise `LimitReached` if a child of this kind would be too deep, or its parent is a worker."""
+    """Raise `LimitReached` if a session may not have a child of a kind, for where it is in the tree."""
     depth = parent.depth + 1
+    what = f"of session {parent.id!r} would be {depth} spawns deep"
     if parent.kind == "worker":
-        message = (
-            f"session {parent.id!r} is a worker, and workers are leaves: it may have 0 children, this would be 1; let its "
-            "parent spawn"
-        )
-        raise LimitReached(message, limit="leaf", allowed=0, wanted=1)
+        what = f"session {parent.id!r} is a worker, and workers are leaves: it may have 0 children, this would be 1"
+        raise LimitReached(f"{what}; let its parent spawn", limit="leaf", allowed=0, wanted=1)
     if depth > limits.depth:
-        message = (
-            f"a {kind} of session {parent.id!r} would be {depth} spawns deep, and depth is limited to {limits.depth}; "
-            "do the work here, or give the parent less to delegate"
-        )
-        raise LimitReached(message, limit="depth", allowed=limits.depth, wanted=depth)
+        what = f"a {kind} {what}, and depth is limited to {limits.depth}"
+        remedy = "do the work here, or give the parent less to delegate"
+        raise LimitReached(f"{what}; {remedy}", limit="depth", allowed=limits.depth, wanted=depth)
     if kind == "branch" and depth > limits.branch_depth:
-        message = (
-            f"a branch of session {parent.id!r} would be {depth} spawns deep, and branch_depth is limited to "
-            f"{limits.branch_depth}; spawn a worker, or do the work here"
-        )
-        raise LimitReached(message, limit="branch_depth", allowed=limits.branch_depth, wanted=depth)
+        what = f"a branch {what}, and branch_depth is limited to {limits.branch_depth}"
+        remedy = "spawn a worker, or do the work here"
+        raise LimitReached(f"{what}; {remedy}", limit="branch_depth", allowed=limits.branch_depth, wanted=depth)
 
 
 def check_slots(limits: Limits, parent: str, children: int, agent: str, working: int) -> None:
-    """Raise `LimitReached` if a session has no room for another active child, or its agent for another active session."""
+    """Raise `LimitReached` if a session or its agent has no slot left; the numbers are of what is active now."""
     if children >= limits.children:
-        message = (
-            f"session {parent!r} has {children} active children, and children is limited to {limits.children}; wait for one "
-            "to end, or suspend a branch"
-        )
-        raise LimitReached(message, limit="children", allowed=limits.children, wanted=children + 1)
+        what = f"session {parent!r} has {children} active children, and children is limited to {limits.children}"
+        remedy = "wait for one to end, or suspend a branch"
+        raise LimitReached(f"{what}; {remedy}", limit="children", allowed=limits.children, wanted=children + 1)
     if limits.slots is not None and working >= limits.slots:
-        message = (
-            f"agent {agent!r} has {working} active branches and workers, and slots is limited to {limits.slots}; wait for "
-            "one to end, or suspend idle branches (suspend_idlest)"
-        )
-        raise LimitReached(message, limit="slots", allowed=limits.slots, wanted=working + 1)
+        what = f"agent {agent!r} has {working} active branches and workers, and slots is limited to {limits.slots}"
+        remedy = "wait for one to end, or suspend idle branches (suspend_idlest)"
+        raise LimitReached(f"{what}; {remedy}", limit="slots", allowed=limits.slots, wanted=working + 1)
 
 
 def check_transition(live: Live, after: TreeState) -> None:

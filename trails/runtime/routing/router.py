@@ -12,14 +12,15 @@ from pyoxigraph import Quad
 from trails.errors import InvalidInput, RequestRefused
 from trails.handles import Handle
 from trails.history.records import activities, conversations
-from trails.model import validation
+from trails.model import iris, validation
 from trails.rdf.activity_records import Deed
 from trails.rdf.conversation_records import Alias, Move
+from trails.rdf.ledger_records import Decision
 from trails.runtime import keys, policy
 from trails.runtime.policy.session_entry import DEFAULT_HOST, ModelHost
 from trails.runtime.routing import key_moves
-from trails.runtime.routing.access_rules import Access, View
-from trails.runtime.routing.inbound import Arrivals
+from trails.runtime.routing.access_rules import View, visible_sessions
+from trails.runtime.routing.inbound import Arrivals, channel_of, reset_rule
 from trails.runtime.routing.key_directory import (
     HeldKey,
     Inbound,
@@ -85,7 +86,6 @@ class Router(Handle, public=True):
         self._keyring = Keyring(store)
         self._routing = Routing(self._keyring, settings, partial(clock_time, clock))
         self._arrivals = Arrivals(self._routing)
-        self._access = Access(self._routing, self._arrivals)
         self._renaming = Renaming(self._routing)
         self._scopes: dict[str, keys.DmScope] = {}
         """The scope before each migration of this router."""
@@ -465,11 +465,39 @@ class Router(Handle, public=True):
         A refusal is noted in the session's ledger, unless `note` is False.
         """
         held = self._held(name)
-        key = self.key(name) if held is None else held.key
-        permission = self._access.send(key, held, channel=channel, chat_type=chat_type)
+        decision = policy.explain_send_policy(
+            self._routing.settings.send,
+            entry={} if held is None else held.to_json(),
+            session_key=self.key(name) if held is None else held.key,
+            channel=channel,
+            chat_type=chat_type,
+            strip_agent=True,  # a store's keys all name their agent: a rule like "cron:" would never fit
+        )
+        rules = {
+            "override": "entry.sendPolicy",
+            "rule": f"session.sendPolicy.rules[{decision.rule}]",
+            "default": "session.sendPolicy.default",
+            "no policy": "default",
+        }
+        permission = Permission(allowed=decision.decision == "allow", rule=rules[decision.by])
         if held is not None and note and not permission.allowed:
-            self._access.note(held, "send", permission, channel=channel)
+            self._note(held, "send", permission, channel=channel)
         return permission
+
+    def _note(self, held: HeldKey, action: str, permission: Permission, **more: Any) -> None:
+        """Note a decision in the ledger of the session that it is about."""
+        with self._keyring.book.at(held.session_id) as number:
+            decision = Decision(
+                session_id=held.session_id,
+                number=number,
+                action=action,
+                allowed=permission.allowed,
+                rule=permission.rule,
+                agent=self._repository.record(held.session_id).agent,
+                time=self._routing.now(),
+                **more,
+            )
+            self._keyring.book.write(held.session_id, [decision])
 
     def should_respond(self, /, name: str, *, mentioned: bool = False, **told: bool) -> Permission:
         """Return whether a message to a key is answered, and what decided: always in a direct chat, in a group as it is set.
@@ -477,12 +505,23 @@ class Router(Handle, public=True):
         `told` is what else `trails.policy.should_respond` takes.
         """
         held = self._held(name)
+        entry = {} if held is None else held.to_json()
         key = self.key(name) if held is None else held.key
-        return self._access.responds(key, held, was_mentioned=mentioned, **told)
+        kind = policy.normalize_chat_type(entry.get("chatType")) or keys.parse_key(key).kind
+        activation = policy.normalize_activation(entry.get("groupActivation"))
+        facts: dict[str, Any] = {"chat_type": kind, "activation": activation, "was_mentioned": mentioned, **told}
+        allowed = policy.should_respond(**facts)
+        rule = "entry.groupActivation" if activation else "default"
+        return Permission(allowed=allowed, rule=rule if kind in ("group", "channel") else "direct")
 
     def may_message(self, requester: str, target: str) -> Permission:
         """Return whether a session may send to another one's agent, and the rule that decided."""
-        return self._access.talking(self.key(requester), self.key(target))
+        one, other = (keys.agent_id_from_key(self.key(each)) for each in (requester, target))
+        if one == other:
+            return Permission(allowed=True, rule="same agent")
+        agents = self._routing.settings.agent_to_agent
+        rule = "tools.agentToAgent.allow" if agents.enabled else "tools.agentToAgent.enabled"
+        return Permission(allowed=agents.allows(one, other), rule=rule)
 
     def history(
         self, requester: str, target: str, *, sandboxed: bool = False, limit: int | None = None, tools: bool = False
@@ -495,7 +534,35 @@ class Router(Handle, public=True):
         """
         one, other = self._stored(requester), self._stored(target)
         last = None if limit is None else validation.index(limit, "limit")
-        return self._access.history(one, other, sandboxed=sandboxed, limit=last, tools=tools)
+        permission = self._reading(one, other, sandboxed=sandboxed)
+        principal = iris.principal(self._repository.record(one.session_id).principal)
+        about: dict[str, Any] = {"used": other.session_id, "read_for_iri": principal}
+        if not permission.allowed:
+            self._note(one, "history", permission, **about)
+            refusal = "Agent-to-agent history denied by tools.agentToAgent.allow."
+            if sandboxed:
+                refusal = f"Session not visible from this sandboxed agent session: {other.key}"
+            elif permission.rule == "tools.agentToAgent.enabled":
+                remedy = "Set tools.agentToAgent.enabled=true to allow cross-agent access."
+                refusal = f"Agent-to-agent history is disabled. {remedy}"
+            raise RequestRefused(refusal, code="FORBIDDEN")
+        turns = self._repository.replay(other.session_id)
+        shown = turns if tools else [turn for turn in turns if turn["role"] not in ("tool", "toolResult")]
+        shown = shown if last is None else shown[max(0, len(shown) - last) :]
+        if one.session_id != other.session_id:
+            read = [turn["index"] for turn in shown]
+            about |= {"read_from": min(read, default=None), "read_through": max(read, default=None)}
+            self._note(one, "history", permission, **about)
+        return shown
+
+    def _reading(self, requester: HeldKey, target: HeldKey, *, sandboxed: bool) -> Permission:
+        """Return whether one session may read another's history, and the rule that decided."""
+        if requester.session_id == target.session_id:
+            return Permission(allowed=True, rule="own session")
+        if sandboxed:
+            seen = target.session_id in visible_sessions(self._repository, requester.session_id)
+            return Permission(allowed=seen, rule="sandbox: own and spawned sessions")
+        return self.may_message(requester.key, target.key)
 
     def view(self, requester: str) -> View:
         """Return what a sandboxed session may see: itself and what it spawned, to be asked in SPARQL."""
@@ -510,8 +577,20 @@ class Router(Handle, public=True):
 
     def check(self, name: str) -> PolicyCheck:
         """Return what would happen to a key now, and which rule decides each thing; nothing is written."""
-        held = self._held(name)
-        return self._access.check(self.key(name) if held is None else held.key, held)
+        held, settings = self._held(name), self._routing.settings
+        key = self.key(name) if held is None else held.key
+        channel = keys.parse_key(key).channel if held is None else channel_of(held)
+        return PolicyCheck(
+            key=key,
+            session_id=None if held is None else held.session_id,
+            send=self.may_send(key, note=False),
+            responds=self.should_respond(key),
+            reset=policy.policy_for(settings.reset, key, channel=channel),
+            reset_rule=reset_rule(settings.reset, key, channel),
+            freshness=None if held is None else self._arrivals.freshness(held, channel),
+            may_spawn=keys.may_spawn(key),
+            deletable=not keys.is_main_key(key, settings.keys),
+        )
 
     # --- the end
 
