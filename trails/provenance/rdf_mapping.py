@@ -28,6 +28,7 @@ from trails.provenance.statements import (
     KINDS,
     LABEL,
     LOCATION,
+    RELATION_KINDS,
     ROLE,
     SUBTYPES,
     TYPE,
@@ -73,51 +74,35 @@ class Time(NamedTuple):
     place: int
 
 
-_SIMPLE: Final = (
-    *("wasGeneratedBy", "used", "wasInformedBy", "wasStartedBy", "wasEndedBy", "wasInvalidatedBy", "wasDerivedFrom"),
-    *("wasAttributedTo", "wasAssociatedWith", "actedOnBehalfOf", "wasInfluencedBy"),
-    *("alternateOf", "specializationOf", "mentionOf", "hadMember"),
-)
 RELATIONS: Final[Mapping[str, Relation]] = {
-    **{PROV + kind: Relation(kind) for kind in _SIMPLE},
+    **{PROV + kind.name: Relation(kind.name) for kind in RELATION_KINDS},
     PROV + "generated": Relation("wasGeneratedBy", 1, 0),
     PROV + "invalidated": Relation("wasInvalidatedBy", 1, 0),
     PROV + "influenced": Relation("wasInfluencedBy", 1, 0),
-    PROV + "wasRevisionOf": Relation("wasDerivedFrom", subtype="Revision"),
-    PROV + "wasQuotedFrom": Relation("wasDerivedFrom", subtype="Quotation"),
-    PROV + "hadPrimarySource": Relation("wasDerivedFrom", subtype="PrimarySource"),
+    **{
+        PROV + each.name: Relation(each.kind, subtype=type_)
+        for type_, each in SUBTYPES.items()
+        if each.kind not in ELEMENTS
+    },
 }
 """PROV-O's properties for statements without an id (PROV-O 3.1 and 3.2)."""
 
-_DERIVED: Final = "entity hadActivity hadGeneration hadUsage"
 QUALIFIED: Final[Mapping[str, Qualified]] = {
     f"{PROV}qualified{name}": Qualified(
-        kind,
-        {PROV + place: number for number, place in enumerate(places.split(), 1)},
-        name if name in SUBTYPES else None,
+        kind.name,
+        {place.predicate: number for number, place in enumerate(kind.places) if place.predicate is not None},
+        None if name == kind.type else name,
     )
-    for name, kind, places in (
-        ("Generation", "wasGeneratedBy", "activity atTime"),
-        ("Usage", "used", "entity atTime"),
-        ("Communication", "wasInformedBy", "activity"),
-        ("Start", "wasStartedBy", "entity hadActivity atTime"),
-        ("End", "wasEndedBy", "entity hadActivity atTime"),
-        ("Invalidation", "wasInvalidatedBy", "activity atTime"),
-        ("Derivation", "wasDerivedFrom", _DERIVED),
-        *((subtype, "wasDerivedFrom", _DERIVED) for subtype in ("Revision", "Quotation", "PrimarySource")),
-        ("Attribution", "wasAttributedTo", "agent"),
-        ("Association", "wasAssociatedWith", "agent hadPlan"),
-        ("Delegation", "actedOnBehalfOf", "agent hadActivity"),
-        ("Influence", "wasInfluencedBy", "influencer"),
-    )
+    for kind in RELATION_KINDS
+    if kind.identified
+    for name in (kind.type, *(type_ for type_, each in SUBTYPES.items() if each.kind == kind.name))
 }
 """PROV-O's properties for statements with an id, a time or attributes (PROV-O 3.3)."""
 INFLUENCERS: Final = tuple(PROV + name for name in ("influencer", "entity", "activity", "agent"))
 """What may stand for the influencing place in any qualified form: they are all below prov:influencer."""
 
 TIMES: Final[Mapping[str, Time]] = {
-    PROV + "startedAtTime": Time("activity", 0),
-    PROV + "endedAtTime": Time("activity", 1),
+    **{str(place.predicate): Time("activity", number) for number, place in enumerate(KINDS["activity"].places)},
     PROV + "generatedAtTime": Time("wasGeneratedBy", 2),
     PROV + "invalidatedAtTime": Time("wasInvalidatedBy", 2),
 }
@@ -132,7 +117,7 @@ RDF_NAMES: Final[Mapping[str, str]] = {
 
 CLASSES: Final[Mapping[str, str]] = {
     **{PROV + kind.capitalize(): kind for kind in ELEMENTS},
-    **{PROV + name: kind for name, kind in SUBTYPES.items() if kind in ELEMENTS},
+    **{PROV + name: each.kind for name, each in SUBTYPES.items() if each.kind in ELEMENTS},
 }
 """The kind of element that each class of PROV-O is."""
 
@@ -148,12 +133,6 @@ class Terms:
 
 
 @cache
-def plain_terms() -> Terms:
-    """Return the terms of PROV-O alone."""
-    return Terms({iri: (kind,) for iri, kind in CLASSES.items()}, RELATIONS, QUALIFIED, TIMES)
-
-
-@cache
 def trails_terms() -> Terms:
     """Return the terms of PROV-O and those of Trails, by the ontology that ships with it.
 
@@ -165,15 +144,13 @@ def trails_terms() -> Terms:
     quads = list(
         ox.parse((query_files.folder().parent / "ontology" / "trails.ttl").read_bytes(), format=ox.RdfFormat.TURTLE)
     )
-    classes = _below(quads, _SUB_CLASS)
     properties = _below(quads, _SUB_PROPERTY)
-    plain = plain_terms()
-    kinds = {
-        iri: tuple(dict.fromkeys(kind for above in ancestors if above in CLASSES for kind in plain.classes[above]))
-        for iri, ancestors in classes.items()
+    classes = {
+        iri: tuple(dict.fromkeys(CLASSES[above] for above in ancestors if above in CLASSES))
+        for iri, ancestors in _below(quads, _SUB_CLASS).items()
     }
     return Terms(
-        {**plain.classes, **{iri: ancestors for iri, ancestors in kinds.items() if ancestors}},
+        {iri: (kind,) for iri, kind in CLASSES.items()} | {iri: kinds for iri, kinds in classes.items() if kinds},
         {**RELATIONS, **_nearest(properties, RELATIONS)},
         {**QUALIFIED, **_nearest(properties, QUALIFIED)},
         {**TIMES, **_nearest(properties, TIMES)},
@@ -214,19 +191,19 @@ _RDF_TYPE: Final = vocab.RDF + "type"
 _REFERENCES: Final = (PROV + "hadGeneration", PROV + "hadUsage")
 
 
-def statements_of(facts: Facts, terms: Terms, *, attributes: bool = True) -> list[Statement]:
+def statements_of(facts: Facts, *, attributes: bool = True) -> list[Statement]:
     """Return what facts say in PROV; with `attributes` also what else they say of its elements and qualified statements.
 
     A statement that stands in both forms is given once, in its qualified one. A generation's and an invalidation's time
     joins the one statement that it can be about, and is a statement of its own if there are several or none.
     """
-    return _Reading(facts, terms, attributes=attributes).statements()
+    return _Reading(facts, attributes=attributes).statements()
 
 
 class _Reading:
-    def __init__(self, facts: Facts, terms: Terms, *, attributes: bool) -> None:
+    def __init__(self, facts: Facts, *, attributes: bool) -> None:
         self._facts = facts
-        self._terms = terms
+        self._terms = terms = trails_terms()
         self._nodes = {node: term for term in terms.qualified for _, node in facts.get(term, ())}
         self._wanted = attributes
         self._about: dict[str, list[tuple[str, Object]]] = defaultdict(list)
@@ -257,33 +234,21 @@ class _Reading:
         for subject, type_ in self._facts.get(_RDF_TYPE, ()):
             for kind in classes.get(str(type_), ()) if isinstance(type_, str) else ():
                 kinds.setdefault(subject, {})[kind] = None
-        times, more = self._activity_times(kinds)
+        times: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+        for predicate, time in self._of_times("activity"):  # what has one is an activity
+            for subject, value in self._facts[predicate]:
+                kinds.setdefault(subject, {})["activity"] = None
+                times.setdefault(subject, ({}, {}))[time.place][_text(value)] = None
         empty = {subject for subject, type_ in self._facts.get(_RDF_TYPE, ()) if type_ == EMPTY}
         for subject, names in kinds.items():
             types = ((TYPE, name_value(EMPTY)),) if subject in empty else ()
             attributes = tuple(self._attributes(subject)) if self._wanted else types
+            first = tuple(next(iter(each), None) for each in times.get(subject, ((), ())))
             for kind in names:
-                yield Statement(
-                    kind, subject, times.get(subject, (None, None)) if kind == "activity" else (), attributes
-                )
-        yield from more
-
-    def _activity_times(
-        self, kinds: dict[str, dict[str, None]]
-    ) -> tuple[dict[str, tuple[str | None, str | None]], list[Statement]]:
-        """Return the times of activities, and a statement for each further time; what has one is an activity."""
-        by_subject: dict[str, list[str | None]] = {}
-        more: list[Statement] = []
-        for predicate, time in self._of_times("activity"):
-            for subject, value in self._facts[predicate]:
-                kinds.setdefault(subject, {})["activity"] = None
-                times = by_subject.setdefault(subject, [None, None])
-                if times[time.place] is None:
-                    times[time.place] = _text(value)
-                elif times[time.place] != _text(value):
-                    ends = (_text(value), None) if time.place == 0 else (None, _text(value))
-                    more.append(Statement("activity", subject, ends))
-        return {subject: (times[0], times[1]) for subject, times in by_subject.items()}, list(dict.fromkeys(more))
+                yield Statement(kind, subject, first if kind == "activity" else (), attributes)
+        for subject, (starts, ends) in times.items():
+            yield from (Statement("activity", subject, (start, None)) for start in list(starts)[1:])
+            yield from (Statement("activity", subject, (None, end)) for end in list(ends)[1:])
 
     def _of_times(self, kind: str) -> Iterator[tuple[str, Time]]:
         for predicate, time in self._terms.times.items():
@@ -410,7 +375,7 @@ def recorded_statements(store: QuadStore) -> Document:
         rows = store.table(query_files.find("prov_pairs").bind(predicate=predicate))
         if rows:
             facts[predicate] = [(_stored_node(subject), _stored_object(value)) for subject, value in rows]
-    return Document([Bundle(None, statements_of(facts, terms, attributes=False))], vocab.PREFIXES)
+    return Document([Bundle(None, statements_of(facts, attributes=False))], vocab.PREFIXES)
 
 
 def _stored_node(term: str) -> str:
@@ -431,8 +396,8 @@ RDF_FORMATS: Final = {
 }
 
 
-def read_rdf(data: bytes, format: str, terms: Terms | None = None) -> Document:  # noqa: A002 - the name of all readers
-    """Return what an RDF document says in PROV, by the terms of PROV-O alone or by others below them as well.
+def read_rdf(data: bytes, format: str) -> Document:  # noqa: A002 - the name of all readers
+    """Return what an RDF document says in PROV, by the terms of PROV-O and those of Trails below them.
 
     RDF cannot tell an argument that is `-` from one that is left open: both are read as left open or as nothing there, as
     PROV-DM has it for the place. Raises `InvalidInput` for what is no RDF.
@@ -449,12 +414,16 @@ def read_rdf(data: bytes, format: str, terms: Terms | None = None) -> Document: 
             graph = quad.graph_name
             name = None if isinstance(graph, ox.DefaultGraph) else _node(graph)
             facts = graphs.setdefault(name, defaultdict(list))
-            facts[quad.predicate.value].append((_node(quad.subject), _object(quad.object)))
+            facts[quad.predicate.value].append(fact_of(quad))
     except (SyntaxError, ValueError, MemoryError) as error:
         raise InvalidInput(f"the document is not {RDF_FORMATS[format].name}: {f'{error}'[:300]}") from error
-    known = plain_terms() if terms is None else terms
-    bundles = [Bundle(name, statements_of(facts, known)) for name, facts in graphs.items()]
+    bundles = [Bundle(name, statements_of(facts)) for name, facts in graphs.items()]
     return Document(bundles, dict(parser.prefixes))
+
+
+def fact_of(triple: ox.Quad | ox.Triple) -> tuple[str, Object]:
+    """Return the subject and the object of a triple; raise `InvalidInput` for one that quotes another."""
+    return _node(triple.subject), _object(triple.object)
 
 
 def _node(term: object) -> str:

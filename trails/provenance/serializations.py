@@ -13,7 +13,6 @@ from typing import BinaryIO, Final
 from trails.errors import InvalidInput
 from trails.files import as_path, in_words, read_whole
 from trails.provenance import json_readers, rdf_mapping, text_readers
-from trails.provenance.rdf_mapping import trails_terms
 from trails.provenance.statements import MAX_BYTES, Document, Statement
 from trails.provenance.writers import (
     JsonLdWriter,
@@ -55,7 +54,7 @@ def read_prov(data: bytes, format: str) -> Document:  # noqa: A002 - the public 
         "json": json_readers.read_provjson,
         "jsonld": json_readers.read_jsonld,
         "xml": text_readers.read_provxml,
-        **{name: partial(rdf_mapping.read_rdf, format=name, terms=trails_terms()) for name in rdf_mapping.RDF_FORMATS},
+        **{name: partial(rdf_mapping.read_rdf, format=name) for name in rdf_mapping.RDF_FORMATS},
     }
     if format not in readers:
         raise InvalidInput(f"{format!r} is no PROV format; there are: {', '.join(readers)}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from trails.model.validation import decodes
 from trails.model.values import SessionRecord
 from trails.provenance.document_import import Worked, read_document
 from trails.provenance.drawing import draw_mermaid, draw_svg, picture
-from trails.provenance.rdf_mapping import CLASSES, PROV, RDF_NAMES, Terms, trails_terms
+from trails.provenance.rdf_mapping import CLASSES, PROV, RDF_NAMES, Terms, fact_of, statements_of, trails_terms
 from trails.provenance.serializations import write_prov
 from trails.provenance.statements import (
     ELEMENTS,
@@ -74,8 +75,8 @@ _OF_GRAPHS: Final = (
 )
 _ROLES: Final = {"derived_tool_approved": "approver", "derived_tool_refused": "refuser", "derived_tool_ran": "tool"}
 """In which role, by the rule that says so, somebody is associated with an activity."""
-_OF_TIMES: Final = {0: "wasStartedBy", 1: "wasEndedBy"}
-"""The statement that says a derived time of an activity, by the time's place: the activity itself is recorded."""
+_OF_TIMES: Final = ("wasStartedBy", "wasEndedBy")
+"""The statements that say the derived times of an activity."""
 _OF_SESSIONS: Final = ("derived_agent_for_principal", "derived_child_for_requester")
 _DROPPED: Final = frozenset(
     term.value for term in (vocab.VALUE, vocab.SALT, vocab.LEAF_SALT, vocab.ROW_SALT, vocab.TASK_SALT, vocab.BRANCH)
@@ -201,38 +202,17 @@ def _derived(store: QuadStore, rules: Iterable[str], keep: Callable[[str], bool]
 
 
 def _constructed(triples: Sequence[Triple], evidence: tuple[Attribute, ...]) -> Iterator[Statement]:
-    """Yield what constructed triples say: what things are, their times, their relations, and those with a node of their own."""
-    terms = trails_terms()
-    nodes: dict[str, dict[str, str]] = {
-        value: {} for _, predicate, value in map(_texts, triples) if predicate in terms.qualified
-    }
-    for subject, predicate, value in map(_texts, triples) if nodes else ():
-        if subject in nodes:
-            nodes[subject][predicate] = value
-    for subject, predicate, value in map(_texts, triples):
-        if subject in nodes:
-            continue
-        if predicate in terms.times:  # the activity itself is recorded
-            yield Statement(_OF_TIMES[terms.times[predicate].place], None, (subject, None, None, value), evidence)
-        elif predicate in terms.qualified:
-            form = terms.qualified[predicate]
-            places: list[str | None] = [subject, *(None,) * (len(KINDS[form.kind].places) - 1)]
-            for what, place in form.places.items():
-                places[place] = nodes[value].get(what)
-            yield Statement(form.kind, value, tuple(places), evidence)
-        elif predicate == vocab.TYPE.value:
-            for kind in terms.classes.get(value, ()):
-                yield Statement(kind, subject, (), evidence)
-        else:
-            relation = terms.relations[predicate]
-            rest = (None,) * (len(KINDS[relation.kind].places) - 2)
-            attributes = () if relation.kind in UNATTRIBUTED else evidence
-            yield Statement(relation.kind, None, (subject, value, *rest), attributes)
-
-
-def _texts(triple: Triple) -> tuple[str, str, str]:
-    """Return a constructed triple as texts: IRIs, and literals without their types."""
-    return triple.subject.value, triple.predicate.value, triple.object.value  # type: ignore[union-attr] # no triples in it
+    """Yield what constructed triples say. A time is a start's or an end's: the activity itself is recorded."""
+    facts: dict[str, list[tuple[str, str | Value]]] = defaultdict(list)
+    for triple in triples:
+        facts[triple.predicate.value].append(fact_of(triple))
+    for each in statements_of(facts, attributes=False):
+        times = each.arguments if each.kind == "activity" else ()
+        for kind, time in zip(_OF_TIMES, times, strict=False):
+            if time is not None:
+                yield Statement(kind, None, (each.id, None, None, time), evidence)
+        if not any(times):
+            yield each if each.kind in UNATTRIBUTED else each._replace(attributes=evidence)
 
 
 # --- the catalog

@@ -55,6 +55,13 @@ class Place(NamedTuple):
     name: str
     missing: Missing = "refused"
     is_time: bool = False
+    predicate: str | None = None
+    """The property of PROV-O that fills it: of the qualified node of a relation, or of an activity itself."""
+
+    @property
+    def element(self) -> str:
+        """The kind of element that stands there (Constraint 50); "" if the place does not say."""
+        return _ELEMENT_OF.get(self.name, "")
 
 
 class Kind(NamedTuple):
@@ -114,55 +121,82 @@ class Document:
         return sum(len(bundle.statements) for bundle in self.bundles)
 
 
+_ELEMENT_OF: Final = {
+    **dict.fromkeys(("entity", "trigger", "generatedEntity", "usedEntity", "plan", "collection"), "entity"),
+    **dict.fromkeys(("alternate1", "alternate2", "specificEntity", "generalEntity"), "entity"),
+    **dict.fromkeys(("activity", "informed", "informant", "starter", "ender"), "activity"),
+    **dict.fromkeys(("agent", "delegate", "responsible"), "agent"),
+}
 UNATTRIBUTED: Final = frozenset({"alternateOf", "specializationOf", "mentionOf", "hadMember"})
 """The kinds that PROV-DM gives neither id nor attributes: what they rest on cannot be said."""
 
 
-def _place(name: str) -> Place:
+def _place(text: str) -> Place:
     """Return a place: `name` required, `name?` something unknown if it is missing, `name-` nothing; `@name` a time."""
+    name, _, predicate = text.partition("=")
+    iri = vocab.PROV + predicate if predicate else None
     if name[0] == "@":
-        return Place(name[1:], "unknown", is_time=True)
+        return Place(name[1:], "unknown", True, iri)
     missing: dict[str, Missing] = {"?": "unknown", "-": "none"}
-    return Place(name.rstrip("?-"), missing.get(name[-1], "refused"))
+    return Place(name.rstrip("?-"), missing.get(name[-1], "refused"), False, iri)
 
 
+_ROWS: Final = """
+entity Entity
+activity Activity @startTime=startedAtTime @endTime=endedAtTime
+agent Agent
+wasGeneratedBy Generation entity activity?=activity @time=atTime
+used Usage activity entity?=entity @time=atTime
+wasInformedBy Communication informed informant=activity
+wasStartedBy Start activity trigger?=entity starter?=hadActivity @time=atTime
+wasEndedBy End activity trigger?=entity ender?=hadActivity @time=atTime
+wasInvalidatedBy Invalidation entity activity?=activity @time=atTime
+wasDerivedFrom Derivation generatedEntity usedEntity=entity activity-=hadActivity generation?=hadGeneration usage?=hadUsage
+wasAttributedTo Attribution entity agent=agent
+wasAssociatedWith Association activity agent?=agent plan-=hadPlan
+actedOnBehalfOf Delegation delegate responsible?=agent activity-=hadActivity
+wasInfluencedBy Influence influencee influencer=influencer
+alternateOf Alternate alternate1 alternate2
+specializationOf Specialization specificEntity generalEntity
+mentionOf Mention specificEntity generalEntity bundle
+hadMember Membership collection entity
+"""
 KINDS: Final[dict[str, Kind]] = {
     name: Kind(name, type_, tuple(map(_place, places)), name not in UNATTRIBUTED)
-    for name, type_, *places in map(
-        str.split,
-        (
-            "entity Entity",
-            "activity Activity @startTime @endTime",
-            "agent Agent",
-            "wasGeneratedBy Generation entity activity? @time",
-            "used Usage activity entity? @time",
-            "wasInformedBy Communication informed informant",
-            "wasStartedBy Start activity trigger? starter? @time",
-            "wasEndedBy End activity trigger? ender? @time",
-            "wasInvalidatedBy Invalidation entity activity? @time",
-            # a derivation's generation and usage are unknown if its activity is given, and nothing if it is not
-            "wasDerivedFrom Derivation generatedEntity usedEntity activity- generation? usage?",
-            "wasAttributedTo Attribution entity agent",
-            "wasAssociatedWith Association activity agent? plan-",
-            "actedOnBehalfOf Delegation delegate responsible? activity-",
-            "wasInfluencedBy Influence influencee influencer",
-            "alternateOf Alternate alternate1 alternate2",
-            "specializationOf Specialization specificEntity generalEntity",
-            "mentionOf Mention specificEntity generalEntity bundle",
-            "hadMember Membership collection entity",
-        ),
-    )
+    for name, type_, *places in map(str.split, _ROWS.strip().splitlines())
 }
-"""Every kind of statement that PROV-DM and PROV-LINKS define. No rule is about those of other kinds, which extensions have."""
+"""Every kind of statement that PROV-DM and PROV-LINKS define. No rule is about those of other kinds, which extensions have.
+
+A row has the kind in PROV-N, its class in PROV-O, and its places, each with the property of PROV-O that fills it. A
+derivation's generation and usage are unknown if its activity is given, and nothing if it is not.
+"""
 
 ELEMENTS: Final = frozenset({"entity", "activity", "agent"})
+RELATION_KINDS: Final = tuple(kind for kind in KINDS.values() if kind.name not in ELEMENTS)
+INFLUENCES: Final = tuple(kind.name for kind in RELATION_KINDS if kind.identified)
+"""The relations that are influences (Inference 15): the first place of each is influenced by the second."""
 
-SUBTYPES: Final = {
-    **dict.fromkeys(("Plan", "Bundle", "Collection", "EmptyCollection"), "entity"),
-    **dict.fromkeys(("Person", "Organization", "SoftwareAgent"), "agent"),
-    **dict.fromkeys(("Revision", "Quotation", "PrimarySource"), "wasDerivedFrom"),
+
+class Subtype(NamedTuple):
+    """A type that PROV-DM itself defines: the kind of statement that it is a type of, and its name in PROV-XML."""
+
+    kind: str
+    name: str
+
+
+SUBTYPES: Final[Mapping[str, Subtype]] = {
+    "Plan": Subtype("entity", "plan"),
+    "Bundle": Subtype("entity", "bundle"),
+    "Collection": Subtype("entity", "collection"),
+    "EmptyCollection": Subtype("entity", "emptyCollection"),
+    "Person": Subtype("agent", "person"),
+    "Organization": Subtype("agent", "organization"),
+    "SoftwareAgent": Subtype("agent", "softwareAgent"),
+    "Revision": Subtype("wasDerivedFrom", "wasRevisionOf"),
+    "Quotation": Subtype("wasDerivedFrom", "wasQuotedFrom"),
+    "PrimarySource": Subtype("wasDerivedFrom", "hadPrimarySource"),
 }
-"""The types that PROV-DM itself defines, and the kind of statement that each is a type of."""
+"""The types by their names in PROV-O; what PROV-XML calls a type of a relation is PROV-O's property too."""
 
 
 def name_value(iri: str) -> Value:

@@ -310,15 +310,11 @@ _ID: Final = f"{vocab.PROV} id"
 _REF: Final = f"{vocab.PROV} ref"
 _DOCUMENT: Final = vocab.PROV + "document"
 _BUNDLE: Final = vocab.PROV + "bundleContent"
-_XML_RELATIONS: Final = {"Revision": "wasRevisionOf", "Quotation": "wasQuotedFrom", "PrimarySource": "hadPrimarySource"}
 _XML_NAMES: Final[Mapping[str, tuple[Kind, list[Attribute]]]] = {
     **{vocab.PROV + name: (kind, []) for name, kind in KINDS.items()},
     **{
-        vocab.PROV + _XML_RELATIONS.get(subtype, subtype[0].lower() + subtype[1:]): (
-            KINDS[kind],
-            [(TYPE, name_value(vocab.PROV + subtype))],
-        )
-        for subtype, kind in SUBTYPES.items()
+        vocab.PROV + subtype.name: (KINDS[subtype.kind], [(TYPE, name_value(vocab.PROV + type_))])
+        for type_, subtype in SUBTYPES.items()
     },
 }
 """The kind of statement that each element is, and the type that its name says."""
