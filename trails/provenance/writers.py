@@ -1,8 +1,8 @@
 """Write PROV statements in each format, a statement at a time.
 
 - PROV-JSONLD (W3C member submission, 2024): `mentionOf`, for which the submission has no term, is left out.
-- PROV-JSON (W3C member submission, 2013) has all statements of a kind together, which a stream has not: those of each kind go
-  to a temporary file, and the files into the document when the bundle ends. What has no id gets the name of a blank node,
+- PROV-JSON (W3C member submission, 2013) has all statements of a kind together, which a stream has not: they go to a temporary
+  database, and from there into the document when the bundle ends. What has no id gets the name of a blank node,
   which the format needs as a key; statements of a kind with the same id are a list under it.
 - PROV-XML (W3C, 2013): the schema has the arguments first, then prov:label, location, role, type and value, then all else. A
   character that XML 1.0 cannot hold becomes U+FFFD.
@@ -14,19 +14,18 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+import sqlite3
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from json.decoder import JSONDecoder
-from json.encoder import encode_basestring_ascii as quoted
-from typing import IO, BinaryIO, Final
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, BinaryIO, Final
 from xml.sax.saxutils import escape, quoteattr
 
 import pyoxigraph as ox
 
 from trails.errors import InvalidInput
-from trails.provenance.rdf_mapping import BUNDLE_OF_MENTION, PROV, QUALIFIED, RDF_NAMES, RELATIONS
+from trails.provenance.rdf_mapping import BUNDLE_OF_MENTION, PROV, RDF_NAMES, RELATIONS
 from trails.provenance.statements import (
     BLANK,
     ELEMENTS,
@@ -160,7 +159,9 @@ class Writer:
 CONTEXT: Final = "https://openprovenance.org/prov-jsonld/context.jsonld"
 _SPECIAL: Final = {TYPE: "type", LABEL: "label", ROLE: "role", LOCATION: "location"}
 _JSONLD_NAMES: Final = frozenset({TYPE, ROLE, LOCATION})
-_QNAME: Final = vocab.XSD + "QName"
+_BY_KEY: Final = """SELECT key, text FROM (
+    SELECT key, text, rowid AS place, min(rowid) OVER (PARTITION BY key) AS first FROM record WHERE kind = ?
+) ORDER BY first, place"""
 
 
 class JsonLdWriter(Writer):
@@ -170,73 +171,53 @@ class JsonLdWriter(Writer):
 
     def begin(self) -> None:
         """Write the context: the document's prefixes, and the submission's by its address."""
-        self._name = lru_cache(maxsize=4096)(lambda iri: quoted(self.names.name(iri)))
-        self._key = lru_cache(maxsize=1024)(lambda name: quoted(_SPECIAL.get(name) or self.names.name(name)))
-        self._said = lru_cache(maxsize=1024)(self._attributes)
-        self._heads = {
-            kind.name: (f'{{"@type": "{kind.type}"', [(f', "{place.name}": ', place.is_time) for place in kind.places])
-            for kind in KINDS.values()
-        }
-        self._first = True
+        self._joint = "\n"
         context = json.dumps([dict(self.names.prefixes), CONTEXT])
         self.out.write(f'{{"@context": {context}, "@graph": [')
 
     def open(self, bundle: str) -> None:
         """Begin a bundle."""
-        self.out.write("\n" if self._first else ",\n")
-        self.out.write(f'{{"@type": "Bundle", "@id": {self._name(bundle)}, "@context": [], "@graph": [')
-        self._first = True
+        name = json.dumps(self.names.name(bundle))
+        self.out.write(f'{self._joint}{{"@type": "Bundle", "@id": {name}, "@context": [], "@graph": [')
+        self._joint = "\n"
 
     def close(self) -> None:
         """End a bundle."""
         super().close()
-        self._first = False
+        self._joint = ",\n"
 
     def write(self, statements: Iterable[Statement]) -> None:
         """Write statements, each on its line."""
-        put, line = self.out.write, self.line
         for statement in statements:
             if statement.kind != "mentionOf":
-                put("\n" if self._first else ",\n")
-                self._first = False
-                put(line(statement))
+                self.out.write(self._joint + self.line(statement))
+                self._joint = ",\n"
 
     def line(self, statement: Statement) -> str:
         """Return a statement as the format writes it."""
-        name = self._name
-        kind, id_, arguments, attributes = statement
-        line, places = self._heads[kind]
-        if id_ is not None:
-            line += f', "@id": {name(id_)}'
-        for value, (key, is_time) in zip(arguments, places, strict=True):
+        name, kind = self.names.name, KINDS[statement.kind]
+        fields: dict[str, Any] = {"@type": kind.type}
+        if statement.id is not None:
+            fields["@id"] = name(statement.id)
+        for value, place in zip(statement.arguments, kind.places, strict=True):
             if value is not None:
-                line += f'{key}"{value}"' if is_time else key + name(value)
-        if kind in ELEMENTS:
-            return f"{line}{self._attributes(attributes, kind == 'entity')}}}"
-        # what is said of relations is the same for many, and is made once
-        return f"{line}{self._said(attributes, False)}}}" if attributes else line + "}"
+                fields[place.name] = value if place.is_time else name(value)
+        for attribute, said in statement.attributes:
+            is_value = attribute == VALUE and statement.kind == "entity"
+            key = "value" if is_value else _SPECIAL.get(attribute) or name(attribute)
+            fields.setdefault(key, []).append(self._value(attribute, said))
+        return json.dumps(fields)
 
-    def _attributes(self, attributes: tuple[Attribute, ...], is_entity: bool) -> str:
-        grouped: dict[str, str] = {}
-        for attribute, value in attributes:
-            key = '"value"' if is_entity and attribute == VALUE else self._key(attribute)
-            text = self._value(attribute, value)
-            grouped[key] = f"{grouped[key]}, {text}" if key in grouped else text
-        return "".join([f", {key}: [{text}]" for key, text in grouped.items()])
-
-    def _value(self, attribute: str, value: Value) -> str:
+    def _value(self, attribute: str, value: Value) -> object:
         text, datatype, language = value
         if datatype == STRING:
-            return f'{{"@value": {quoted(text)}}}'
+            return {"@value": text}
         if datatype == QUALIFIED_NAME:
-            name = self._name(text)
-            return name if attribute in _JSONLD_NAMES else f'{{"@value": {name}, "@type": "xsd:QName"}}'
+            name = self.names.name(text)
+            return name if attribute in _JSONLD_NAMES else {"@value": name, "@type": "xsd:QName"}
         if datatype == INTERNATIONALIZED and language:
-            return f'{{"@value": {quoted(text)}, "@language": {quoted(language)}}}'
-        return f'{{"@value": {quoted(text)}, "@type": {self._name(datatype)}}}'
-
-
-_END: Final = JSONDecoder().raw_decode
+            return {"@value": text, "@language": language}
+        return {"@value": text, "@type": self.names.name(datatype)}
 
 
 class ProvJsonWriter(Writer):
@@ -244,10 +225,9 @@ class ProvJsonWriter(Writer):
 
     def begin(self) -> None:
         """Write the prefixes."""
-        self._kinds: dict[str, IO[str]] = {}
         self._bundles = self._count = 0
-        self._seen: dict[str, set[int]] = defaultdict(set)
-        self._again: dict[str, dict[str, list[str]]] = defaultdict(dict)
+        self._records = sqlite3.connect("")  # a temporary file: a document may have very many statements
+        self._records.execute("CREATE TABLE record (kind, key, text)")
         self.out.write(f'{{"prefix": {json.dumps(dict(self.names.prefixes))}')
 
     def open(self, bundle: str) -> None:
@@ -255,7 +235,7 @@ class ProvJsonWriter(Writer):
         self._flush(", ")
         self.out.write(', "bundle": {\n' if not self._bundles else ",\n")
         self._bundles += 1
-        self.out.write(f"{quoted(self.names.name(bundle))}: {{")
+        self.out.write(f"{json.dumps(self.names.name(bundle))}: {{")
 
     def close(self) -> None:
         """End a bundle."""
@@ -269,76 +249,52 @@ class ProvJsonWriter(Writer):
         else:
             self._flush(", ")
         self.out.write("}\n")
+        self._records.close()
 
     def _flush(self, joint: str) -> None:
-        for kind, spool in self._kinds.items():
-            self.out.write(f'{joint}\n"{kind}": {{')
-            joint = ", "
-            with spool:
-                spool.seek(0)
-                for piece in self._joined(spool, self._again[kind]) if kind in self._again else spool:
-                    self.out.write(piece)
+        """Write the records that were kept: a kind after the other, those of one key in a list."""
+        kinds = self._records.execute("SELECT kind FROM record GROUP BY kind ORDER BY min(rowid)").fetchall()
+        for kind in kinds:
+            self.out.write(f'{joint}\n"{kind[0]}": {{')
+            joint, between = ", ", "\n"
+            for key, rows in groupby(self._records.execute(_BY_KEY, kind), itemgetter(0)):
+                first, *more = (text for _, text in rows)
+                self.out.write(f"{between}{key}: " + (f"[{', '.join([first, *more])}]" if more else first))
+                between = ",\n"
             self.out.write("}")
-        for each in (self._kinds, self._seen, self._again):
-            each.clear()
-
-    def _joined(self, spool: IO[str], again: dict[str, list[str]]) -> Iterator[str]:
-        """Yield the records of a file, one a line, and those that have the same key as one of them in a list with it."""
-        joint = "\n"
-        for line in spool:
-            record = line.strip(",\n")
-            if record:
-                key = record[: _END(record)[1]]
-                more = again.pop(key, None)
-                if more is not None:
-                    record = f"{key}: [{', '.join([record[len(key) + 2 :], *more])}]"
-                yield joint + record
-                joint = ",\n"
-        for key, records in again.items():  # their keys only have the hash of one that was seen
-            yield f"{joint}{key}: [{', '.join(records)}]"
+        self._records.execute("DELETE FROM record")
 
     def write(self, statements: Iterable[Statement]) -> None:
-        """Write statements to the file of their kind."""
-        for statement in statements:
-            kind = statement.kind
-            self._count += statement.id is None
-            key = f'"_:n{self._count}"' if statement.id is None else quoted(self.names.name(statement.id))
-            record = self.line(statement)
-            joint = ",\n" if kind in self._kinds else "\n"
-            if kind not in self._kinds:
-                self._kinds[kind] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - _flush closes it
-            if statement.id is not None:
-                seen = hash(key)  # a document may have very many keys
-                if seen in self._seen[kind]:
-                    self._again[kind].setdefault(key, []).append(record)
-                    continue
-                self._seen[kind].add(seen)
-            self._kinds[kind].write(f"{joint}{key}: {record}")
+        """Keep statements until all of their kind are there."""
+        self._records.executemany("INSERT INTO record VALUES (?, ?, ?)", map(self._record, statements))
+
+    def _record(self, statement: Statement) -> tuple[str, str, str]:
+        self._count += statement.id is None
+        key = f"_:n{self._count}" if statement.id is None else self.names.name(statement.id)
+        return statement.kind, json.dumps(key), self.line(statement)
 
     def line(self, statement: Statement) -> str:
         """Return a statement without its key."""
         name = self.names.name
-        pieces = [
-            f'"prov:{place.name}": {quoted(value if place.is_time else name(value))}'
+        arguments = {
+            f"prov:{place.name}": value if place.is_time else name(value)
             for value, place in zip(statement.arguments, KINDS[statement.kind].places, strict=True)
             if value is not None
-        ]
-        grouped: dict[str, list[str]] = {}
+        }
+        grouped: dict[str, list[object]] = {}
         for attribute, value in statement.attributes:
             grouped.setdefault(name(attribute), []).append(self._value(value))
-        for key, values in grouped.items():
-            pieces.append(f"{quoted(key)}: {values[0] if len(values) == 1 else '[' + ', '.join(values) + ']'}")
-        return f"{{{', '.join(pieces)}}}"
+        return json.dumps(arguments | {key: each[0] if len(each) == 1 else each for key, each in grouped.items()})
 
-    def _value(self, value: Value) -> str:
+    def _value(self, value: Value) -> object:
         text, datatype, language = value
         if datatype == QUALIFIED_NAME:
-            return f'{{"$": {quoted(self.names.name(text))}, "type": "prov:QUALIFIED_NAME"}}'
+            return {"$": self.names.name(text), "type": "prov:QUALIFIED_NAME"}
         if datatype == STRING:
-            return quoted(text)
+            return text
         if datatype == INTERNATIONALIZED and language:
-            return f'{{"$": {quoted(text)}, "lang": {quoted(language)}}}'
-        return f'{{"$": {quoted(text)}, "type": {quoted(self.names.name(datatype))}}}'
+            return {"$": text, "lang": language}
+        return {"$": text, "type": self.names.name(datatype)}
 
 
 _ESCAPED: Final = re.compile(r"""[='(),:;\[\]"]|^[-.]|\.$""")
@@ -454,13 +410,11 @@ class ProvXmlWriter(Writer):
 
 
 _SHORT: Final = re.compile(r"[A-Za-z_0-9](?:[A-Za-z_0-9\-]*)\Z")
-_FORMS: Final = {form.kind: (iri, form) for iri, form in QUALIFIED.items() if form.subtype is None}
 _RDF_NAMES: Final = {name: iri for iri, name in RDF_NAMES.items()} | {TYPE: vocab.RDF + "type"}
 _SUBTYPES: Final = {
     (relation.kind, PROV + relation.subtype): iri for iri, relation in RELATIONS.items() if relation.subtype is not None
 }
 _TIME: Final = '"{}"^^xsd:dateTime'
-_ELEMENT_TIMES: Final = (PROV + "startedAtTime", PROV + "endedAtTime")
 
 
 class TurtleWriter(Writer):
@@ -488,15 +442,21 @@ class TurtleWriter(Writer):
         return f"{prefix}:{local}" if _SHORT.match(local) else f"<{iri}>"
 
     def _element(self, statement: Statement) -> str:
-        parts = [f"a prov:{KINDS[statement.kind].type}"]
-        for time, name in zip(statement.arguments, _ELEMENT_TIMES, strict=False):
-            if time is not None:
-                parts.append(f"{self._node(name)} {_TIME.format(time)}")
-        parts += self._attributes(statement.attributes)
-        return f"{self._node(str(statement.id))} {' ; '.join(parts)} .\n"
+        return f"{self._node(str(statement.id))} {self._parts(statement)} .\n"
 
-    def _attributes(self, attributes: Iterable[Attribute]) -> Iterable[str]:
-        return [f"{self._node(_RDF_NAMES.get(name, name))} {self._value(value)}" for name, value in attributes]
+    def _parts(self, statement: Statement) -> str:
+        """Return what is said of an element, or of the node of a relation."""
+        kind = KINDS[statement.kind]
+        parts = [f"a prov:{kind.type}"]
+        for value, place in zip(statement.arguments, kind.places, strict=False):
+            if value is not None and place.predicate is not None:
+                parts.append(
+                    f"{self._node(place.predicate)} {_TIME.format(value) if place.is_time else self._node(value)}"
+                )
+        parts += [
+            f"{self._node(_RDF_NAMES.get(name, name))} {self._value(value)}" for name, value in statement.attributes
+        ]
+        return " ; ".join(parts)
 
     def _value(self, value: Value) -> str:
         text, datatype, language = value
@@ -512,7 +472,6 @@ class TurtleWriter(Writer):
         subject, other = statement.arguments[:2]
         if subject is None:
             raise InvalidInput(f"RDF cannot say {statement.to_provn()}: what it is about is missing")
-        form = _FORMS.get(statement.kind)
         name = PROV + statement.kind
         types = [value.text for attribute, value in statement.attributes if attribute == TYPE]
         name = next((_SUBTYPES[statement.kind, each] for each in types if (statement.kind, each) in _SUBTYPES), name)
@@ -520,22 +479,16 @@ class TurtleWriter(Writer):
             yield f"{self._node(subject)} {self._node(name)} {self._node(other)} .\n"
         if statement.kind == "mentionOf" and statement.arguments[2] is not None:
             yield f"{self._node(subject)} {self._node(BUNDLE_OF_MENTION)} {self._node(statement.arguments[2])} .\n"
-        if form is None or not (statement.id or statement.attributes or any(statement.arguments[2:]) or other is None):
+        kind = KINDS[statement.kind]
+        is_plain = not (statement.id or statement.attributes or any(statement.arguments[2:])) and other is not None
+        if is_plain or not kind.identified:
             return
-        property_, places = form[0], form[1].places
         node = statement.id
         if node is None:
             self._count += 1
             node = f"_:q{self._count}"
-        parts = [f"a prov:{KINDS[statement.kind].type}"]
-        for predicate, place in places.items():
-            value = statement.arguments[place]
-            if value is not None:
-                is_time = KINDS[statement.kind].places[place].is_time
-                parts.append(f"{self._node(predicate)} {_TIME.format(value) if is_time else self._node(value)}")
-        parts += self._attributes(statement.attributes)
-        yield f"{self._node(subject)} {self._node(property_)} {self._node(node)} .\n"
-        yield f"{self._node(node)} {' ; '.join(parts)} .\n"
+        yield f"{self._node(subject)} {self._node(f'{PROV}qualified{kind.type}')} {self._node(node)} .\n"
+        yield f"{self._node(node)} {self._parts(statement)} .\n"
 
 
 class TrigWriter(TurtleWriter):
