@@ -22,7 +22,7 @@ from os import PathLike
 from typing import Any, Protocol
 
 from trails.errors import InvalidInput
-from trails.provenance.event_ordering import Order, components, impossible, order_cycles, order_of, shown
+from trails.provenance.event_ordering import Edge, Order, impossible, order_cycles, shown
 from trails.provenance.rdf_mapping import recorded_statements
 from trails.provenance.serializations import read_prov, read_prov_file
 from trails.provenance.statements import Document
@@ -77,27 +77,24 @@ def read_timing(order: Order, unified: Unified, skew: float, bundle: str | None 
     """Return what the times of one bundle say about its order; `skew` is in seconds."""
     stated = _stated(order)
     findings = list(_doubled(order, stated, unified, skew))
-    outgoing = order.edges.outgoing(len(order.events))
-    component = components(order.edges, outgoing)
     latest: list[_Stated | None] = [None] * len(order.events)
     kept = open_ = 0
-    for event in sorted(range(len(order.events)), key=component.__getitem__, reverse=True):
+    for event in sorted(range(len(order.events)), key=order.graph.component.__getitem__, reverse=True):
         times = stated.get(event)
         if times:
             latest[event] = max(times, key=lambda each: each.seconds)
         before = latest[event]
-        for edge in outgoing[event]:
-            target = order.edges.targets[edge]
-            after = min(stated.get(target, ()), key=lambda each: each.seconds, default=None)
+        for edge in order.graph.outgoing[event]:
+            after = min(stated.get(edge.target, ()), key=lambda each: each.seconds, default=None)
             if after is None or before is None:
                 open_ += 1
             elif before.seconds > after.seconds + skew:
                 findings.append(_backwards(order, edge, (before, after), unified))
             else:
                 kept += 1
-            latest_time = latest[target]
+            latest_time = latest[edge.target]
             if before is not None and (latest_time is None or before.seconds > latest_time.seconds):
-                latest[target] = before
+                latest[edge.target] = before
     return Timing([replace(each, bundle=bundle) for each in findings], kept, open_, skew)
 
 
@@ -120,16 +117,16 @@ def _doubled(order: Order, stated: Mapping[int, Sequence[_Stated]], unified: Uni
             yield finding_of(rule, message, _timing_nodes(order, [first]), clash)
 
 
-def _backwards(order: Order, edge: int, times: tuple[_Stated, _Stated], unified: Unified) -> Finding:
+def _backwards(order: Order, edge: Edge, times: tuple[_Stated, _Stated], unified: Unified) -> Finding:
     before, after = times
     late = timedelta(seconds=before.seconds - after.seconds)
     message = (
         f"the {shown(order.events[before.event])} at {before.text} comes {late} after the "
         f"{shown(order.events[after.event])} at {after.text}, and cannot"
     )
-    records = (before.record, after.record, order.records[edge])
+    records = (before.record, after.record, edge.record)
     clash = [each for record in records if record is not None for each in unified.sources(record)]
-    return finding_of(order.rules[edge], message, _timing_nodes(order, times), clash)
+    return finding_of(edge.rule, message, _timing_nodes(order, times), clash)
 
 
 def _timing_nodes(order: Order, times: Sequence[_Stated]) -> list[str]:
@@ -177,7 +174,7 @@ def check_constraints(document: Document, *, skew: float | None = None) -> Valid
     timings: list[Timing] = []
     for bundle in document.bundles:
         unified = Unified(bundle.statements)
-        order = order_of(unified)
+        order = Order(unified)
         own = chain(unified.findings, impossible(unified), order_cycles(order, unified))
         findings += [replace(each, bundle=bundle.name) for each in own]
         if skew is not None:

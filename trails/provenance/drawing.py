@@ -99,7 +99,7 @@ def picture(statements: Iterable[Statement]) -> Picture:
             is_derived = (EVIDENCE, Value("derived")) in each.attributes
             by_ends[ends][each.kind] = by_ends[ends].get(each.kind, True) and is_derived
             for place, node in enumerate(ends):
-                kinds.setdefault(node, _guess(each.kind, place))
+                kinds.setdefault(node, KINDS[each.kind].places[place].element or "entity")
     ordered = sorted(kinds, key=natural)
     kept = {iri: number for number, iri in enumerate(ordered[:MAX_NODES])}
     nodes = [Node(iri, kinds[iri], _name(iri), types.get(iri, "")) for iri in kept]
@@ -114,13 +114,6 @@ def picture(statements: Iterable[Statement]) -> Picture:
 def natural(iri: str) -> list[tuple[int, str]]:
     """Return what sorts names as people do: turn 2 before turn 10."""
     return [(int(part), "") if part.isdecimal() and part.isascii() else (-1, part) for part in _NUMBERS.split(iri)]
-
-
-def _guess(kind: str, place: int) -> str:
-    name = KINDS[kind].places[place].name
-    if name in ("agent", "delegate", "responsible"):
-        return "agent"
-    return "activity" if name in ("activity", "informed", "informant") else "entity"
 
 
 def _type(statement: Statement) -> str:

@@ -11,11 +11,10 @@ one of its steps is strict: an entity is generated before what is derived from i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from trails.provenance.statements import ATTRIBUTES, ELEMENTS, EMPTY, QUALIFIED_NAME, TYPE, Statement
+from trails.provenance.statements import ATTRIBUTES, ELEMENTS, EMPTY, INFLUENCES, KINDS, QUALIFIED_NAME, TYPE, Statement
 from trails.provenance.uniqueness import (
     ATTRIBUTE_RULE,
     CONSTRAINT_NAMES,
@@ -34,30 +33,32 @@ _WORK: Final = 20_000_000
 """How many steps the search for more than one circle in a component may take, all components together."""
 
 
-class Edges:
-    """The edges of a graph, each by its number: where it leaves from and where it leads to."""
+class Edge(NamedTuple):
+    """One thing before another, by their numbers, the rule that orders them, and the record behind it."""
 
-    __slots__ = ("sources", "targets")
-
-    def __init__(self) -> None:
-        """There are none yet."""
-        self.sources: list[int] = []
-        self.targets: list[int] = []
-
-    def outgoing(self, nodes: int) -> list[list[int]]:
-        """Return the edges that leave each of the nodes, which are numbered from 0."""
-        edges: list[list[int]] = [[] for _ in range(nodes)]
-        for edge, source in enumerate(self.sources):
-            edges[source].append(edge)
-        return edges
+    source: int
+    target: int
+    rule: int
+    record: Record | None
 
 
-def components(edges: Edges, outgoing: Sequence[Sequence[int]]) -> list[int]:
+class OrderGraph:
+    """Edges, by the node that they leave, and the strongly connected component of each node; nodes are numbered from 0."""
+
+    def __init__(self, edges: Sequence[Edge], nodes: int) -> None:
+        """Edges and nodes are all there."""
+        self.edges = edges
+        self.outgoing: list[list[Edge]] = [[] for _ in range(nodes)]
+        for edge in edges:
+            self.outgoing[edge.source].append(edge)
+        self.component = _components(self.outgoing)
+
+
+def _components(outgoing: Sequence[Sequence[Edge]]) -> list[int]:
     """Return, for each node, the number of its strongly connected component (Tarjan 1972, without recursion).
 
     Components are numbered from the last to the first: no edge leads to a higher number.
     """
-    targets = edges.targets
     count = len(outgoing)
     index = [0] * count
     low = [0] * count
@@ -74,7 +75,7 @@ def components(edges: Edges, outgoing: Sequence[Sequence[int]]) -> list[int]:
         while work:
             node, ways = work[-1]
             for edge in ways:
-                other = targets[edge]
+                other = edge.target
                 if not index[other]:
                     seen += 1
                     index[other] = low[other] = seen
@@ -94,76 +95,50 @@ def components(edges: Edges, outgoing: Sequence[Sequence[int]]) -> list[int]:
     return component
 
 
-def find_cycles(edges: Edges, nodes: int, wanted: Callable[[int], bool]) -> Iterator[list[int]]:
-    """Yield circles, as edges, so that each wanted edge that is on any circle is in one that is yielded.
+def find_cycles(graph: OrderGraph, rule: int) -> Iterator[list[Edge]]:
+    """Yield circles so that each edge of the rule that is on any circle is in one that is yielded.
 
     Each is a shortest one through its first edge. A component where that would take too long gives one circle only.
     """
-    outgoing = edges.outgoing(nodes)
-    component = components(edges, outgoing)
-    reported: set[int] = set()
+    component = graph.component
+    reported: set[Edge] = set()
     told_of: set[int] = set()
     work = _WORK
-    for edge, target in enumerate(edges.targets):
-        here = component[target]
-        if component[edges.sources[edge]] != here or edge in reported or not wanted(edge):
+    for edge in graph.edges:
+        here = component[edge.target]
+        if component[edge.source] != here or edge.rule != rule or edge in reported or (work <= 0 and here in told_of):
             continue
-        if work <= 0 and here in told_of:
-            continue
-        way, steps = _shortest(edges, outgoing, component, target, edges.sources[edge])
+        way, steps = _shortest(graph, edge.target, edge.source)
         work -= steps
         reported.update((edge, *way))
         told_of.add(here)
         yield [edge, *way]
 
 
-def _shortest(
-    edges: Edges, outgoing: Sequence[Sequence[int]], component: Sequence[int], start: int, end: int
-) -> tuple[list[int], int]:
+def _shortest(graph: OrderGraph, start: int, end: int) -> tuple[list[Edge], int]:
     """Return the edges of a shortest way within one component, and how many steps finding it took."""
-    came: dict[int, int] = {}
+    component = graph.component
+    came: dict[int, Edge] = {}
     queue = deque([start])
     steps = 0
     while queue and end not in came and start != end:
-        for edge in outgoing[queue.popleft()]:
+        for edge in graph.outgoing[queue.popleft()]:
             steps += 1
-            other = edges.targets[edge]
-            if other not in came and other != start and component[other] == component[start]:
-                came[other] = edge
-                queue.append(other)
-    way: list[int] = []
+            if edge.target not in came and edge.target != start and component[edge.target] == component[start]:
+                came[edge.target] = edge
+                queue.append(edge.target)
+    way: list[Edge] = []
     node = end
     while node != start:
         way.append(came[node])
-        node = edges.sources[came[node]]
+        node = came[node].source
     return way[::-1], steps
 
 
-_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
-    # what stands in each place is an entity, an activity, an agent (Constraint 50); "" where a place says nothing of it
-    "wasGeneratedBy": ("entity", "activity"),
-    "used": ("activity", "entity"),
-    "wasInformedBy": ("activity", "activity"),
-    "wasStartedBy": ("activity", "entity", "activity"),
-    "wasEndedBy": ("activity", "entity", "activity"),
-    "wasInvalidatedBy": ("entity", "activity"),
-    "wasDerivedFrom": ("entity", "entity", "activity"),
-    "wasAttributedTo": ("entity", "agent"),
-    "wasAssociatedWith": ("activity", "agent", "entity"),
-    "actedOnBehalfOf": ("agent", "agent", "activity"),
-    "alternateOf": ("entity", "entity"),
-    "specializationOf": ("entity", "entity"),
-    "mentionOf": ("entity", "entity"),
-    "hadMember": ("entity", "entity"),
-}
-_APART: Final = (
-    *("used", "wasGeneratedBy", "wasInvalidatedBy", "wasStartedBy", "wasEndedBy", "wasInformedBy"),
-    *("wasAttributedTo", "wasAssociatedWith", "actedOnBehalfOf"),
-)
+_APART: Final = tuple(kind for kind in INFLUENCES if kind not in ("wasInfluencedBy", "wasDerivedFrom"))
 """The relations of which no two share an id (Constraint 53); an influence and a derivation may."""
 Specializations = dict[Term, list[tuple[Term, Record]]]
 """What is a specialization of each entity, and the record that says so."""
-_RELATIONS: Final = (*_APART, "wasInfluencedBy", "wasDerivedFrom")
 
 
 def impossible(unified: Unified) -> Iterator[Finding]:
@@ -200,11 +175,12 @@ def _disjoint(unified: Unified) -> Iterator[Finding]:
     for kind in ("entity", "activity"):
         for record in unified.records.get(kind, ()):
             seen[kind].setdefault(unified.find(record.id), record)
-    for kind, types in _TYPES.items():
-        for record in unified.records.get(kind, ()):
-            for term, type_ in zip(record.terms, types, strict=False):
-                if term != NOTHING:
-                    seen[type_].setdefault(unified.find(term), record)
+    for form in KINDS.values():
+        elements = [place.element for place in form.places]
+        for record in unified.records.get(form.name, ()):
+            for term, element in zip(record.terms, elements, strict=True):
+                if term != NOTHING and element:
+                    seen[element].setdefault(unified.find(term), record)
     activities = seen["activity"]
     for node, entity in seen["entity"].items():
         activity = activities.get(node)
@@ -228,7 +204,7 @@ def _overlaps(unified: Unified) -> Iterator[Finding]:
     things = {
         unified.find(record.id): (kind, record) for kind in sorted(ELEMENTS) for record in unified.records.get(kind, ())
     }
-    for kind in _RELATIONS:
+    for kind in INFLUENCES:
         for record in unified.records.get(kind, ()):
             id_ = unified.find(record.id)
             thing = things.get(id_)
@@ -257,18 +233,20 @@ def specializations(unified: Unified) -> Specializations:
 def _specialization_cycles(specific: Specializations, unified: Unified) -> Iterator[Finding]:
     """Yield circles of specializations: by Inference 19 their members specialize themselves (Constraint 52)."""
     numbers: dict[Term, int] = {}
-    edges, records = Edges(), []
-    for general, statements in specific.items():
-        for each, record in statements:
-            edges.sources.append(numbers.setdefault(general, len(numbers)))
-            edges.targets.append(numbers.setdefault(each, len(numbers)))
-            records.append(record)
+    edges = [
+        Edge(numbers.setdefault(general, len(numbers)), numbers.setdefault(each, len(numbers)), 52, record)
+        for general, statements in specific.items()
+        for each, record in statements
+    ]
     nodes = list(numbers)
-    for circle in find_cycles(edges, len(nodes), lambda edge: True):
-        members = [nodes[edges.sources[edge]] for edge in circle]
-        clash = [each for edge in circle for each in unified.sources(records[edge])]
+    for circle in find_cycles(OrderGraph(edges, len(nodes)), 52):
+        members = [nodes[edge.source] for edge in circle]
         message = f"{members[0]} would be a specialization of itself"
-        yield finding_of(52, message, [str(node) for node in members], clash)
+        yield finding_of(52, message, [str(node) for node in members], _sources(circle, unified))
+
+
+def _sources(circle: Iterable[Edge], unified: Unified) -> list[Statement]:
+    return [each for edge in circle if edge.record is not None for each in unified.sources(edge.record)]
 
 
 def declared(specific: Specializations, first: Iterable[Term]) -> dict[Term, Term]:
@@ -311,26 +289,6 @@ class Event(NamedTuple):
 
     what: str
     node: Term
-
-
-@dataclass(slots=True)
-class Order:
-    """The events of one bundle and what precedes what: edge by edge its two events, its rule and the record behind it."""
-
-    events: list[Event] = field(default_factory=list)
-    edges: Edges = field(default_factory=Edges)
-    rules: list[int] = field(default_factory=list)
-    records: list[Record | None] = field(default_factory=list)
-    times: list[tuple[int, str, Record]] = field(default_factory=list)
-    """Event, time, and the record that says so."""
-
-    def add(self, source: int | None, target: int | None, rule: int, record: Record | None) -> None:
-        """Say that an event does not come after another, if both are events that there are."""
-        if source is not None and target is not None:
-            self.edges.sources.append(source)
-            self.edges.targets.append(target)
-            self.rules.append(rule)
-            self.records.append(record)
 
 
 _ID: Final = -1
@@ -381,18 +339,19 @@ _OF_AN_ACTIVITY: Final = frozenset({("wasDerivedFrom", 41), ("actedOnBehalfOf", 
 """The rules that need the activity of a derivation or delegation."""
 
 
-class _Builder:
-    """Makes the order of a bundle: first its events, then every rule's edges."""
+class Order:
+    """The events of one bundle, what precedes what, and the times that are stated: an event, a time, and the record of it."""
 
     def __init__(self, unified: Unified) -> None:
+        """Make the events first, then every rule's edges."""
+        self.events: list[Event] = []
+        self._edges: list[Edge] = []
+        self.times: list[tuple[int, str, Record]] = []
         self._unified = unified
-        self._order = Order()
         self._specific = specializations(unified)
         self._made: dict[str, dict[Term, int]] = {
             what: {} for what in ("generation", "invalidation", "usage", "start", "end")
         }
-
-    def build(self) -> Order:
         self._make_events()
         self._order_all("start", "end", 30, ("activity", _ID), over="start")
         self._order_kinds("wasInformedBy", "wasGeneratedBy", "used")
@@ -400,13 +359,18 @@ class _Builder:
         self._order_all("generation", "invalidation", 36, ("wasInvalidatedBy", 0), over="invalidation")
         self._order_kinds("wasDerivedFrom", "wasAttributedTo", "wasAssociatedWith", "actedOnBehalfOf")
         self._specializations()
-        return self._order
+        self.graph = OrderGraph(self._edges, len(self.events))
+
+    def _add(self, source: int | None, target: int | None, rule: int, record: Record | None) -> None:
+        """Say that an event does not come after another, if both are events that there are."""
+        if source is not None and target is not None:
+            self._edges.append(Edge(source, target, rule, record))
 
     def _event(self, what: str, node: Term) -> int:
         numbers = self._made[what]
         if node not in numbers:
-            numbers[node] = len(self._order.events)
-            self._order.events.append(Event(what, node))
+            numbers[node] = len(self.events)
+            self.events.append(Event(what, node))
         return numbers[node]
 
     def _make_events(self) -> None:
@@ -417,7 +381,7 @@ class _Builder:
                     event = self._event(what, find(record.id if place == _ID else record.terms[place]))
                     time = find(record.terms[time_place])
                     if isinstance(time, str) and not is_unknown(time) and time != NOTHING:
-                        self._order.times.append((event, time, record))
+                        self.times.append((event, time, record))
         for node in declared(self._specific, [find(record.id) for record in unified.records.get("entity", ())]):
             self._event("generation", node)
             self._event("invalidation", node)
@@ -432,7 +396,7 @@ class _Builder:
             for record in self._unified.records.get(kind, ())
         }
         for node in self._made[over]:
-            self._order.add(self._made[earlier].get(node), self._made[later].get(node), rule, stated.get(node))
+            self._add(self._made[earlier].get(node), self._made[later].get(node), rule, stated.get(node))
 
     def _order_kinds(self, *kinds: str) -> None:
         for kind in kinds:
@@ -441,11 +405,11 @@ class _Builder:
                 for (earlier, one), (later, two), rule in _EDGES[kind]:
                     if (kind, rule) not in _OF_AN_ACTIVITY or terms[2] != NOTHING:
                         first, second = self._made[earlier].get(nodes[one]), self._made[later].get(nodes[two])
-                        self._order.add(first, second, rule, record)
+                        self._add(first, second, rule, record)
 
     def _starts_and_ends(self) -> None:
         """Order triggers and what they trigger (43, 44): the activity behind one generated its entity (Inferences 9 and 10)."""
-        add, started, ended = self._order.add, self._made["start"], self._made["end"]
+        add, started, ended = self._add, self._made["start"], self._made["end"]
         for kind, what, rule in (("wasStartedBy", "start", 43), ("wasEndedBy", "end", 44)):
             for record, (activity, trigger, other, _) in each_of(self._unified, kind):
                 event = self._made[what][activity]
@@ -465,29 +429,21 @@ class _Builder:
         for general, statements in self._specific.items():
             for specific, record in statements:
                 one, two = (self._event("generation", node) for node in (general, specific))
-                self._order.add(one, two, 45, record)
+                self._add(one, two, 45, record)
                 one, two = (self._event("invalidation", node) for node in (specific, general))
-                self._order.add(one, two, 46, record)
-
-
-def order_of(unified: Unified) -> Order:
-    """Return the events of a bundle and what precedes what."""
-    return _Builder(unified).build()
+                self._add(one, two, 46, record)
 
 
 def order_cycles(order: Order, unified: Unified) -> Iterator[Finding]:
     """Yield a finding for each circle with a strict step; a strict step is in one of them, and in a shortest one first."""
-    for circle in find_cycles(order.edges, len(order.events), lambda edge: order.rules[edge] == STRICT):
-        nodes: dict[str, None] = {}
-        statements: list[Statement] = []
-        steps = [shown(order.events[order.edges.sources[circle[0]]])]
+    for circle in find_cycles(order.graph, STRICT):
+        steps = [shown(order.events[circle[0].source])]
         for edge in circle:
-            source, target = (order.events[ends[edge]] for ends in (order.edges.sources, order.edges.targets))
-            rule, record = order.rules[edge], order.records[edge]
-            steps.append(f"{'<' if rule == STRICT else '<='} {shown(target)} ({rule} {CONSTRAINT_NAMES[rule]})")
-            statements += [] if record is None else unified.sources(record)
-            nodes |= {event.node: None for event in (source, target) if isinstance(event.node, str)}
-        yield finding_of(STRICT, "an order runs in a circle: " + " ".join(steps), list(nodes), statements)
+            sign = "<" if edge.rule == STRICT else "<="
+            steps.append(f"{sign} {shown(order.events[edge.target])} ({edge.rule} {CONSTRAINT_NAMES[edge.rule]})")
+        nodes = dict.fromkeys(order.events[number].node for edge in circle for number in (edge.source, edge.target))
+        message = "an order runs in a circle: " + " ".join(steps)
+        yield finding_of(STRICT, message, [node for node in nodes if isinstance(node, str)], _sources(circle, unified))
 
 
 def shown(event: Event) -> str:

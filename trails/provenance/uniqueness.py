@@ -15,46 +15,23 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-from trails.provenance.statements import BLANK, ELEMENTS, KINDS, Statement
+from trails.provenance.statements import BLANK, ELEMENTS, INFLUENCES, KINDS, Statement
 
-CONSTRAINT_NAMES: Final[Mapping[int, str]] = {
-    4: "optional-placeholders",
-    22: "key-object",
-    23: "key-properties",
-    24: "unique-generation",
-    25: "unique-invalidation",
-    26: "unique-wasStartedBy",
-    27: "unique-wasEndedBy",
-    28: "unique-startTime",
-    29: "unique-endTime",
-    30: "start-precedes-end",
-    31: "start-start-ordering",
-    32: "end-end-ordering",
-    33: "usage-within-activity",
-    34: "generation-within-activity",
-    35: "wasInformedBy-ordering",
-    36: "generation-precedes-invalidation",
-    37: "generation-precedes-usage",
-    38: "usage-precedes-invalidation",
-    39: "generation-generation-ordering",
-    40: "invalidation-invalidation-ordering",
-    41: "derivation-usage-generation-ordering",
-    42: "derivation-generation-generation-ordering",
-    43: "wasStartedBy-ordering",
-    44: "wasEndedBy-ordering",
-    45: "specialization-generation-ordering",
-    46: "specialization-invalidation-ordering",
-    47: "wasAssociatedWith-ordering",
-    48: "wasAttributedTo-ordering",
-    49: "actedOnBehalfOf-ordering",
-    50: "typing",
-    51: "impossible-unspecified-derivation-generation-use",
-    52: "impossible-specialization-reflexive",
-    53: "impossible-property-overlap",
-    54: "impossible-object-property-overlap",
-    55: "entity-activity-disjoint",
-    56: "membership-empty-collection",
-}
+_NAMES: Final = (
+    *("key-object", "key-properties", "unique-generation", "unique-invalidation", "unique-wasStartedBy"),  # from 22
+    *("unique-wasEndedBy", "unique-startTime", "unique-endTime"),
+    *("start-precedes-end", "start-start-ordering", "end-end-ordering", "usage-within-activity"),  # from 30
+    *("generation-within-activity", "wasInformedBy-ordering", "generation-precedes-invalidation"),
+    *("generation-precedes-usage", "usage-precedes-invalidation", "generation-generation-ordering"),
+    *("invalidation-invalidation-ordering", "derivation-usage-generation-ordering"),  # from 40
+    *("derivation-generation-generation-ordering", "wasStartedBy-ordering", "wasEndedBy-ordering"),
+    *("specialization-generation-ordering", "specialization-invalidation-ordering", "wasAssociatedWith-ordering"),
+    *("wasAttributedTo-ordering", "actedOnBehalfOf-ordering"),
+    *("typing", "impossible-unspecified-derivation-generation-use", "impossible-specialization-reflexive"),  # from 50
+    *("impossible-property-overlap", "impossible-object-property-overlap", "entity-activity-disjoint"),
+    "membership-empty-collection",
+)
+CONSTRAINT_NAMES: Final[Mapping[int, str]] = {4: "optional-placeholders", **dict(enumerate(_NAMES, 22))}
 """The names that PROV-CONSTRAINTS (W3C, 2013) gives to its constraints, and to its Definition 4."""
 
 ATTRIBUTE_RULE: Final = "reserved-attributes"
@@ -103,11 +80,6 @@ Term = str | int
 NOTHING: Final = "-"
 """What stands in a place that nothing fills (an association's plan): a constant of its own."""
 
-_INFLUENCES: Final = (
-    *("wasGeneratedBy", "used", "wasInformedBy", "wasStartedBy", "wasEndedBy", "wasInvalidatedBy", "wasDerivedFrom"),
-    *("wasAttributedTo", "wasAssociatedWith", "actedOnBehalfOf", "wasInfluencedBy"),
-)
-"""The relations that are influences (Inference 15): the first place of each is influenced by the second."""
 _UNIQUE: Final = {
     # what tells two of a kind apart beside their ids, as places
     "wasGeneratedBy": (24, (0, 1)),
@@ -269,7 +241,7 @@ class Unified:
         wide = ("wasInfluencedBy", "wasDerivedFrom")
         named = [each for kind in wide for each in self.records.get(kind, ()) if isinstance(each.id, str)]
         shared = {self.find(each.id): each for each in named}
-        for kind in _INFLUENCES:
+        for kind in INFLUENCES:
             for record in self.records.get(kind, ()):
                 first = shared.get(self.find(record.id))
                 if first is not None and first is not record:
