@@ -13,7 +13,6 @@ Which sessions lines of a store's log tell of, and how much of each is to be rea
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -218,7 +217,7 @@ def shorten_lengths(session_id: str, length: int, recorded: int) -> IndexGap:
 
 Extent = Literal["grown", "row", "redacted", "anew"]
 """`grown`: there are more turns. `row`: what the catalog says may differ, and there may be more turns. `redacted`: so may single
-turns, of which `redacted_turns` says which. `anew`: anything may."""
+turns. `anew`: anything may."""
 
 _ORDER: Final[tuple[Extent, ...]] = ("grown", "row", "redacted", "anew")
 _ANEW: Final = frozenset({"create", "fork", "detach", "delete"})
@@ -231,17 +230,6 @@ _NO_CHANGE: Final = frozenset(leaves.LEDGER_KINDS) - {"transition", "cancel", "r
 
 
 _EXTENTS: Final[dict[str, Extent]] = {"turns": "grown", "redact": "redacted", **dict.fromkeys(_ANEW, "anew")}
-
-
-def redacted_turns(lines: Iterable[str]) -> dict[str, set[int]]:
-    """Return by session id the indices of the turns that lines tell were redacted."""
-    found: dict[str, set[int]] = defaultdict(set)
-    for line in lines:
-        if line.startswith("redact "):
-            leaf, _ = leaves.parse_leaf(line)
-            if iris.is_session(leaf.session_iri):
-                found[iris.session_id(leaf.session_iri)].add(leaf.count)
-    return found
 
 
 def changed_sessions(lines: Iterable[str]) -> dict[str, Extent] | None:

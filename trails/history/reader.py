@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from pyoxigraph import Literal, NamedNode, QuerySolution
@@ -29,10 +28,6 @@ from trails.rows.transcript_rows import Spoken
 from trails.store.contract import QuadStore, Solutions
 
 _OPEN_END: Final = 2**53
-
-
-FAR_PAST: Final = datetime(1, 1, 1, tzinfo=UTC)
-FAR_FUTURE: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 class Reader:
@@ -120,27 +115,6 @@ class Reader:
         """Return the direct forks of a session, oldest first."""
         found = self._records(self.select("branches", session=session_id)).values()
         return sorted(found, key=lambda record: (record.created is not None, record.created, record.id))
-
-    @decodes
-    def page(
-        self,
-        *,
-        limit: int,
-        since: datetime = FAR_PAST,
-        until: datetime = FAR_FUTURE,
-        after: tuple[datetime, str] = (FAR_FUTURE, "~"),
-        principal: str | None = None,
-        agent: str | None = None,
-    ) -> list[SessionRecord]:
-        """Return up to `limit` records by creation, newest first, after a (time, session IRI) where a page ended."""
-        common = {"since": since, "until": until, "before": after[0], "last": after[1], "limit": limit}
-        if principal is None and agent is None:
-            rows = self.select("page", **common)
-        else:
-            rows = self.select("page_by", principal=principal, agent=agent, **common)
-        ids = [iris.session_id(row[0].value) for row in rows]
-        found = self.records(ids)
-        return [found[session_id] for session_id in ids if session_id in found]  # one may be deleted meanwhile
 
     @decodes
     def labelled(self, label: str) -> str | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final, Protocol, overload
+from typing import Any, Final, overload
 
 from trails.history.turn_reader import TurnRun
 from trails.integrity import digests
@@ -18,12 +18,8 @@ _BLOCK: Final = 32
 """How many turns are read together at least, of a transcript that is not read whole."""
 
 
-class PartReader(Protocol):
-    """Reads a part of a stored transcript."""
-
-    def __call__(self, start: int, end: int) -> list[Turn]:
-        """Return the turns from an index to another, exclusive."""
-        ...
+ReadPart = Callable[[int, int], list[Turn]]
+"""Returns the turns from an index to another, exclusive."""
 
 
 class StoredTurns:
@@ -31,7 +27,7 @@ class StoredTurns:
 
     __slots__ = ("_ends", "_read", "_runs", "_turns")
 
-    def __init__(self, runs: Sequence[TurnRun] = (), *, length: int = 0, read: PartReader | None = None) -> None:
+    def __init__(self, runs: Sequence[TurnRun] = (), *, length: int = 0, read: ReadPart | None = None) -> None:
         """Take runs that go on from one another, from index 0 on; or a length, and what reads a part when it is touched."""
         self._runs = list(runs)
         self._ends: list[int] = []

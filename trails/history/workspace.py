@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from pyoxigraph import NamedNode
 
@@ -86,14 +86,6 @@ def _close_at_exit() -> None:
             each.callback(workspace.close)
 
 
-class Holder(Protocol):
-    """What may hold turns that are not written when the store closes."""
-
-    def warn_if_pending(self) -> None:
-        """Warn of them."""
-        ...
-
-
 class Workspace(Handle):
     """What all handles on the sessions of one open store have in common: the store is open as long as one of them is there."""
 
@@ -117,7 +109,8 @@ class Workspace(Handle):
         self._rewriters = 0
         """How many are within `rewriting`, each within the other: all of one thread."""
         self.closed = False
-        self.holders: weakref.WeakSet[Holder] = weakref.WeakSet()
+        self.holders: weakref.WeakSet[Any] = weakref.WeakSet()
+        """What may hold turns that are not written when the store closes: their `warn_if_pending` warns of them."""
         self.feed: Feed | None = None
         """What tells subscribers what is committed, where there are any."""
         self._pid = os.getpid()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from trails import compare
 from trails.compare.session_diff import Tail, diff_tails
@@ -14,7 +13,6 @@ from trails.history.pending_session import Worktree
 from trails.history.workspace import Workspace
 from trails.integrity import digests
 from trails.model import lineage
-from trails.model.lineage import Segment
 from trails.model.values import SessionRecord, Turn
 
 
@@ -34,42 +32,6 @@ def _tail(side: DiffSide, start: int, ancestor: Ancestor | None) -> Tail:
     turns = side.tail(start)
     last = turns[-1].digest if turns else ancestor.digest if ancestor else digests.GENESIS
     return Tail(side.name, side.session_id, start, turns, last)
-
-
-class DiffSide(Protocol):
-    """One side of a diff: a transcript that can be asked for digests, and for its turns from an index on."""
-
-    @property
-    def name(self) -> str:
-        """What the side is called."""
-        ...
-
-    @property
-    def session_id(self) -> str:
-        """The session's id."""
-        ...
-
-    @property
-    def workspace(self) -> Workspace:
-        """The store that the session belongs to: lineages of two stores have nothing to do with each other."""
-        ...
-
-    @property
-    def runs(self) -> Sequence[Segment]:
-        """Which session owns which run of what is stored."""
-        ...
-
-    def digest(self, index: int) -> str | None:
-        """Return the digest of the turn at an index; None where there is none."""
-        ...
-
-    def stored(self) -> int:
-        """Return how many turns are stored."""
-        ...
-
-    def tail(self, start: int) -> Sequence[Turn]:
-        """Return the turns from an index on."""
-        ...
 
 
 def _side(workspace: Workspace, given: Worktree | str) -> DiffSide:
@@ -123,6 +85,10 @@ class OpenSide:
     def tail(self, start: int) -> Sequence[Turn]:
         """Return the turns from an index on."""
         return self._turns[start:]
+
+
+DiffSide = StoredSide | OpenSide
+"""A transcript as one side of a diff."""
 
 
 # --- the common ancestor

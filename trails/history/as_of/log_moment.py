@@ -18,7 +18,7 @@ from pyoxigraph import NamedNode, Quad
 from trails.errors import IntegrityError, InvalidInput
 from trails.history import log_history
 from trails.history.as_of.past_facts import Catalog, earliest_time, one_text, text_of, time_of
-from trails.history.reader import FAR_PAST, Reader
+from trails.history.reader import Reader
 from trails.integrity import leaves
 from trails.integrity.leaves import LEDGER_KINDS
 from trails.integrity.merkle import leaf_hash, root_of
@@ -225,4 +225,4 @@ def _time_of(store: QuadStore, session_id: str, *, deleted: bool) -> datetime | 
 def latest_time(times: Iterable[datetime | None]) -> datetime:
     """Return the latest of some times, those to come left out; the year 1 where there is none."""
     now = datetime.now(UTC)
-    return max((each for each in times if each is not None and each <= now), default=FAR_PAST)
+    return max((each for each in times if each is not None and each <= now), default=datetime(1, 1, 1, tzinfo=UTC))
