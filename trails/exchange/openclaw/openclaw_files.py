@@ -28,7 +28,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import quote
 
 from trails import files
@@ -62,25 +62,6 @@ BARRED: Final = "lies outside of the folder (--allow-outside, `allow_outside=Tru
 _Json = dict[str, Any]
 
 
-class StoredTranscript(NamedTuple):
-    """One transcript as its rows say it."""
-
-    session_id: str
-    lines: bytes
-    """As a session file has them."""
-    problems: tuple[str, ...]
-    window: dict[str, Any]
-    """What is said of the transcript as a whole."""
-
-
-class DatabaseEntry(NamedTuple):
-    """One entry: its key, the session that it names, and what it holds, or why that cannot be used."""
-
-    key: str
-    session_id: str
-    entry: dict[str, Any] | str
-
-
 def is_state_database(tables: Tables) -> bool:
     """Tell whether a database with these tables holds transcripts of an OpenClaw agent."""
     return tables.get(_EVENTS, frozenset()) >= {"session_id", "seq"} and bool(
@@ -96,55 +77,6 @@ def database_agent(path: Path, database: Database) -> str:
         for row in database.rows("SELECT agent_id FROM schema_meta WHERE agent_id IS NOT NULL"):
             return str(row["agent_id"])
     return "main"
-
-
-def database_entries(database: Database) -> Iterator[DatabaseEntry]:
-    """Yield all entries; raises `sqlite3.Error` where the database is damaged."""
-    for table, current in _ENTRIES:
-        if not database.tables.get(table, frozenset()) >= {"session_key", current, "entry_json"}:
-            continue
-        for row in database.rows(f"SELECT * FROM {table} ORDER BY session_key"):  # noqa: S608 - one of two names
-            held = json_files.read_object(str(row["entry_json"]).encode("utf-8", errors="replace"))
-            if not isinstance(held, Problem):
-                held.setdefault("sessionId", row[current])
-                if isinstance(row.get("spawned_by"), str):
-                    held.setdefault("spawnedBy", row["spawned_by"])
-            entry = held.reason if isinstance(held, Problem) else held
-            yield DatabaseEntry(str(row["session_key"]), str(row[current]), entry)
-        return
-
-
-def database_transcripts(database: Database) -> Iterator[StoredTranscript]:
-    """Yield all transcripts, one after the other; raises `sqlite3.Error` where the database is damaged."""
-    windows = {}
-    if "session_id" in database.tables.get(_WINDOWS, ()):
-        windows = {str(row["session_id"]): row for row in database.rows(f"SELECT * FROM {_WINDOWS}")}  # noqa: S608
-    found = [row["session_id"] for row in database.rows(f"SELECT DISTINCT session_id FROM {_EVENTS} ORDER BY 1")]  # noqa: S608
-    for own in found:
-        lines, problems = [], []
-        for row in database.rows(f"SELECT * FROM {_EVENTS} WHERE session_id = ? ORDER BY seq", own):  # noqa: S608
-            line = _line(row)
-            if isinstance(line, bytes):
-                lines.append(line)
-            else:
-                problems.append(f"the event {row['seq']} of the session {own!r} {line}")
-        window = {key: value for key, value in windows.get(str(own), {}).items() if value not in (None, "", own)}
-        yield StoredTranscript(str(own), b"\n".join(lines), tuple(problems), window)
-
-
-def _line(row: dict[str, Any]) -> bytes | str:
-    """Return the line that a row holds, or why it holds none."""
-    packed, data = row.get("event_zstd"), b""
-    if isinstance(row.get("event_json"), str):
-        data = row["event_json"].encode("utf-8", errors="replace")
-    elif isinstance(packed, bytes):
-        try:
-            data = containers.unpack_zstd(packed, files.unpack_limit(len(packed)))
-        except InvalidInput as error:
-            return f"cannot be unpacked: {error}"
-    if not data.strip():
-        return "holds no text"
-    return b" ".join(data.splitlines())  # within JSON a line break is a blank
 
 
 # --- names
@@ -202,10 +134,14 @@ def find_layout(path: Path) -> FolderLayout | None:
 
     None for any other path.
     """
-    if path.is_file():
-        return _of_file(path)
-    if (agent := _of_agent(path)) is not None:
-        return FolderLayout((agent,))
+    if path.is_file() and path.name == RUNS:
+        return FolderLayout(runs=path.resolve())
+    if path.is_file() and path.name == STORE:
+        agent: AgentFolder | None = AgentFolder(_agent_of(path.parent), path.parent, only_named=True)
+    else:
+        agent = _of_database(path) if path.is_file() else _of_agent(path)
+    if agent is not None or path.is_file():
+        return None if agent is None else FolderLayout((agent,))
     for agents, state in ((path / "agents", path), (path, path.parent)):
         found = []
         for place in sorted(agents.glob("*")):
@@ -218,15 +154,6 @@ def find_layout(path: Path) -> FolderLayout | None:
             return FolderLayout(tuple(found), next(filter(Path.is_file, runs), None))
     runs_file = path / "subagents" / RUNS
     return FolderLayout(runs=runs_file) if runs_file.is_file() else None
-
-
-def _of_file(path: Path) -> FolderLayout | None:
-    if path.name == STORE:
-        return FolderLayout((AgentFolder(_agent_of(path.parent), path.parent, only_named=True),))
-    if path.name == RUNS:
-        return FolderLayout(runs=path.resolve())
-    agent = _of_database(path)
-    return None if agent is None else FolderLayout((agent,))
 
 
 def _of_agent(path: Path) -> AgentFolder | None:
@@ -393,8 +320,20 @@ def _read_entries(folder: Folder) -> None:
 
 
 def _add_entry(folder: Folder, file: Path, raw: str, entry: Any) -> None:
+    """Add an entry to the folder's, or report why it is none."""
     try:
-        folder.named.append(_named(raw, entry, folder.place.agent, file))
+        if not isinstance(entry, dict):
+            raise InvalidInput("is not an object")
+        try:
+            validation.to_json(entry, "it")
+            key = validation.name(keys.store_key_of_agent(raw, folder.place.agent), "its key")
+        except InvalidInput as error:
+            raise InvalidInput(f"cannot be kept: {error}") from error
+        session_id = as_text(entry.get("sessionId"))
+        if session_id is None or not is_plain_name(session_id):
+            what = "no sessionId" if session_id is None else "a sessionId that cannot be the name of a file"
+            raise InvalidInput(f"has {what}")
+        folder.named.append(FolderEntry(raw, key, entry, session_id, file=file))
     except InvalidInput as error:
         folder.refuse(file, f"the entry {raw!r} {error}", str(entry)[:200] if folder.holds(file) else "")
 
@@ -409,49 +348,67 @@ def _read_database(folder: Folder, file: Path) -> None:
             if not is_state_database(found.tables):
                 return
             folder.read |= found.files
-            for key, _, entry in database_entries(found):
-                if isinstance(entry, str):
-                    folder.refuse(file, f"the entry {key!r} {entry}")
-                else:
-                    _add_entry(folder, file, key, entry)
-            for stored in database_transcripts(found):
-                _read_stored(folder, file, stored, tuple(found.files))
+            _read_database_entries(folder, file, found)
+            windows = {}
+            if "session_id" in found.tables.get(_WINDOWS, ()):
+                windows = {str(row["session_id"]): row for row in found.rows(f"SELECT * FROM {_WINDOWS}")}  # noqa: S608
+            for row in list(found.rows(f"SELECT DISTINCT session_id FROM {_EVENTS} ORDER BY 1")):  # noqa: S608
+                own = row["session_id"]
+                window = {k: v for k, v in windows.get(str(own), {}).items() if v not in (None, "", own)}
+                _read_events(folder, file, found, own, window)
     except InvalidInput as error:
         folder.refuse(file, f"{error}; what could be read of it came in")
 
 
-def _read_stored(folder: Folder, file: Path, stored: StoredTranscript, names: tuple[str, ...]) -> None:
-    """Read one transcript of a database, by the rules of a session file."""
-    for problem in stored.problems:
-        folder.refuse(file, problem)
-    if not is_plain_name(stored.session_id):
-        folder.refuse(file, f"the session {stored.session_id[:80]!r} has an id that cannot be the name of a file")
+def _read_database_entries(folder: Folder, file: Path, database: Database) -> None:
+    for table, current in _ENTRIES:
+        if database.tables.get(table, frozenset()) >= {"session_key", current, "entry_json"}:
+            break
+    else:
         return
-    own = stored.session_id
-    read = text_coverage.parse_and_account(pi_session_file.parse, [(own, stored.lines)])
-    problems = tuple(replace(each, reason=f"session {own}: {each.reason}") for each in read.problems)
-    _tell(folder, file, replace(read, notes=tuple(f"session {own}: {note}" for note in read.notes), problems=problems))
-    folder.transcripts.append(replace(read, sessions=(), problems=(), notes=()))
-    for session in read.sessions:
-        made = _as_agents(session, own, folder)
-        noted = made.meta[META] | ({"window": stored.window} if stored.window else {})
-        folder.sessions[own] = replace(made, files=names, meta={**made.meta, META: noted})
+    for row in database.rows(f"SELECT * FROM {table} ORDER BY session_key"):  # noqa: S608 - one of two names
+        held = json_files.read_object(str(row["entry_json"]).encode("utf-8", errors="replace"))
+        if isinstance(held, Problem):
+            folder.refuse(file, f"the entry {str(row['session_key'])!r} {held.reason}")
+            continue
+        held.setdefault("sessionId", row[current])
+        if isinstance(row.get("spawned_by"), str):
+            held.setdefault("spawnedBy", row["spawned_by"])
+        _add_entry(folder, file, str(row["session_key"]), held)
 
 
-def _named(raw: str, entry: Any, agent: str, file: Path) -> FolderEntry:
-    """Return an entry, or raise `InvalidInput` saying why it is none."""
-    if not isinstance(entry, dict):
-        raise InvalidInput("is not an object")
-    try:
-        validation.to_json(entry, "it")
-        key = validation.name(keys.store_key_of_agent(raw, agent), "its key")
-    except InvalidInput as error:
-        raise InvalidInput(f"cannot be kept: {error}") from error
-    session_id = as_text(entry.get("sessionId"))
-    if session_id is None or not is_plain_name(session_id):
-        what = "no sessionId" if session_id is None else "a sessionId that cannot be the name of a file"
-        raise InvalidInput(f"has {what}")
-    return FolderEntry(raw, key, entry, session_id, file=file)
+def _read_events(folder: Folder, file: Path, database: Database, own: Any, window: _Json) -> None:
+    """Read one transcript of a database, by the rules of a session file."""
+    lines = []
+    for row in database.rows(f"SELECT * FROM {_EVENTS} WHERE session_id = ? ORDER BY seq", own):  # noqa: S608
+        line = _line(row)
+        if isinstance(line, bytes):
+            lines.append(line)
+        else:
+            folder.refuse(file, f"the event {row['seq']} of the session {own!r} {line}")
+    stem = str(own)
+    if is_plain_name(stem):
+        _add_transcript(folder, file, stem, b"\n".join(lines), whose=f"session {stem}: ")
+    else:
+        folder.refuse(file, f"the session {stem[:80]!r} has an id that cannot be the name of a file")
+    if (made := folder.sessions.get(stem)) is not None:
+        noted = made.meta[META] | ({"window": window} if window else {})
+        folder.sessions[stem] = replace(made, files=tuple(database.files), meta={**made.meta, META: noted})
+
+
+def _line(row: _Json) -> bytes | str:
+    """Return the line that a row holds, or why it holds none."""
+    packed, data = row.get("event_zstd"), b""
+    if isinstance(row.get("event_json"), str):
+        data = row["event_json"].encode("utf-8", errors="replace")
+    elif isinstance(packed, bytes):
+        try:
+            data = containers.unpack_zstd(packed, files.unpack_limit(len(packed)))
+        except InvalidInput as error:
+            return f"cannot be unpacked: {error}"
+    if not data.strip():
+        return "holds no text"
+    return b" ".join(data.splitlines())  # within JSON a line break is a blank
 
 
 def is_plain_name(name: str) -> bool:
@@ -547,29 +504,29 @@ def _read_transcript(folder: Folder, stem: str, file: Path) -> None:
         folder.refuse(file, f"cannot be read: {error.strerror or error}")
         return
     folder.read[file.name] = import_records.source_file(data, file.name)
-    read = text_coverage.parse_and_account(pi_session_file.parse, [(file.name, data)])
-    _tell(folder, file, read)
-    # types are the file's words
-    counts = read.records if folder.holds(file) else {"outside": sum(read.records.values())}
+    _add_transcript(folder, file, stem, data)
+
+
+def _add_transcript(folder: Folder, file: Path, stem: str, data: bytes, *, whose: str = "") -> None:
+    """Add a transcript to the folder's, with its problems and notes, which begin with `whose` it is.
+
+    Of a file outside of the folder, they say that there are some, and no word of it.
+    """
+    read = text_coverage.parse_and_account(pi_session_file.parse, [(stem if whose else file.name, data)])
+    shown, counts = shown_path(file), read.records
+    if folder.holds(file):
+        folder.notes += [f"{shown}: {whose}{note}" for note in read.notes]
+        told = [(each.line, f"{whose}{each.reason}", each.text if each.line else "") for each in read.problems]
+    else:
+        hidden = "cannot be used (the file is outside of the folder, so what it holds is not shown)"
+        told = [(each.line, hidden, "") for each in read.problems]
+        counts = {"outside": sum(counts.values())}  # types are the file's words
+        if read.notes:
+            folder.notes.append(f"{shown}: {len(read.notes)} note(s) on a file outside of the folder, not shown")
+    folder.problems += [FileProblem(file=shown, line=line, reason=why, text=text) for line, why, text in told]
     folder.transcripts.append(replace(read, sessions=(), problems=(), notes=(), records=counts))
     for session in read.sessions:
         folder.sessions[stem] = _as_agents(session, stem, folder)
-
-
-def _tell(folder: Folder, file: Path, read: Transcript) -> None:
-    """Report the problems and notes of a transcript; of one outside of the folder, that there are some, and no word of it."""
-    shown = shown_path(file)
-    if folder.holds(file):
-        folder.notes += [f"{shown}: {note}" for note in read.notes]
-        folder.problems += [
-            FileProblem(file=shown, line=each.line, reason=each.reason, text=each.text if each.line else "")
-            for each in read.problems
-        ]
-        return
-    hidden = "cannot be used (the file is outside of the folder, so what it holds is not shown)"
-    folder.problems += [FileProblem(file=shown, line=each.line, reason=hidden, text="") for each in read.problems]
-    if read.notes:
-        folder.notes.append(f"{shown}: {len(read.notes)} note(s) on a file outside of the folder, not shown")
 
 
 def _as_agents(session: SourceSession, stem: str, folder: Folder) -> SourceSession:

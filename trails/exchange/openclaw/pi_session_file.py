@@ -45,17 +45,9 @@ from trails.context.messages import DELIVERY
 from trails.errors import InvalidInput
 from trails.exchange import json_files
 from trails.exchange.json_files import as_object, as_text, objects_in, without_keys
-from trails.exchange.record_checks import Reading, combine_files
-from trails.exchange.source_transcript import (
-    Piece,
-    Problem,
-    SourceSession,
-    SourceTurn,
-    Transcript,
-    distinct_paths,
-)
-from trails.exchange.source_values import parse_time
-from trails.history import turn_builder
+from trails.exchange.record_checks import Reading, combine_files, make_draft
+from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript, distinct_paths
+from trails.exchange.source_values import base_name, parse_time
 from trails.model import content_parts, validation
 from trails.model.values import Call, Compaction, SessionRecord, ToolResult, Value
 from trails.usage import with_source
@@ -91,7 +83,6 @@ LEAF: Final = "piLeaf"
 """The key of a session's metadata where the last line goes on no further than into the middle of a branch: the last
 line's id, and how many turns the file has (once there are more, the line is the last one no longer)."""
 _HEADER_OWN: Final = frozenset({"type", "id", "timestamp", "trails", *HEADER_META})
-_ASIDE: Final = frozenset({"label", "session_info"})
 _STAMPED_NAME: Final = re.compile(r"\d{4}-\d\d-\d\dT[^_]*_(.+)", re.DOTALL)
 
 
@@ -148,17 +139,8 @@ def read_entry(
     if kind != "message" and kind not in ENTRY_ROLES:
         raise InvalidInput(f"has a type that is not known: {kind[:80]!r}")
     turn = _apply(noted, _read_turn(data, before, places, turns))
-    turn_builder.make_draft(**turn_fields(turn))  # raises for what no store would keep
+    make_draft(turn)  # raises for what no store would keep
     return turn
-
-
-def turn_fields(turn: SourceTurn) -> _Json:
-    """Return what a store would keep of a source turn, as the arguments of `draft.make`."""
-    names = (
-        "role", "content", "author", "time", "model", "usage", "stop_reason", "tool_calls", "tool_call_id", "is_error",
-        "tool_results", "call", "compaction",
-    )  # fmt: skip
-    return {name: getattr(turn, name) for name in names} | {"meta": turn.meta or None, "timed": False}
 
 
 _NotedKind = TypeVar("_NotedKind", Noted, NotedHeader)
@@ -231,11 +213,8 @@ def _read_turn(
             fields["is_error"] = holder.pop("isError")
     elif kind == "compaction" and not is_message:
         fields["compaction"] = _take_compaction(left, places, turns)
-    meta: _Json = {"pi": left}
-    if before:
-        meta["piBefore"] = list(before)
-    levels = [level for e in before if isinstance(level := e.get("thinkingLevel"), str)]
-    if levels:
+    meta: _Json = {"pi": left} | ({"piBefore": list(before)} if before else {})
+    if levels := [level for e in before if isinstance(level := e.get("thinkingLevel"), str)]:
         meta["thinkingLevel"] = levels[-1]
     return SourceTurn(role=role, pieces=(Piece(data["id"], content),), meta=meta, **fields)
 
@@ -315,7 +294,7 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     """
     read = [(name, _read_file(name, data)) for name, data in files]
     ids = {name: session.id for name, file in read for session in file.sessions}
-    ids |= {_base_name(name): session_id for name, session_id in ids.items()}
+    ids |= {base_name(name): session_id for name, session_id in ids.items()}
     for _, file in read:
         file.sessions = [replace(each, copied_from=_parent_id(file.parent, ids)) for each in file.sessions]
     return combine_files(read)
@@ -412,9 +391,8 @@ def _read_file(name: str, data: bytes) -> _SessionFile:
     header = lines[0][1]
     entries = _in_tree(_entries(numbered, file), file)
     paths = _paths(entries, file)
-    parent = header.get("parentSession", header.get("branchedFrom"))
-    file.parent = as_text(parent)
-    file.aside = {each.id: each.parent or "" for each in entries.values() if each.data["type"] in _ASIDE}
+    file.parent = as_text(header.get("parentSession", header.get("branchedFrom")))
+    file.aside = {each.id: each.parent or "" for each in entries.values() if each.data["type"] in OF_SESSION}
     if any(len(path) > len(paths[0]) and path[: len(paths[0])] == paths[0] for path in paths[1:]):
         file.leaf = [next(reversed(entries)), len({turn.source_ids for path in paths for turn in path})]
     file.sessions.append(_session(header, entries.values(), paths, file))
@@ -490,7 +468,7 @@ def _paths(entries: dict[str, _Entry], file: _SessionFile) -> tuple[tuple[Source
     if len(leaves) > 1:
         file.notes.append(f"there are {len(leaves)} leaves; the last line ({main!r}) is the main one, as pi reads it")
     made: dict[str, SourceTurn | _Json | None] = {}
-    return distinct_paths([_noted_path(_to_root(leaf, entries), made, file) for leaf in leaves])
+    return distinct_paths([_path(_to_root(leaf, entries), made, file) for leaf in leaves])
 
 
 def _to_root(leaf: str, entries: Mapping[str, _Entry]) -> list[_Entry]:
@@ -502,20 +480,10 @@ def _to_root(leaf: str, entries: Mapping[str, _Entry]) -> list[_Entry]:
     return path[::-1]
 
 
-def _noted_path(
-    entries: Sequence[_Entry], made: dict[str, SourceTurn | _Json | None], file: _SessionFile
-) -> tuple[SourceTurn, ...]:
-    """Return the turns of a path, and note what hangs after the last of them, by its id."""
-    turns, after = _path(entries, made, file)
-    if after:
-        file.after["".join(turns[-1].source_ids) if turns else ""] = after
-    return turns
-
-
 def _path(
     entries: Sequence[_Entry], made: dict[str, SourceTurn | _Json | None], file: _SessionFile
-) -> tuple[tuple[SourceTurn, ...], list[_Json]]:
-    """Return the turns of a path, and the entries after the last of them that would be kept with a next one.
+) -> tuple[SourceTurn, ...]:
+    """Return the turns of a path; the file notes the entries after the last of them, by its id.
 
     `made` holds those of paths before: a turn depends only on what comes before it.
     """
@@ -527,11 +495,10 @@ def _path(
         places[entry.id] = len(turns)
         if entry.id not in made:
             try:
-                made[entry.id] = read_entry(entry.data, before, places, turns)
+                made[entry.id] = turn = read_entry(entry.data, before, places, turns)
             except InvalidInput as error:
                 file.refuse(entry.line, f"{error}", entry.data)
-                made[entry.id] = None
-            turn = made[entry.id]
+                made[entry.id] = turn = None
             if isinstance(turn, SourceTurn) and turn.compaction and turn.compaction.first_kept is None:
                 what = "the compaction keeps nothing of what stands before it on its path"
                 file.notes.append(f"line {entry.line}: {what}")
@@ -541,7 +508,9 @@ def _path(
             before = []
         elif found is not None:
             before.append(found)
-    return tuple(turns), before
+    if before:
+        file.after["".join(turns[-1].source_ids) if turns else ""] = before
+    return tuple(turns)
 
 
 def entries_after(chain: Sequence[SessionRecord], source_ids: Sequence[str]) -> list[_Json]:
@@ -556,7 +525,7 @@ def entries_after(chain: Sequence[SessionRecord], source_ids: Sequence[str]) -> 
 def read_chain(entries: Sequence[Mapping[str, Any]]) -> tuple[SourceTurn, ...]:
     """Return the turns of entries of version 3 that follow each other, without a header; unusable ones are left out."""
     chain = [_Entry(0, dict(data), data["id"], None) for data in entries]
-    return _path(chain, {}, _SessionFile())[0]
+    return _path(chain, {}, _SessionFile())
 
 
 # --- the session
@@ -568,7 +537,7 @@ def _session(
     noted = NotedHeader(agent=SOURCE)
     try:
         noted = read_noted(NotedHeader, {"agent": SOURCE} | dict(header.get("trails") or {}))
-    except (InvalidInput, ValueError, TypeError) as error:
+    except (ValueError, TypeError) as error:  # InvalidInput is a ValueError
         file.refuse(1, f"the header {error}", header)
     title, labels = _title_and_labels(entries, file)
     time = parse_time(header.get("timestamp"))
@@ -590,10 +559,8 @@ def _session(
         paths=paths,
         title=title,
         created=time,
-        principal=noted.principal,
-        agent=noted.agent,
-        system=noted.system,
         meta=meta,
+        **noted.model_dump(),
     )
 
 
@@ -616,15 +583,11 @@ def _title_and_labels(entries: Iterable[_Entry], file: _SessionFile) -> tuple[st
     return title, labels
 
 
-def _base_name(path: str) -> str:
-    return re.split(r"[/\\]", path)[-1]
-
-
 def _parent_id(parent: str | None, ids: Mapping[str, str]) -> str | None:
     """Return the id of the session that a header names by path or id: a file at hand, else by the file's name."""
     if parent is None:
         return None
-    base = _base_name(parent)
+    base = base_name(parent)
     found = ids.get(parent) or ids.get(base)
     if found or not base.endswith(".jsonl"):
         return found or parent
