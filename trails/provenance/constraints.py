@@ -24,7 +24,7 @@ from typing import Any, Protocol
 from trails.errors import InvalidInput
 from trails.provenance.event_ordering import Edge, Order, impossible, order_cycles, shown
 from trails.provenance.rdf_mapping import recorded_statements
-from trails.provenance.serializations import read_prov, read_prov_file
+from trails.provenance.serializations import read_prov, read_source
 from trails.provenance.statements import Document
 from trails.provenance.uniqueness import BUNDLE_RULE, Finding, Record, Unified, finding_of, moment
 from trails.store.contract import QuadStore
@@ -228,12 +228,14 @@ def validate(
     """
     if timed and not (math.isfinite(skew) and skew >= 0):
         raise InvalidInput(f"a clock skew of {skew} seconds cannot be; give a number from 0")
-    if isinstance(source, bytes):
-        if format is None:
-            raise InvalidInput("the bytes of a document do not say what they are; give their format")
-        document = read_prov(source, format)
-    elif isinstance(source, str | PathLike):
-        document = read_prov_file(source, format)
+    if isinstance(source, str | PathLike | bytes):
+        data, chosen, place = read_source(source, format)
+        try:
+            document = read_prov(data, chosen)
+        except InvalidInput as error:
+            if place is None:
+                raise
+            raise InvalidInput(f"{place}: {error}") from error
     else:
         document = recorded_statements(source.store)
     return check_constraints(document, skew=skew if timed else None)

@@ -18,13 +18,12 @@ from typing import Final, Protocol, cast
 import pyoxigraph as ox
 
 from trails.errors import InvalidInput
-from trails.files import as_path
 from trails.history.records import documents as kept
 from trails.history.workspace import Workspace
 from trails.integrity import digests
 from trails.model import iris, validation
 from trails.provenance.constraints import Validation, check_constraints
-from trails.provenance.serializations import READ_FORMATS, format_of, read_bytes, read_prov, write_prov
+from trails.provenance.serializations import read_prov, read_source, write_prov
 from trails.provenance.statements import ELEMENTS, Document
 from trails.rdf import vocab
 from trails.rdf.activity_records import ImportedDocument
@@ -69,7 +68,9 @@ def import_document(
     ...     made.statements, made.valid, len(store.query("SELECT ?s { ?s prov:wasDerivedFrom ?o }"))
     (1, True, 1)
     """
-    data, chosen, named = _source(source, format, name)
+    data, chosen, place = read_source(source, format)
+    file_name = name or (None if place is None else place.name)
+    named = None if file_name is None else validation.text(file_name, "the document's name")
     work = store.workspace
     by_iri = work.who(by)
     sha256 = hashlib.sha256(data).hexdigest()
@@ -139,23 +140,6 @@ def delete_document(
 
 
 # --- what is read
-
-
-def _source(
-    source: str | PathLike[str] | bytes, format_: str | None, name: str | None
-) -> tuple[bytes, str, str | None]:
-    """Return the bytes of a document, their format, and what it is called."""
-    if isinstance(source, bytes):
-        if format_ is None:
-            raise InvalidInput("the bytes of a document do not say what they are; give their format")
-        data, chosen, named = source, format_, name
-    else:
-        place = as_path(source, "the file to read")
-        chosen, named = format_ or format_of(place), name or place.name
-        data = read_bytes(place)
-    if chosen not in READ_FORMATS:
-        raise InvalidInput(f"{chosen!r} is no PROV format; there are: {', '.join(READ_FORMATS)}")
-    return data, chosen, None if named is None else validation.text(named, "the document's name")
 
 
 def _known(work: Workspace, sha256: str) -> ImportedDocument | None:

@@ -1,4 +1,4 @@
-"""Draw provenance as SVG and Mermaid.
+"""Draw provenance as SVG, Mermaid and PNG.
 
 Shapes and colours are those of the W3C's PROV working group: entities are yellow ellipses, activities blue rectangles,
 agents orange pentagons. What came first stands on top, and an arrow leads from an effect to its cause. Equal statements give
@@ -7,15 +7,18 @@ equal bytes.
 
 from __future__ import annotations
 
+import io
 import math
 import re
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
+from trails.display import tables
 from trails.provenance.statements import ELEMENTS, EVIDENCE, KINDS, QUALIFIED_NAME, TYPE, Statement, Value
 
 MAX_NODES: Final = 200
@@ -33,6 +36,7 @@ _LABEL: Final = 26
 COLOURS: Final = {"entity": "#fffc87", "activity": "#9fb1fc", "agent": "#fed37f"}
 STROKES: Final = {"entity": "#808080", "activity": "#0000ff", "agent": "#b97b00"}
 DERIVED: Final = "#b04000"
+_PLAIN: Final = "#444444"
 _NUMBERS: Final = re.compile(r"(\d+)")
 
 
@@ -262,7 +266,7 @@ def draw_svg(shown: Picture) -> bytes:
 
 def _svg_edge(points: Sequence[Point], shown: Picture, edge: Edge) -> str:
     one, two = edge_ends(points, shown, edge)
-    colour, dash = (DERIVED, ' stroke-dasharray="4 3"') if edge.is_derived else ("#444444", "")
+    colour, dash = (DERIVED, ' stroke-dasharray="4 3"') if edge.is_derived else (_PLAIN, "")
     x, y = label_at(one, two)
     return (
         f'<line x1="{one.x:.1f}" y1="{one.y:.1f}" x2="{two.x:.1f}" y2="{two.y:.1f}" stroke="{colour}"{dash} '
@@ -282,7 +286,7 @@ def _svg_node(point: Point, node: Node) -> str:
         x, y = point.x - WIDTH / 2, point.y - HEIGHT / 2
         shape = f'<rect x="{x:.1f}" y="{y:.1f}" width="{WIDTH:g}" height="{HEIGHT:g}" {look}/>'
     below = (
-        f'<tspan x="{point.x:.1f}" dy="13" font-size="9" fill="#444444">{_xml(node.type)}</tspan>' if node.type else ""
+        f'<tspan x="{point.x:.1f}" dy="13" font-size="9" fill="{_PLAIN}">{_xml(node.type)}</tspan>' if node.type else ""
     )
     y = point.y + (0 if node.type else 4)
     text = f'<text x="{point.x:.1f}" y="{y:.1f}" text-anchor="middle">{_xml(node.name)}{below}</text>'
@@ -290,7 +294,11 @@ def _svg_node(point: Point, node: Node) -> str:
 
 
 def _xml(text: str) -> str:
-    return escape("".join(c if c.isprintable() else "\ufffd" for c in text))
+    return escape(_printable(text))
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 _SHAPES: Final[Mapping[str, tuple[str, str]]] = {"entity": ("([", "])"), "activity": ("[", "]"), "agent": ("{{", "}}")}
@@ -317,3 +325,72 @@ def _quoted(text: str) -> str:
     kept = text.replace("<br/>", "\n")
     safe = "".join(c if c.isalnum() or c in " \n.,_-…" else f"#{ord(c)};" for c in kept)
     return '"' + safe.replace("\n", "<br/>") + '"'
+
+
+# --- PNG
+
+_UNIT: Final = 100.0
+"""How many units of the drawing an inch has."""
+_SETTINGS: Final[Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "text.parse_math": False,
+    "text.usetex": False,
+}
+
+
+def draw_png(shown: Picture) -> bytes:
+    """Return the picture as PNG, by matplotlib with fixed settings; raise `TrailsError` if that is not installed."""
+    mpl = tables.optional("matplotlib", "plot", "PNG")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - it takes a second
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    points, width, height = lay_out_picture(shown)
+    with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # shown as a box: no reason to complain
+        figure = Figure(figsize=(width / _UNIT, height / _UNIT), dpi=_UNIT)
+        FigureCanvasAgg(figure)
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set_xlim(0, width)
+        axes.set_ylim(height, 0)
+        axes.axis("off")
+        for edge in shown.edges:
+            _paint_edge(axes, points, shown, edge)
+        for point, node in zip(points, shown.nodes, strict=True):
+            _paint_node(axes, point, node)
+        if shown.note:
+            axes.text(width / 2, height - 14, shown.note, fontsize=8, ha="center", va="center")
+        out = io.BytesIO()
+        figure.savefig(out, format="png", metadata={"Software": None})
+    return out.getvalue()
+
+
+def _paint_edge(axes: Any, points: Sequence[Point], shown: Picture, edge: Edge) -> None:
+    one, two = edge_ends(points, shown, edge)
+    colour, line = (DERIVED, "--") if edge.is_derived else (_PLAIN, "-")
+    look = {"arrowstyle": "-|>", "color": colour, "linestyle": line, "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0}
+    axes.annotate("", xy=two, xytext=one, arrowprops=look, zorder=1)
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
+    place = {"ha": "center", "va": "center", "bbox": box, "zorder": 2}
+    axes.text(*label_at(one, two), edge.label, fontsize=6, color=colour, **place)
+
+
+def _paint_node(axes: Any, point: Point, node: Node) -> None:
+    from matplotlib.patches import Ellipse, Polygon, Rectangle  # noqa: PLC0415
+
+    look: dict[str, Any] = {
+        "facecolor": COLOURS[node.kind],
+        "edgecolor": STROKES[node.kind],
+        "linewidth": 0.8,
+        "zorder": 3,
+    }
+    if node.kind == "entity":
+        axes.add_patch(Ellipse(point, WIDTH, HEIGHT, **look))
+    elif node.kind == "agent":
+        axes.add_patch(Polygon([tuple(corner) for corner in pentagon(point)], **look))
+    else:
+        axes.add_patch(Rectangle((point.x - WIDTH / 2, point.y - HEIGHT / 2), WIDTH, HEIGHT, **look))
+    place = {"ha": "center", "va": "center", "zorder": 4}
+    axes.text(point.x, point.y - (6 if node.type else 0), _printable(node.name), fontsize=7.5, **place)
+    if node.type:
+        axes.text(point.x, point.y + 10, _printable(node.type), fontsize=6, color=_PLAIN, **place)

@@ -16,7 +16,7 @@ from rdflib import Literal as Literal_rdflib
 from trails.display import tables
 from trails.errors import InvalidInput
 from trails.provenance import rdf_mapping
-from trails.provenance.serializations import format_of, read_bytes
+from trails.provenance.serializations import read_source
 from trails.rdf import query_files, vocab
 from trails.rdflib_view import to_rdflib
 
@@ -97,10 +97,9 @@ def violations_in(path: Path, format: str | None = None) -> tuple[Violation, ...
     By default the end of the file's name says it. Raises `InvalidInput` for a file that is too large or is no RDF, and what
     `violations` raises.
     """
-    chosen = format_of(path) if format is None else format
+    data, chosen, _ = read_source(path, format)
     if chosen not in rdf_mapping.RDF_FORMATS:
         raise InvalidInput(f"shapes are for RDF ({', '.join(rdf_mapping.RDF_FORMATS)}), and {path} is {chosen}")
-    data = read_bytes(path)
     try:
         quads = list(ox.parse(data, format=rdf_mapping.RDF_FORMATS[chosen]))
     except (SyntaxError, ValueError, MemoryError) as error:

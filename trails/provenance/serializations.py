@@ -25,8 +25,6 @@ from trails.provenance.writers import (
     Writer,
 )
 
-Reader = Callable[[bytes], Document]
-
 READ_FORMATS: Final[Mapping[str, tuple[str, ...]]] = {
     "provn": (".provn",),
     "json": (".json",),
@@ -49,41 +47,44 @@ def read_prov(data: bytes, format: str) -> Document:  # noqa: A002 - the public 
     >>> read_prov(b"document entity(prov:x) endDocument", "provn").statements
     1
     """
-    readers: dict[str, Reader] = {
+    readers: dict[str, Callable[[bytes], Document]] = {
         "provn": text_readers.read_provn,
         "json": json_readers.read_provjson,
         "jsonld": json_readers.read_jsonld,
         "xml": text_readers.read_provxml,
         **{name: partial(rdf_mapping.read_rdf, format=name) for name in rdf_mapping.RDF_FORMATS},
     }
-    if format not in readers:
-        raise InvalidInput(f"{format!r} is no PROV format; there are: {', '.join(readers)}")
     return readers[format](data)
 
 
-def read_bytes(place: Path) -> bytes:
-    """Return the bytes of a file of PROV or RDF; raise `InvalidInput` for one that is too large."""
-    with in_words(place, "read"):
-        if place.stat().st_size > MAX_BYTES:
-            raise InvalidInput(f"{place} has more than {MAX_BYTES:,} bytes, which is the most that is read; split it")
-        return read_whole(place)
+def read_source(
+    source: str | os.PathLike[str] | bytes,
+    format: str | None = None,  # noqa: A002 - the public name
+) -> tuple[bytes, str, Path | None]:
+    """Return the bytes of a document, their format, and the path of the file that they come from.
 
-
-def read_prov_file(path: str | os.PathLike[str], format: str | None = None) -> Document:  # noqa: A002 - the public name
-    """Return what a PROV file says, by the format that its name ends in unless one is given.
-
-    Raises `InvalidInput` for a file that is too large, or whose name says nothing, or that cannot be read as PROV.
+    By default the end of the file's name says the format. Raises `InvalidInput` for a file that is too large, for a name
+    that says nothing, for bytes without a format, and for a format that is none.
     """
-    place = as_path(path, "the file to read")
-    chosen = format_of(place) if format is None else format
-    data = read_bytes(place)
-    try:
-        return read_prov(data, chosen)
-    except InvalidInput as error:
-        raise InvalidInput(f"{place}: {error}") from error
+    if isinstance(source, bytes):
+        if format is None:
+            raise InvalidInput("the bytes of a document do not say what they are; give their format")
+        data, chosen, place = source, format, None
+    else:
+        place = as_path(source, "the file to read")
+        chosen = _format_of(place) if format is None else format
+        with in_words(place, "read"):
+            if place.stat().st_size > MAX_BYTES:
+                raise InvalidInput(
+                    f"{place} has more than {MAX_BYTES:,} bytes, which is the most that is read; split it"
+                )
+            data = read_whole(place)
+    if chosen not in READ_FORMATS:
+        raise InvalidInput(f"{chosen!r} is no PROV format; there are: {', '.join(READ_FORMATS)}")
+    return data, chosen, place
 
 
-def format_of(path: Path) -> str:
+def _format_of(path: Path) -> str:
     """Return the format that a file's name says."""
     format_ = next((name for name, ends in READ_FORMATS.items() if path.suffix.lower() in ends), None)
     if format_ is None:

@@ -31,7 +31,7 @@ from trails.model import iris
 from trails.model.validation import decodes
 from trails.model.values import SessionRecord
 from trails.provenance.document_import import Worked, read_document
-from trails.provenance.drawing import draw_mermaid, draw_svg, picture
+from trails.provenance.drawing import draw_mermaid, draw_png, draw_svg, picture
 from trails.provenance.rdf_mapping import CLASSES, PROV, RDF_NAMES, Terms, fact_of, statements_of, trails_terms
 from trails.provenance.serializations import write_prov
 from trails.provenance.statements import (
@@ -341,7 +341,7 @@ _value: Final = lru_cache(maxsize=4096)(_read_value)
 """The value that a term is: the short ones, which say the same of many things, are made once."""
 
 
-PICTURES: Final = ("svg", "png", "mermaid")
+PICTURES: Final = {"svg": draw_svg, "png": draw_png, "mermaid": draw_mermaid}
 
 
 def export(
@@ -430,13 +430,7 @@ def draw(
         wanted = _scope_of(store.workspace, session, turn, recorded_only=recorded_only)
         statements = (each for part in export_parts(store.workspace, wanted) for each in part.statements)
     shown = picture(statements)
-    if format == "png":
-        try:
-            from trails.provenance.png_drawing import draw_png  # noqa: PLC0415 - matplotlib is an extra, and takes long to import
-        except ImportError as error:
-            raise InvalidInput("PNG needs matplotlib; install the extra: pip install 'trails[plot]'") from error
-        return draw_png(shown)
-    return draw_svg(shown) if format == "svg" else draw_mermaid(shown)
+    return PICTURES[format](shown)
 
 
 def export_document(store: Worked, session: str, *, recorded_only: bool = False) -> ProvDocument:
