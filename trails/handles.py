@@ -43,17 +43,17 @@ def verb(
 class Handle:
     """Something that works on an open store: a second one made behind its back would close the store when it goes.
 
-    A subclass that is declared with `public=True` says of calls that do not fit what is wrong with them (`calls.checked`).
+    A subclass that is declared with `public=True` says of calls that do not fit what is wrong with them (`suggestions.checked`).
     """
 
     __slots__ = ()
 
     def __init_subclass__(cls, *, public: bool = False, **extra: Any) -> None:
+        for name, member in vars(cls).items():
+            if public and hasattr(member, "__signature__"):  # a verb
+                member.__name__, member.__qualname__ = name, f"{cls.__qualname__}.{name}"
         super().__init_subclass__(**extra)
         if public:
-            for name, member in vars(cls).items():
-                if hasattr(member, "__signature__"):  # a verb
-                    member.__name__, member.__qualname__ = name, f"{cls.__qualname__}.{name}"
             check_methods(cls)
 
     def __repr__(self) -> str:

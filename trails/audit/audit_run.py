@@ -17,6 +17,7 @@ from trails.model.values import Finding, VerifyReport
 from trails.provenance import validate
 from trails.rdf import query_files, vocab
 from trails.session import Repository
+from trails.suggestions import checked
 
 UNCOVERED_COLUMNS = ("session", "first", "turns")
 
@@ -63,6 +64,7 @@ _PROV: Final = ("constraint", "name", "message", "nodes")
 _VERIFY: Final = ("code", "session", "index", "message")
 
 
+@checked
 def audit(
     repository: Repository,
     session: str | None = None,

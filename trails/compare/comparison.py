@@ -27,7 +27,7 @@ from trails.compare.statistics import (
     rank,
 )
 from trails.display import html, tables
-from trails.display.tables import NUMERIC, Kind, PlainTable
+from trails.display.tables import NUMERIC, Kind, PlainTable, Tabular
 from trails.display.terminal_text import count
 from trails.errors import InvalidInput
 from trails.files import as_path, in_words, write_whole
@@ -175,7 +175,7 @@ COLUMNS: Final[Mapping[str, FixedColumn]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Tabular):
     """Branches side by side; get one from `Repository.compare`. It keeps nothing open and follows no later change.
 
     `roots` are the sessions whose forks are compared, `at` the fork point where only one was asked for. `columns` are the

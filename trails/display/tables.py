@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from trails.display import html
 from trails.errors import InvalidInput, TrailsError
+from trails.suggestions import check_methods
 
 Kind = Literal["text", "boolean", "place", "integer", "number", "time", "names", "counts", "json"]
 """What a column holds: a `place` is a whole number that says where or which, not how much; `names` are lists of text, `counts`
@@ -32,6 +33,10 @@ class Tabular:
     """What has a table, and so all the forms in which tables leave the program; `table` is what a class gives."""
 
     __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        check_methods(cls)
 
     def table(self) -> PlainTable:
         """Return it as a table of plain values."""
@@ -54,6 +59,9 @@ class Tabular:
     @html.safe
     def _repr_html_(self) -> str:
         return html.box(html.inline(repr(self)), [to_html(self.table())])
+
+
+check_methods(Tabular)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from trails.history import import_records
 from trails.history.lookup import session_quads
 from trails.rdf.activity_records import SourceFile
 from trails.session import Repository
+from trails.suggestions import checked
 from trails.workers import collect_seldom
 
 _LEFT_OUT_BY_PI: Final = (
@@ -63,6 +64,7 @@ _WITH_FORKS: Final = (html_page.FORMAT, messages_export.FORMAT, inspect_export.F
 EXPORT_FORMATS: Final = ("pi", openclaw_folder.FORMAT, *rdf_files.FORMATS, *_WRITERS, parquet_export.FORMAT)
 
 
+@checked
 def import_path(
     repository: Repository,
     path: str | PathLike[str],
@@ -116,6 +118,7 @@ def import_path(
     return report
 
 
+@checked
 def import_bytes(
     repository: Repository,
     data: bytes,
@@ -341,6 +344,7 @@ def _is_fresh(file: str, said: datetime | None) -> bool:
     return abs(time.time() - changed) < RESTED and (said is None or abs(changed - said.timestamp()) < RESTED)
 
 
+@checked
 def export_session(
     repository: Repository,
     session_id: str,

@@ -12,6 +12,7 @@ from trails.provenance.session_export import draw, export
 from trails.provenance.statements import Bundle, Document, Statement, Value
 from trails.provenance.uniqueness import Finding
 from trails.rdf.activity_records import ImportedDocument
+from trails.suggestions import check_functions
 
 __all__ = [
     "Bundle",
@@ -31,3 +32,5 @@ __all__ = [
     "read_document",
     "validate",
 ]
+
+check_functions(globals())

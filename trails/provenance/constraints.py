@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import chain
 from os import PathLike
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from trails.errors import InvalidInput
 from trails.provenance.event_ordering import Edge, Order, impossible, order_cycles, shown
@@ -195,6 +195,7 @@ def _names(document: Document) -> Iterator[Finding]:
             seen.add(bundle.name)
 
 
+@runtime_checkable
 class Stored(Protocol):
     """An open store, as `trails.open` returns it."""
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 from os import PathLike
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, cast, runtime_checkable
 
 import pyoxigraph as ox
 
@@ -33,6 +33,7 @@ _OWN: Final = ("urn:trails:", vocab.TRAILS)
 _SHOWN: Final = 5
 
 
+@runtime_checkable
 class Worked(Protocol):
     """An open store, as `trails.open` returns it."""
 

@@ -25,6 +25,7 @@ from trails.history.annotation_kinds import newest_scores
 from trails.history.lookup.names import Name
 from trails.model.values import ToolResult, Turn
 from trails.session import Repository
+from trails.suggestions import checked
 
 FORMAT: Final = "parquet"
 _LEFT_OUT: Final = ("salts, proofs, signatures, tags, notes, system prompts, and what stands in ledgers",)
@@ -53,6 +54,7 @@ _SCORES: Final[Mapping[str, Kind]] = {
 _TABLES: Final = {"sessions": _SESSIONS, "turns": _TURNS, "calls": _CALLS, "scores": _SCORES}
 
 
+@checked
 def export_tables(
     repository: Repository,
     folder: str | os.PathLike[str],

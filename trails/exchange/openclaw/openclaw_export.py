@@ -36,6 +36,7 @@ from trails.runtime import keys
 from trails.runtime.routing.key_directory import HeldKey, Keyring
 from trails.runtime.runs import Runs
 from trails.session import Repository
+from trails.suggestions import checked
 
 _CLOSING: Final = frozenset({"label", "session_info"})
 _MAX_NAME: Final = 200
@@ -57,6 +58,7 @@ class ExportReport:
         return asdict(self)
 
 
+@checked
 def export_folder(
     repository: Repository,
     folder: str | os.PathLike[str],

@@ -47,6 +47,7 @@ from trails.exchange.remotes.mirror_comparison import (
     statements_digest,
 )
 from trails.exchange.remotes.mirror_endpoint import CutShort, Endpoint, Kind, pages
+from trails.handles import Handle
 from trails.integrity import leaves
 from trails.model import iris
 from trails.rdf import query_files, vocab
@@ -221,7 +222,7 @@ class Displaced(MirrorFailed):
     """Another process feeds the mirror now."""
 
 
-class Mirror:
+class Mirror(Handle, public=True):
     """What a store holds, in somebody's SPARQL server, to be read there. One process at a time feeds it.
 
     `sync` brings it up to date, `follow` goes on doing so, `verify` holds it against the store.

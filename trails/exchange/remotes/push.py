@@ -32,6 +32,7 @@ from trails.session import Repository
 from trails.session.repository import opened
 from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
+from trails.suggestions import checked
 
 
 class MovedSession(Value):
@@ -74,6 +75,7 @@ class Moved(Value):
         return {**self.model_dump(mode="json"), "ok": self.ok}
 
 
+@checked
 def push(
     store: Repository,
     sessions: Name | Iterable[Name],
@@ -110,6 +112,7 @@ def push(
     )
 
 
+@checked
 def pull(
     store: Repository,
     sessions: Name | Iterable[Name],

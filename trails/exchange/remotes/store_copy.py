@@ -41,6 +41,7 @@ from trails.store.log.staging import scratch
 from trails.store.log.syncing import sync_folder
 from trails.store.postgres.address import is_address, shown
 from trails.store.postgres.log import PostgresLog
+from trails.suggestions import checked
 
 _BATCH: Final = 10_000
 """Quads, or lines of the log, in one commit."""
@@ -78,6 +79,7 @@ class Copied(Value):
         return {**plain, "report": None if self.report is None else self.report.to_dict()}
 
 
+@checked
 def copy_store(
     source: str | os.PathLike[str],
     destination: str | os.PathLike[str],

@@ -2,3 +2,6 @@
 
 from trails.runtime.keys.key_resolution import *  # noqa: F403
 from trails.runtime.keys.session_key import *  # noqa: F403
+from trails.suggestions import check_functions
+
+check_functions(globals())

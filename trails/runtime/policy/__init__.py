@@ -9,3 +9,6 @@ from trails.runtime.policy.run_rules import *  # noqa: F403
 from trails.runtime.policy.session_entry import *  # noqa: F403
 from trails.runtime.policy.session_listing import *  # noqa: F403
 from trails.runtime.policy.subagents import *  # noqa: F403
+from trails.suggestions import check_functions
+
+check_functions(globals())
