@@ -132,6 +132,18 @@ def test_a_call_without_a_price_is_counted_and_named_and_never_costs_nothing(sto
     assert (some.cost, some.reported, some.estimated, some.unpriced) == (7.5, 1, 1, 0)
 
 
+def test_the_total_cost_is_the_same_however_it_is_grouped(memory: Repository) -> None:
+    for number, cost in enumerate((0.1, 0.2, 0.3, 0.7, 1e-7, 2.2)):
+        session = memory.create(id=f"s{number % 4}" if number < 4 else None, principal=f"p{number % 2}")
+        session.append("assistant", "a", model=f"m{number % 3}", usage={"input_tokens": 7, "output_tokens": 3, "cost": cost})
+        session.append("assistant", "b", model="priced", usage={"input_tokens": 70 + number, "output_tokens": 3})
+        session.persist()
+    groupings: list[Any] = ["day", "model", "project", "principal", "session"]
+    totals = {memory.cost(by=by, prices={"priced": {"input": 0.7, "output": 1.1}}).total.cost for by in groupings}
+    # 0.1 + 0.2 + 0.3 + 0.7 + 0.0000001 + 2.2, and 435 tokens at 0.7 and 18 at 1.1 for a million
+    assert totals == {3.5000001 + 0.0003243}
+
+
 def test_copies_count_once_also_when_their_original_is_gone(store: Repository) -> None:
     fill(store)
     store.flatten("plan", id="copy")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final, Literal
 
 from trails.rows.session_lists import Asked
+from trails.usage import EXACT, Counts
 
 By = Literal["day", "model", "project", "principal", "session"]
-_SUMS: Final = (
-    "count(*), sum(c.input), sum(c.cache_read), sum(c.cache_write), sum(c.cache_write_1h), sum(c.output), sum(c.reasoning),"
-    " sum(c.cost)"
-)
+_SUMS: Final = ", ".join(["count(*)", *(f"sum(c.{name})" for name in Counts._fields)])
 _IS_COUNTED: Final = "(c.input IS NOT NULL OR c.output IS NOT NULL)"
 _PROMPT: Final = "ifnull(c.input, 0) + ifnull(c.cache_read, 0) + ifnull(c.cache_write, 0)"
 SLOT: Final = 1_800_000_000
@@ -29,22 +28,39 @@ _TURNS_BY: Final[Mapping[By, str]] = {
 }  # fmt: skip
 
 
+class _ExactSum:
+    """A sum of costs as they are written: it is the same however calls are grouped, which a sum of floats is not."""
+
+    def __init__(self) -> None:
+        self._sum = Decimal()
+
+    def step(self, cost: float) -> None:
+        """Add a cost."""
+        self._sum = EXACT.add(self._sum, Decimal(str(cost)))
+
+    def finalize(self) -> str:
+        """Return the sum; it is text since SQLite has no exact fractions."""
+        return str(self._sum)
+
+
 def calls_by(connection: sqlite3.Connection, by: By, asked: Asked) -> list[tuple[Any, ...]]:
-    """Return (group, model, priced, counted, calls, tokens as `Counts` has them, cost) of the calls that count.
+    """Return (group, model, priced, counted, calls, tokens as `Counts` has them, cost as text) of the calls that count.
 
     `asked` has conditions on calls (`c`) and the sessions they were made in (`s`); `priced` is whether their cost is known,
     `counted` whether what they read and wrote is.
     """
     asked.where("c.counts")
+    connection.create_aggregate("exact_sum", 1, _ExactSum)
     return connection.execute(
-        f"SELECT {_CALLS_BY[by]}, c.model, c.cost IS NOT NULL, {_IS_COUNTED}, {_SUMS}"
+        f"SELECT {_CALLS_BY[by]}, c.model, c.cost IS NOT NULL, {_IS_COUNTED}, {_SUMS},"
+        " exact_sum(c.cost) FILTER (WHERE c.cost IS NOT NULL)"
         f" FROM calls c LEFT JOIN sessions s ON s.id = c.home{asked.text()} GROUP BY 1, 2, 3, 4",
         asked.values,
     ).fetchall()
 
 
 def unpriced_calls(connection: sqlite3.Connection, by: By, asked: Asked, steps: Sequence[int]) -> list[tuple[Any, ...]]:
-    """Return (group, model, provider, slot, step, calls, tokens, cost) of the calls that count and report tokens and no cost.
+    """Return (group, model, provider, slot, step, calls, tokens) of the calls that count and report tokens and no cost.
 
     Those of a group have the same price: they were made in one `SLOT`, and their prompts lie between the same two `steps`.
     """

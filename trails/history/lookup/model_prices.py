@@ -14,6 +14,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import Any, Final
 from trails.errors import InvalidInput
 from trails.files import as_path, in_words, read_whole
 from trails.model.values import Value
-from trails.usage import Counts
+from trails.usage import EXACT, Counts, total
 
 PRICES_VARIABLE: Final = "TRAILS_PRICES"
 """The variable of the environment that names the file of the price table that is used where none is given."""
@@ -45,11 +46,11 @@ class Price(Value):
     cache_write_1h: float | None = None
     """Of those that the provider keeps in its cache for an hour; None: the price of the others."""
 
-    def of(self, counts: Counts) -> float:
+    def of(self, counts: Counts) -> Decimal:
         """Return what so many tokens cost; a count that is not known adds nothing.
 
         >>> Price(input=3, output=15, cache_read=0.3).of(Counts(input=1_000_000, cache_read=1_000_000, output=100_000))
-        4.8
+        Decimal('4.8')
         """
         read = self.input if self.cache_read is None else self.cache_read
         written = self.input if self.cache_write is None else self.cache_write
@@ -62,7 +63,8 @@ class Price(Value):
             (hour, kept),
             ((counts.output or 0), self.output),
         )
-        return sum(tokens * price for tokens, price in parts) / _MILLION
+        amounts = [EXACT.multiply(tokens, Decimal(str(price))) for tokens, price in parts]
+        return EXACT.divide(total(amounts) or Decimal(), _MILLION)
 
 
 class Prices(Value):

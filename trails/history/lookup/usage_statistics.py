@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from functools import partial
 from typing import Any, Final, NamedTuple, get_args
 
@@ -109,7 +110,7 @@ class _Calls(NamedTuple):
     model: str
     calls: int
     counts: Counts
-    cost: float | None
+    cost: Decimal | None
     is_reported: bool
 
 
@@ -117,7 +118,7 @@ class _Calls(NamedTuple):
 class _Sum:
     calls: int = 0
     counts: Counts = _UNKNOWN
-    cost: float | None = None
+    cost: Decimal | None = None
     reported: int = 0
     estimated: int = 0
     unpriced: int = 0
@@ -138,11 +139,11 @@ class _Sum:
 
     def row(self, group: str | None, sessions: int, turns: int | None) -> Row:
         """Return the sums as a row."""
-        counts = self.counts
+        counts, cost = self.counts, None if self.cost is None else float(self.cost)
         return Row(
             group=group, sessions=sessions, turns=turns, calls=self.calls, input_tokens=counts.input,
             output_tokens=counts.output, reasoning_tokens=counts.reasoning, cache_read_tokens=counts.cache_read,
-            cache_write_tokens=counts.cache_write, cache_write_1h_tokens=counts.cache_write_1h, cost=self.cost,
+            cache_write_tokens=counts.cache_write, cache_write_1h_tokens=counts.cache_write_1h, cost=cost,
             reported=self.reported, estimated=self.estimated, unpriced=self.unpriced,
             unpriced_models=tuple(sorted(self.unpriced_models)),
         )  # fmt: skip
@@ -156,11 +157,12 @@ def _calls(rows: sqlite3.Connection, by: By, asked: Callable[[], Asked], prices:
         price = None if prices is None or is_reported or not is_counted else prices.find(model)
         if price is None and by_package and is_counted and not is_reported:
             continue  # below
-        yield _Calls(group, model, calls, counts, cost if price is None else price.of(counts), bool(is_reported))
+        known = Decimal(cost) if is_reported else None if price is None else price.of(counts)
+        yield _Calls(group, model, calls, counts, known, bool(is_reported))
     if not by_package or prices is None:
         return
     steps = model_prices.price_steps()
-    for group, model, provider, slot, step, calls, *tokens, _ in usage_sums.unpriced_calls(rows, by, asked(), steps):
+    for group, model, provider, slot, step, calls, *tokens in usage_sums.unpriced_calls(rows, by, asked(), steps):
         if prices.find(model) is None:
             counts, when = Counts(*tokens), None if slot is None else _EPOCH + slot * _SLOT
             price = model_prices.package_price(model, provider, when, steps[step - 1] + 1 if step else 0)
