@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import shutil
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,9 +14,12 @@ from typing import Any
 import pytest
 
 import trails
+from trails.cli import main
+from trails.display import progress
 from trails.display.progress import moving
 from trails.exchange.file_import import import_path
 from trails.history.lookup import session_quads
+from trails.rows import row_schema
 from trails.session import restore
 
 
@@ -99,6 +105,28 @@ def test_a_terminal_has_a_bar_that_nothing_in_a_name_steers(monkeypatch: pytest.
         move(2, 2, "")
     assert "importing" in written.getvalue()
     assert "\x1b]0;" not in written.getvalue()
+
+
+def test_a_command_that_waits_for_the_index_or_the_rows_has_a_bar_on_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "s"
+    filled(place)
+    drawn = {}
+    for name, seconds in {"at once": 0.0, "later": 60.0}.items():
+        shutil.rmtree(place / "index", ignore_errors=True)
+        with closing(sqlite3.connect(place / "trails.db")) as rows:
+            row_schema.drop_tables(rows)
+            rows.commit()
+        monkeypatch.setattr(progress, "_SOON", seconds)
+        for arguments in (["query", "ASK { ?s ?p ?o }"], ["append", "a", "user", "again"]):
+            monkeypatch.setattr(sys, "stderr", written := Terminal())
+            with pytest.raises(SystemExit, match=r"^0$"):
+                main(["--store", str(place), *arguments])
+            drawn[name, arguments[0]] = written.getvalue()
+    assert "making the index" in drawn["at once", "query"]
+    assert "reading the log" in drawn["at once", "append"]
+    assert all("\x1b" not in drawn["later", name] for name in ("query", "append"))  # what is over soon draws nothing
 
 
 def test_a_notebook_has_a_bar_that_says_in_the_end_how_far_it_came(notebook: Shown) -> None:

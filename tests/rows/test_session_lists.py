@@ -135,7 +135,9 @@ def test_a_call_without_a_price_is_counted_and_named_and_never_costs_nothing(sto
 def test_the_total_cost_is_the_same_however_it_is_grouped(memory: Repository) -> None:
     for number, cost in enumerate((0.1, 0.2, 0.3, 0.7, 1e-7, 2.2)):
         session = memory.create(id=f"s{number % 4}" if number < 4 else None, principal=f"p{number % 2}")
-        session.append("assistant", "a", model=f"m{number % 3}", usage={"input_tokens": 7, "output_tokens": 3, "cost": cost})
+        session.append(
+            "assistant", "a", model=f"m{number % 3}", usage={"input_tokens": 7, "output_tokens": 3, "cost": cost}
+        )
         session.append("assistant", "b", model="priced", usage={"input_tokens": 70 + number, "output_tokens": 3})
         session.persist()
     groupings: list[Any] = ["day", "model", "project", "principal", "session"]

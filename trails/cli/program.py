@@ -16,6 +16,7 @@ from typing import Any, Final
 import click
 
 from trails.cli.terminal import is_utf8
+from trails.display.progress import ANEW
 from trails.display.terminal_text import one_line
 from trails.errors import InvalidInput, PendingTurnsWarning, SessionNotFound, TrailsError
 from trails.suggestions import did_you_mean
@@ -195,6 +196,7 @@ class Commands(click.Group):
             import_module("trails.cli.completion")  # its classes are what the shells' scripts talk to
         run = partial(super().main, args, prog_name, standalone_mode=False, **extra)
         if standalone_mode:
+            ANEW.set(True)
             sys.exit(_exit_code(run))
         return run()
 

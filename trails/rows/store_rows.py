@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pyoxigraph import RdfFormat, parse
 
+from trails.display.progress import made_anew
 from trails.rdf import vocab
 from trails.rows import row_schema, row_writer, text_index
 from trails.store.contract import QuadStore
@@ -54,10 +55,14 @@ def catch_up(connection: sqlite3.Connection, until: int) -> None:
     if at < 0:
         row_schema.create_tables(connection)
         at = 0
-    while rows := connection.execute(_TAIL, (at, until)).fetchall():
-        for row in rows:
-            _bring_in(connection, Row(*row).unpack().record)
-        at = rows[-1][0]
+    start = at
+    with made_anew("reading the log") as move:
+        while rows := connection.execute(_TAIL, (at, until)).fetchall():
+            for row in rows:
+                _bring_in(connection, Row(*row).unpack().record)
+                if move is not None:
+                    move(row[0] - start, until - start, "")
+            at = rows[-1][0]
     connection.execute("UPDATE rows_at SET number = ?", (at,))
 
 

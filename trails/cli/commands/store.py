@@ -82,6 +82,7 @@ def upgrade_store(backup_folder: Path | None) -> None:
 
     A backup is made first. A store that is there already is left as it is. Cut short, it goes on when it is run again.
     """
+    from trails.cli import transcript_view
     from trails.store.postgres.address import is_address
     from trails.store.upgrade import upgrade
 
@@ -90,7 +91,8 @@ def upgrade_store(backup_folder: Path | None) -> None:
 
         report = upgrade_tables(place)
     else:
-        report = upgrade(cli.store_folder(), backup=backup_folder)
+        with transcript_view.working("upgrading"):
+            report = upgrade(cli.store_folder(), backup=backup_folder)
     said = f"the store has format {report.after} now; as it was, it is at {report.backup}"
     if report.backup is None and report.steps:
         said = f"the store has format {report.after}; its sessions are as they were"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Final
 
 import pyoxigraph as ox
 
+from trails.display.progress import Progress, made_anew
 from trails.errors import StoreFailed
 from trails.store.index import engine_filling
 from trails.store.index.gate import Gate
@@ -24,7 +25,7 @@ from trails.store.index.index_folder import IndexFolder, Mark, Private
 from trails.store.log.commit_log import Log
 from trails.store.log.committing import Batch
 from trails.store.log.log_maintenance import Behind
-from trails.store.log.records import START
+from trails.store.log.records import START, CommitRecord, Unpacked
 from trails.store.pattern import Mentions, Pattern
 
 _SMALL: Final = 10_000
@@ -174,7 +175,8 @@ class Engine:
         private, engine, mark = self._begun(until)
         try:
             records = self._log.records(mark.number, until, mark.digest)
-            unsaved = engine_filling.fill(engine, (each.record for each in records))
+            with made_anew("making the index") as move:
+                unsaved = engine_filling.fill(engine, _told(records, mark.number, until, move))
         except BaseException:
             del engine
             if private is not None:
@@ -342,3 +344,11 @@ class Engine:
         engine_filling.keep_for_ever(self.store)
         if self._private is not None:
             self._private.let_go()
+
+
+def _told(rows: Iterable[Unpacked], start: int, end: int, move: Progress | None) -> Iterator[CommitRecord]:
+    """Yield the records of rows, and tell how far they are."""
+    for done, row in enumerate(rows, 1):
+        yield row.record
+        if move is not None:
+            move(done, end - start, "")
