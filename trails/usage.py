@@ -18,8 +18,6 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
-from trails.suggestions import checked
-
 Names = tuple[str, ...]
 
 MAX_USAGE: Final = 10**12
@@ -190,7 +188,6 @@ class Counts(NamedTuple):
         return self.input + (self.cache_read or 0) + (self.cache_write or 0)
 
 
-@checked
 def counts_of(usage: Mapping[str, Any]) -> Counts:
     """Return what a usage says, counted as its source counts: the one that it names, or the first that it looks like.
 

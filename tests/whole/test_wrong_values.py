@@ -25,7 +25,6 @@ FUNCTIONS = {
     "trails.exchange.remotes.store_copy": "copy_store",
     "trails.exchange.remotes.mirror": "Mirror",
     "trails.audit": "audit",
-    "trails.usage": "counts_of",
     "trails.provenance": "validate export delete_document document_bytes documents import_document read_document",
     "trails.policy": "",
     "trails.keys": "",
