@@ -17,7 +17,7 @@ from trails import InvalidInput, Repository, TrailsError
 from trails.exchange.file_import import import_path
 from trails.exchange.openclaw.openclaw_export import export_folder
 from trails.exchange.openclaw.openclaw_folder import import_folder
-from trails.provenance import validate
+from trails.provenance.serializations import read_source
 from trails.session.restore import load_dump, restore_store
 from trails.store.doctor import doctor
 from trails.store.upgrade import upgrade
@@ -40,7 +40,7 @@ OLD_PLACES: dict[str, Ask] = {
     "restore from": lambda store, path: restore_store(path, f"{store.store.location}.new"),
     "load from": lambda store, path: load_dump(path, f"{store.store.location}.new"),
     "upgrade": lambda _, path: upgrade(path),
-    "validate PROV": lambda _, path: validate(path, format="provn"),
+    "validate PROV": lambda _, path: read_source(path, "provn"),
     "open": lambda _, path: trails.open(path),
 }
 
