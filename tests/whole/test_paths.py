@@ -40,7 +40,7 @@ OLD_PLACES: dict[str, Ask] = {
     "restore from": lambda store, path: restore_store(path, f"{store.store.location}.new"),
     "load from": lambda store, path: load_dump(path, f"{store.store.location}.new"),
     "upgrade": lambda _, path: upgrade(path),
-    "validate PROV": lambda _, path: read_source(path, "provn"),
+    "validate PROV": lambda _, path: read_source(path, None if isinstance(path, bytes) else "provn"),
     "open": lambda _, path: trails.open(path),
 }
 
