@@ -31,7 +31,6 @@ from trails.history.lookup import names
 from trails.model import iris
 from trails.model.lineage import Segment
 from trails.rdf import vocab
-from trails.rdf.turn_quads import FACT_PREDICATES
 from trails.session.diff import _last_true
 from trails.store import Change
 
@@ -379,34 +378,6 @@ def test_a_fork_whose_parent_was_rewritten_at_the_fork_point_is_an_error(store: 
         store.diff("plan", "fork")
 
 
-def test_sessions_from_before_digests_existed_are_compared(store: Repository) -> None:
-    graph = NamedNode(iris.session("old"))
-    principal = NamedNode(iris.principal("alice"))
-    row = [
-        Quad(graph, vocab.TYPE, vocab.SESSION, vocab.CATALOG),
-        Quad(graph, vocab.ATTRIBUTED_TO, principal, vocab.CATALOG),
-    ]
-    turns = [
-        quad
-        for n in range(50)
-        for subject in [NamedNode(f"{graph.value}/old-{n}")]
-        for quad in (
-            Quad(subject, vocab.TYPE, vocab.TURN, graph),
-            Quad(subject, vocab.INDEX, Literal(n), graph),
-            Quad(subject, vocab.ROLE, Literal("user"), graph),
-            Quad(subject, vocab.VALUE, Literal(f"old {n}"), graph),
-            Quad(subject, vocab.ATTRIBUTED_TO, principal, graph),
-        )
-    ]
-    store.store.commit(Change(add=[*row, *turns]))
-    say(store.load("old").fork(at=45, id="fork"), "new")
-    found = store.diff("old", "fork")
-    assert (found.common, sides(found)) == (45, ([f"old {n}" for n in range(45, 50)], ["new"]))
-    loaded = store.load("old").turns
-    assert [entry.left for entry in found.entries if entry.left] == list(loaded[45:])
-    assert patch(loaded, found) == list(store.load("fork").turns)
-
-
 # --- references
 
 
@@ -529,21 +500,3 @@ def test_on_any_tree_of_forks_a_patched_session_is_the_other_one(root: Any, bran
                 assert (found.left.counts, found.right.counts) == (back.right.counts, back.left.counts)
                 if one == two:
                     assert found.entries == ()
-
-
-def test_mapping_and_narrow_reads_leave_out_the_same_facts() -> None:
-    """`facts_of` names what is no fact; `facts` names what is one."""
-    text = trails.rdf.query_files.find("facts_of").text
-    columns = {
-        vocab.VALUE,
-        vocab.INDEX,
-        vocab.ROLE,
-        vocab.BRANCH,
-        vocab.DIGEST,
-        vocab.SALT,
-        vocab.TIME,
-        vocab.ATTRIBUTED_TO,
-    }
-    for term in columns:
-        assert term.value.rpartition("#")[2] in text
-        assert term not in FACT_PREDICATES

@@ -243,11 +243,7 @@ class Reader:
         turns: list[Turn] = []
         for run in runs:
             if run.end is None or run.end > start:
-                found = self.own_turns(Segment(run.record, max(run.start, start), run.end))
-                if any(turn.old_iri for turn in found):  # their digests are made up from the session's beginning on
-                    whole = self.own_turns(Segment(run.record, run.record.starts_at, run.end))
-                    found = [turn for turn in whole if turn.index >= start]
-                turns += found
+                turns += self.own_turns(Segment(run.record, max(run.start, start), run.end))
         lineage.check_dense(session_id, turns, runs, start, end or 0)
         if end is None and runs and runs[-1].end is None:
             self.length([runs[-1].record])

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-from pyoxigraph import Literal, NamedNode, QuerySolution
+from pyoxigraph import Literal, NamedNode
 
 from trails.errors import IntegrityError
-from trails.integrity import digests
 from trails.model import iris
 from trails.model.lineage import Segment
 from trails.model.validation import decodes
@@ -25,8 +24,6 @@ from trails.rows.transcript_rows import OddTurn, RowRun, Spoken, read_run, read_
 from trails.store.contract import QuadStore, Solutions
 
 _OPEN_END: Final = 2**53
-_FEW: Final = 30
-"""A run is read by scanning whole columns, unless its session owns this much more before it, or after it, than it has."""
 
 
 class ReadRun:
@@ -140,44 +137,19 @@ class QuadTurns:
     @decodes
     def run(self, run: Segment) -> ReadRun:
         """Return the turns that a session owns in a run of indices."""
-        session_id = run.record.id
         end = _OPEN_END if run.end is None else run.end
-        if end <= run.start:
-            return ReadRun(run.start, [])
-        narrow = self._is_small(run)
-        bounds = {"session": session_id, "start": run.start, "end": end}
-        rows = self._select("turns_narrow" if narrow else "turns_wide", **bounds)
-        if not rows:
-            return ReadRun(run.start, [])
-        facts = self._select("facts_between", **bounds) if narrow else self._select("facts", session=session_id)
-        return ReadRun(run.start, self._decoded(session_id, rows, facts))
-
-    def _is_small(self, run: Segment) -> bool:
-        """Tell whether a session owns much more before or after a run: then looking turns up beats scanning whole columns."""
-        before = run.start - run.record.starts_at
-        if run.end is None:
-            return before > _FEW and not self._owns(run.record.id, run.start + before)
-        wide = run.end - run.start + _FEW
-        return before > wide or self._owns(run.record.id, run.end + wide)
-
-    def _owns(self, session_id: str, index: int) -> bool:
-        graph = NamedNode(iris.session(session_id))
-        return bool(self._store.quads((None, vocab.INDEX, vocab.integer(index), graph)))
+        return ReadRun(run.start, self._between(run.record.id, run.start, end))
 
     @decodes
     def at(self, session_id: str, indices: Sequence[int]) -> list[Turn]:
         """Return the turns that a session owns at some indices, in order of index."""
-        rows: list[QuerySolution] = []
-        for batch in query_files.batches(list(indices)):
-            rows += self._select("turns_at", indices=batch, session=session_id)
-        owner = iris.session(session_id)
-        written = [iris.turn(owner, int(row[0].value), row[4].value) for row in rows if row[4] is not None]
-        facts: list[QuerySolution] = []
-        for turns in query_files.batches(written):
-            facts += self._select("facts_of", turns=turns, session=session_id)
-        return self._decoded(session_id, rows, facts)
+        found = self._between(session_id, min(indices), max(indices) + 1) if indices else []
+        return [turn for turn in found if turn.index in indices]
 
-    def _decoded(self, session_id: str, rows: Sequence[QuerySolution], facts: Sequence[QuerySolution]) -> list[Turn]:
+    def _between(self, session_id: str, start: int, end: int) -> list[Turn]:
+        """Return the turns that a session owns from an index to another, exclusive."""
+        rows = self._select("turns", session=session_id, start=start, end=end) if start < end else ()
+        facts = self._select("facts", session=session_id) if rows else ()
         try:
             told: dict[str, Facts] = decode_facts((row[0].value, row[1].value, row[2]) for row in facts)
             turns = [decode_turn(session_id, row, told) for row in rows]
@@ -187,33 +159,7 @@ class QuadTurns:
                 "`trails verify` names them; restore the session from an export or a backup"
             ) from error
         turns.sort(key=attrgetter("index"))
-        return turns if all(turn.digest for turn in turns) else self._with_digests(turns)
-
-    def _with_digests(self, turns: list[Turn]) -> list[Turn]:
-        """Give turns from before digests existed one that later turns can chain to: of their content with an empty salt."""
-        previous, whole = digests.GENESIS, []
-        for turn in turns:
-            made = turn
-            if not turn.digest:
-                digest = digests.turn_digest(
-                    previous=previous,
-                    index=turn.index,
-                    branch=turn.branch,
-                    role=turn.role,
-                    author=iris.author_key(turn.author_iri),
-                    time=turn.time,
-                    content=digests.content_digest(turn.text, "", structured=turn.structured),
-                    facts=digests.facts_digest(turn.facts, ""),
-                )
-                made = turn.model_copy(update={"old_iri": self._iri_at(turn.session_id, turn.index), "digest": digest})
-            whole.append(made)
-            previous = made.digest
-        return whole
-
-    @decodes
-    def _iri_at(self, session_id: str, index: int) -> str:
-        quads = self._store.quads((None, vocab.INDEX, vocab.integer(index), NamedNode(iris.session(session_id))))
-        return str(quads[0].subject.value)  # type: ignore[union-attr] # an IRI
+        return turns
 
     @decodes
     def end(self, session_id: str, start: int) -> int:

@@ -86,7 +86,6 @@ class RowRun:
             "structured": form == JSON,
             "redacted": form == REDACTED,
             "digest": "",
-            "old_iri": None,
             "facts": NO_FACTS,
         }
 
