@@ -90,7 +90,7 @@ def with_texts(random: Random) -> list[Callable[[Repository], object]]:
 def test_a_twin_gives_the_rows_of_its_query_on_any_store(seed: int) -> None:
     random = Random(seed)
     with trails.open(":memory:") as store, pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(text_index, "_WAITING", random.choice([1, 3, 256]))
+        monkeypatch.setattr(text_index, "WAITING", random.choice([1, 3, 256]))
         filled(store, random)
         steps = with_texts(random)
         for _ in range(30):

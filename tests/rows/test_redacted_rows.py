@@ -72,7 +72,7 @@ def test_the_first_prompt_is_the_next_one_once_it_is_redacted(filled: Path) -> N
 
 
 def test_no_three_characters_of_a_redacted_text_stay_in_the_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_index, "_WAITING", 1)
+    monkeypatch.setattr(text_index, "WAITING", 1)
     rare = "\ua66e" * 3
     held = rare[:2].encode()  # the file lists characters that begin alike by what differs
     with trails.open(place, create=True, durability="process") as store:

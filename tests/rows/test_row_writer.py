@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from tests.support.everything import everything
 from tests.support.machines import examples
 from tests.support.rows_of import dump, filled_rows
 from trails import Repository, TrailsError
+from trails.rows import text_index
 from trails.store.embedded import EmbeddedStore
 
 
@@ -26,6 +28,7 @@ def compare(store: Repository) -> int:
     at_once = dump(filled_rows(store.store))
     for table, expected in at_once.items():
         assert one_by_one[table] == expected, table
+    assert store.verify().findings == ()
     return len(at_once["sessions"])
 
 
@@ -39,7 +42,8 @@ def test_rows_of_everything() -> None:
 @examples(60)
 def test_rows_of_any_store(seed: int) -> None:
     random = Random(seed)
-    with trails.open(":memory:") as store:
+    with trails.open(":memory:") as store, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_index, "WAITING", random.choice([1, 3, 256]))
         steps = [*random_steps(random), *with_texts(random)]
         steps[0](store)
         for _ in range(40):

@@ -102,7 +102,7 @@ def filled(store: Repository, random: Random) -> None:
 def test_the_index_finds_what_reading_every_text_finds(seed: int) -> None:
     random = Random(seed)
     with trails.open(":memory:") as store, pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(text_index, "_WAITING", random.choice([1, 3, 256]))
+        monkeypatch.setattr(text_index, "WAITING", random.choice([1, 3, 256]))
         monkeypatch.setattr(text_index, "_FEW", random.choice([1, 256]))
         monkeypatch.setattr(text_index, "_SCANNED", random.choice([0, 4]))
         if random.random() < 0.5:

@@ -195,6 +195,12 @@ def turn_statements(quads: Iterable[Quad]) -> dict[str, list[Statement]]:
     return found
 
 
+def is_kept(statement: Statement) -> bool:
+    """Tell whether a statement of a turn beyond its text is kept in its row: it does not follow from the others."""
+    part, predicate, term = statement
+    return predicate not in _DERIVED and predicate != _SALT and (bool(part) or (predicate, term) not in _IMPLIED)
+
+
 def make_turn_row(session_iri: str, iri: str, statements: Iterable[Statement]) -> TurnRow | None:
     """Return the row of a turn with all that is said of it, or None where that is nothing."""
     plain: dict[str, Term] = {}
@@ -203,7 +209,7 @@ def make_turn_row(session_iri: str, iri: str, statements: Iterable[Statement]) -
     for statement in statements:
         part, predicate, term = statement
         if part or predicate not in _PLAIN:
-            if predicate not in _DERIVED and predicate != _SALT and (part or (predicate, term) not in _IMPLIED):
+            if is_kept(statement):
                 more.append(statement)
         elif predicate in plain:
             is_odd = True
@@ -233,18 +239,23 @@ def _regular(session_iri: str, iri: str, plain: Mapping[str, Term], more: list[S
         return None
     role = plain[v.ROLE.value].value
     kind = Kind(role, MAIN if branch is None else branch.value, author.value, _FORMS[content.datatype])
-    when = None if time is None else _canonical_time(time.value)
-    flags = LACKS if when is None or role == "assistant" else 0
-    if more:
-        facts_of(iri, more)  # raises for what Trails never writes
-        is_copy = any(not part and predicate == v.ALTERNATE_OF.value for part, predicate, _ in more)
-        flags = COPY * is_copy | LACKS * (when is None or _lacks(role, more))
     raw = bytes.fromhex(digest)
     if raw.hex() != digest:
         return None
-    row = TurnRow(iri, place, kind, when, content.value, raw, flags, encode_statements(more, iri), more)
+    if more:
+        facts_of(iri, more)  # raises for what Trails never writes
+    when = None if time is None else _canonical_time(time.value)
+    return regular_row(TurnRow(iri, place, kind, when, content.value, raw, 0, None), more)
+
+
+def regular_row(plain: TurnRow, more: Sequence[Statement]) -> TurnRow:
+    """Return the row of a turn as Trails writes them, given its columns and what is recorded with it beyond its text."""
+    role, time = plain.kind.role, plain.time
     if not more:
-        return row
+        return plain._replace(flags=LACKS * (time is None or role == "assistant"))
+    is_copy = any(not part and predicate == v.ALTERNATE_OF.value for part, predicate, _ in more)
+    flags = COPY * is_copy | LACKS * (time is None or _lacks(role, more))
+    row = plain._replace(flags=flags, more=encode_statements(more, plain.iri), statements=more)
     return row._replace(calls=TurnCalls([*model_calls(row)], [*tool_calls(row)], [*tool_answers(row)]))
 
 

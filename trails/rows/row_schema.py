@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from decimal import Decimal
 from typing import Any, Final
 
@@ -131,6 +132,12 @@ def create_tables(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _columns() -> Mapping[str, Sequence[str]]:
+    with closing(sqlite3.connect(":memory:")) as made:
+        create_tables(made)
+        return {table: [row[1] for row in made.execute(f"PRAGMA table_info({table})")] for table in _TABLES}
+
+
 def drop_tables(connection: sqlite3.Connection) -> None:
     """Remove all rows with their tables, within the caller's transaction."""
     shards = [f"texts_{shard}" for (shard,) in connection.execute("SELECT shard FROM shards")]
@@ -145,3 +152,7 @@ def create_functions(connection: sqlite3.Connection) -> None:
         connection.create_function(name, -1, function, deterministic=True)
     aggregate: Any = _DecimalSum
     connection.create_aggregate("decimal_sum", 2, aggregate)
+
+
+COLUMNS: Final = _columns()
+"""The columns of each table, in order."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from pyoxigraph import Quad
 
@@ -69,6 +69,12 @@ class Writer:
         """Digests of calls of which another one may count now."""
         self._turns: set[bytes] = set()
         """Digests of turns of which another copy may count now."""
+        self._zones: set[int] = set()
+        """Zones of the text index of which a turn changed or went."""
+        self._unused: set[Kind] = set()
+        """Kinds that may have lost their last turn."""
+        self._bare: set[int] = set()
+        """Sessions of which nothing may be left."""
 
     def change(
         self,
@@ -117,7 +123,7 @@ class Writer:
         for each in remove:
             statements.pop(each, None)
         statements.update(dict.fromkeys(add))
-        values, meta = _session_values(iri, session_id, list(statements))
+        values, meta = session_values(iri, session_id, list(statements))
         names = ", ".join(values)
         update = ", ".join(f"{name} = excluded.{name}" for name in values if name != "id")
         self._db.execute(
@@ -248,24 +254,19 @@ class Writer:
         self._db.execute(_GROW, told)
 
     def _values(self, number: int, session: _Session, row: TurnRow) -> tuple[Any, ...]:
-        return (
-            number, session.number, row.place, self._kind(row.kind), row.time, not row.flags & COPY, row.flags, row.text,
-            row.digest, row.more,
-        )  # fmt: skip
+        return turn_values(number, session.number, self._kind(row.kind), row)
 
     def _kind(self, kind: Kind) -> int:
         if kind not in self._kinds:
-            asked = "SELECT number FROM kinds WHERE role = ? AND branch = ? AND author = ? AND form = ?"
-            found = self._db.execute(asked, kind).fetchone()
+            found = self._db.execute(KIND, kind).fetchone()
             if found is None:
                 self._db.execute("INSERT INTO kinds (role, branch, author, form) VALUES (?, ?, ?, ?)", kind)
-                found = self._db.execute(asked, kind).fetchone()
+                found = self._db.execute(KIND, kind).fetchone()
             self._kinds[kind] = found[0]
         return self._kinds[kind]
 
     def _replace(self, session: _Session, number: int, old: TurnRow, new: TurnRow) -> None:
-        text_index.remove(self._db, number, old)
-        self._remove_calls(number)
+        self._forget(number, old)
         names = ("session", "place", "kind", "time", "counts", "flags", "text", "digest", "more")
         self._db.execute(
             f"UPDATE turns SET {', '.join(f'{name} = ?' for name in names)} WHERE number = ?",
@@ -277,38 +278,35 @@ class Writer:
         session.recount = True
 
     def _delete(self, session: _Session, number: int, row: TurnRow) -> None:
-        text_index.remove(self._db, number, row)
-        self._remove_calls(number)
+        self._forget(number, row)
         self._db.execute("DELETE FROM turns WHERE number = ?", (number,))
         self._note_copies([row])
         session.recount = True
 
     def _put_calls(self, session: _Session, number: int, row: TurnRow) -> None:
-        for digest, rank, home, principal, *call in row.calls.model:
-            made = (digest, rank, home or session.id, principal or session.principal)
-            self._db.execute(f"INSERT INTO calls VALUES ({', '.join('?' * 19)})", (number, *made, *call, 1))
+        rows = call_rows(
+            number,
+            session.number,
+            row,
+            home=session.id,
+            principal=session.principal,
+            number_of=lambda iri: self._session(iri).number,
+        )
+        for table, values in rows.items():
+            if values:
+                marks = ", ".join("?" * len(values[0]))
+                self._db.executemany(f"INSERT INTO {table} VALUES ({marks})", values)
+        for _, digest, _, home, *_ in rows["calls"]:
             self._calls.add(digest)
-            self._homes.add(made[2])
-        place = (number, session.number, row.place)
-        self._db.executemany(
-            "INSERT INTO tool_calls VALUES (?, ?, ?, ?, ?, ?)", [(*place, *each) for each in row.calls.tools]
-        )
-        self._db.executemany(
-            f"INSERT INTO tool_answers VALUES ({', '.join('?' * 13)})",
-            [(*place, *told, *self._place_of(call)) for *told, call in row.calls.answers],
-        )
+            self._homes.add(home)
 
-    def _place_of(self, call: str | None) -> tuple[int | None, int | None, int | None]:
-        """Return session, place and position of a tool call."""
-        if call is None:
-            return None, None, None
-        try:
-            turn, position = iris.turn_index(call), iris.position(call)
-        except ValueError:  # no call of ours: `verify` says so
-            return None, None, None
-        return self._session(call.partition("/")[0]).number, turn, position
-
-    def _remove_calls(self, number: int) -> None:
+    def _forget(self, number: int, row: TurnRow) -> None:
+        """Remove what stands beside a turn's row: its text in the index, its calls and answers."""
+        if text_index.remove(self._db, number, row):
+            self._zones.add(text_index.zone_of(number))
+        self._unused.add(row.kind)
+        answered = "SELECT call_session FROM tool_answers WHERE turn = ? AND call_session IS NOT NULL"
+        self._bare.update(session for (session,) in self._db.execute(answered, (number,)))
         for digest, home in self._db.execute("SELECT digest, home FROM calls WHERE turn = ?", (number,)).fetchall():
             self._calls.add(digest)
             self._homes.add(home)
@@ -343,32 +341,56 @@ class Writer:
             )
         each_call = [(digest,) for digest in self._calls]
         self._db.executemany("UPDATE calls SET counts = 0 WHERE digest = ? AND counts = 1", each_call)
-        self._db.executemany(f"UPDATE calls SET counts = 1 WHERE rowid = ({_FIRST_CALL})", each_call)
-        self._db.executemany(_SPENT, [{"id": home} for home in sorted(self._homes)])
+        self._db.executemany(f"UPDATE calls SET counts = 1 WHERE rowid = ({FIRST_CALL.format('?')})", each_call)
+        self._db.executemany(OF_CALLS.update("id = :id"), [{"id": home} for home in sorted(self._homes)])
         for turn in self._turns:
-            self._settle_copies(turn)
-
-    def _settle_copies(self, digest: bytes) -> None:
-        """Let the copy of the oldest session count where the original is gone, and none where it is there."""
-        has_original = self._db.execute(_ORIGINAL, {"digest": digest}).fetchone() is not None
-        for at, (number,) in enumerate(self._db.execute(_OLDEST, (digest,)).fetchall()):
-            self._db.execute("UPDATE turns SET counts = ? WHERE number = ?", (at == 0 and not has_original, number))
+            self._db.executemany(
+                "UPDATE turns SET counts = ? WHERE number = ?",
+                [(counts, number) for number, counts in copies_that_count(self._db, turn)],
+            )
+        self._bare.update(session.number for session in self._sessions.values() if not session.live)
+        self._db.executemany(f"DELETE FROM sessions WHERE number = ? AND {IS_BARE}", [(each,) for each in self._bare])
+        text_index.describe(self._db, self._zones)
+        text_index.drop_kinds(self._db, [self._kind(kind) for kind in self._unused])
 
     def _count(self, session: _Session) -> None:
-        self._db.execute(_COUNTED, {"number": session.number})
+        self._db.execute(OF_TURNS.update("number = :number"), {"number": session.number})
         self._db.execute(
             "UPDATE sessions SET by_turns = starts_at + own_turns, by_activity = coalesce(activity, by_created),"
-            " prompt = NULL, prompt_at = NULL WHERE number = ?",
-            (session.number,),
+            " (prompt, prompt_at) = (?, ?) WHERE number = ?",
+            (*first_prompt(self._db, session.number), session.number),
         )
-        for place, text, form in self._db.execute(_ASKED, (session.number,)):
-            if prompt := _prompt("user", "", "", form, text):
-                self._db.execute(
-                    "UPDATE sessions SET prompt = ?, prompt_at = ? WHERE number = ?", (prompt, place, session.number)
-                )
-                break
 
 
+class Sums(NamedTuple):
+    """Columns of `sessions` that follow from other tables."""
+
+    columns: str
+    select: str
+    """Their values; `:number` and `:id` are the session's."""
+
+    def update(self, condition: str) -> str:
+        """Return the statement that fills them in."""
+        return f"UPDATE sessions SET ({self.columns}) = ({self.select}) WHERE {condition}"
+
+
+OF_TURNS: Final = Sums(
+    "own_turns, activity, odd",
+    "SELECT count(DISTINCT place) FILTER (WHERE is_own), max(time) FILTER (WHERE is_own), ifnull(sum(flags & 4 <> 0), 0)"
+    " FROM (SELECT place, time, flags, place >= (SELECT starts_at FROM sessions WHERE number = :number) AS is_own"
+    " FROM turns WHERE session = :number)",
+)
+OF_CALLS: Final = Sums(
+    "calls, unpriced, input, output, cache_read, cache_write, cost, by_tokens",
+    "SELECT count(*), count(*) - count(cost), sum(input), sum(output), sum(cache_read), sum(cache_write), ifnull(sum(cost), 0),"
+    " ifnull(sum(input), 0) + ifnull(sum(output), 0) FROM calls WHERE home = :id AND counts",
+)
+KIND: Final = "SELECT number FROM kinds WHERE role = ? AND branch = ? AND author = ? AND form = ?"
+IS_BARE: Final = (
+    "catalog IS NULL AND NOT recorded AND NOT EXISTS (SELECT 1 FROM turns WHERE session = sessions.number)"
+    " AND NOT EXISTS (SELECT 1 FROM tool_answers WHERE call_session = sessions.number)"
+)
+"""Whether nothing is said of a session any more."""
 _CATALOG: Final = ""
 """Stands for the default graph, which is the catalog."""
 _DIGITS: Final = 16
@@ -376,12 +398,6 @@ _ASKED: Final = (
     "SELECT t.place, t.text, k.form FROM turns t JOIN kinds k ON k.number = t.kind JOIN sessions s ON s.number = t.session"
     " WHERE t.session = ? AND t.place >= s.starts_at AND k.role = 'user' ORDER BY t.place, t.number"
 )
-_COUNTED: Final = """
-UPDATE sessions SET (own_turns, activity, odd) = (
-  SELECT count(DISTINCT place) FILTER (WHERE place >= sessions.starts_at), max(time) FILTER (WHERE place >= sessions.starts_at),
-    ifnull(sum(flags & 4 <> 0), 0)
-  FROM turns WHERE session = :number
-) WHERE number = :number"""
 _GROW: Final = """
 UPDATE sessions SET own_turns = own_turns + :turns, by_turns = starts_at + own_turns + :turns,
   activity = coalesce(max(activity, :latest), activity, :latest),
@@ -394,16 +410,10 @@ _CALLED: Final = "SELECT c.digest FROM calls c JOIN turns t ON t.number = c.turn
 _RUN_FOR: Final = (
     "UPDATE calls SET principal = ? WHERE rank <> 1 AND turn IN (SELECT number FROM turns WHERE session = ?)"
 )
-_FIRST_CALL: Final = (
+FIRST_CALL: Final = (
     "SELECT c.rowid FROM calls c JOIN turns t ON t.number = c.turn JOIN sessions s ON s.number = t.session"
-    " WHERE c.digest = ? AND s.live ORDER BY c.rank, c.home, s.id, t.place LIMIT 1"
+    " WHERE c.digest = {} AND s.live ORDER BY c.rank, c.home, s.id, t.place LIMIT 1"
 )
-_SPENT: Final = """
-UPDATE sessions SET (calls, unpriced, input, output, cache_read, cache_write, cost, by_tokens) = (
-  SELECT count(*), count(*) - count(cost), sum(input), sum(output), sum(cache_read), sum(cache_write), ifnull(sum(cost), 0),
-    ifnull(sum(input), 0) + ifnull(sum(output), 0)
-  FROM calls WHERE home = :id AND counts
-) WHERE id = :id"""
 _OLDEST: Final = (
     "SELECT t.number FROM turns t JOIN sessions s ON s.number = t.session"
     " WHERE t.flags & 1 AND t.digest = ? AND s.live ORDER BY s.by_created, s.id, t.place, t.number"
@@ -412,6 +422,16 @@ _ORIGINAL: Final = (
     "SELECT 1 FROM turns t JOIN sessions s ON s.number = t.session"
     " WHERE substr(t.digest, 1, 6) = substr(:digest, 1, 6) AND t.digest = :digest AND s.live AND NOT t.flags & 1"
 )
+
+
+def rows_of_graph(iri: str, quads: Iterable[Quad]) -> list[TurnRow]:
+    """Return the rows of all turns in a session's graph, in order of index."""
+    made = [
+        row_codec.make_turn_row(iri, turn, statements)
+        for turn, statements in row_codec.turn_statements(quads).items()
+        if _may_be_turn(turn, statements)
+    ]
+    return sorted((row for row in made if row is not None), key=lambda row: row.place)
 
 
 def _may_be_turn(iri: str, statements: Iterable[Statement]) -> bool:
@@ -435,7 +455,56 @@ def _by_graph(quads: Iterable[Quad]) -> dict[str, list[Quad]]:
     return found
 
 
-def _session_values(iri: str, session_id: str, statements: list[Statement]) -> tuple[dict[str, Any], Mapping[str, Any]]:
+def turn_values(number: int, session: int, kind: int | None, row: TurnRow) -> tuple[Any, ...]:
+    """Return what `turns` holds of a turn; of a copy that counts for its original `counts` changes afterwards."""
+    return number, session, row.place, kind, row.time, not row.flags & COPY, row.flags, row.text, row.digest, row.more
+
+
+def call_rows(
+    number: int, session: int, row: TurnRow, *, home: str, principal: str, number_of: Callable[[str], int | None]
+) -> dict[str, list[tuple[Any, ...]]]:
+    """Return by table what stands there of a turn's model calls, tool calls and answers.
+
+    `home` and `principal` are the turn's session and whom that runs for; `number_of` numbers a session by its IRI.
+    """
+    place = (number, session, row.place)
+    return {
+        "calls": [
+            (number, digest, rank, called_in or home, called_for or principal, *call, 1)
+            for digest, rank, called_in, called_for, *call in row.calls.model
+        ],
+        "tool_calls": [(*place, *each) for each in row.calls.tools],
+        "tool_answers": [(*place, *answer, *_place_of(call, number_of)) for *answer, call in row.calls.answers],
+    }
+
+
+def _place_of(call: str | None, number_of: Callable[[str], int | None]) -> tuple[int | None, int | None, int | None]:
+    """Return session, place and position of a tool call."""
+    if call is None:
+        return None, None, None
+    try:
+        turn, position = iris.turn_index(call), iris.position(call)
+    except ValueError:  # no call of ours: `verify` says so
+        return None, None, None
+    return number_of(call.partition("/")[0]), turn, position
+
+
+def copies_that_count(connection: sqlite3.Connection, digest: bytes) -> list[tuple[int, bool]]:
+    """Return the numbers of the copies of a turn, and whether each counts: that of the oldest session if there is no original."""
+    has_original = connection.execute(_ORIGINAL, {"digest": digest}).fetchone() is not None
+    copies = connection.execute(_OLDEST, (digest,)).fetchall()
+    return [(number, at == 0 and not has_original) for at, (number,) in enumerate(copies)]
+
+
+def first_prompt(connection: sqlite3.Connection, session: int) -> tuple[str | None, int | None]:
+    """Return the beginning of what a user asked first in the turns that a session owns, and the turn's index."""
+    for place, text, form in connection.execute(_ASKED, (session,)):
+        if prompt := _prompt("user", "", "", form, text):
+            return prompt, place
+    return None, None
+
+
+def session_values(iri: str, session_id: str, statements: list[Statement]) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """Return the columns of a session by what the catalog says of it, and its metadata."""
     record: SessionRecord | None = None
     live = any(predicate == vocab.TYPE.value and term == vocab.SESSION for _, predicate, term in statements)

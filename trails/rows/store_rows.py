@@ -43,7 +43,8 @@ class RowTables:
 def rows_number(connection: sqlite3.Connection) -> int:
     """Return the number of the last record that the rows hold; -1 if there are no tables yet."""
     with suppress(sqlite3.OperationalError):
-        return int(connection.execute("SELECT number FROM rows_at").fetchone()[0])
+        row = connection.execute("SELECT number FROM rows_at").fetchone()
+        return -1 if row is None else int(row[0])
     return -1
 
 
@@ -174,7 +175,6 @@ class StoreRows:
         if not is_clean:
             with self._home.deriving() as connection:
                 text_index.erase(connection)
-                connection.execute("DELETE FROM kinds WHERE number NOT IN (SELECT kind FROM turns)")
 
     def rebuild(self) -> None:
         """Make all rows anew from the log."""

@@ -9,7 +9,7 @@ the newest time is known, so that a text which stands nearly everywhere is found
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 
@@ -18,10 +18,11 @@ from trails.rows import row_codec
 from trails.rows.row_codec import FAR_PAST, JSON, TurnRow
 from trails.rows.turn_text import TurnText, folded, turn_text
 
+_TEXTS: Final = "text, content = '{}', columnsize = 0, tokenize = 'trigram case_sensitive 1', detail = none"
 _SHARD: Final = 16
 _ZONE: Final = 10
 """Bits of a turn's number within a shard, and within a zone."""
-_WAITING: Final = 256
+WAITING: Final = 256
 """Turns that wait to be indexed together."""
 _FEW: Final = 256
 """Turns of a shard that are looked at all together; where more may hold a text, those of one zone after the other."""
@@ -36,7 +37,15 @@ _PAD: Final = "\1\1"
 _NEVER: Final = 1 << 63
 LAST: Final = "SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'turns'"
 """The number of the last turn that there ever was."""
-_INDEXED: Final = "SELECT ifnull(max(indexed), 0) FROM shards"
+INDEXED: Final = "SELECT ifnull(max(indexed), 0) FROM shards"
+"""The number of the last turn whose text is indexed."""
+ZONES: Final[Mapping[str, str]] = {
+    "zones": f"SELECT number >> {_ZONE}, max(ifnull(time, {FAR_PAST})) FROM turns WHERE number BETWEEN ? AND ? GROUP BY 1",
+    "zone_kinds": f"SELECT DISTINCT kind, number >> {_ZONE} FROM turns WHERE number BETWEEN ? AND ?",
+}
+"""What is known of the zones of some turns that are indexed."""
+IS_UNUSED: Final = "number NOT IN (SELECT kind FROM zone_kinds UNION SELECT kind FROM turns WHERE number > ?)"
+"""Whether no turn has a kind: neither one that is indexed nor one after the last of these."""
 _ROWS: Final = (
     "SELECT t.number, s.id, t.place, k.role, k.branch, k.author, k.form, t.time, t.text, t.digest, t.flags, t.more"
     " FROM turns t JOIN kinds k ON k.number = t.kind JOIN sessions s ON s.number = t.session"
@@ -48,8 +57,8 @@ _ROWS: Final = (
 
 def keep_up(connection: sqlite3.Connection) -> None:
     """Index the texts that wait, where there are so many."""
-    (last,), (indexed,) = connection.execute(LAST).fetchone(), connection.execute(_INDEXED).fetchone()
-    while last - indexed >= _WAITING:
+    (last,), (indexed,) = connection.execute(LAST).fetchone(), connection.execute(INDEXED).fetchone()
+    while last - indexed >= WAITING:
         shard = (indexed + 1) >> _SHARD
         until = min(last, (shard + 1 << _SHARD) - 1)
         _index(connection, shard, indexed + 1, until)
@@ -57,33 +66,41 @@ def keep_up(connection: sqlite3.Connection) -> None:
 
 
 def _index(connection: sqlite3.Connection, shard: int, first: int, last: int) -> None:
-    connection.execute(
-        f"CREATE VIRTUAL TABLE IF NOT EXISTS texts_{shard} USING fts5"
-        " (text, content = '', columnsize = 0, tokenize = 'trigram case_sensitive 1', detail = none)"
-    )
+    connection.execute(f"CREATE VIRTUAL TABLE IF NOT EXISTS texts_{shard} USING fts5 ({_TEXTS.format('')})")
     rows = connection.execute(f"{_ROWS} WHERE t.number BETWEEN ? AND ? ORDER BY t.number", (first, last))
     connection.executemany(
         f"INSERT INTO texts_{shard} (rowid, text) VALUES (?, ?)",
-        ((row[0], _indexed_text(row[8], row[6], row[11])) for row in rows),
-    )
-    zones = (
-        f"SELECT number >> {_ZONE}, max(ifnull(time, {FAR_PAST})) FROM turns WHERE number BETWEEN ? AND ? GROUP BY 1"
-    )
-    connection.executemany(
-        "INSERT INTO zones VALUES (?, ?) ON CONFLICT (zone) DO UPDATE SET newest = max(newest, excluded.newest)",
-        connection.execute(zones, (first, last)).fetchall(),
-    )
-    connection.execute(
-        f"INSERT OR IGNORE INTO zone_kinds SELECT DISTINCT kind, number >> {_ZONE} FROM turns WHERE number BETWEEN ? AND ?",
-        (first, last),
+        ((row[0], indexed_text(row[8], row[6], row[11])) for row in rows),
     )
     connection.execute(
         "INSERT INTO shards (shard, indexed) VALUES (?, ?) ON CONFLICT (shard) DO UPDATE SET indexed = excluded.indexed",
         (shard, last),
     )
+    describe(connection, range(zone_of(first), zone_of(last) + 1))
 
 
-def _indexed_text(text: str, form: int, more: str | None) -> str:
+def zone_of(number: int) -> int:
+    """Return the zone that a turn is in."""
+    return number >> _ZONE
+
+
+def describe(connection: sqlite3.Connection, zones: Iterable[int]) -> None:
+    """Make anew what is known of some zones, of which turns were indexed, changed or deleted."""
+    (indexed,) = connection.execute(INDEXED).fetchone()
+    for zone in zones:
+        turns = zone << _ZONE, min((zone + 1 << _ZONE) - 1, indexed)
+        for table, values in ZONES.items():
+            connection.execute(f"DELETE FROM {table} WHERE zone = ?", (zone,))
+            connection.execute(f"INSERT INTO {table} {values}", turns)
+
+
+def drop_kinds(connection: sqlite3.Connection, kinds: Iterable[int]) -> None:
+    """Delete those of some kinds that no turn has any more."""
+    (indexed,) = connection.execute(INDEXED).fetchone()
+    connection.executemany(f"DELETE FROM kinds WHERE {IS_UNUSED} AND number = ?", [(indexed, kind) for kind in kinds])
+
+
+def indexed_text(text: str, form: int, more: str | None) -> str:
     """Return all texts of a turn as FTS5 gets them; NUL ends a text there, and is another character."""
     said = _text_of(text, form, more)
     texts = [*said.texts(), text] if form == JSON else said.texts()
@@ -106,24 +123,27 @@ def _calls_in(more: str) -> tuple[tuple[str, str], ...]:
     return tuple((row_codec.plain(own, "tool_name"), row_codec.plain(own, "arguments")) for _, own in ordered)
 
 
-def remove(connection: sqlite3.Connection, number: int, row: TurnRow) -> None:
-    """Take a turn out of the index; `erase` leaves nothing of it in the file."""
-    if (shard := _shard_of(connection, number)) is not None:
-        text = _indexed_text(row.text, row.kind.form, row.more)
-        connection.execute(
-            f"INSERT INTO texts_{shard} (texts_{shard}, rowid, text) VALUES ('delete', ?, ?)", (number, text)
-        )
-        connection.execute("UPDATE shards SET dirty = 1 WHERE shard = ?", (shard,))
+def remove(connection: sqlite3.Connection, number: int, row: TurnRow) -> bool:
+    """Take a turn out of the index and return whether it was there; `erase` leaves nothing of it in the file.
+
+    What is known of its zone is made anew by `describe`.
+    """
+    shard = _shard_of(connection, number)
+    if shard is None:
+        return False
+    text = indexed_text(row.text, row.kind.form, row.more)
+    connection.execute(
+        f"INSERT INTO texts_{shard} (texts_{shard}, rowid, text) VALUES ('delete', ?, ?)", (number, text)
+    )
+    connection.execute("UPDATE shards SET dirty = 1 WHERE shard = ?", (shard,))
+    return True
 
 
 def add(connection: sqlite3.Connection, number: int, row: TurnRow) -> None:
     """Index a turn anew that was taken out."""
     if (shard := _shard_of(connection, number)) is not None:
-        text = _indexed_text(row.text, row.kind.form, row.more)
+        text = indexed_text(row.text, row.kind.form, row.more)
         connection.execute(f"INSERT INTO texts_{shard} (rowid, text) VALUES (?, ?)", (number, text))
-        connection.execute(
-            f"INSERT OR IGNORE INTO zone_kinds SELECT kind, number >> {_ZONE} FROM turns WHERE number = ?", (number,)
-        )
 
 
 def _shard_of(connection: sqlite3.Connection, number: int) -> int | None:
@@ -142,6 +162,40 @@ def erase(connection: sqlite3.Connection) -> None:
     for (shard,) in connection.execute("SELECT shard FROM shards WHERE dirty").fetchall():
         connection.execute(f"INSERT INTO texts_{shard} (texts_{shard}) VALUES ('optimize')")
         connection.execute("UPDATE shards SET dirty = 0 WHERE shard = ?", (shard,))
+
+
+# --- comparing
+
+
+def start_of(shard: int) -> int:
+    """Return the number of the first turn of a shard."""
+    return shard << _SHARD
+
+
+def end_of(shard: int, indexed: int) -> int:
+    """Return the number of the last turn of a shard that is indexed, if the last one of all is `indexed`."""
+    return min((shard + 1 << _SHARD) - 1, indexed)
+
+
+def copy_of(connection: sqlite3.Connection, shard: int) -> sqlite3.Connection:
+    """Return a copy of the index of a shard in memory, as the table `texts` beside the texts that it should be of.
+
+    FTS5 can compare the two there: the index that is stored has no texts beside it.
+    """
+    (indexed,) = connection.execute("SELECT indexed FROM shards WHERE shard = ?", (shard,)).fetchone()
+    copy = sqlite3.connect(":memory:", isolation_level=None)
+    copy.execute("CREATE TABLE said (number INTEGER PRIMARY KEY, text TEXT)")
+    rows = connection.execute(f"{_ROWS} WHERE t.number BETWEEN ? AND ?", (start_of(shard), indexed))
+    texts = ((row[0], indexed_text(row[8], row[6], row[11])) for row in rows)
+    copy.executemany("INSERT INTO said VALUES (?, ?)", texts)
+    copy.execute(f"CREATE VIRTUAL TABLE texts USING fts5 ({_TEXTS.format('said')}, content_rowid = 'number')")
+    for table, marks in (("config", "?, ?"), ("data", "?, ?"), ("idx", "?, ?, ?")):
+        stored = connection.execute(f"SELECT * FROM texts_{shard}_{table}").fetchall()
+        if table == "config" and stored != copy.execute("SELECT * FROM texts_config").fetchall():
+            raise sqlite3.DatabaseError("it is configured otherwise")
+        copy.execute(f"DELETE FROM texts_{table}")
+        copy.executemany(f"INSERT INTO texts_{table} VALUES ({marks})", stored)
+    return copy
 
 
 # --- asking
@@ -229,7 +283,7 @@ def _look(connection: sqlite3.Connection, wanted: Wanted, condition: str, values
 
 def candidates(connection: sqlite3.Connection, text: str) -> list[int]:
     """Return the numbers of all turns that may hold a text: of at least three characters."""
-    (indexed,) = connection.execute(_INDEXED).fetchone()
+    (indexed,) = connection.execute(INDEXED).fetchone()
     found = [number for (number,) in connection.execute("SELECT number FROM turns WHERE number > ?", (indexed,))]
     match = _grams(folded(text).replace("\0", "\1"))
     for (shard,) in connection.execute("SELECT shard FROM shards").fetchall():
@@ -257,7 +311,7 @@ class _Search:
 
     def regions(self) -> Iterator[_Region]:
         """Yield where to look."""
-        (indexed,) = self._db.execute(_INDEXED).fetchone()
+        (indexed,) = self._db.execute(INDEXED).fetchone()
         yield _NEVER, "t.number > ?", (indexed,)
         self._indexed = indexed
         zones = self._zones()

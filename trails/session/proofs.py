@@ -24,7 +24,6 @@ from trails.history.lookup import names
 from trails.history.pending_session import Worktree
 from trails.history.reader import Reader
 from trails.history.transaction import Transaction
-from trails.history.turn_reader import RowTurns
 from trails.history.verification import checkpoints, verify
 from trails.history.workspace import Workspace
 from trails.integrity.proofs import ConsistencyProof, TurnProof
@@ -33,6 +32,7 @@ from trails.integrity.witnesses import check_timestamp, cosignatures
 from trails.model import validation
 from trails.model.values import VerifyReport
 from trails.rdf.annotation_records import signature_quads
+from trails.rows.store_rows import StoreRows
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.engine_fallbacks import at_one_moment
@@ -195,8 +195,7 @@ class _Asked(NamedTuple):
 
 def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> VerifyReport:
     store, reader = at.store, at.reader.of_quads
-    rows = at.reader.turn_reader if isinstance(at.reader.turn_reader, RowTurns) else None
-    report = _looked(store, reader, asked, move, rows)
+    report = _looked(store, reader, asked, move, at.rows)
     if is_read_only(store):
         report = report if report.ok else _judged_beside(store, reader, asked, report)
         has_owner = isinstance(store, ViewStore) and store.has_living_owner
@@ -208,12 +207,12 @@ def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> VerifyRepo
         with at.rewriting():
             if isinstance(store, EmbeddedStore) and store.commits.is_remote:
                 at.sweep()  # whoever was at it is dead
-            return at_one_moment(store, lambda: _looked(store, reader, asked, None, rows))
+            return at_one_moment(store, lambda: _looked(store, reader, asked, None, at.rows))
     return report
 
 
 def _looked(
-    store: QuadStore, reader: Reader, asked: _Asked, move: Progress | None, rows: RowTurns | None
+    store: QuadStore, reader: Reader, asked: _Asked, move: Progress | None, rows: StoreRows | None
 ) -> VerifyReport:
     session_id, since, only_new = asked
     return verify.verify(store, reader, session_id, move, since=since, only_new=only_new, rows=rows)

@@ -21,6 +21,7 @@ from trails.model import iris
 from trails.model.values import Finding
 from trails.rdf import vocab
 from trails.rdf.codec import subject_of, value_of
+from trails.rows.row_faults import RowFault
 from trails.store.contract import QuadStore
 
 
@@ -31,6 +32,8 @@ class Findings:
         """Nothing is found yet."""
         self.all: list[Finding] = []
         self.covered: set[str] = set()
+        self.rows: list[RowFault] = []
+        """What is wrong with the tables of the rows: `note_rows` makes findings of it."""
 
     def add(self, code: str, session_id: str | None, what: str, index: int | None = None) -> None:
         """Note what is wrong with a session, or with the store."""
@@ -49,6 +52,15 @@ class Findings:
         """Note what a checkpoint does not prove any more."""
         why = "since the checkpoint, so what stands there now is not proven by it; sign a new one"
         self.add("unproven", session_id, f"{what} {why}", index)
+
+    def note_rows(self) -> None:
+        """Note for each session in which tables its rows say other than its quads do."""
+        for session_id in sorted({fault.session_id for fault in self.rows}, key=str):
+            wrong = ", ".join(sorted({fault.what for fault in self.rows if fault.session_id == session_id}))
+            what = (
+                f"tables in the store's file say other than the log: {wrong}; `trails store vacuum` makes all rows anew"
+            )
+            self.add("rows-differ", session_id, what)
 
     def cover(self, quads: Iterable[Quad]) -> None:
         """Note that a leaf of the log is about the subjects of some quads."""

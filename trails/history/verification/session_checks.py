@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import compress
-from operator import attrgetter
 from typing import Final, NamedTuple
 
 from pyoxigraph import Literal, NamedNode, Quad
@@ -20,12 +19,11 @@ from trails.errors import StoreFailed, TrailsError
 from trails.history import log_history, log_leaves, transaction
 from trails.history.log_leaves import Row, row_of
 from trails.history.reader import Reader
-from trails.history.turn_reader import RowTurns
 from trails.history.verification.findings import Findings, LogState
 from trails.integrity import digests
 from trails.integrity.digests import StoredTurn
 from trails.model import iris
-from trails.model.lineage import Segment, answered_calls, lineage, prompt_sent, segments, summary_shown
+from trails.model.lineage import answered_calls, lineage, prompt_sent, segments, summary_shown
 from trails.model.validation import DECODING_ERRORS, decodes
 from trails.model.values import NO_FACTS, Facts, Finding, SessionRecord, Turn
 from trails.rdf import vocab
@@ -42,7 +40,11 @@ from trails.rdf.turn_quads import (
     find_recounts,
     turn_quads,
 )
-from trails.rows.transcript_rows import RowRun
+from trails.rows import row_codec, row_faults
+from trails.rows.row_codec import Statement, TurnRow
+from trails.rows.row_faults import RowFault
+from trails.rows.row_writer import rows_of_graph
+from trails.rows.store_rows import StoreRows
 from trails.store import tsv
 from trails.store.contract import QuadStore
 from trails.store.engine_fallbacks import holds
@@ -254,14 +256,18 @@ class CheckBasis:
     records: Mapping[str, SessionRecord]
     """All sessions that may be looked at."""
     known: LogState
-    rows: RowTurns | None = None
+    rows: StoreRows | None = None
     """The rows that are held against the quads, too."""
     tools: dict[str, bool] = field(default_factory=dict)
     """Whether the catalog says what it has to of a tool: of those that were asked for."""
 
 
+Part = str | int
+"""A part of a store: a session, by its id, or a shard of the index of texts."""
+
+
 class CheckResult(NamedTuple):
-    """What came of some sessions."""
+    """What came of some parts of a store."""
 
     sessions: int
     turns: int
@@ -270,16 +276,22 @@ class CheckResult(NamedTuple):
     findings: Sequence[Finding]
     covered: Collection[str]
     """The subjects of the catalog that leaves of the log about them are about."""
+    rows: Sequence[RowFault] = ()
 
 
 @decodes
-def check_sessions(basis: CheckBasis, session_ids: Iterable[str]) -> CheckResult:
-    """Return what is found of some sessions and of their own turns."""
+def check_parts(basis: CheckBasis, parts: Iterable[Part]) -> CheckResult:
+    """Return what is found of some sessions and of their own turns, and of parts of the index of their texts."""
     checking = _SessionCheck(basis)
-    counts = [checking.any_session(basis.records[session_id]) for session_id in session_ids]
+    counts = []
+    for part in parts:
+        if isinstance(part, int):
+            checking.texts(part)
+        else:
+            counts.append(checking.any_session(basis.records[part]))
     found = checking.found
     turns, quads = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
-    return CheckResult(len(counts), turns, quads, found.all, found.covered)
+    return CheckResult(len(counts), turns, quads, found.all, found.covered, found.rows)
 
 
 @decodes
@@ -288,7 +300,7 @@ def check_session_rows(basis: CheckBasis, session_ids: Iterable[str]) -> CheckRe
     checking = _SessionCheck(basis)
     for session_id in session_ids:
         checking.row(basis.records[session_id])
-    return CheckResult(0, 0, 0, checking.found.all, checking.found.covered)
+    return CheckResult(0, 0, 0, checking.found.all, checking.found.covered, checking.found.rows)
 
 
 class _SessionCheck:
@@ -296,6 +308,12 @@ class _SessionCheck:
         self.found = Findings()
         self._basis = basis
         self._store, self._reader, self._records, self._known = basis.store, basis.reader, basis.records, basis.known
+
+    def texts(self, shard: int) -> None:
+        """Compare a part of the index of texts with the texts."""
+        assert self._basis.rows is not None  # noqa: S101 - shards are theirs
+        with self._basis.rows.reading() as connection:
+            self.found.rows += row_faults.text_faults(connection, shard)
 
     def any_session(self, record: SessionRecord) -> tuple[int, int]:
         """Do what `session` does; where something stands in the way that Trails never writes, say so."""
@@ -316,6 +334,7 @@ class _SessionCheck:
         self.found.all += digests.check_run(record, own, self._previous(record), self._known.stands_as)
         self._copies(record, below)
         log = self._against_log(record, {row.index: row.digest for row in rows})
+        self._hold_session_row(record)
         if log is not None:
             self._redone(record, rows, log)
         for row in rows:
@@ -325,9 +344,10 @@ class _SessionCheck:
         quads = self._count(record)
         expected = _OF_EVERY_TURN * len(rows) + sum(row.time is not None for row in rows) + len(beyond)
         inherited = partial(self._inherited, record)
-        if quads != expected or not is_as_written(record, rows, beyond, inherited, self._is_said):
+        is_regular = quads == expected and is_as_written(record, rows, beyond, inherited, self._is_said)
+        if not is_regular:
             self._walk(record, rows)
-        self._hold_rows(record, own)
+        self._hold_rows(record, rows, beyond, is_regular=is_regular)
         self._beside(record, {row.iri for row in rows})
         return len(rows), quads
 
@@ -340,14 +360,27 @@ class _SessionCheck:
             self.found.add("fork-head", record.id, what, at)
         return before or record.fork_head or digests.GENESIS
 
-    def _hold_rows(self, record: SessionRecord, own: Sequence[StoredTurn]) -> None:
-        """Find out whether the rows of a session say what its quads do."""
+    def _hold_rows(
+        self, record: SessionRecord, rows: Sequence[StoredTurn], beyond: Sequence[FactRow], *, is_regular: bool
+    ) -> None:
+        """Find out whether the rows of a session's turns say what its quads do."""
         if self._basis.rows is None or any(each.session_id == record.id for each in self.found.all):
             return  # what is wrong with the quads is found
-        run = self._basis.rows.run(Segment(record, record.starts_at, None))
-        if isinstance(run, RowRun) and not _are_of(run, own):
-            what = "has rows that say other of it than its quads do; `trails store vacuum` makes all rows anew"
-            self.found.add("rows-differ", record.id, what)
+        if is_regular:
+            made = regular_rows(record.iri, rows, beyond)
+        else:
+            made = rows_of_graph(record.iri, self._store.quads((None, None, None, NamedNode(record.iri))))
+        with self._basis.rows.reading() as connection:
+            self.found.rows += row_faults.turn_faults(connection, record.id, made)
+
+    def _hold_session_row(self, record: SessionRecord) -> None:
+        """Find out whether the row of a session says what the catalog and the log do."""
+        if self._basis.rows is None:
+            return
+        quads = self._store.quads((NamedNode(record.iri), None, None, vocab.CATALOG))
+        with self._basis.rows.reading() as connection:
+            length = recorded(self._known.sessions.get(record.id))
+            self.found.rows += row_faults.session_faults(connection, record.id, catalog_statements(quads), length)
 
     def _count(self, record: SessionRecord) -> int:
         """Return how many quads a session's graph has."""
@@ -570,11 +603,29 @@ def _comparable_quad(quad: Quad) -> Quad:
     return quad if named == text else Quad(quad.subject, quad.predicate, NamedNode(named), quad.graph_name)
 
 
-_IN_ROWS: Final = attrgetter("index", "digest", "text", "role", "branch", "author_iri", "time", "redacted", "facts")
+def regular_rows(session_iri: str, rows: Sequence[StoredTurn], beyond: Iterable[FactRow]) -> list[TurnRow]:
+    """Return the rows of a session's turns, given their columns and what stands in the graph beside these."""
+    more: dict[str, list[Statement]] = {}
+    for subject, prop, value in beyond:
+        session, _, rest = tsv.iri(subject).partition("/")
+        name, _, part = rest.partition("/")
+        statement = (part, tsv.iri(prop), tsv.term(value))
+        if row_codec.is_kept(statement):
+            more.setdefault(f"{session}/{name}", []).append(statement)
+    return [row_codec.regular_row(_plain_row(row), more.get(row.iri, ())) for row in rows]
 
 
-def _are_of(run: RowRun, own: Sequence[StoredTurn]) -> bool:
-    """Tell whether rows say what was read of a session's own turns."""
-    return len(run) == len(own) and all(
-        _IN_ROWS(turn) == _IN_ROWS(row) for turn, row in zip(run.turns(0, len(run)), own, strict=True)
-    )
+def _plain_row(row: StoredTurn) -> TurnRow:
+    form = row_codec.REDACTED if row.redacted else row_codec.JSON if row.structured else row_codec.PLAIN
+    kind = row_codec.Kind(row.role, row.branch, row.author_iri, form)
+    return TurnRow(row.iri, row.index, kind, row_codec.micros(row.time), row.text, bytes.fromhex(row.digest), 0, None)
+
+
+def catalog_statements(quads: Iterable[Quad]) -> list[Statement]:
+    """Return what the catalog says of a session, as its row holds it."""
+    return [("", quad.predicate.value, quad.object) for quad in quads]  # type: ignore[misc] # no triples
+
+
+def recorded(log: log_history.SessionLog | None) -> int:
+    """Return how long the log says that a session's transcript is."""
+    return log.heads[-1][0] if log is not None and log.heads and not log.deleted else 0

@@ -23,14 +23,16 @@ from trails.history import log_history, record_registry, transaction
 from trails.history.log_leaves import row_of
 from trails.history.reader import Reader
 from trails.history.removal import deletion, redaction
-from trails.history.turn_reader import QuadTurns, RowTurns
 from trails.history.verification.findings import Findings, log_state
 from trails.history.verification.session_checks import (
     CheckBasis,
     CheckResult,
+    Part,
+    catalog_statements,
+    check_parts,
     check_session_rows,
-    check_sessions,
     note_log_faults,
+    recorded,
 )
 from trails.integrity import digests, leaves
 from trails.model import iris
@@ -41,6 +43,7 @@ from trails.rdf import vocab
 from trails.rdf.activity_records import author_type
 from trails.rdf.codec import subject_of
 from trails.rdf.session_records import decode_records, prompt_quads, session_quads, tool_quads
+from trails.rows import row_faults
 from trails.rows.store_rows import StoreRows
 from trails.store.contract import QuadStore
 from trails.store.term_values import Term
@@ -65,28 +68,28 @@ class ProcessTask(NamedTuple):
     has_rows: bool
 
 
-def check_in_parallel(basis: CheckBasis, turns: Mapping[str, int]) -> Iterator[CheckResult]:
-    """Yield what comes of sessions, some at a time; `turns` is by session about how many it has."""
+def check_in_parallel(basis: CheckBasis, turns: Mapping[Part, int]) -> Iterator[CheckResult]:
+    """Yield what comes of parts of a store, some at a time; `turns` is by part about how many it has."""
     left, total = dict(turns), sum(turns.values())
     place, is_plain = seen_at(basis.store), len(basis.store) <= _PLAIN * total
     many = MANY_PLAIN_TURNS if is_plain else MANY_TURNS
     if left and place is not None and total >= many and (processes := workers.count()):
         with suppress(workers.WorkersFailed):  # what they did not come to is done here
             for piece, done in workers.each(_BEGIN, _given(basis, place), _pieces(left), processes):
-                for session_id in piece:
-                    del left[session_id]
+                for part in piece:
+                    del left[part]
                 yield done
     with ThreadPoolExecutor(max_workers=3, thread_name_prefix="trails-verify") as pool:
         # the engine reads for one while another's digests are computed
-        yield from pool.map(lambda session_id: check_sessions(basis, [session_id]), left)
+        yield from pool.map(lambda part: check_parts(basis, [part]), left)
 
 
-def _pieces(turns: Mapping[str, int]) -> list[Sequence[str]]:
-    """Return sessions as pieces of work, the longest first: else all might wait for one that is begun last."""
-    pieces, piece, size = list[Sequence[str]](), list[str](), 0
-    for session_id in sorted(turns, key=turns.__getitem__, reverse=True):
-        piece.append(session_id)
-        size += turns[session_id]
+def _pieces(turns: Mapping[Part, int]) -> list[Sequence[Part]]:
+    """Return parts as pieces of work, the longest first: else all might wait for one that is begun last."""
+    pieces, piece, size = list[Sequence[Part]](), list[Part](), 0
+    for part in sorted(turns, key=turns.__getitem__, reverse=True):
+        piece.append(part)
+        size += turns[part]
         if size >= _PIECE:
             pieces.append(piece)
             piece, size = [], 0
@@ -100,12 +103,12 @@ def _given(basis: CheckBasis, place: Path) -> ProcessTask:
     return ProcessTask(str(place), basis.records, basis.known.since, basis.rows is not None)
 
 
-def begin_checking(given: ProcessTask) -> Callable[[Sequence[str]], CheckResult]:
+def begin_checking(given: ProcessTask) -> Callable[[Sequence[Part]], CheckResult]:
     """Return what checks sessions, in a process of its own, by a look at the store that is no older than this process."""
     store = ViewStore(Path(given.location))
-    rows = RowTurns(StoreRows(store), QuadTurns(store)) if given.has_rows else None
+    rows = StoreRows(store) if given.has_rows else None
     basis = CheckBasis(store, Reader(store), given.records, log_state(store, given.since), rows)
-    return lambda session_ids: check_sessions(basis, session_ids)
+    return lambda parts: check_parts(basis, parts)
 
 
 @decodes
@@ -117,7 +120,7 @@ def verify(
     *,
     since: int | None = None,
     only_new: bool = False,
-    rows: RowTurns | None = None,
+    rows: StoreRows | None = None,
 ) -> VerifyReport:
     """Check one session and its ancestors, or (None) everything in the store, and report what is wrong.
 
@@ -126,11 +129,15 @@ def verify(
     are read only of sessions of which a later line tells; of all others the rows in the catalog are checked. `rows` are held
     against the quads, too.
     """
+    if rows is not None:
+        with rows.reading() as connection:
+            rows = rows if row_faults.is_stored(connection) else None
     audit = _Audit(store, reader, progress, since, rows)
     if session_id is not None:
         audit.lineage_of(session_id)
     else:
         audit.everything(only_new=only_new)
+    audit.found.note_rows()
     return VerifyReport(
         sessions=audit.sessions,
         turns=audit.turns,
@@ -142,7 +149,7 @@ def verify(
 
 class _Audit:
     def __init__(
-        self, store: QuadStore, reader: Reader, progress: Progress | None, since: int | None, rows: RowTurns | None
+        self, store: QuadStore, reader: Reader, progress: Progress | None, since: int | None, rows: StoreRows | None
     ) -> None:
         self._rows = rows
         self._progress = progress
@@ -163,7 +170,7 @@ class _Audit:
         """Check a session and its ancestors."""
         self._records = {record.id: record for record in self._reader.lineage(session_id)}
         self._check_log()
-        self._check_sessions()
+        self._check_sessions(shards=False)
         self._records_of_kinds(every=False)
 
     def everything(self, *, only_new: bool) -> None:
@@ -182,7 +189,7 @@ class _Audit:
         for record in self._records.values():
             self._lineage(record)
         changed = self._changed() if only_new else None
-        self._check_sessions(changed)
+        self._check_sessions(changed, shards=changed is None)
         self._records_of_kinds(every=True)
         for code, owner, what in transaction.slot_findings(self._records.values()):
             self.found.add(code, owner, what)
@@ -191,6 +198,21 @@ class _Audit:
         for session_id, what in deletion.false_tombstone(self._store, self._known.lines, self._known.sessions):
             self.found.add("rolled-back", session_id, what)
         self._unexplained(subjects)
+        if changed is None:
+            self._other_rows(subjects)
+
+    def _other_rows(self, subjects: dict[str, list[Quad]]) -> None:
+        """Compare the rows of what is no session in the store, and the tables as a whole."""
+        if self._rows is None:
+            return
+        tags = {iris.tag_name(iri) for iri, quads in subjects.items() if any(q.object == vocab.TAG for q in quads)}
+        with self._rows.reading() as connection:
+            sessions = {iris.session_id(iri) for iri in subjects if iris.is_session(iri)}
+            for session_id in (sessions | row_faults.session_ids(connection)) - self._records.keys():
+                statements = catalog_statements(subjects.get(iris.session(session_id), []))
+                length = recorded(self._known.sessions.get(session_id))
+                self.found.rows += row_faults.session_faults(connection, session_id, statements, length)
+            self.found.rows += row_faults.store_faults(connection, {tag for tag in tags if tag}, self._store.number)
 
     def _changed(self) -> Collection[str] | None:
         """Return the sessions of which lines tell that a checkpoint does not cover; None where that may be all."""
@@ -200,19 +222,26 @@ class _Audit:
     def _basis(self) -> CheckBasis:
         return CheckBasis(self._store, self._reader, self._records, self._known, self._rows)
 
-    def _check_sessions(self, changed: Collection[str] | None = None) -> None:
-        """Check the turns of all sessions, or of those that changed, in processes beside this one where there are many."""
+    def _check_sessions(self, changed: Collection[str] | None = None, *, shards: bool) -> None:
+        """Check the turns of all sessions, or of those that changed, in processes beside this one where there are many.
+
+        With `shards`, the index of all texts is compared with them, too.
+        """
         basis = self._basis
-        wanted = {
+        wanted: dict[Part, int] = {
             name: self._logged_turns(each) for name, each in self._records.items() if changed is None or name in changed
         }
         total = sum(wanted.values())
-        rows = [check_session_rows(basis, self._records.keys() - wanted.keys())]
+        if shards and self._rows is not None:
+            with self._rows.reading() as connection:
+                wanted.update(row_faults.shards(connection))
+        rows = [check_session_rows(basis, self._records.keys() - wanted)]
         for checked in chain_of(rows, check_in_parallel(basis, wanted)):
             self.sessions += checked.sessions
             self.turns += checked.turns
             self._quads += checked.quads
             self.found.all += checked.findings
+            self.found.rows += checked.rows
             self.found.covered.update(checked.covered)
             if self._progress and checked.sessions:
                 self._progress(self.turns, max(self.turns, total), "")
@@ -374,7 +403,7 @@ class _Audit:
         if in_catalog is None:
             return
         if len(self._store) != known + self._quads:  # worker processes read the log: this engine holds something else
-            result = check_sessions(self._basis, self._records)
+            result = check_parts(self._basis, self._records)
             self.found.all += [each for each in result.findings if each not in self.found.all]
             self._quads = result.quads
         if more := len(self._store) - known - self._quads:
