@@ -252,8 +252,7 @@ class _Record:
             blocks = held.get("parts") if isinstance(held, dict) else held
             if isinstance(blocks, list):
                 plain = [each["text"] if isinstance(each, dict) and _is_text(each) else each for each in blocks]
-                texts = [text for text in plain if isinstance(text, str)]
-                held = "\n".join(texts) if len(texts) == len(blocks) else None
+                held = "\n".join(plain) if all(isinstance(text, str) for text in plain) else None
             if as_text(held):
                 return held, name
         return None, None
@@ -271,12 +270,9 @@ class _Record:
 
     def turns(self, messages: Sequence[Any], scope: str, start: int) -> list[SourceTurn]:
         """Return the turns of messages, named by `scope` and their places."""
-        return [
-            turn
-            for place, message in enumerate(messages, start=start)
-            for turn in self._of_message(message, f"{scope}{place}")
-            if self.reading.keeps(turn, self.line, f"message {place}", message)
-        ]
+        placed = list(enumerate(messages, start=start))
+        found = ((n, each, turn) for n, each in placed for turn in self._of_message(each, f"{scope}{n}"))
+        return [turn for n, each, turn in found if self.reading.keeps(turn, self.line, f"message {n}", each)]
 
     def _of_message(self, message: object, name: str) -> Iterator[SourceTurn]:
         """Yield the turns of a message: several if it holds calls with results."""

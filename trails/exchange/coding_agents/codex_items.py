@@ -65,6 +65,8 @@ _OVER: Final = frozenset({"task_complete", "turn_complete", "turn_aborted"})
 """Events that end what the model does for one question of the user."""
 _REPEATING: Final = {"UserMessage": "user", "AgentMessage": "assistant", "Reasoning": "reasoning"}
 """Completed items that repeat a response item: whose."""
+_SIDES: Final = ("user", "agent", "assistant", "reasoning")
+"""Who may say a text that stands in a file twice."""
 _LONG: Final = 20
 """Characters of a text from which on it is kept where only an event that repeats an item has it."""
 _Json = Mapping[str, Any]
@@ -171,7 +173,7 @@ class Thread:
 
     def return_to(self, length: int) -> None:
         """Take back all turns but the first ones; they are kept as another path."""
-        self._echoes.settle("user", "assistant", "reasoning", "agent")
+        self._echoes.settle(*_SIDES)
         self._abandoned.append(self._active)
         self._active = self._active[:length]
         self._over = len(self._active)
@@ -227,8 +229,9 @@ class Thread:
 
     def _end_searches(self) -> None:
         """Keep the calls that events told, and no item did, as turns."""
-        for held in self._calls.release():
-            self._event_turn(held.line, held.payload, held.time)
+        held, self._calls.held = self._calls.held, []
+        for told in held:
+            self._event_turn(told)
 
     def _message(self, line: int, payload: _Json, time: datetime | None) -> None:
         role, content = payload.get("role"), payload.get("content")
@@ -243,11 +246,10 @@ class Thread:
         whole = frozenset([*texts, "".join(texts), "\n".join(texts)])
         item = self._item(role, codex_records.message_content(role, content), time, meta, whole)
         announced = self._echoes.take(role, lambda each: each.is_event and each.texts <= item.texts)
-        if announced is not None and self._fits(line, item, payload):
-            announced.content, announced.is_event = item.content, False
-            announced.meta = announced.meta | item.meta
-        elif announced is None:
+        if announced is None:
             self._said(line, role, item)
+        elif self._fits(line, item, payload):
+            announced.become(item)
 
     def _agent_message(self, line: int, payload: _Json, time: datetime | None, *, is_event: bool) -> None:
         message = codex_records.read_agent_message(payload)
@@ -265,8 +267,7 @@ class Thread:
         if repeats is None:
             self._said(line, "agent", item)
         elif not is_event and self._fits(line, item, message.content):
-            repeats.content, repeats.is_event = item.content, False
-            repeats.meta = repeats.meta | item.meta
+            repeats.become(item)
 
     def _reasoning(self, line: int, item: Entry) -> None:
         announced = [event for event in self._echoes.of("reasoning") if event.waits and event.texts <= item.texts]
@@ -276,7 +277,8 @@ class Thread:
             self._said(line, "reasoning", item)
             return
         first, *others = announced
-        first.content, first.texts, first.waits, first.is_event = item.content, item.texts, False, False
+        first.become(item)
+        first.texts, first.waits = item.texts, False
         self._active = [each for each in self._active if not any(each is other for other in others)]
         self._echoes.drop("reasoning", others)
 
@@ -292,7 +294,7 @@ class Thread:
             self._echoes.settle("assistant", "reasoning")
         elif side in ("assistant", "reasoning"):
             self._echoes.settle("user", "agent")
-        if self._keep(line, item) and side in ("user", "agent", "assistant", "reasoning"):
+        if self._keep(line, item) and side in _SIDES:
             self._echoes.add(side, item)
 
     def _keep(self, line: int, item: Entry) -> bool:
@@ -325,8 +327,8 @@ class Thread:
             self._keep(line, self._item(codex_records.NOTICES[kind], text, time, without_empty(left)))
         elif kind == "item_completed" and isinstance(payload.get("item"), dict):
             self._completed(line, payload, time)
-        elif codex_records.read_event_call(payload) is not None:
-            self._event_call(line, payload, time)
+        elif (call := codex_records.read_event_call(payload)) is not None:
+            self._event_call(HeldCall(line, payload, time, call))
         else:
             self._other_event(line, kind, payload)
 
@@ -349,10 +351,8 @@ class Thread:
             return
         if self.timestamp is not None:
             held = {"timestamp": self.timestamp, **held}
-        try:
-            validation.meta({"eventsBefore": [held]})
-        except InvalidInput as error:
-            self.reading.refuse(line, f"cannot be kept: {error}", record)
+        if fault := _meta_fault({"eventsBefore": [held]}):
+            self.reading.refuse(line, f"cannot be kept: {fault}", record)
         else:
             self._before.append(held)
 
@@ -366,8 +366,8 @@ class Thread:
         whole = texts if side == "reasoning" else ["".join(texts)]
         if side is not None and whole and all(self._is_told(side, text) for text in whole):
             return
-        if side is None and codex_records.read_event_call(item) is not None:
-            self._event_call(line, item, time)
+        if side is None and (call := codex_records.read_event_call(item)) is not None:
+            self._event_call(HeldCall(line, item, time, call))
         else:
             self._beside(line, "event_msg", dict(payload))
 
@@ -375,21 +375,18 @@ class Thread:
         role = "user" if side == "user" else "assistant"
         return any(item.role == role and text in item.texts for item in self._active[-MOST_ECHOES:])
 
-    def _event_call(self, line: int, payload: _Json, time: datetime | None) -> None:
+    def _event_call(self, told: HeldCall) -> None:
         """Take an event that tells a call: where an item asks for it, the event only says more of it."""
-        call = codex_records.read_event_call(payload)
-        assert call is not None  # noqa: S101 - it was looked at before
-        if self._calls.is_told(call, payload):
-            spare = ("result",) if self._calls.may_be_asked(payload) else ()  # an image: the item has it
-            self._beside(line, "event_msg", without_keys(payload, *spare))
-        elif self._calls.may_be_asked(payload):
-            self._calls.held.append(HeldCall(line, payload, time))
+        if self._calls.is_told(told.call, told.payload):
+            spare = ("result",) if self._calls.may_be_asked(told.payload) else ()  # an image: the item has it
+            self._beside(told.line, "event_msg", without_keys(told.payload, *spare))
+        elif self._calls.may_be_asked(told.payload):
+            self._calls.held.append(told)
         else:
-            self._event_turn(line, payload, time)
+            self._event_turn(told)
 
-    def _event_turn(self, line: int, payload: _Json, time: datetime | None) -> None:
-        call = codex_records.read_event_call(payload)
-        assert call is not None  # noqa: S101 - as above
+    def _event_turn(self, told: HeldCall) -> None:
+        line, payload, time, call = told
         if call.name is None or (call.id in self._calls.told and call.answer is None):
             self._beside(line, "event_msg", dict(payload))
             return
@@ -451,15 +448,11 @@ class Thread:
     def _take_context(self, payload: _Json) -> None:
         self._model = valid_name(payload.get("model")) or self._model
         said = without_keys(payload, "turn_id")
-        if said != self._context:
-            try:
-                validation.meta({"turnContext": said})
-            except InvalidInput:
-                return
+        if said != self._context and not _meta_fault({"turnContext": said}):
             self._context, self._context_told = said, False
 
     def _compacted(self, line: int, payload: _Json, time: datetime | None) -> None:
-        self._echoes.settle("user", "assistant", "reasoning", "agent")
+        self._echoes.settle(*_SIDES)
         self._end_searches()
         message, history = payload.get("message"), payload.get("replacement_history")
         listed = as_list(history)
@@ -482,6 +475,15 @@ class Thread:
     def says(self, text: str) -> bool:
         """Tell whether a text stands within what the thread says now."""
         return any(text in each for item in self._active for each in item.texts)
+
+
+def _meta_fault(meta: dict[str, Any]) -> str:
+    """Return why metadata cannot be kept; an empty text if it can."""
+    try:
+        validation.meta(meta)
+    except InvalidInput as error:
+        return f"{error}"
+    return ""
 
 
 def _has_text(value: object, length: int = 1) -> bool:

@@ -83,6 +83,10 @@ class Entry:
             return any(str(kind).startswith("user.") or kind == "unknown" for kind in kinds)
         return not any(text.startswith(_CONTEXTS) for text in self.texts)
 
+    def become(self, item: Entry) -> None:
+        """Take the content of the item that repeats an event."""
+        self.content, self.is_event, self.meta = item.content, False, self.meta | item.meta
+
     def turn(self, index: int) -> SourceTurn:
         """Return the turn at an index of its path. Its id is its place: a fork's copy of it has the same one."""
         compaction = self.compaction
@@ -304,6 +308,7 @@ class HeldCall(NamedTuple):
     line: int
     payload: _Json
     time: datetime | None
+    call: EventCall
 
 
 @dataclass(slots=True)
@@ -349,8 +354,3 @@ class CallBook:
     def may_be_asked(self, event: _Json) -> bool:
         """Tell whether the item of an event's call may come after it."""
         return event["type"] in _CALL_ITEMS
-
-    def release(self) -> list[HeldCall]:
-        """Return the events whose items did not come, and hold them no more."""
-        held, self.held = self.held, []
-        return held

@@ -338,8 +338,9 @@ class _Log:
         if left.get("transformedContent") == data["content"]:
             del left["transformedContent"]
         is_typed = as_text(data.get("source")) in (None, "user") and not data.get("isAutopilotContinuation")
-        author = None if is_typed else f"agent:{SOURCE}"
-        yield SourceTurn("user", tuple(pieces), time=time, author=author, meta=_noted(left))
+        yield SourceTurn(
+            "user", tuple(pieces), time=time, author=None if is_typed else f"agent:{SOURCE}", meta=_noted(left)
+        )
 
     def _attachment(self, attached: _Json) -> dict[str, Any]:
         """Return what was attached: an image as the model was shown it."""
@@ -358,12 +359,9 @@ class _Log:
 
     def _answer(self, agent: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
         left = without_keys(data, "content", "toolRequests", "reasoningText", "model", "outputTokens", "turnId")
-        parts: list[dict[str, Any]] = []
-        if as_text(data.get("reasoningText")):
-            parts.append({"type": "reasoning", "text": data["reasoningText"]})
-        if as_text(data.get("content")):
-            parts.append({"type": "text", "text": data["content"]})
-        elif data.get("content"):
+        told = {"reasoning": as_text(data.get("reasoningText")), "text": as_text(data.get("content"))}
+        parts: list[dict[str, Any]] = [{"type": kind, "text": text} for kind, text in told.items() if text]
+        if data.get("content") and not told["text"]:
             left["content"] = data["content"]
         for request in objects_in(data.get("toolRequests")):
             call, tool = as_text(request.get("toolCallId")), valid_name(request.get("name"))
@@ -392,8 +390,7 @@ class _Log:
         agent.is_open = type(chunks) is int and type(index) is int and index + 1 < chunks
         if last is not None and is_chunk:
             agent.turns.pop()
-            before = {"before": agent.waiting} if agent.waiting else {}
-            agent.waiting = []
+            before, agent.waiting = without_empty({"before": agent.waiting}), []
             noted = as_object(last.meta.get(META))
             used = max(filter(None, (last.usage, usage)), key=lambda each: each["outputTokens"], default=None)
             meta = {META: noted | {"chunks": [*noted.get("chunks", []), {"id": own} | left | before]}}
