@@ -363,7 +363,7 @@ def test_a_notice_that_an_earlier_version_took_for_an_answer_stays_one_session(
     notice["message"]["model"] = "<synthetic>"
     data = write(user("u1", None, 0, "go"), notice)
     with monkeypatch.context() as earlier:
-        earlier.setattr("trails.exchange.coding_agents.claude_code_turns._role", lambda record: record.kind)
+        earlier.setattr("trails.exchange.coding_agents.claude_code._role", lambda record: record.kind)
         import_bytes(memory, data, format="claude-code")
     report = import_bytes(memory, data + write(user("u2", "e1", 2, "try again")), format="claude-code")
     assert (report.turns_added, len(list(memory.list()))) == (1, 1)

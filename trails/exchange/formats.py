@@ -20,7 +20,7 @@ from trails.exchange.coding_agents import atif, claude_code, cline, codex, copil
 from trails.exchange.containers import Database, Tables
 from trails.exchange.openclaw import pi_session_file
 from trails.exchange.source_transcript import Transcript, group_files
-from trails.exchange.traces import inspect_log, langfuse, langsmith, mlflow, otlp
+from trails.exchange.traces import inspect_log, langfuse, otlp, step_traces
 
 HEAD_BYTES: Final = 1 << 16
 """Bytes of a file that tell its format."""
@@ -89,8 +89,8 @@ _FORMATS: Final = (
     Format("inspect", inspect_log.sniff, groups=one_by_one, holds=inspect_log.holds, stream=inspect_log.stream),
     Format(atif.SOURCE, atif.sniff, atif.parse, atif.companions),
     Format(langfuse.SOURCE, langfuse.sniff, langfuse.parse),
-    Format(langsmith.SOURCE, langsmith.sniff, langsmith.parse),
-    Format(mlflow.SOURCE, mlflow.sniff, mlflow.parse),
+    Format(step_traces.LANGSMITH, step_traces.sniff_langsmith, step_traces.parse_langsmith),
+    Format(step_traces.MLFLOW, step_traces.sniff_mlflow, step_traces.parse_mlflow),
     Format("otel", otlp.sniff, otlp.parse, otlp.companions),
     Format(cline.SOURCE, cline.sniff, cline.parse, cline.companions),
     Format(goose.SOURCE, goose.sniff, goose.parse, groups=one_by_one, tables=goose.holds, rows=goose.rows),

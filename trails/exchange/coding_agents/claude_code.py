@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from trails.exchange import format_detection, json_files
 from trails.exchange.coding_agents import claude_code_records
-from trails.exchange.coding_agents.claude_code_records import Record
-from trails.exchange.coding_agents.claude_code_turns import Chain, find_branches, is_incomplete, open_end, turns_of
-from trails.exchange.json_files import as_listed, as_object, as_text
-from trails.exchange.source_transcript import Problem, SourceSession, SourceTurn, Transcript, group_files
+from trails.exchange.coding_agents.claude_code_records import Chain, Record, find_branches, leftovers
+from trails.exchange.json_files import as_listed, as_object, as_text, without_keys
+from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript, group_files
 from trails.exchange.source_values import valid_name
+from trails.model.content_parts import results_in
+from trails.model.values import Compaction
 
 SOURCE: Final = "claude-code"
 
@@ -33,6 +34,19 @@ REASONS: Final = {
 )
 """Why fields are kept nowhere."""
 
+_TRIGGERS: Final = {"manual": "manual", "auto": "threshold"}
+_OVER: Final = frozenset({"turn_duration", "stop_hook_summary", "local_command"})
+"""The program's own records that come only between two turns of its user."""
+_CALLS: Final = "tool_use"
+"""The stop reason of a message that ends in calls, and the type of the part that is one."""
+_REFUSED: Final = "User rejected tool use"
+"""What the program writes beside the result of a call that its user did not let run."""
+_ROLES: Final = {"queued": "user"}
+"""The roles of records whose kind is none."""
+_ADDED: Final = frozenset({"link", "queued", "attachment"})
+"""The kinds of records that come between the lines of a message, or of a compaction and its summary."""
+_BOUNDARY: Final = "boundary"
+"""The metadata key under which a summary turn keeps what the boundary before it said."""
 _SIGNS: Final = frozenset({"parentUuid", "leafUuid"})
 _SIGNING: Final = frozenset({"file-history-snapshot", "queue-operation", "custom-title", "ai-title"})
 _NOTES: Final = {
@@ -375,3 +389,159 @@ def _paths(
 
     others = [branch for branch in made if branch.latest is None and branch is not main]
     return (path(main), *(path(branch) for branch in others))
+
+
+# --- turns
+
+
+@dataclass(slots=True, eq=False)
+class _BranchTurns:
+    """The records of the turns of one branch, as they come together."""
+
+    before: int
+    """How many turns the branches before this one have."""
+    messages: dict[str, list[Record]] = field(default_factory=dict)
+    """The assistant's messages that may still get more lines, by their id."""
+    groups: list[list[Record]] = field(default_factory=list)
+
+    def place(self, record: Record) -> None:
+        """Put a record into the turn that it belongs to: one that is there, or a new one."""
+        message_id = as_text(record.message.get("id")) if record.kind == "assistant" else None
+        last = self.groups[-1] if self.groups else []
+        if message_id in self.messages:
+            self.messages[message_id].append(record)
+        elif record.is_summary and len(last) == 1 and last[0].kind == "compact_boundary":
+            last.append(record)
+        else:
+            self.groups.append([record])
+            if record.kind == "compact_boundary" or record.is_summary:
+                self.messages.clear()  # what comes again after a compaction is a copy, not more of the same message
+            elif message_id is not None:
+                self.messages[message_id] = self.groups[-1]
+
+
+def turns_of(
+    branches: Sequence[Chain], records: Mapping[str, Record], common: Mapping[str, Any]
+) -> dict[Chain, tuple[SourceTurn, ...]]:
+    """Return the turns of each branch; parents come before the branches that leave them.
+
+    An assistant's message is one turn where its first line stands, however many lines it has. `common` is what the
+    session keeps once: a turn keeps only what differs.
+    """
+    spoken: dict[Chain, _BranchTurns] = {}
+    for branch in branches:
+        above = _BranchTurns(0) if branch.parent is None else spoken[branch.parent]
+        spoken[branch] = mine = _BranchTurns(above.before + len(above.groups), dict(above.messages))
+        for record in (records[each] for each in branch.ids):
+            if record.kind != "link":
+                mine.place(record)
+    return {
+        branch: tuple(_turn(group, common, index) for index, group in enumerate(each.groups, each.before))
+        for branch, each in spoken.items()
+    }
+
+
+def open_end(records: Sequence[Record]) -> set[str]:
+    """Return the ids of the records, of those of a session in the order of its file, of a turn that may still get more.
+
+    An assistant's message comes in several lines. It is whole once something follows it that can only follow it: another
+    message, a prompt, a compaction, the word that the turn is over. Results of its own tools do not: they come while its
+    further calls are still being written. A line's stop reason ends it where that is no call and more than a thought is
+    said: some versions write the message's reason into all its lines. Whether another last message is whole, no line
+    says. A compaction's boundary waits for its summary.
+    """
+    message: list[Record] = []
+    boundary: Record | None = None
+    for record in records:
+        if record.kind == "assistant":
+            message_id = record.message.get("id")
+            same = bool(message) and message[-1].message.get("id") == message_id
+            message = [*message, record] if same else [record] if isinstance(message_id, str) and message_id else []
+        elif (
+            (record.is_prompt and record.raw.get("isMeta") is not True)
+            or (record.raw["type"] == "system" and str(record.raw.get("subtype")) in _OVER)
+            or record.is_summary
+            or record.kind == "compact_boundary"
+        ):
+            message = []
+        if record.kind == "compact_boundary":
+            boundary = record
+        elif record.kind not in _ADDED:
+            boundary = None
+    if boundary is not None:
+        return {boundary.id}
+    if any(record.message.get("stop_reason") not in (None, _CALLS) for record in message) and not _only_thinks(message):
+        return set()
+    return {record.id for record in message}
+
+
+def is_incomplete(end: Sequence[Record]) -> bool:
+    """Tell whether a turn of these records lacks something for sure: it only thinks, calls nothing, or has no summary."""
+    calls = any(part.get("type") == _CALLS for record in end for part in record.parts)
+    to_call = any(record.message.get("stop_reason") == _CALLS for record in end)
+    return _only_thinks(end) or end[0].kind == "compact_boundary" or (to_call and not calls)
+
+
+def _only_thinks(records: Sequence[Record]) -> bool:
+    return all(record.is_thought for record in records)
+
+
+def _turn(records: Sequence[Record], common: Mapping[str, Any], index: int) -> SourceTurn:
+    first = records[0]
+    if first.kind == "compact_boundary" or first.is_summary:
+        return _summary(records, common, index)
+
+    def last(values: Iterable[Any]) -> Any:
+        return next((value for value in reversed([*values]) if value is not None), None)
+
+    meta: dict[str, Any] = {}
+    for record in records:  # if lines of one message differ, the first one counts
+        spent = meta.keys() if record is first else {*meta, "parentUuid"}
+        meta |= without_keys(leftovers(record, common), *spent)
+    return SourceTurn(
+        role=_role(first),
+        pieces=tuple(Piece(record.id, record.content) for record in records),
+        time=first.time,
+        model=last(record.named("model") for record in records),
+        usage=last(record.usage() for record in records),
+        stop_reason=last(record.named("stop_reason") for record in records),
+        tool_results=tuple(result for record in records for result in _tool_outcomes(record)),
+        meta=meta,
+    )
+
+
+def _role(record: Record) -> str:
+    if record.kind == "user" and record.answers_tools:
+        return "tool"
+    if record.is_task_notice and not record.is_summary:
+        return "attachment"  # as the notice that comes while the model works is
+    return "error" if record.is_error_notice else _ROLES.get(record.kind, record.kind)
+
+
+def _tool_outcomes(record: Record) -> Iterator[dict[str, Any]]:
+    """Yield how a tool call ended if the user refused it or broke it off; the line has one result then."""
+    answers = results_in(record.content) if isinstance(record.content, tuple) else ()
+    result = record.raw.get("toolUseResult")
+    outcome = "cancelled" if as_object(result).get("interrupted") is True else None
+    outcome = "refused" if result == _REFUSED else outcome
+    if len(answers) == 1 and outcome:
+        yield {"call_id": answers[0].call_id, "outcome": outcome}
+
+
+def _summary(records: Sequence[Record], common: Mapping[str, Any], index: int) -> SourceTurn:
+    """Return the turn of a summary: its text; what the boundary said is metadata."""
+    first = records[0]
+    boundary = first.raw if first.kind == "compact_boundary" else {}
+    details = as_object(boundary.get("compactMetadata"))
+    trigger, tokens = details.get("trigger"), details.get("preTokens")
+    return SourceTurn(
+        role="summary",
+        pieces=tuple(Piece(r.id, () if r.kind == "compact_boundary" else r.content) for r in records),
+        time=first.time,
+        compaction=Compaction(
+            summarised_through=index - 1 if index else None,
+            tokens_before=tokens if type(tokens) is int and 0 <= tokens < 2**63 else None,
+            trigger=_TRIGGERS.get(trigger, trigger) if isinstance(trigger, str) else None,
+        ),
+        meta=leftovers(records[-1], common) | ({_BOUNDARY: leftovers(first, common)} if boundary else {}),
+    )

@@ -27,9 +27,8 @@ from trails.exchange.json_files import as_list, as_listed, as_object, as_text, o
 from trails.exchange.source_transcript import SourceScore, SourceSession, Transcript
 from trails.exchange.source_values import score_id, utc_time, valid_name, without_empty
 from trails.exchange.traces.otlp import Spans
-from trails.exchange.traces.span_messages import INPUT, OUTPUT
-from trails.exchange.traces.span_values import OpenCalls, is_text_part, item_message, parse_embedded
-from trails.exchange.traces.spans import TraceSpan, read_json
+from trails.exchange.traces.spans import INPUT, OUTPUT, TraceSpan, read_json
+from trails.exchange.traces.step_traces import OpenCalls, is_text_part, item_message, parse_embedded
 from trails.model import validation
 from trails.usage import with_source
 

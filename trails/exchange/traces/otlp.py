@@ -26,14 +26,23 @@ from trails.exchange.json_files import as_list
 from trails.exchange.record_checks import Reading, combine_files, turn_fault
 from trails.exchange.source_transcript import Piece, SourceTurn, Transcript
 from trails.exchange.source_values import common_length, run_times, valid_name, without_empty
-from trails.exchange.traces import span_messages
-from trails.exchange.traces.span_messages import INPUT, OUTPUT, SpanContent, SpanMessage, span_usage
-from trails.exchange.traces.spans import LogRecord, TraceSpan, read_json, spans_in
+from trails.exchange.traces import spans
+from trails.exchange.traces.spans import (
+    INPUT,
+    OUTPUT,
+    LogRecord,
+    SpanContent,
+    SpanMessage,
+    TraceSpan,
+    read_json,
+    span_usage,
+    spans_in,
+)
 from trails.model.content_parts import calls_in, results_in
 from trails.model.values import Call
 
 _TOLD: Final = frozenset({
-    INPUT, OUTPUT, span_messages.SYSTEM, "gen_ai.conversation.id", "gen_ai.operation.name", "gen_ai.response.model",
+    INPUT, OUTPUT, spans.SYSTEM, "gen_ai.conversation.id", "gen_ai.operation.name", "gen_ai.response.model",
     "gen_ai.agent.name", "gen_ai.tool.definitions",
 })  # fmt: skip
 """Attributes that are not kept again with the answer: they are in the turns, or describe tools and not the talk."""
@@ -224,9 +233,9 @@ class TracedSession:
     def _answered(self, span: TraceSpan, number: int, message: SpanMessage, agent: str | None) -> SourceTurn:
         turn = message.turn(f"{span.trace}/{span.id}/out/{number}")
         is_told = {
-            key for key in span.attributes if key.startswith("gen_ai.usage.") or span_messages.tells_messages(key)
+            key for key in span.attributes if key.startswith("gen_ai.usage.") or spans.tells_messages(key)
         } | _TOLD
-        own = [key for key in span.attributes if key.startswith("gen_ai.") or key in span_messages.KEPT_ATTRIBUTES]
+        own = [key for key in span.attributes if key.startswith("gen_ai.") or key in spans.KEPT_ATTRIBUTES]
         kept = without_empty({key: span.attributes[key] for key in own if key not in is_told})
         stop = dict(enumerate(as_list(span.attributes.get("gen_ai.response.finish_reasons")))).get(number)
         provider = valid_name(span.text("gen_ai.provider.name", "gen_ai.system"))
@@ -375,7 +384,7 @@ class Spans:
     def take(self, name: str, span: TraceSpan, kind: str | None = None) -> None:
         """Take a span of a file, and count it as a record of its kind."""
         key = (span.trace, span.id)
-        self.reading.count(kind or f"span/{span_messages.openinference_kind(span) or span.operation or 'other'}")
+        self.reading.count(kind or f"span/{spans.openinference_kind(span) or span.operation or 'other'}")
         if key in self._spans:
             same = self._spans[key].raw == span.raw
             what = "stand twice, with the same content" if same else "stand twice and differ; the first counts"
@@ -387,7 +396,7 @@ class Spans:
         """Give log records to the spans that they name; those of a span that is not told stand for it."""
         for key, records in self._logs.items():
             if key not in self._spans:
-                if not any(span_messages.is_event(record.name) for record in records):
+                if not any(spans.is_event(record.name) for record in records):
                     continue
                 first = records[0]
                 chat = {"gen_ai.operation.name": "chat"}
@@ -401,10 +410,10 @@ class Spans:
     def _hear(self, key: _Key) -> None:
         """Find what a span says, and what conversation it names."""
         span, name = self._spans[key], self._files[key]
-        span_messages.translate_openinference(span)
+        spans.translate_openinference(span)
         if (conversation := span.text("gen_ai.conversation.id")) is not None:
             self._traces.setdefault(span.trace, set()).add(conversation)
-        said = span_messages.span_messages(span)
+        said = spans.span_messages(span)
         span.raw = {}  # what is read is let go: a file may have many spans, each with the whole history
         for told in (INPUT, OUTPUT):
             span.attributes.pop(told, None)
