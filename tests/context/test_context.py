@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import trails
 from tests.support.entries import Listening, answered, asked, entries, said, transcripts
 from trails import Compaction, IndexGap, InvalidInput, Repository
-from trails.context import Context, assemble, estimate
+from trails.context import Context, Window, assemble, estimate
 from trails.context.messages import Message, ShownTurn, messages_of
 from trails.exchange.merge import merge
 from trails.exchange.openclaw import pi_session_file
@@ -188,18 +188,18 @@ def test_a_gap_among_the_turns_shown_raises_and_no_shorter_context_is_given(stor
 def test_the_oldest_turns_are_left_out_and_named_once_the_budget_is_full() -> None:
     """Each turn takes 4 for the message and its characters: 10, and the query 5."""
     turns = [said(index, "user", f"turn {index}") for index in range(6)]
-    context = assemble(turns, query="?", max_tokens=35, counter=ONE)
+    context = assemble(turns, Window(35, 0, ONE), query="?")
     assert indices(context) == [3, 4, 5]
     assert (context.tokens, context.within_budget, context.why) == (35, True, None)
     assert list(context.dropped) == [0, 1, 2]
-    pinned = assemble(turns, query="?", max_tokens=35, pinned_count=1, counter=ONE)
+    pinned = assemble(turns, Window(35, 1, ONE), query="?")
     assert indices(pinned) == [0, 4, 5]
     assert list(pinned.dropped) == [1, 2, 3]
 
 
 def test_what_cannot_be_left_out_is_shown_and_the_context_says_why_it_is_too_much() -> None:
     turns = [said(index, "user", f"turn {index}") for index in range(3)]
-    context = assemble(turns, system="Be brief.", query="And when?", max_tokens=30, pinned_count=1, counter=ONE)
+    context = assemble(turns, Window(30, 1, ONE), system="Be brief.", query="And when?")
     assert [part.kind for part in context.parts] == ["system", "pinned", "query"]
     assert (context.tokens, context.within_budget) == (36, False)
     assert context.why == (
@@ -210,7 +210,7 @@ def test_what_cannot_be_left_out_is_shown_and_the_context_says_why_it_is_too_muc
 
 def test_without_a_query_the_newest_turn_always_stays() -> None:
     turns = [said(0, "user", "first"), said(1, "user", "a question far too long")]
-    context = assemble(turns, max_tokens=10, counter=ONE)
+    context = assemble(turns, Window(10, 0, ONE))
     assert indices(context) == [1]
     assert not context.within_budget
 
@@ -218,7 +218,7 @@ def test_without_a_query_the_newest_turn_always_stays() -> None:
 def test_a_summary_stands_for_the_first_turns_so_none_are_pinned_beside_it() -> None:
     turns = [said(index, "user", f"turn {index}") for index in range(4, 8)]
     summary = ShownTurn(3, "summary", "S", facts=Facts(compaction=Compaction(first_kept=4)))
-    context = assemble(turns, summary=summary, query="?", max_tokens=70, pinned_count=1, counter=ONE)
+    context = assemble(turns, Window(70, 1, ONE), summary=summary, query="?")
     assert [part.kind for part in context.parts] == ["summary", "turn", "query"]
     assert indices(context) == [7]
 
@@ -227,12 +227,12 @@ def test_a_call_is_left_out_together_with_its_answers() -> None:
     turns = [said(0, "user", "go"), asked(1, "a", "b"), answered(2, "a"), answered(3, "b"), said(4, "user", "and?")]
     costs = [sum(message.tokens(ONE) for message in messages_of(turn)) for turn in turns]
     assert costs == [6, 15, 8, 8, 8]
-    assert indices(assemble(turns, max_tokens=38, counter=ONE)) == [4]
-    assert indices(assemble(turns, max_tokens=39, counter=ONE)) == [1, 2, 3, 4]
+    assert indices(assemble(turns, Window(38, 0, ONE))) == [4]
+    assert indices(assemble(turns, Window(39, 0, ONE))) == [1, 2, 3, 4]
 
 
 def test_made_up_answers_count_as_what_they_are() -> None:
-    context = assemble([asked(0, "a")], query="?", counter=ONE)
+    context = assemble([asked(0, "a")], Window(None, 0, ONE), query="?")
     shown = [message for part in context.parts for message in part.messages]
     made_up = next(message for message in context.repair.paired if message.synthetic)
     assert context.tokens == sum(message.tokens(ONE) for message in shown) + made_up.tokens(ONE)
@@ -241,12 +241,12 @@ def test_made_up_answers_count_as_what_they_are() -> None:
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, True])
 def test_a_budget_is_a_number_of_tokens_from_1(wrong: Any) -> None:
     with pytest.raises(InvalidInput):
-        assemble([], max_tokens=wrong)
+        assemble([], Window(wrong, 0))
 
 
 def test_the_oldest_turns_are_not_even_looked_at_once_the_budget_is_full() -> None:
     turns = Listening([said(index, "user", f"turn {index:03}") for index in range(500)])
-    context = assemble(turns, query="?", max_tokens=60, pinned_count=1, starts_at=0, counter=ONE)
+    context = assemble(turns, Window(60, 1, ONE), query="?", starts_at=0)
     assert indices(context) == [0, 497, 498, 499]
     assert context.dropped == range(1, 497)
     assert turns.looked_at == {0, 496, 497, 498, 499}
@@ -274,17 +274,16 @@ def test_a_context_is_within_its_budget_or_says_why_not(
     turns = entries(kinds)
     context = assemble(
         turns,
+        Window(budget, pinned),
         system="Be brief.",
         summary=ShownTurn(99, "summary", "S") if with_summary else None,
         query="go on" if with_query else None,
-        max_tokens=budget,
-        pinned_count=pinned,
     )
     assert context.within_budget == (context.why is None) == (context.tokens <= budget)
     shown = [turn.index for turn in context.turns]
     assert shown == sorted({*range(len(turns))} - {*context.dropped})
     if not context.within_budget:
-        without = assemble([], system="Be brief.", max_tokens=budget, query="go on" if with_query else None)
+        without = assemble([], Window(budget, 0), system="Be brief.", query="go on" if with_query else None)
         kept = [part for part in context.parts if part.kind == "turn"]
         assert not with_query or not kept, "turns that could be left out are, before the budget is passed"
         assert context.tokens >= without.tokens

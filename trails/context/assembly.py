@@ -29,7 +29,7 @@ from trails.context.messages import (
     message_tokens,
     messages_of,
 )
-from trails.context.window import Fit, Window, answered_ids, is_assistant, newest_that_fit, opening_end
+from trails.context.window import Window, answered_ids, is_assistant, newest_that_fit, opening_end
 from trails.display import html
 from trails.display.tables import Kind as ColumnKind
 from trails.display.tables import PlainTable, Tabular
@@ -340,9 +340,8 @@ class Context(Tabular):
 
         Type checkers see the SDK's own type if it is installed, any type if it is not; so for the two below.
         """
-        return cast(
-            "list[ChatCompletionMessageParam]", provider_messages.openai_messages(self.system, self.repair.paired)
-        )
+        entries = provider_messages.openai_messages(self.system, self.repair.paired)
+        return cast("list[ChatCompletionMessageParam]", entries)
 
     def anthropic(self) -> AnthropicRequest:
         """Return `messages`, and `system` if there is a system prompt, for Anthropic's messages API."""
@@ -448,26 +447,27 @@ def as_entry(content: object, role: str = "user") -> ShownTurn:
     return ShownTurn(-1, role, text, structured, facts=facts)
 
 
+_EVERYTHING: Final = Window(pinned_count=0)
+
+
 def assemble(
     turns: Sequence[TurnView],
+    window: Window = _EVERYTHING,
     *,
     system: str | None = None,
     brief: str | None = None,
     background: str | None = None,
     summary: TurnView | None = None,
     query: object = None,
-    max_tokens: int | None = None,
-    pinned_count: int = 0,
     starts_at: int | None = None,
-    counter: Counter = estimate,
 ) -> Context:
     """Return what a model is shown: system prompt, brief, background, summary, turns and query, in this order.
 
     `turns` are what the summary does not stand for (everything, without one), in order and without other summaries;
     they may be a sequence that reads its turns when asked, since the oldest are not looked at once the budget is full
     (`starts_at` then says which index the first one has). `brief` is the task of a session that another one spawned,
-    and `background` what that one told it. `query` is text, a list of parts, or a turn. With `max_tokens` (at least 1)
-    the oldest turns are left out, after the first `pinned_count`, a tool call always together with its answers; a
+    and `background` what that one told it. `query` is text, a list of parts, or a turn. If the window has a limit,
+    the oldest turns are left out, after the first that it pins, a tool call always together with its answers; a
     summary stands for the first turns, so none are pinned beside one. System prompt, brief, background, summary, pinned
     turns and query always stay; without a query the newest turn does too, with what belongs to it. Where those alone
     are too many, the context says so in `why`.
@@ -476,23 +476,6 @@ def assemble(
     >>> [message["content"] for message in context.openai()], context.tokens, context.within_budget
     (['Plan a trip', 'Where to?', 'To the Alps'], 21, True)
     """
-    fixed = Fixed(system, brief, background, summary, query)
-    return within(Window(max_tokens, pinned_count, counter), turns, fixed, starts_at=starts_at)
-
-
-class Fixed(NamedTuple):
-    """What a model is shown beside the turns: all of it always stays."""
-
-    system: str | None = None
-    brief: str | None = None
-    background: str | None = None
-    summary: TurnView | None = None
-    query: object = None
-
-
-def within(window: Window, turns: Sequence[TurnView], fixed: Fixed, *, starts_at: int | None = None) -> Context:
-    """Return what a model is shown in a window; see `assemble`."""
-    system, brief, background, summary, query = fixed
     if window.cut == "leave out":
         turns = [ShownTurn(turn.index, "event", "") if turn.facts.is_cut else turn for turn in turns]
     counter = window.counter
@@ -506,7 +489,11 @@ def within(window: Window, turns: Sequence[TurnView], fixed: Fixed, *, starts_at
     first = 0 if summary is not None else opening_end(turns, window.pinned_count)
     pinned = [Part("pinned", turns[position]) for position in range(first)]
     room = window.max_tokens - Context((*head, *pinned, *tail), counter=counter).tokens
-    fit = _newest(turns, first, room, counter, keep_newest=not tail)
+    made_up = _MadeUp(counter)
+    backwards = (turns[position] for position in range(len(turns) - 1, first - 1, -1))
+    fit = newest_that_fit(
+        backwards, room, lambda turn: message_tokens(turn, counter) + made_up.cost(turn), keep_newest=not tail
+    )
     shown = [Part("turn", turn) for turn in fit.turns]
     dropped = _dropped(turns, first, fit.turns, starts_at)
     return Context((*head, *pinned, *shown, *tail), window.max_tokens, dropped, through, counter)
@@ -521,17 +508,6 @@ def _head(system: str | None, brief: str | None, background: str | None, summary
         yield Part("background", as_entry(f"What is known so far:\n\n{validation.text(background, 'background')}"))
     if summary is not None:
         yield Part("summary", summary)
-
-
-def _newest(turns: Sequence[TurnView], first: int, room: int, counter: Counter, *, keep_newest: bool) -> Fit[TurnView]:
-    """Return the newest turns that fit, the made-up answers to their open calls counted in."""
-    made_up = _MadeUp(counter)
-
-    def price(turn: TurnView) -> int:
-        return message_tokens(turn, counter) + made_up.cost(turn)
-
-    backwards = (turns[position] for position in range(len(turns) - 1, first - 1, -1))
-    return newest_that_fit(backwards, room, price, keep_newest=keep_newest)
 
 
 def _dropped(turns: Sequence[TurnView], first: int, shown: Sequence[TurnView], starts_at: int | None) -> range:

@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any, Final, Literal, TypeVar, cast
 
 from trails.context import compaction
-from trails.context.assembly import Context, Fixed, within
+from trails.context.assembly import Context, assemble
 from trails.context.compaction import CompactionPolicy, Keep, MaxTokens, Plan, Summary, SummaryRequest
 from trails.context.messages import Counter, ShownTurn, TurnView, count_tokens, estimate, message_tokens
 from trails.context.window import Window, is_overflow
@@ -86,14 +86,16 @@ def context_of_worktree(
     """Return the context of a session as it is in memory, pending turns and all: see `Session.context`."""
     summary, turns = turns_since_summary(tree.turns)
     told = tree.workspace.reader.told(tree.chain)
-    fixed = Fixed(
-        tree.system,
-        told.task if brief is None else brief,
-        told.context if background is None else background,
-        summary,
-        query,
+    return assemble(
+        turns,
+        window,
+        system=tree.system,
+        brief=told.task if brief is None else brief,
+        background=told.context if background is None else background,
+        summary=summary,
+        query=query,
+        starts_at=0 if summary is None else None,
     )
-    return within(window, turns, fixed, starts_at=0 if summary is None else None)
 
 
 def context_of_stored(
@@ -117,14 +119,16 @@ def context_of_stored(
         turns = reader.part_of_transcript(chain, reader.length(chain))
     else:
         turns = reader.turns(chain)
-    fixed = Fixed(
-        prompt.text if prompt and not prompt.redacted else None,
-        told.task if brief is None else brief,
-        told.context if background is None else background,
-        summary,
-        query,
+    return assemble(
+        turns,
+        window,
+        system=prompt.text if prompt and not prompt.redacted else None,
+        brief=told.task if brief is None else brief,
+        background=told.context if background is None else background,
+        summary=summary,
+        query=query,
+        starts_at=0 if summary is None else None,
     )
-    return within(window, turns, fixed, starts_at=0 if summary is None else None)
 
 
 # --- reading only what a model is shown
