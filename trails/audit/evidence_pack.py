@@ -11,7 +11,7 @@ import io
 import json
 import stat
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from inspect import getsource
 from pathlib import Path
@@ -55,8 +55,6 @@ MANIFEST_NOTE: Final = "manifest.note"
 """A note by the log's key with the SHA-256 of the manifest."""
 _RECORDS: Final = "records.nq"
 _AGAIN: Final = "get it again from whoever made it"
-_HEADER, _LISTED, _END, _UTF8 = 30, 46, 22, 0x800
-"""Bytes before a file in a zip, of its line in the list, and at the end; the flag of a name in UTF-8 (APPNOTE 4.3)."""
 _README: Final = """An audit pack of Trails
 
 report.json, report.md, report.html   the report, and what it cannot show
@@ -201,13 +199,18 @@ def write_pack(files: Mapping[str, bytes], place: Path, time: str) -> None:
 
 def zip_pack(files: Mapping[str, bytes], time: str) -> bytes:
     """Return the files as a zip."""
-    out = io.BytesIO()
     moment = max(datetime.fromisoformat(time), datetime.fromisoformat("1980-01-01T00:00:00+00:00"))  # as a zip can tell
+    return _zipped((zipfile.ZipInfo(name, moment.timetuple()[:6]), files[name]) for name in sorted(files))
+
+
+def _zipped(entries: Iterable[tuple[zipfile.ZipInfo, bytes]]) -> bytes:
+    """Return a zip that every program unpacks alike: plain files, one after the other, stored as they are, and no more."""
+    out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-        for name in sorted(files):
-            entry = zipfile.ZipInfo(name, moment.timetuple()[:6])
+        for given, data in entries:
+            entry = zipfile.ZipInfo(given.filename, given.date_time)
             entry.create_system, entry.external_attr = 3, 0o100600 << 16
-            archive.writestr(entry, files[name])
+            archive.writestr(entry, data)
     return out.getvalue()
 
 
@@ -238,37 +241,20 @@ def _of_folder(place: Path) -> dict[str, bytes]:
 
 
 def _of_zip(place: Path) -> dict[str, bytes]:
+    data = read_whole(place)
     try:
-        opened = zipfile.ZipFile(place)
+        opened = zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, NotImplementedError) as error:
         raise InvalidInput(f"{place} is no audit pack: {error}") from None
     with opened:
         try:
-            _refuse_other_zips(opened, place.stat().st_size)
-            return {entry.filename: opened.read(entry) for entry in opened.infolist()}
+            entries = [(entry, opened.read(entry)) for entry in opened.infolist()]
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
             raise IntegrityError(f"the pack was altered: {error}: {_AGAIN}") from None
-
-
-def _refuse_other_zips(opened: zipfile.ZipFile, size: int) -> None:
-    """Accept a zip as `zipped` writes one, which every program unpacks alike: plain files, one after the other, no more."""
-    at, names = 0, set[str]()
-    for entry in opened.infolist():
-        kind = entry.external_attr >> 16
-        if entry.filename in names:
-            raise zipfile.BadZipFile(f"it holds two files named {entry.filename}")
-        is_packed = entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size
-        if is_packed or entry.flag_bits & ~_UTF8:
-            raise zipfile.BadZipFile(f"{entry.filename} is not stored as it is")
-        if entry.is_dir() or (kind and not stat.S_ISREG(kind)):
-            raise zipfile.BadZipFile(f"{entry.filename} is no file")
-        if entry.header_offset != at:
-            raise zipfile.BadZipFile("it holds bytes that belong to none of its files")
-        names.add(entry.filename)
-        at += _HEADER + len(entry.orig_filename.encode()) + len(entry.extra) + entry.file_size
-    listed = sum(_LISTED + len(e.orig_filename.encode()) + len(e.extra) + len(e.comment) for e in opened.infolist())
-    if opened.start_dir != at or at + listed + _END != size or opened.comment:
-        raise zipfile.BadZipFile("it holds bytes that belong to none of its files")
+    files = {entry.filename: content for entry, content in entries}
+    if len(files) < len(entries) or _zipped(entries) != data:
+        raise IntegrityError(f"the pack was altered: the zip is none that Trails writes: {_AGAIN}")
+    return files
 
 
 def check_pack(files: Mapping[str, bytes], verifiers: Sequence[str]) -> None:
