@@ -100,7 +100,7 @@ def fold_text(text: str) -> str | None:
 
 
 def found_in(text: str, low: str | None) -> Iterator[Secret]:
-    """Yield what `builtin` joins, of a text and what `folded` makes of it."""
+    """Yield what `builtin` joins, of a text and what `fold_text` makes of it."""
     long_words = [match.span() for match in LONG_WORD.finditer(text)]
     for start, end in long_words:
         yield from prefixed_secrets(text, start, end)
@@ -119,7 +119,7 @@ def found_in(text: str, low: str | None) -> Iterator[Secret]:
 
 
 def has_one(low: str | None, words: Sequence[str]) -> bool:
-    """Tell whether a text, as `folded` returns it, may hold one of some words."""
+    """Tell whether a text, as `fold_text` returns it, may hold one of some words."""
     if low is None:
         return True
     for word in words:  # noqa: SIM110 - a generator takes twice as long, and this is done for every text
@@ -312,41 +312,7 @@ def redact_json(text: str, detector: Detector) -> str:
     return json.dumps(redact_value(value, detector), ensure_ascii=False, separators=(",", ":"))
 
 
-_LEFT_OUT: Final = frozenset(
-    {
-        "Azure Storage Account access key",  # any base64 of that length
-        "Public IP (ipv4)",
-        # the rest are looked for here already, with fewer false alarms
-        *("Basic Auth Credentials", "AWS Access Key", "GitHub Token", "JSON Web Token", "NPM tokens", "OpenAI Token"),
-        *(
-            "Private Key",
-            "PyPI Token",
-            "SendGrid API Key",
-            "Slack Token",
-            "Square OAuth Secret",
-            "Mailchimp Access Key",
-        ),
-        *("Discord Bot Token", "Stripe Access Key", "Twilio API Key"),
-    }
-)
-"""What of detect-secrets is not looked for."""
 _SHORT: Final = 24
-_CLOUDANT: Final = ("cloudant", *(f"{name}{end}" for name in ("cl", "clou") for end in (*"kpt_-", "api")))
-_EXTRA_SIGNS: Final = {
-    "d75e7427da0f37ea": ("akc",),
-    "aed17223938c961f": ("artif", "jfrog", "buildkit"),
-    "32126e884ccf1c71": _CLOUDANT,
-    "aed550fbd128b610": _CLOUDANT,
-    "2fb7cf8120ae78a8": (".cloudant.com",),
-    "b9f8e5dbb58fd4af": (".cloudant.com",),
-    "8dc9ad5623b98138": ("secret",),
-    "a3e78a7441b4c7bf": ("key", "pwd", "pass", "token"),
-    "249a8762e0826d79": ("softlayer", *(f"sl{end}" for end in "kpta_-")),
-    "bf23d3bd436f7f47": ("softlayer",),
-}
-"""Of which every match of a pattern, given by the first digits of its SHA-256, holds one, case aside.
-
-A text is looked through for them in a tenth of the time that the patterns take. One that is not known here is always tried."""
 
 
 class _Form(NamedTuple):
@@ -386,11 +352,15 @@ def _extra_forms() -> Sequence[_Form]:
         base = importlib.import_module("detect_secrets.plugins.base")
     except ImportError:
         return []
-    classes = util.get_mapping_from_secret_type_to_class()
+    classes, extra = util.get_mapping_from_secret_type_to_class(), rules.FORMATS["extra"]
     return [
-        _Form(_kind(name), pattern, _EXTRA_SIGNS.get(hashlib.sha256(pattern.pattern.encode()).hexdigest()[:16], ()))
+        _Form(
+            _kind(name),
+            pattern,
+            tuple(extra["signs"].get(hashlib.sha256(pattern.pattern.encode()).hexdigest()[:16], ())),
+        )
         for name, form_class in sorted(classes.items())
-        if issubclass(form_class, base.RegexBasedDetector) and name not in _LEFT_OUT
+        if issubclass(form_class, base.RegexBasedDetector) and name not in extra["left_out"]
         for pattern in form_class().denylist
     ]
 

@@ -270,7 +270,7 @@ class _Form(NamedTuple):
     """Whether it begins a word: behind "-" and "_" its few letters stand in the base64 of other things too."""
 
 
-_FORMATS: Final = tomllib.loads(Path(__file__).with_name("formats.toml").read_text("utf-8"))
+FORMATS: Final = tomllib.loads(Path(__file__).with_name("formats.toml").read_text("utf-8"))
 RULES: Final = tuple(
     Rule(
         each["kind"],
@@ -279,11 +279,11 @@ RULES: Final = tuple(
         _CHECKS[each.get("check", "any")],
         each.get("public", False),
     )
-    for each in _FORMATS["rules"]
+    for each in FORMATS["rules"]
 )
 _FORMS: Final[dict[str, list[_Form]]] = defaultdict(list)
 """The forms of keys with a prefix, by the first two characters."""
-for _kind, _prefixes, _body, *_more in _FORMATS["prefixes"]:
+for _kind, _prefixes, _body, *_more in FORMATS["prefixes"]:
     for _prefix in _prefixes.split():
         _holds = _CHECKS[_more[0] if _more else "drawn"]
         _FORMS[_prefix[:2]].append(_Form(_prefix, _kind, _pattern(f"(?:{_body}){{AFTER}}"), _holds, "alone" in _more))
