@@ -15,6 +15,7 @@ from tests.support.everything import everything
 from tests.support.machines import Size
 from tests.support.pasts import hold_against, mark_of, said, walk
 from trails import Repository
+from trails.integrity import leaves
 from trails.integrity.signed_notes import new_key
 from trails.model.values import Finding
 from trails.rdf import vocab
@@ -154,8 +155,43 @@ def test_what_is_deleted_while_a_graph_of_then_is_copied_is_gone_and_no_damage(
             return held.bring(graph)
 
         monkeypatch.setattr(past.store, "_held", replace(held, bring=bring))
+        assert past.select(_COUNT).to_dicts() == [{"n": 2}]
         with pytest.raises(trails.SessionNotFound):
             past.load("other")
+
+
+_ROWS = """
+SELECT id, live, created, principal, agent, branch, kind, label, key, parent, starts_at, title, project, prompt, prompt_at,
+  activity, recorded, odd, own_turns, calls, unpriced, input, output, cost, by_created, by_activity, by_turns, by_tokens
+  FROM sessions WHERE live;
+SELECT s.id, t.place, k.role, k.branch, k.author, k.form, t.time, t.counts, t.flags, t.text, t.digest, t.more
+  FROM turns t JOIN sessions s ON s.number = t.session JOIN kinds k ON k.number = t.kind;
+SELECT s.id, t.place, c.digest, c.rank, c.home, c.principal, c.author, c.model, c.time, c.input, c.output, c.cost, c.counts
+  FROM calls c JOIN turns t ON t.number = c.turn JOIN sessions s ON s.number = t.session;
+SELECT s.id, t.place, c.id, c.name, c.position
+  FROM tool_calls c JOIN turns t ON t.number = c.turn JOIN sessions s ON s.number = c.session;
+SELECT s.id, t.place, a.id, a.digest, a.failed, a.refused, o.id, a.call_place, a.call_position
+  FROM tool_answers a JOIN turns t ON t.number = a.turn JOIN sessions s ON s.number = a.session
+  LEFT JOIN sessions o ON o.number = a.call_session
+""".split(";")
+
+
+def test_the_rows_of_then_that_are_copied_are_those_that_its_quads_give(memory: Repository) -> None:
+    everything(memory)
+    lines = memory.store.log.lines()
+    counted = 0
+    for size in range(len(lines), 0, -max(1, len(lines) // 12)):
+        with memory.at(f"{size}-{leaves.link_leaf(lines[size - 1])}") as past:
+            rows = past.workspace.rows
+            found = []
+            for later in (memory.workspace.rows, None):
+                rows.later = later
+                rows.start_anew()
+                with rows.reading() as connection:
+                    found.append([sorted(connection.execute(each).fetchall(), key=repr) for each in _ROWS])
+        assert found[0] == found[1]
+        counted += sum(map(len, found[0]))
+    assert counted > 500
 
 
 def test_what_was_redacted_and_then_deleted_since_is_no_damage(memory: Repository) -> None:

@@ -35,8 +35,38 @@ def apply(
 
 
 def fill(connection: sqlite3.Connection, quads: Iterable[Quad], leaves: Iterable[str] = ()) -> None:
-    """Make the rows of all quads of a store, in empty tables."""
+    """Make the rows of quads, and of the log's lines, in tables that are empty or hold turns of other sessions."""
     Writer(connection).change(add=quads, leaves=leaves)
+
+
+def copy_turns(
+    connection: sqlite3.Connection, source: sqlite3.Connection, ends: Mapping[str, tuple[int, str | None]]
+) -> set[str]:
+    """Copy the turns of sessions, by IRI, below an index, with their calls, into empty tables; return the sessions.
+
+    A session is left out if its last turn there has another digest than is given, or if some of its turns are odd.
+    """
+    for table, columns in (("sessions", "number, id, tie"), ("kinds", "number, role, branch, author, form")):
+        _copy(connection, table, columns, source.execute(f"SELECT {columns} FROM {table}"))
+    copied: set[str] = set()
+    for iri, (end, head) in ends.items():
+        asked = "SELECT number FROM sessions WHERE id = ? AND NOT odd"
+        (number,) = source.execute(asked, (iris.session_id(iri),)).fetchone() or (None,)
+        last = source.execute("SELECT digest FROM turns WHERE session = ? AND place = ?", (number, end - 1)).fetchall()
+        if number is None or (head is not None and [digest.hex() for (digest,) in last] != [head]):
+            continue
+        turns = f"SELECT {{}} FROM turns WHERE session = {number} AND place < {end}"
+        _copy(connection, "turns", "*", source.execute(turns.format("*")))
+        for table in ("calls", "tool_calls", "tool_answers"):
+            rows = source.execute(f"SELECT * FROM {table} WHERE turn IN ({turns.format('number')})")
+            _copy(connection, table, "*", rows)
+        copied.add(iri)
+    return copied
+
+
+def _copy(connection: sqlite3.Connection, table: str, columns: str, rows: sqlite3.Cursor) -> None:
+    into = table if columns == "*" else f"{table} ({columns})"
+    connection.executemany(f"INSERT INTO {into} VALUES ({', '.join('?' * len(rows.description))})", rows)
 
 
 class _Session:

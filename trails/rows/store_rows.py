@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from pyoxigraph import RdfFormat, parse
+from pyoxigraph import NamedNode, RdfFormat, parse
 
 from trails.display.progress import made_anew
 from trails.rdf import vocab
 from trails.rows import row_schema, row_writer, text_index
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
+from trails.store.index.historical_store import PastStore
 from trails.store.log.records import CommitRecord, Row
 from trails.store.log.sqlite import SqliteHome
 
@@ -87,6 +88,8 @@ class StoreRows:
         self._lock = threading.RLock()
         self._memory: sqlite3.Connection | None = None
         self._memory_at: object = None
+        self.later: StoreRows | None = None
+        """Of a store as it was: the rows of the store that went on, from which turns are copied."""
         self._pinned: sqlite3.Connection | None = None
         self._pinned_at = -1
         if self._home is not None and isinstance(store, EmbeddedStore) and store.is_read_only:
@@ -149,10 +152,20 @@ class StoreRows:
 
     def _of_quads(self) -> sqlite3.Connection:
         """Return rows in memory, of all quads as they are now."""
-        now = self._store.number, self._store.token
+        store, now = self._store, (self._store.number, self._store.token)
         if self._memory is None or self._memory_at != now:
             made = _empty()
-            row_writer.fill(made, self._store.quads(_EVERYTHING), self._store.log.lines())
+            made.execute("BEGIN")
+            if isinstance(store, PastStore) and self.later is not None:
+                held = store.held
+                with self.later.reading() as rows:
+                    copied = row_writer.copy_turns(made, rows, held.turns)
+                graphs = [vocab.CATALOG, *(NamedNode(each) for each in held.graphs if each not in copied)]
+                quads = [quad for graph in graphs for quad in store.quads((None, None, None, graph))]
+            else:
+                quads = store.quads(_EVERYTHING)
+            row_writer.fill(made, quads, store.log.lines())
+            made.execute("COMMIT")
             self._memory, self._memory_at = made, now
         return self._memory
 

@@ -209,7 +209,7 @@ class Repository(Handle, public=True):
         made = Repository(
             store, actor=self.workspace.actor, record_reads=self.workspace.record_reads, limits=self.limits
         )
-        store.origin = self
+        store.origin, made.workspace.rows.later = self, self.workspace.rows
         store.follow(made.workspace.start_anew)
         return made
 

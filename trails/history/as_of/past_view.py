@@ -87,6 +87,7 @@ def _held(store: QuadStore, reader: Reader, moment: Moment) -> Held:
         quads,
         kept,
         past.graph,
+        turns={iris.session(each): past.end(each) for each in there if each not in catalog.starts},
         changed=frozenset([*as_of.changed, *as_of.gone]),
         redacted=frozenset(redacted),
         went_on=frozenset(told.others),
@@ -356,19 +357,23 @@ class _PastGraphs:
         start, call = self.catalog.starts.get(iris.session_id(graph), 0), text_of(quad.object)
         return call.startswith(f"{graph}/") and _index(call, graph) < start
 
+    def end(self, session_id: str) -> tuple[int, str | None]:
+        """Return how many turns a session's transcript had, and the digest of the last one if the session owned it."""
+        count, head, _ = (self.told.sessions[session_id].heads or [(0, "", 0)])[-1]
+        return count, head if count > _start(self.catalog, session_id) else None
+
     def _check(self, session_id: str, quads: Sequence[Quad]) -> None:
-        log = self.told.sessions[session_id]
         found = {
             _index(text_of(quad.subject), iris.session(session_id)): text_of(quad.object)
             for quad in quads
             if quad.predicate == vocab.DIGEST
         }
-        for count, head, _ in log.heads[-1:]:
-            if found.get(count - 1, head if count <= _start(self.catalog, session_id) else None) != head:
-                raise IntegrityError(
-                    f"session {session_id!r} had {count} turns then, and turn {count - 1} is gone, or another one: the store "
-                    "was altered or put back (`trails verify` says more); restore a backup"
-                )
+        count, head = self.end(session_id)
+        if head is not None and found.get(count - 1) != head:
+            raise IntegrityError(
+                f"session {session_id!r} had {count} turns then, and turn {count - 1} is gone, or another one: the store "
+                "was altered or put back (`trails verify` says more); restore a backup"
+            )
 
 
 def _start(catalog: Catalog, session_id: str) -> int:

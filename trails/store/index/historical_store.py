@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final, NoReturn, TypeVar
 
@@ -35,6 +35,8 @@ class Held:
     graphs: Collection[str]
     bring: Callable[[ox.NamedNode], Sequence[ox.Quad]]
     """Gives what one of these graphs held, by its IRI; asked once."""
+    turns: Mapping[str, tuple[int, str | None]] = field(default_factory=dict)
+    """By the IRI of a session that had the turns that it has now below an index: that, and the last one's digest if known."""
     changed: frozenset[str] = frozenset()
     """The ids of the sessions of which the catalog may say something else than it did then."""
     redacted: frozenset[tuple[str, int | None]] = frozenset()
