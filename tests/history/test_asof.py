@@ -173,7 +173,7 @@ SELECT s.id, t.place, c.id, c.name, c.position
 SELECT s.id, t.place, a.id, a.digest, a.failed, a.refused, o.id, a.call_place, a.call_position
   FROM tool_answers a JOIN turns t ON t.number = a.turn JOIN sessions s ON s.number = a.session
   LEFT JOIN sessions o ON o.number = a.call_session
-""".split(";")
+"""
 
 
 def test_the_rows_of_then_that_are_copied_are_those_that_its_quads_give(memory: Repository) -> None:
@@ -188,7 +188,7 @@ def test_the_rows_of_then_that_are_copied_are_those_that_its_quads_give(memory: 
                 rows.later = later
                 rows.start_anew()
                 with rows.reading() as connection:
-                    found.append([sorted(connection.execute(each).fetchall(), key=repr) for each in _ROWS])
+                    found.append([sorted(connection.execute(each).fetchall(), key=repr) for each in _ROWS.split(";")])
         assert found[0] == found[1]
         counted += sum(map(len, found[0]))
     assert counted > 500
