@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -57,9 +58,21 @@ def test_each_call_sees_what_another_process_committed_before_it(tmp_path: Path)
             assert store.quads(ALL) == [quad(number)]
             assert store.number == number
         assert store.query("ASK { GRAPH <urn:g> { <urn:s4> ?p ?o } }") is True
-        with store.hold() as _:  # what is held stays as it is
-            in_another_process(tmp_path / "s", "store.commit(Change(add=[quad(5)]))")
-            assert store.quads(ALL) == [quad(4)]
+        assert len(store) == 1
+
+
+def test_a_store_at_rest_stays_as_it_is_for_all_threads_with_its_rows(tmp_path: Path) -> None:
+    with closing(EmbeddedStore(tmp_path / "s", create=True)) as store, ThreadPoolExecutor(1) as pool:
+        in_another_process(tmp_path / "s", "store.commit(Change(add=[quad(1)]))")
+
+        def look() -> None:
+            in_another_process(tmp_path / "s", "store.commit(Change(add=[quad(2)]))")
+            assert store.quads(ALL) == [quad(1)]
+            assert pool.submit(store.quads, ALL).result(20) == [quad(1)], "a thread that helps waits for nobody"
+            with store.read_connection() as connection:
+                assert connection.execute("SELECT head FROM trails_stores").fetchone() == (1,)
+
+        store.at_rest(look)
         assert len(store) == 2
 
 

@@ -41,14 +41,14 @@ class Beside:
         self._view = ViewStore(path)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("commit", "hold", "flush", "token"):
+        if name in ("commit", "flush", "token"):
             return getattr(self._owner, name)
-        self._owner.hold()  # raises where it is closed
+        self._owner.number  # noqa: B018 - raises where it is closed
         self._view.refresh()
         return getattr(self._view, name)
 
     def __len__(self) -> int:
-        self._owner.hold()
+        self._owner.number  # noqa: B018 - raises where it is closed
         self._view.refresh()
         return len(self._view)
 

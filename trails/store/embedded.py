@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyoxigraph as ox
 
@@ -38,6 +38,7 @@ from trails.store.queries.query_pool import Source
 
 _WRITERS: Final = 10_000
 """Graphs of which it is remembered who wrote to them last."""
+_Found = TypeVar("_Found")
 _PATIENCE: Final = 0.5
 """Seconds that a query from outside is waited for, before what it reads is removed."""
 
@@ -73,6 +74,8 @@ class EmbeddedStore(EngineReader):
         self._waiting: deque[Waiting] = deque()
         self._failed: str | None = None
         self._closed = False
+        self._rests = False
+        """Whether what others commit is not brought in, because somebody looks at the store as of one moment."""
         self._removals = 0
         self._writers: dict[object, object] = {}
         self._follower: weakref.WeakMethod[Callable[[], None]] | None = None
@@ -184,18 +187,21 @@ class EmbeddedStore(EngineReader):
         """Bring in what others committed, and give the engine what may match a pattern. Never within the gate."""
         self._poll()
         if not self._index.is_ready:
-            is_held = self._write_lock._is_owned()  # type: ignore[attr-defined]
-            if not is_held and self._commits.home.is_rewritten_after(self._number):
+            if not self._stays() and self._commits.home.is_rewritten_after(self._number):
                 self.sync()  # the records up to here are not what they were, and those that follow say why
             self._index.bring_up()
             self._poll()  # records may have been rewritten meanwhile
         if self._index.awaits(pattern):
             self._index.bring_up()
 
+    def _stays(self) -> bool:
+        """Tell whether the store is to stay as it is: for whoever commits, and for all threads while one is `at_rest`."""
+        return self._rests or self._write_lock._is_owned()  # type: ignore[attr-defined, no-any-return]
+
     def _poll(self) -> None:
-        """Bring in what others committed; whoever keeps the store as it is for a while (`hold`) sees it as it is."""
+        """Bring in what others committed."""
         self._refuse_ended()
-        if not self._follows or self._write_lock._is_owned():  # type: ignore[attr-defined]
+        if not self._follows or self._stays():
             return
         if self._commits.home.has_changed():
             head = self._commits.home.head()
@@ -330,11 +336,25 @@ class EmbeddedStore(EngineReader):
             each.waiting.outcome = Committed(True, number, each.after.link)
             each.waiting.done = True
 
-    def hold(self) -> AbstractContextManager[object]:
-        """Return what keeps this store as it is while it is held, whatever is committed: no other thread of it commits, and
-        what other processes commit is not brought in. It is the lock itself, which no interrupt leaves held."""
+    def at_rest(self, look: Callable[[], _Found]) -> _Found:
+        """Return what a function finds in this store as it is now, quads and rows, whatever is committed meanwhile.
+
+        No other thread commits, and what other processes commit is brought in for none: helper threads of `look` see the same.
+        """
         self._poll()
-        return self._write_lock
+        before = self._rests
+        with self._write_lock, contextlib.ExitStack() as stack:
+            if not before and self._path is not None:
+                stack.enter_context(self._commits.home.resting(self._reaches))
+            try:
+                self._rests = True
+                return look()
+            finally:
+                self._rests = before
+
+    def _reaches(self, number: int) -> bool:
+        """Tell whether the store has all records up to a number; if not, bring in what there is."""
+        return self._number >= number or self.is_read_only or not self.sync()
 
     # --- the log that it is an index of
 

@@ -25,8 +25,7 @@ def at_one_moment(store: QuadStore, look: Callable[[], _Found]) -> _Found:
     where that never ends.
     """
     if isinstance(store, EmbeddedStore):
-        with store.hold():
-            return look()
+        return store.at_rest(look)
     for pause in _PAUSES:
         number, found = store.number, look()
         if store.number == number:

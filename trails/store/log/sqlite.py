@@ -115,6 +115,7 @@ class SqliteHome:
         """Held during a transaction; in memory also by whoever reads, since there is one connection. Whoever calls `lock` holds
         it by a `with` of its own, from before that until the transaction has ended: no interrupt leaves such a lock held."""
         self._readers: deque[_Reader] = deque()
+        self._resting: sqlite3.Connection | None = None
         self._is_immutable = False
         self._retry_at: float | None = None
         """When to empty the write-ahead log again, after a reader kept it from being emptied."""
@@ -234,11 +235,30 @@ class SqliteHome:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection that reads what was committed, as of one moment."""
+        """Give a connection that reads what was committed, as of one moment; while `resting`, as of that one."""
+        if self._resting is not None and not self._closed:
+            with self._in_words():
+                yield self._resting
+            return
         with self._reader() as reader:
             if self._path is not None:  # in memory nobody else writes meanwhile
                 reader.connection.execute("BEGIN")  # `_reader` ends it
             yield reader.connection
+
+    @contextlib.contextmanager
+    def resting(self, is_reached: Callable[[int], bool]) -> Iterator[None]:
+        """Let `reading` give the log as it is now; `is_reached` says of its last number whether that is the right moment."""
+        while True:
+            resting = self.snapshot()
+            if is_reached(resting.execute("SELECT head FROM trails_stores").fetchone()[0]):
+                break
+            resting.close()
+        try:
+            self._resting = resting
+            yield
+        finally:
+            self._resting = None
+            resting.close()
 
     def snapshot(self) -> sqlite3.Connection:
         """Return a connection that reads what is committed now, until it is closed."""
