@@ -27,18 +27,12 @@ _EVERYTHING: Final = (None, None, None, None)
 _NOTHING: Final = (vocab.RUN, None, None, vocab.CATALOG)
 
 
-class RowTables:
-    """Fills the tables of the rows: what the log calls in the transaction of each commit."""
-
-    def prepare(self, connection: sqlite3.Connection, *, writes: bool) -> None:
-        """Do nothing: the tables are made with the first commit, and what SQL calls when it is asked for."""
-
-    def apply(self, connection: sqlite3.Connection, number: int, change: Any) -> None:
-        """Bring in one commit, and first those before it that are missing."""
-        catch_up(connection, number - 1)
-        record = change.record
-        row_writer.apply(connection, remove=change.remove, add=change.add, drop=record.drop, leaves=change.lines)
-        connection.execute("UPDATE rows_at SET number = ?", (number,))
+def bring_in_commit(connection: sqlite3.Connection, number: int, change: Any) -> None:
+    """Bring in one commit, and first those before it that are missing: what the log calls in each commit's transaction."""
+    catch_up(connection, number - 1)
+    record = change.record
+    row_writer.apply(connection, remove=change.remove, add=change.add, drop=record.drop, leaves=change.lines)
+    connection.execute("UPDATE rows_at SET number = ?", (number,))
 
 
 def rows_number(connection: sqlite3.Connection) -> int:
@@ -84,7 +78,7 @@ class StoreRows:
         self._store = store
         self._home: SqliteHome | None = store.commits.home if isinstance(store, EmbeddedStore) else None
         if self._home is not None and not self._home.is_read_only:
-            self._home.keep(RowTables())
+            self._home.derive = bring_in_commit
         self._lock = threading.RLock()
         self._memory: sqlite3.Connection | None = None
         self._memory_at: object = None
@@ -98,8 +92,9 @@ class StoreRows:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Give a connection to the rows, which hold all that was committed before this call."""
-        self._store.number  # noqa: B018 - raises if the store is closed
         home = self._home
+        if isinstance(self._store, EmbeddedStore):
+            self._store.refuse_failed()
         if home is None:
             self._store.quads(_NOTHING)  # a store as it was hears what was erased since
             with self._lock:

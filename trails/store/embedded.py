@@ -58,11 +58,10 @@ class EmbeddedStore(EngineReader):
         commits: Log | None = None,
         timeout: float = sqlite.PATIENCE,
         is_read_only: bool = False,
-        tables: sqlite.Tables | None = None,
     ) -> None:
         """Open a store. `timeout` is for how many seconds a commit waits for other processes that write.
 
-        `commits` is the log, by default the one in the folder; `tables` are filled in its transactions.
+        `commits` is the log, by default the one in the folder.
         """
         if durability not in ("disk", "process"):
             raise InvalidInput(f'durability is "disk" or "process", not {durability!r}')
@@ -82,8 +81,6 @@ class EmbeddedStore(EngineReader):
         self._taken_out = 0
         """The number of the last commit of others that removed text, after which the follower was called."""
         self._commits = commits or _log_at(path, create, durability, timeout, is_read_only)
-        if tables is not None:
-            self._commits.home.keep(tables)
         self._follows = path is not None and not self._commits.is_remote and not self._commits.is_read_only
         """Whether what others commit is seen without being asked for."""
         try:
@@ -93,7 +90,6 @@ class EmbeddedStore(EngineReader):
             self._log = LeafLog(self._commits.home, self._number)
             own = weakref.ref(self)
             self._log.source = lambda: None if (store := own()) is None else store._commits.trouble(store)
-            self._commits.home.has_changed()
             if path is not None and not self._commits.is_read_only:
                 self._commits.hold_owner()
             if not self._commits.is_read_only and not self._commits.is_remote:
@@ -203,14 +199,9 @@ class EmbeddedStore(EngineReader):
         self._refuse_ended()
         if not self._follows or self._stays():
             return
-        if self._commits.home.has_changed():
-            head = self._commits.home.head()
-            if head.number != self._number or head.erased != self._commits.erased:
-                try:
-                    self.sync()
-                except BaseException:
-                    self._commits.home.doubt()
-                    raise
+        head = self._commits.home.head()
+        if head.number != self._number or head.erased != self._commits.erased:
+            self.sync()
 
     def forget_engine(self) -> None:
         """Have the engine opened anew before it is next used: its files hold what a vacuum removed."""

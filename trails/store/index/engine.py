@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import pyoxigraph as ox
 
@@ -28,8 +28,11 @@ from trails.store.log.log_maintenance import Behind
 from trails.store.log.records import START, CommitRecord, Unpacked
 from trails.store.pattern import Mentions, Pattern
 
+_Done = TypeVar("_Done")
 _SMALL: Final = 10_000
 """Quads up to which the engine is in memory: filling it takes less than a tenth of a second."""
+_TRIES: Final = 3
+"""How often files of the engine are tried, while others may delete them."""
 _SMALL_FILE: Final = 1 << 20
 """Bytes of the log's file up to which its quads are taken for so few."""
 _SNAPSHOT_EVERY: Final = 40_000
@@ -110,14 +113,19 @@ class Engine:
         with self.lock:
             if self._is_closed:
                 raise StoreFailed(f"the store {self._log.location} is closed; open it again")
+            self._again(self._open_and_apply, is_damaged=True)
+
+    def _again(self, work: Callable[[], _Done], *, is_damaged: bool = False) -> _Done:
+        """Return what comes of work with files of the engine, done again if it fails: anybody may delete or damage them, and
+        all of it comes from the log. Raises `StoreFailed` if it fails each time."""
+        for tries_left in reversed(range(_TRIES)):
             try:
-                self._open_and_apply()
-            except (OSError, RuntimeError, MemoryError):  # whatever is in the folder: all of it comes from the log
-                self.forget(is_damaged=True)
-                try:
-                    self._open_and_apply()
-                except (OSError, RuntimeError, MemoryError) as error:
+                return work()
+            except (OSError, RuntimeError, MemoryError) as error:
+                if not tries_left:
                     raise engine_filling.unreadable(self._log.location, error) from error
+                self.forget(is_damaged=is_damaged)
+        raise AssertionError("the last try returns or raises")
 
     def _open_and_apply(self) -> None:
         if not self.is_ready:
@@ -197,7 +205,9 @@ class Engine:
         nothing = Mark(0, START, 0)
         if self._index is None:
             return None, ox.Store(), nothing
-        for snapshot in self._index.snapshots():
+        passed = set[Path]()
+        while snapshot := next((each for each in self._index.snapshots() if each.folder not in passed), None):
+            passed.add(snapshot.folder)  # and look again: another process may put a newer one in its place
             mark = snapshot.mark
             is_ours = mark.number <= until and self._log.home.digest(mark.number) == mark.digest
             if not is_ours or mark.erased < self._log.erased or not self._index.is_whole(snapshot):
@@ -249,15 +259,18 @@ class Engine:
         if self._unsaved < (_SMALL if self._private is None else _SNAPSHOT_EVERY):
             return
 
-        def work() -> None:
-            with suppress(StoreFailed, OSError, RuntimeError):
-                self.save()
-
-        if self._in_background(work):
+        if self._in_background(self._save_quietly):
             self._unsaved = 0
+
+    def _save_quietly(self) -> None:
+        with suppress(StoreFailed):
+            self.save()
 
     def save(self) -> int:
         """Publish a snapshot of it as it is now; return the number of its last record. One in memory moves to files then."""
+        return self._again(self._save)
+
+    def _save(self) -> int:
         if self._index is None:
             return self._position
         with self.lock:
@@ -289,6 +302,9 @@ class Engine:
 
         No file of the index holds anything then that was deleted.
         """
+        return self._again(self._rebuild)
+
+    def _rebuild(self) -> int:
         with self.lock:
             self.bring_up()
             assert self.store is not None  # noqa: S101 - it was brought up
@@ -328,8 +344,7 @@ class Engine:
     def close(self, *, saves: bool) -> None:
         """Let it go, and its files; with `saves`, what opening it again would take long to read is made a snapshot first."""
         if saves and self._private is not None and self._unsaved + self._pending_size >= _SMALL:
-            with suppress(StoreFailed, OSError, RuntimeError):
-                self.save()
+            self._save_quietly()
         with self.lock:
             self._is_closed = True
             self.gate.alone(self._drop)

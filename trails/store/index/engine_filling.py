@@ -95,7 +95,7 @@ class TooManyFiles(StoreFailed):
 
 def is_damage(error: Exception) -> bool:
     """Tell whether an error says that the engine's files are damaged or gone."""
-    return isinstance(error, OSError) or "Corruption" in f"{error}" or "IO error" in f"{error}"
+    return isinstance(error, OSError) or any(word in f"{error}" for word in ("Corruption", "IO error", "NotFound"))
 
 
 def refuse_too_many_files(location: str, error: Exception) -> None:

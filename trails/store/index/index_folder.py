@@ -32,6 +32,8 @@ _ENGINE: Final = ".engine"
 _NOTE: Final = "note.json"
 _LIVE: Final = "live"
 _QUADS: Final = "quads"
+_TRIES: Final = 3
+"""How often a folder is made in which something is to be made, while others delete it."""
 _NOT_LINKED: Final = frozenset({"LOCK", _NOTE})
 
 
@@ -126,17 +128,21 @@ class IndexFolder:
 
         It is in `index/`, or among temporary files if nothing can be written there. Raises OSError if there is no place.
         """
-        try:
-            self.path.mkdir(mode=0o700, exist_ok=True)
-            with self._locked():
-                self._sweep()
-                return _linked(self.path, snapshot)
-        except OSError as error:
-            if snapshot is not None and not snapshot.folder.is_dir():
-                raise
-            with suppress(OSError):
-                return _linked(Path(tempfile.gettempdir()), snapshot)
-            raise error from None
+        for _ in range(_TRIES):
+            try:
+                self.path.mkdir(mode=0o700, exist_ok=True)
+                with self._locked():
+                    self._sweep()
+                    return _linked(self.path, snapshot)
+            except OSError as error:
+                failure = error
+                if snapshot is not None and not snapshot.folder.is_dir():
+                    raise
+                if not isinstance(error, FileNotFoundError):  # else somebody deleted the folder just now
+                    break
+        with suppress(OSError):
+            return _linked(Path(tempfile.gettempdir()), snapshot)
+        raise failure
 
     def _sweep(self) -> None:
         """Remove what processes that were killed have left."""
@@ -148,7 +154,7 @@ class IndexFolder:
 
     def sweep(self) -> None:
         """Remove what processes that were killed have left. Raises OSError if the disk does not let us look."""
-        if self.path.is_dir():
+        with suppress(FileNotFoundError):
             os.listdir(self.path)  # noqa: PTH208 - to raise
             with self._locked():
                 self._sweep()
@@ -206,12 +212,13 @@ class IndexFolder:
         _sync(str(place))
         sync_folder(files)
         with self._locked():
-            there = self.snapshots()
             target = self.path / f"{mark.number}-{secrets.token_hex(4)}{_SNAPSHOT}"
-            newest = max((each.mark.number for each in there if each.mark.erased >= mark.erased), default=-1)
-            if newest > mark.number:
-                shutil.rmtree(files, ignore_errors=True)
-                return next(each for each in there if each.mark.number == newest)
+            for other in self.snapshots():
+                if (
+                    other.mark.number > mark.number and other.mark.erased >= mark.erased
+                ) or other.mark.erased > mark.erased:
+                    shutil.rmtree(files, ignore_errors=True)
+                    return other
             files.rename(target)
             sync_folder(self.path)
             for each in self._folders(_SNAPSHOT):
@@ -278,8 +285,12 @@ def _held(folder: Path) -> int | None:
     """Lock a private folder whose process is gone; return the descriptor, or None if its process lives."""
     try:
         descriptor = os.open(folder / _LIVE, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return os.open(folder, os.O_RDONLY | os.O_CLOEXEC)  # killed while it was made: nobody else makes one now
+    except (
+        FileNotFoundError
+    ):  # killed while it was made (nobody else makes one now), or its process removes it just now
+        with suppress(OSError):
+            return os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        return None
     except OSError:
         return None
     try:

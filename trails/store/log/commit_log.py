@@ -325,20 +325,18 @@ class Log:
         """Read all records up to where an index is, and return which is not the one that was written; for `verify`."""
         with index.writing():
             number, last = index.number, self._digest
-        return self._trouble_in(self.home.tail, number, last)
-
-    def _trouble_in(self, tail: _Tail, number: int, last: bytes) -> str | None:
         stated: dict[int, bytes] = {}
         there: dict[int, bytes] = {}
         end = START
         try:
-            for unpacked in self._records(tail, 0, number, START):
-                end = unpacked.row.digest
-                stated |= unpacked.record.rewrites
-                if unpacked.row.rewritten is not None and not unpacked.row.leaves:  # earlier versions state nothing
-                    there[unpacked.row.number] = unpacked.body_digest
-            for unpacked in self._records(tail, number, None, end):  # they state what was rewritten since `number`
-                stated |= unpacked.record.rewrites
+            with self._tail_at_rest() as tail:  # others rewrite records meanwhile, and say so
+                for unpacked in self._records(tail, 0, number, START):
+                    end = unpacked.row.digest
+                    stated |= unpacked.record.rewrites
+                    if unpacked.row.rewritten is not None and not unpacked.row.leaves:  # earlier versions state nothing
+                        there[unpacked.row.number] = unpacked.body_digest
+                for unpacked in self._records(tail, number, None, end):  # they state what was rewritten since `number`
+                    stated |= unpacked.record.rewrites
         except StoreFailed as error:
             return error.message
         if end != last:
@@ -349,6 +347,9 @@ class Log:
             if wrong
             else None
         )
+
+    def _tail_at_rest(self) -> AbstractContextManager[_Tail]:
+        return self.home.tail_at_rest()
 
     # --- a log that is not what it was
 

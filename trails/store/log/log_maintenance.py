@@ -145,8 +145,9 @@ def sync_tree(folder: Path) -> None:
 def size_of(folder: Path) -> int:
     """Return the bytes of all files in a folder, each once; what the engine drops meanwhile counts for nothing."""
     sizes: dict[tuple[int, int], int] = {}
-    for file in folder.rglob("*"):
-        with suppress(FileNotFoundError):
-            if stat.S_ISREG((found := file.stat()).st_mode):
-                sizes[found.st_dev, found.st_ino] = found.st_size
+    for parent, _, names in os.walk(folder):  # which passes over what is gone
+        for name in names:
+            with suppress(FileNotFoundError):
+                if stat.S_ISREG((found := Path(parent, name).stat()).st_mode):
+                    sizes[found.st_dev, found.st_ino] = found.st_size
     return sum(sizes.values())

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from errno import ENOENT, ESTALE
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from trails.errors import InvalidInput, StoreFailed, StoreLocked, TrailsError
 from trails.files import PRIVATE, link_refused
@@ -75,19 +75,9 @@ class Head(NamedTuple):
     """The last record that removed what the log is not rid of yet; 0 if there is none."""
 
 
-class Tables(Protocol):
-    """Tables that are derived from the log and kept in the same file: filled in the transaction of each commit."""
-
-    def prepare(self, connection: sqlite3.Connection, *, writes: bool) -> None:
-        """Get a connection ready, such as with functions that SQL calls; one that `writes` may make tables that are missing."""
-        ...
-
-    def apply(self, connection: sqlite3.Connection, number: int, change: Any) -> None:
-        """Bring in one commit (`trails.store.log.committing.Settled`), within the transaction, before it is committed.
-
-        What it raises cancels the commit.
-        """
-        ...
+Derive = Callable[[sqlite3.Connection, int, Any], None]
+"""Brings one commit, by its number and as `trails.store.log.committing.Settled`, into tables that are derived from the log and
+kept in the same file; called in the transaction of the commit, which is cancelled by what it raises."""
 
 
 class SqliteHome:
@@ -110,13 +100,12 @@ class SqliteHome:
         self._is_synced = is_synced
         self.is_read_only = is_read_only
         self.patience = max(patience, 0.0)
-        self._tables: Tables | None = None
+        self.derive: Derive | None = None
         self.exclusive = threading.RLock()
         """Held during a transaction; in memory also by whoever reads, since there is one connection. Whoever calls `lock` holds
         it by a `with` of its own, from before that until the transaction has ended: no interrupt leaves such a lock held."""
-        self._readers: deque[_Reader] = deque()
+        self._readers: deque[sqlite3.Connection] = deque()
         self._resting: sqlite3.Connection | None = None
-        self._is_immutable = False
         self._retry_at: float | None = None
         """When to empty the write-ahead log again, after a reader kept it from being emptied."""
         self._closed = False
@@ -132,12 +121,6 @@ class SqliteHome:
             if create and not self._has_tables():
                 self._make()
             self._check()
-
-    def keep(self, tables: Tables) -> None:
-        """Keep tables that are derived from each commit in its own transaction; called before anything is read or written."""
-        self._tables = tables
-        with self._in_words():
-            tables.prepare(self._writer, writes=not self.is_read_only)
 
     # --- connections
 
@@ -176,7 +159,6 @@ class SqliteHome:
                 ):
                     raise
             else:
-                self._is_immutable = "immutable" in mode
                 return made
         raise AssertionError("the last mode returns or raises")
 
@@ -240,10 +222,10 @@ class SqliteHome:
             with self._in_words():
                 yield self._resting
             return
-        with self._reader() as reader:
+        with self._reader() as connection:
             if self._path is not None:  # in memory nobody else writes meanwhile
-                reader.connection.execute("BEGIN")  # `_reader` ends it
-            yield reader.connection
+                connection.execute("BEGIN")  # `_reader` ends it
+            yield connection
 
     @contextlib.contextmanager
     def resting(self, is_reached: Callable[[int], bool]) -> Iterator[None]:
@@ -269,29 +251,27 @@ class SqliteHome:
             return made
 
     @contextlib.contextmanager
-    def _reader(self) -> Iterator[_Reader]:
+    def _reader(self) -> Iterator[sqlite3.Connection]:
         if self._closed:
             raise StoreFailed(f"the store {self.location} is closed; open it again")
         if self._path is None:
             with self.exclusive, self._in_words():
-                yield _Reader(self._writer)
+                yield self._writer
             return
         with self._in_words():
             try:
-                reader = self._readers.pop()
+                connection = self._readers.pop()
             except IndexError:
-                reader = _Reader(self._connect())
-                if self._tables is not None:
-                    self._tables.prepare(reader.connection, writes=False)
+                connection = self._connect()
             try:
-                yield reader
+                yield connection
             finally:
                 if self._closed:
-                    reader.connection.close()
+                    connection.close()
                 else:
-                    if reader.connection.in_transaction:
-                        reader.connection.execute("COMMIT")
-                    self._readers.append(reader)
+                    if connection.in_transaction:
+                        connection.execute("COMMIT")
+                    self._readers.append(connection)
 
     @contextlib.contextmanager
     def _in_words(self) -> Iterator[None]:
@@ -319,31 +299,21 @@ class SqliteHome:
 
     # --- reading
 
-    def has_changed(self) -> bool:
-        """Tell whether something may have been committed, by whomever, since this was last asked. It is very quick."""
-        if self._path is None or self._is_immutable:
-            return False
-        with self._reader() as reader:
-            (version,) = reader.connection.execute("PRAGMA data_version").fetchone()
-            if version == reader.version:
-                return False
-            reader.version = version
-            return True
-
-    def doubt(self) -> None:
-        """Have `has_changed` say so again: what was committed could not be brought in."""
-        for reader in list(self._readers):
-            reader.version = -1
-
     def head(self) -> Head:
         """Return where the log ends."""
-        with self._reader() as reader:
-            return _head(reader.connection.execute(_HEAD).fetchone())
+        with self._reader() as connection:
+            return _head(connection.execute(_HEAD).fetchone())
 
     def tail(self, after: int, most: int = _STEP) -> list[Row]:
         """Return up to `most` records that follow on a number, in order."""
-        with self._reader() as reader:
-            return _rows(reader.connection.execute(_TAIL, (after, most)).fetchall())
+        with self._reader() as connection:
+            return _rows(connection.execute(_TAIL, (after, most)).fetchall())
+
+    @contextlib.contextmanager
+    def tail_at_rest(self) -> Iterator[Callable[[int, int], list[Row]]]:
+        """Give a function that does as `tail` does, over the log as it is now."""
+        with self.reading() as connection:
+            yield lambda after, most: _rows(connection.execute(_TAIL, (after, most)).fetchall())
 
     def since(self, after: int, most: int) -> tuple[Head, list[Row]]:
         """Return where the log ends, and up to `most` records that follow on a number, as of one moment."""
@@ -369,14 +339,14 @@ class SqliteHome:
         """Return the digest of the record with a number, None if there is none."""
         if not number:
             return START
-        with self._reader() as reader:
-            row = reader.connection.execute("SELECT digest FROM trails_records WHERE number = ?", (number,)).fetchone()
+        with self._reader() as connection:
+            row = connection.execute("SELECT digest FROM trails_records WHERE number = ?", (number,)).fetchone()
         return None if row is None else bytes(row[0])
 
     def is_rewritten_after(self, number: int) -> bool:
         """Tell whether a record after a number says that records were rewritten, or removes what is to leave the log."""
-        with self._reader() as reader:
-            row = reader.connection.execute(
+        with self._reader() as connection:
+            row = connection.execute(
                 "SELECT 1 FROM trails_records WHERE number > ? AND flags & ? LIMIT 1",
                 (number, ERASES | records.REWRITES),
             ).fetchone()
@@ -384,16 +354,16 @@ class SqliteHome:
 
     def lines(self, number: int) -> int:
         """Return how many lines the log of leaves has after a record."""
-        with self._reader() as reader:
-            row = reader.connection.execute("SELECT lines FROM trails_records WHERE number = ?", (number,)).fetchone()
+        with self._reader() as connection:
+            row = connection.execute("SELECT lines FROM trails_records WHERE number = ?", (number,)).fetchone()
         return 0 if row is None else int(row[0])
 
     def leaves(self, after: int, until: int, *, backwards: bool = False) -> Iterator[tuple[int, tuple[str, ...]]]:
         """Yield the number of lines after each record between two numbers, and the lines of its leaves; a step at a time."""
         order = "DESC" if backwards else ""
         while after < until:
-            with self._reader() as reader:
-                rows = reader.connection.execute(
+            with self._reader() as connection:
+                rows = connection.execute(
                     f"""SELECT number, lines, leaves, body FROM trails_records WHERE number > ? AND number <= ?
                         ORDER BY number {order} LIMIT ?""",  # noqa: S608 - constants
                     (after, until, _STEP),
@@ -406,16 +376,16 @@ class SqliteHome:
 
     def size(self) -> int:
         """Return how many bytes the file has, the write-ahead log included."""
-        with self._reader() as reader:
+        with self._reader() as connection:
             (pages,), (size,) = (
-                reader.connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size")
+                connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size")
             )
         return int(pages * size)
 
     def note(self) -> dict[str, Any]:
         """Return what the store says of itself: id, format, when it was made, and what is of an older format (JSON)."""
-        with self._reader() as reader:
-            row = reader.connection.execute("SELECT id, format, made, older FROM trails_stores").fetchone()
+        with self._reader() as connection:
+            row = connection.execute("SELECT id, format, made, older FROM trails_stores").fetchone()
         return dict(zip(("id", "format", "created", "older"), row, strict=True))
 
     # --- writing
@@ -444,15 +414,15 @@ class SqliteHome:
     def append(self, rows: Sequence[Row], changes: Sequence[Any], lines: int) -> None:
         """Write records, with what is derived from them, and end the transaction that `lock` began: they are on disk then.
 
-        `changes` are what the records say, as `Tables.apply` gets them; `lines` is how many lines the log of leaves had.
+        `changes` are what the records say, as `derive` gets them; `lines` is how many lines the log of leaves had.
         """
         with self._ending():
             for row, change in zip(rows, changes, strict=True):
                 lines += len(change.record.leaves)
                 self._writer.execute(_ADD, (*row.values(), lines))
                 self._writer.executemany(_TOUCH, ((graph, row.number) for graph in _graphs_of(change)))
-                if self._tables is not None:
-                    self._tables.apply(self._writer, row.number, change)
+                if self.derive is not None:
+                    self.derive(self._writer, row.number, change)
             due = max((row.number for row in rows if row.flags & ERASES), default=0)
             self._writer.execute(_MOVE, (rows[-1].number, rows[-1].digest, due))
         if self._retry_at is not None and time.monotonic() > self._retry_at:
@@ -566,8 +536,8 @@ class SqliteHome:
 
     def backup(self, destination: Path) -> None:
         """Write a whole copy of the log, as it is at one moment, to a new file; others go on."""
-        with self._reader() as reader, contextlib.closing(sqlite3.connect(destination)) as copy:
-            reader.connection.backup(copy)
+        with self._reader() as connection, contextlib.closing(sqlite3.connect(destination)) as copy:
+            connection.backup(copy)
         destination.chmod(PRIVATE)
 
     def _begin(self) -> None:
@@ -621,23 +591,13 @@ class SqliteHome:
         self._closed = True
         with self.exclusive, contextlib.suppress(sqlite3.Error):
             while self._readers:
-                self._readers.pop().connection.close()
+                self._readers.pop().close()
             self._writer.close()
 
     def abandon(self) -> None:
         """Keep the connections for ever, in a forked child: closing one would end what the parent has open."""
-        for connection in (self._writer, *(reader.connection for reader in self._readers)):
+        for connection in (self._writer, *self._readers):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
-
-
-class _Reader:
-    """A connection that reads, and the version of the data that it saw last."""
-
-    __slots__ = ("connection", "version")
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
-        self.version = -1
 
 
 def connect(path: Path) -> sqlite3.Connection:

@@ -12,8 +12,8 @@ import platform
 import secrets
 import shutil
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -172,17 +172,11 @@ class PostgresLog(Log):
                 ),
             )
 
-    def trouble(self, index: LogIndex) -> str | None:
-        """Read all records of the database up to where an index is, and return which is not the one that was written."""
-        with index.writing():
-            number, last = index.number, self._digest
-        reading = self._server.another()
-        try:
-            return self._trouble_in(reading.tail, number, last)
-        except StoreFailed as error:
-            return f"the log in the database could not be read: {error.message}"
-        finally:
-            reading.close()
+    @contextmanager
+    def _tail_at_rest(self) -> Iterator[Callable[[int, int], list[Row]]]:
+        with closing(self._server.another()) as reading:  # the records of the database, not those of the copy
+            reading.rest()
+            yield reading.tail
 
     def _doubt(self, index: LogIndex, error: StoreFailed) -> StoreFailed:
         self._is_in_doubt = True

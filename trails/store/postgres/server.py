@@ -165,6 +165,11 @@ class Server:
         with self._asked() as connection:
             return _rows(connection.execute(statements.TAIL, (self.id, after, most)).fetchall())
 
+    def rest(self) -> None:
+        """Read the log as it is now, until this connection ends."""
+        with self._asked() as connection:
+            connection.execute(statements.REST)
+
     def since(self, after: int, most: int) -> tuple[Head, list[Row]]:
         """Return where the log ended when this was asked, and up to `most` records that follow on a number; in one trip.
 

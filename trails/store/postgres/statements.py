@@ -38,6 +38,7 @@ MAKE: Final = """INSERT INTO trails_stores (id, name, format, head, digest, eras
     VALUES (%s, %s, %s, 0, %s, 0, 0)
     ON CONFLICT (name) DO NOTHING"""
 FIND: Final = "SELECT id, format, head, digest, erased, due FROM trails_stores WHERE name = %s"
+REST: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 LOCK: Final = "SELECT head, digest, erased, due FROM trails_stores WHERE id = %s FOR UPDATE"
 HEAD: Final = "SELECT head, digest, erased, due FROM trails_stores WHERE id = %s"
 _COLUMNS: Final = "number, commit_id, flags, leaves, body, body_digest, digest, rewritten"
