@@ -139,10 +139,7 @@ class StoreRows:
     def _pin(self, home: SqliteHome, store: EmbeddedStore) -> None:
         """Keep to what is committed now."""
         self.close()
-        self._pinned = home.snapshot()
-        (head,) = self._pinned.execute("SELECT head FROM trails_stores").fetchone()
-        if head != store.number:  # somebody committed since the view was made
-            store.sync()
+        self._pinned = home.snapshot(store.is_at)  # somebody may have committed since the view was made
         self._pinned_at = store.number
 
     def _of_quads(self) -> sqlite3.Connection:

@@ -246,6 +246,16 @@ class EmbeddedStore(EngineReader):
 
     def commit(self, change: Change) -> Committed:
         self._refuse_read_only()
+        try:
+            outcome = self._committed(change)
+        except (OSError, RuntimeError, MemoryError) as error:
+            if not self._is_repaired(error):
+                raise self._unreadable(error) from error
+            outcome = self._committed(change)
+        self._index.save_soon()
+        return outcome
+
+    def _committed(self, change: Change) -> Committed:
         waiting = Waiting(change)
         self._waiting.append(waiting)
         try:
@@ -261,12 +271,9 @@ class EmbeddedStore(EngineReader):
         error, waiting.error = waiting.error, None
         if error is not None:
             try:
-                if isinstance(error, (OSError, RuntimeError, MemoryError)):
-                    raise self._unreadable(error) from error
                 raise error
             finally:
                 del error  # which has this frame: together they would stay until they are collected
-        self._index.save_soon()
         return outcome
 
     def _lead(self, own: Waiting) -> None:
@@ -335,17 +342,17 @@ class EmbeddedStore(EngineReader):
         self._poll()
         before = self._rests
         with self._write_lock, contextlib.ExitStack() as stack:
-            if not before and self._path is not None:
-                stack.enter_context(self._commits.home.resting(self._reaches))
+            if not before and self._path is not None and not self.is_read_only:
+                stack.enter_context(self._commits.home.resting(self.is_at))
             try:
                 self._rests = True
                 return look()
             finally:
                 self._rests = before
 
-    def _reaches(self, number: int) -> bool:
-        """Tell whether the store has all records up to a number; if not, bring in what there is."""
-        return self._number >= number or self.is_read_only or not self.sync()
+    def is_at(self, number: int) -> bool:
+        """Tell whether a record is the last one that the store has; if not, bring in what there is."""
+        return self._number == number or not self.sync()
 
     # --- the log that it is an index of
 

@@ -6,15 +6,23 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 import pytest
+from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
+from tests.support.clusters import log_of
 from tests.support.places import ROOT
 from trails import Repository
 from trails.history.removal import detach
+from trails.store import Change, EmbeddedStore
+from trails.store.log import erasing
+from trails.store.log.records import Row
+from trails.store.postgres.server import Server
+from trails.store.postgres.store import open_store
 
 _OPERATIONS: dict[str, Callable[[Repository], object]] = {
     "redact": lambda store: store.redact("fork", 2, by="bob"),
@@ -110,3 +118,67 @@ def test_what_a_killed_process_was_copying_is_swept_by_who_verifies(
     one.sync()
     assert one.verify().findings == ()
     assert one.load("fork").parent_session_id == "main"
+
+
+# --- two that rewrite the records of one log, one store with its own copy of the log each
+
+
+def _quad(name: str) -> Quad:
+    return Quad(NamedNode(f"urn:{name}"), NamedNode("urn:p"), Literal(f"text of {name}"), NamedNode("urn:g"))
+
+
+def _erase(store: EmbeddedStore, name: str) -> None:
+    with store.erasing():
+        store.commit(Change(remove=[_quad(name)]))
+
+
+def _texts(rows: Sequence[Row]) -> bytes:
+    return b"".join(each.unpack().record.add for each in rows)
+
+
+@pytest.fixture
+def stores(url: str) -> Iterator[tuple[EmbeddedStore, EmbeddedStore]]:
+    with closing(open_store(url, create=True)) as one, closing(open_store(url)) as other:
+        one.commit(Change(add=[_quad("a"), _quad("b"), _quad("c")]))
+        other.sync()
+        yield one, other
+
+
+def test_what_another_process_erases_from_a_record_meanwhile_does_not_come_back(
+    stores: tuple[EmbeddedStore, EmbeddedStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = stores
+    without, left = erasing.without, ["b"]
+
+    def and_erase(*args: Any, **named: Any) -> Row | None:
+        new = without(*args, **named)
+        if left:
+            _erase(other, left.pop())
+        return new
+
+    monkeypatch.setattr(erasing, "without", and_erase)
+    _erase(one, "a")
+    texts = _texts(log_of(one).server.tail(0, 10))
+    assert [name for name in "abc" if f"text of {name}".encode() in texts] == ["c"]
+    assert log_of(other).trouble(other) is None
+
+
+def test_what_another_process_erases_meanwhile_does_not_come_back_to_the_copy_on_this_machine(
+    stores: tuple[EmbeddedStore, EmbeddedStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = stores
+    rows, threads = Server.rows, list[threading.Thread]()
+
+    def and_wait(server: Server, numbers: Sequence[int]) -> list[Row]:
+        found = rows(server, numbers)
+        if server is log_of(one).server and not threads:
+            threads.append(threading.Thread(target=_erase, args=(other, "b")))
+            threads[0].start()
+            threads[0].join(1.5)
+        return found
+
+    monkeypatch.setattr(Server, "rows", and_wait)
+    _erase(one, "a")
+    threads[0].join()
+    texts = _texts(one.commits.home.tail(0))
+    assert [name for name in "abc" if f"text of {name}".encode() in texts] == ["c"]

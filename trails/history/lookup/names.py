@@ -408,6 +408,8 @@ def set_label(workspace: Workspace, session: Name, label: str | None, *, by: str
     else:
         tx.require([is_stored(record.id)])
         tx.take(_label(record.iri, record.label))
+        if record.label is None:
+            tx.forbid((NamedNode(record.iri), vocab.LABEL, None, vocab.CATALOG))
         tx.add(_label(record.iri, wanted))
         if wanted is not None:
             tx.label(wanted)

@@ -60,10 +60,30 @@ class EngineReader(Handle):
     def _settle(self, pattern: Pattern | None = None) -> None:
         """Wait until the engine has what must be seen, or what of that matches a pattern. Called before the gate is entered."""
 
+    def with_engine(
+        self,
+        ask: Callable[[ox.Store], _Answer],
+        pattern: Pattern | None = None,
+        failure: Callable[[Exception], TrailsError] | None = None,
+    ) -> _Answer:
+        """Return what a function gives for the engine, once that has all that matches a pattern.
+
+        It is called again if the engine's files are damaged or gone, and were made anew. `failure` words what else fails.
+        """
+        for is_last in (False, True):
+            self._settle(pattern)
+            try:
+                with self._gate:
+                    return ask(self._engine())
+            except TrailsError:
+                raise
+            except (OSError, RuntimeError, ValueError, MemoryError) as error:
+                if is_last or not self._is_repaired(error):
+                    raise (failure or self._unreadable)(error) from error
+        raise AssertionError("the last try returns or raises")
+
     def __len__(self) -> int:
-        self._settle()
-        with self._gate:
-            return len(self._engine())
+        return self.with_engine(len)
 
     def query(
         self, text: str, *, union: bool = False, graph: ox.NamedNode | ox.BlankNode | ox.DefaultGraph | None = None
@@ -93,35 +113,20 @@ class EngineReader(Handle):
         return tsv.rows(spool)
 
     def _answer(self, ask: Callable[[ox.Store], _Answer]) -> _Answer:
-        """Return what a query gives; it is asked again if the engine's files were damaged, and are made anew."""
-        for is_last in (False, True):
-            self._settle()
-            try:
-                with self._gate:
-                    return ask(self._engine())
-            except SyntaxError as error:
-                raise InvalidInput(f"the query is not valid SPARQL: {error}") from error
-            except (OSError, RuntimeError, ValueError, MemoryError) as error:
-                if is_last or not self._is_repaired(error):
-                    raise TrailsError(f"the query failed in the store {self.location}: {error}") from error
-        raise AssertionError("the last try returns or raises")
+        try:
+            return self.with_engine(ask, failure=self._query_failed)
+        except SyntaxError as error:
+            raise InvalidInput(f"the query is not valid SPARQL: {error}") from error
+
+    def _query_failed(self, error: Exception) -> TrailsError:
+        return TrailsError(f"the query failed in the store {self.location}: {error}")
 
     def quads(self, pattern: Pattern) -> list[ox.Quad]:
-        self._settle(pattern)
-        try:
-            with self._gate:
-                return list(matching(self._engine(), pattern))
-        except (OSError, RuntimeError, MemoryError) as error:
-            if self._is_repaired(error):
-                self._settle()
-                return list(matching(self._engine(), pattern))
-            raise self._unreadable(error) from error
+        return self.with_engine(lambda engine: list(matching(engine, pattern)), pattern)
 
     def holds(self, quads: Sequence[ox.Quad]) -> list[bool]:
         """Tell of each of some quads whether it is there: in a third of the time of `quads`, which reads their terms again."""
-        self._settle()
-        with self._gate, self._reading():
-            return list(map(self._engine().__contains__, quads))
+        return self.with_engine(lambda engine: list(map(engine.__contains__, quads)))
 
     def _is_repaired(self, error: Exception) -> bool:
         """Have what an error says is damaged made anew; return whether that can be."""

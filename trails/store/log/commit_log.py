@@ -76,8 +76,8 @@ class LogIndex(Protocol):
     def carry_out(self, batch: Batch) -> None:
         """Take in what the log has, and tell whoever waits for it. Within `writing`."""
 
-    def settled_engine(self) -> ox.Store:
-        """Return the engine once it has all that was carried out. Within `writing`."""
+    def with_engine(self, ask: Callable[[ox.Store], None]) -> None:
+        """Call a function with the engine once it has all that was carried out; again if its files must be made anew."""
         ...
 
     def sync(self) -> bool:
@@ -493,10 +493,14 @@ class Log:
         with index.writing():
             self.catch_up(index)
             number = index.number
-            engine = index.settled_engine()
             reached = number if is_vacuum else 0
-            changed = partial(erasing.without, gone=gone, left=partial(matching, engine), reached=reached)
-            self.home.rewrite(number, changed, None if gone is None else gone.all_graphs, is_vacuum=is_vacuum)
+            graphs = None if gone is None else gone.all_graphs
+
+            def rewrite(engine: ox.Store) -> None:
+                changed = partial(erasing.without, gone=gone, left=partial(matching, engine), reached=reached)
+                self.home.rewrite(number, changed, graphs, is_vacuum=is_vacuum)
+
+            index.with_engine(rewrite)
             if is_vacuum:
                 self._erased = max(self._erased, number)
             self.catch_up(index)

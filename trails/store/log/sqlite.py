@@ -228,13 +228,9 @@ class SqliteHome:
             yield connection
 
     @contextlib.contextmanager
-    def resting(self, is_reached: Callable[[int], bool]) -> Iterator[None]:
-        """Let `reading` give the log as it is now; `is_reached` says of its last number whether that is the right moment."""
-        while True:
-            resting = self.snapshot()
-            if is_reached(resting.execute("SELECT head FROM trails_stores").fetchone()[0]):
-                break
-            resting.close()
+    def resting(self, is_right: Callable[[int], bool]) -> Iterator[None]:
+        """Let `reading` give the log as it is now; `is_right` is as for `snapshot`."""
+        resting = self.snapshot(is_right)
         try:
             self._resting = resting
             yield
@@ -242,13 +238,19 @@ class SqliteHome:
             self._resting = None
             resting.close()
 
-    def snapshot(self) -> sqlite3.Connection:
-        """Return a connection that reads what is committed now, until it is closed."""
-        with self._in_words():
-            made = self._connect()
-            made.execute("BEGIN")
-            made.execute(_HEAD).fetchone()
-            return made
+    def snapshot(self, is_right: Callable[[int], bool]) -> sqlite3.Connection:
+        """Return a connection that reads what is committed now, until it is closed.
+
+        `is_right` tells of the number of the last record whether it is the right moment; if not, a later one is taken.
+        """
+        while True:
+            with self._in_words():
+                made = self._connect()
+                made.execute("BEGIN")
+                head = _head(made.execute(_HEAD).fetchone())
+            if is_right(head.number):
+                return made
+            made.close()
 
     @contextlib.contextmanager
     def _reader(self) -> Iterator[sqlite3.Connection]:
@@ -417,17 +419,20 @@ class SqliteHome:
         `changes` are what the records say, as `derive` gets them; `lines` is how many lines the log of leaves had.
         """
         with self._ending():
-            for row, change in zip(rows, changes, strict=True):
-                lines += len(change.record.leaves)
-                self._writer.execute(_ADD, (*row.values(), lines))
-                self._writer.executemany(_TOUCH, ((graph, row.number) for graph in _graphs_of(change)))
-                if self.derive is not None:
-                    self.derive(self._writer, row.number, change)
-            due = max((row.number for row in rows if row.flags & ERASES), default=0)
-            self._writer.execute(_MOVE, (rows[-1].number, rows[-1].digest, due))
+            self._add(rows, changes, lines)
         if self._retry_at is not None and time.monotonic() > self._retry_at:
             with contextlib.suppress(TrailsError):  # the commit is done
                 self.checkpoint()
+
+    def _add(self, rows: Sequence[Row], changes: Sequence[Any], lines: int) -> None:
+        for row, change in zip(rows, changes, strict=True):
+            lines += len(change.record.leaves)
+            self._writer.execute(_ADD, (*row.values(), lines))
+            self._writer.executemany(_TOUCH, ((graph, row.number) for graph in _graphs_of(change)))
+            if self.derive is not None:
+                self.derive(self._writer, row.number, change)
+        due = max((row.number for row in rows if row.flags & ERASES), default=0)
+        self._writer.execute(_MOVE, (rows[-1].number, rows[-1].digest, due))
 
     @contextlib.contextmanager
     def deriving(self) -> Iterator[sqlite3.Connection]:
@@ -441,39 +446,42 @@ class SqliteHome:
     def _ending(self) -> Iterator[None]:
         """End the transaction that `lock` began: with a commit, or without a trace if something is raised."""
         try:
-            with self._in_words():
-                yield
-                self._writer.execute("COMMIT")
-        except BaseException:
+            yield
+            self._writer.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            raise self._worded(error) from error
+        except BaseException:  # what the engine raises, too, which may be made anew and asked again
             self._roll_back()
             raise
 
-    def put(self, rows: Sequence[Row], changes: Sequence[Any]) -> None:
-        """Write records of a log that is kept elsewhere, as far as they are not here, with what is derived from them."""
+    def put(self, rows: Sequence[Row], changes: Sequence[Any], rewritten: Callable[[Sequence[int]], list[Row]]) -> None:
+        """Write records of a log that is kept elsewhere, as far as they are not here, with what is derived from them.
+
+        `rewritten` gives what is left of records by their numbers. It is asked in the same transaction: whoever fills this,
+        too, puts nothing older in their place later, and no kill comes in between.
+        """
         with self.exclusive:
             head, _ = self.lock(0, 0)
-            new = [(row, change) for row, change in zip(rows, changes, strict=True) if row.number > head.number]
-            if not new:
-                self.let_go()
-            elif new[0][0].number != head.number + 1:
-                self.let_go()
-                raise StoreFailed(f"the copy of the log at {self.location} lacks record {head.number + 1}")
-            else:
-                found = self._writer.execute(
-                    "SELECT lines FROM trails_records WHERE number = ?", (head.number,)
-                ).fetchone()
-                self.append([row for row, _ in new], [change for _, change in new], 0 if found is None else found[0])
+            with self._ending():
+                new = [(row, change) for row, change in zip(rows, changes, strict=True) if row.number > head.number]
+                if new and new[0][0].number != head.number + 1:
+                    raise StoreFailed(f"the copy of the log at {self.location} lacks record {head.number + 1}")
+                if new:
+                    self._add([row for row, _ in new], [change for _, change in new], self._lines(head.number))
+                numbers = sorted({number for _, change in new for number in change.record.rewrites})
+                for start in range(0, len(numbers), _STEP):
+                    for row in rewritten(numbers[start : start + _STEP]):
+                        self._writer.execute(_REWRITE, (row.body, row.body_digest, row.rewritten, row.number))
 
-    def replace(self, rows: Sequence[Row]) -> None:
-        """Replace records by what is left of them in a log that is kept elsewhere."""
-        with self.deriving() as writer:
-            for row in rows:
-                writer.execute(_REWRITE, (row.body, row.body_digest, row.rewritten, row.number))
+    def _lines(self, number: int) -> int:
+        found = self._writer.execute("SELECT lines FROM trails_records WHERE number = ?", (number,)).fetchone()
+        return 0 if found is None else int(found[0])
 
     def note_vacuum(self, erased: int) -> None:
         """Note at which number the store was vacuumed last."""
-        with self.exclusive, self._in_words():
-            self._writer.execute("UPDATE trails_stores SET erased = max(erased, ?)", (erased,))
+        with self.deriving() as writer:
+            writer.execute("UPDATE trails_stores SET erased = max(erased, ?)", (erased,))
 
     def rewrite(
         self, until: int, changed: Callable[[Row], Row | None], graphs: Collection[str] | None, *, is_vacuum: bool
@@ -494,8 +502,7 @@ class SqliteHome:
             if digests:
                 record = CommitRecord.of_rewriting(digests)
                 row = records.row_of(record, secrets.token_hex(8), head.number + 1, head.digest)
-                found = writer.execute("SELECT lines FROM trails_records WHERE number = ?", (head.number,)).fetchone()
-                writer.execute(_ADD, (*row.values(), found[0]))
+                writer.execute(_ADD, (*row.values(), self._lines(head.number)))
                 writer.execute(_MOVE, (row.number, row.digest, 0))
             writer.execute("UPDATE trails_stores SET due = 0 WHERE due <= ?", (until,))
             if is_vacuum:

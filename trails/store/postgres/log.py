@@ -18,10 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import pyoxigraph as ox
+
 from trails.errors import StoreFailed
 from trails.store.log import erasing
 from trails.store.log.commit_log import CHUNK, Log, LogIndex
-from trails.store.log.committing import Batch, Settled, Waiting, matching
+from trails.store.log.committing import Batch, Waiting, matching
 from trails.store.log.erasing import Gone
 from trails.store.log.log_maintenance import Behind
 from trails.store.log.records import Row
@@ -155,12 +157,8 @@ class PostgresLog(Log):
         """
         if not rows:
             return
-        changes: Sequence[Settled] = batch.settled
         try:
-            self.home.put(rows, changes)
-            numbers = sorted({number for each in changes for number in each.record.rewrites})
-            for start in range(0, len(numbers), CHUNK):
-                self.home.replace(self._server.rows(numbers[start : start + CHUNK]))
+            self.home.put(rows, batch.settled, self._server.rows)
         except Unreachable:
             raise
         except StoreFailed as error:
@@ -224,10 +222,14 @@ class PostgresLog(Log):
         try:
             with index.writing():
                 self.catch_up(index)
-                number, engine = index.number, index.settled_engine()
+                number = index.number
                 reached = self._reached_by_all(number) if is_vacuum else 0
-                changed = partial(erasing.without, gone=gone, left=partial(matching, engine), reached=reached)
-                keeping.rewrite(number, changed, vacuumed=is_vacuum)
+
+                def rewrite(engine: ox.Store) -> None:
+                    changed = partial(erasing.without, gone=gone, left=partial(matching, engine), reached=reached)
+                    keeping.rewrite(number, changed, vacuumed=is_vacuum)
+
+                index.with_engine(rewrite)
                 if is_vacuum:
                     self._erased = max(self._erased, number)
                     self.home.note_vacuum(self._erased)

@@ -291,11 +291,8 @@ class Server:
                 rows := _rows(connection.execute(statements.TAIL, (self.id, after, _STEP)).fetchall())
             ):
                 for row in rows:
-                    new = changed(row) if row.number <= until and not row.flags & REWRITES else None
-                    if new is not None and new.rewritten is not None:
-                        values = (new.body, new.body_digest, new.rewritten, self.id, new.number)
-                        connection.execute(statements.REWRITE, values)
-                        digests[new.number] = new.rewritten
+                    if row.number <= until and (rewritten := self._rewritten(connection, row, changed)) is not None:
+                        digests[row.number] = rewritten
                 after = rows[-1].number
             head = self._of_row(connection.execute(statements.LOCK, (self.id,)).fetchone())
             if digests:
@@ -309,6 +306,20 @@ class Server:
             if vacuumed:
                 connection.execute(statements.ERASED, (until, self.id))
         return len(digests)
+
+    def _rewritten(
+        self, connection: psycopg.Connection[tuple[Any, ...]], row: Row, changed: Callable[[Row], Row | None]
+    ) -> bytes | None:
+        """Replace a record by what `changed` returns; return the digest of what is left of it, None if it stays.
+
+        If another process rewrites it meanwhile, what that left is changed.
+        """
+        while not row.flags & REWRITES and (new := changed(row)) is not None and new.rewritten is not None:
+            values = (new.body, new.body_digest, new.rewritten, self.id, row.number, row.rewritten)
+            if connection.execute(statements.REWRITE, values).rowcount:
+                return new.rewritten
+            (row,) = _rows(connection.execute(statements.ROWS, (self.id, [row.number])).fetchall())
+        return None
 
     # --- who reads
 
