@@ -192,7 +192,7 @@ class EmbeddedStore(EngineReader):
 
     def _stays(self) -> bool:
         """Tell whether the store is to stay as it is: for whoever commits, and for all threads while one is `at_rest`."""
-        return self._rests or self._write_lock._is_owned()  # type: ignore[attr-defined, no-any-return]
+        return self._rests or self._write_lock._is_owned()  # type: ignore[attr-defined]
 
     def _poll(self) -> None:
         """Bring in what others committed."""

@@ -477,10 +477,10 @@ class Log:
                 self._rewrite(index, None, is_vacuum=True)
                 count = index.rebuild()
             is_done = self.home.vacuum()
-        except (OSError, RuntimeError) as error:
+        except StoreFailed as error:
             raise StoreFailed(
-                f"{self.location} cannot be vacuumed to its end ({error}): what was deleted may still be in its files; make "
-                "room, and vacuum it again"
+                f"{self.location} cannot be vacuumed to its end ({error}): what was deleted may still be in its files; mend "
+                "that, and vacuum it again"
             ) from error
         readers = () if is_done else (Behind("a process that reads the log", NAME, False, None),)
         return Vacuumed(count, before, index.size_on_disk(), (*self._behind(index), *readers))
