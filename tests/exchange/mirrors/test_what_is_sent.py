@@ -41,7 +41,7 @@ def at(store: ox.Store, graph: ox.NamedNode | ox.DefaultGraph = GRAPH) -> list[s
 def test_no_text_ends_the_update_that_it_stands_in(text: str) -> None:
     server = ox.Store()
     server.add(ox.Quad(SUBJECT, SAYS, ox.Literal("kept"), GRAPH))
-    server.update(mirror.insert_update(GRAPH, SUBJECT, SAYS, ox.Literal(text)))
+    server.update(mirror.insert_update(GRAPH, f"{SUBJECT} {SAYS} {ox.Literal(text)}"))
     assert at(server) == sorted(["kept", text])
 
 
@@ -54,13 +54,11 @@ def test_what_is_forgotten_is_what_one_graph_says_of_one_subject_by_one_predicat
         (SUBJECT, SAYS, "4", ox.DefaultGraph()),
     ):
         server.add(ox.Quad(subject, predicate, ox.Literal(value), graph))
-    server.update(mirror.delete_subject_update(GRAPH, SUBJECT, SAYS))
+    server.update(mirror.delete_update(GRAPH, f"{SUBJECT} {SAYS} ?o"))
     assert (at(server), at(server, ox.DefaultGraph())) == (["2", "3"], ["4"])
-    server.update(
-        mirror.join_updates([mirror.delete_subject_update(GRAPH, SUBJECT), mirror.delete_subject_update(None, SUBJECT)])
-    )
+    server.update(" ; ".join(mirror.delete_update(graph, f"{SUBJECT} ?p ?o") for graph in (GRAPH, None)))
     assert (at(server), at(server, ox.DefaultGraph())) == (["3"], [])
-    server.update(mirror.join_updates([mirror.clear_update(GRAPH, ""), mirror.clear_update(GRAPH, "")]))
+    server.update(" ; ".join([mirror.delete_update(GRAPH, "?s ?p ?o")] * 2))
     assert len(server) == 0
 
 
@@ -77,20 +75,20 @@ def test_no_request_adds_more_than_it_may() -> None:
 @pytest.mark.parametrize("feeds", [True, False])
 def test_an_update_does_nothing_without_the_statement_that_it_is_held_by(*, feeds: bool) -> None:
     server, me = ox.Store(), ox.Literal("me")
-    held = mirror.held_pattern(SUBJECT, SUBJECT, SAYS, me)
+    held = mirror.within(SUBJECT, f"{SUBJECT} {SAYS} {me}")
     if feeds:
         server.add(ox.Quad(SUBJECT, SAYS, me, SUBJECT))
     server.add(ox.Quad(SUBJECT, SAYS, ox.Literal("there"), GRAPH))
     (added, _), *_ = mirror.insert_updates(GRAPH, ["<urn:s> <urn:p> 1 ."], 3, held)
     for update, there in (
         (added, ["1", "there"]),
-        (mirror.insert_update(GRAPH, SUBJECT, SAYS, ox.Literal("2"), held), ["1", "2", "there"]),
-        (mirror.delete_subject_update(GRAPH, SUBJECT, SAYS, held), []),
+        (mirror.insert_update(GRAPH, f'{SUBJECT} {SAYS} "2"', held), ["1", "2", "there"]),
+        (mirror.delete_update(GRAPH, f"{SUBJECT} {SAYS} ?o", held), []),
     ):
         server.update(update)
         assert at(server) == (there if feeds else ["there"])
     server.add(ox.Quad(SUBJECT, SAYS, ox.Literal("there"), GRAPH))
-    server.update(mirror.clear_update(GRAPH, held))
+    server.update(mirror.delete_update(GRAPH, "?s ?p ?o", held))
     assert at(server) == ([] if feeds else ["there"])
 
 

@@ -216,8 +216,6 @@ class _Sample:
         """Where in the pool the messages of each turn stand, by its owner and its index."""
         self._generated: set[int] = set()
         """Where those stand that a model call made."""
-        self._owners: dict[str, Family] = {}
-        """The families of spawned sessions, by the session's id."""
 
     def log(self) -> _Json:
         """Return the whole log."""
@@ -304,7 +302,7 @@ class _Sample:
         line = _Line(list(range(len(self._pool))))
         self._line(self._family, self._root, span, line)
         self._branches(self._family, self._root, span)
-        self._agents(self._root, span)
+        self._agents(self._family, self._root, span)
         self._event("span_end", span, id=span)
         return line.places, self._scored(meta, span)
 
@@ -338,23 +336,26 @@ class _Sample:
             self._span(span, outer, "branch", str(told.get("branch") or record.label or record.id))
             self._event("branch", span, from_anchor=anchor)
             line = _Line([0] if self._root.prompt is not None else [])
-            unanswered = [self._pool[place] for place in self._line(family, member, span, line)]
             scored = session_scores(member.scores, {})
-            self._lost["turn"] += len(unanswered)
             self._lost["score"] += len(scored)
             self._lost["system prompt"] += member.prompt != self._root.prompt
-            if unanswered or scored:
-                data = {"session": record.id, "unanswered": unanswered, "scores": scored}
-                self._event("info", span, source="trails", data=data)
+            self._turns(family, member, span, line, scores=scored)
             self._branches(family, member, span)
-            self._agents(member, span)
+            self._agents(family, member, span)
             self._event("span_end", span, id=span)
 
-    def _agents(self, above: Member, outer: str) -> None:
+    def _turns(self, family: Family, member: Member, span: str, line: _Line, **more: _Json) -> None:
+        """Write what a member's own turns make, and in an event what no model answered, with `more` of the member."""
+        unanswered = [self._pool[place] for place in self._line(family, member, span, line)]
+        self._lost["turn"] += len(unanswered)
+        if unanswered or any(more.values()):
+            data = {"session": member.record.id, "unanswered": unanswered, **more}
+            self._event("info", span, source="trails", data=data)
+
+    def _agents(self, owner: Family, above: Member, outer: str) -> None:
         """Write what a member spawned, each as an agent that ran as a tool."""
-        for family in self._owners.get(above.record.id, self._family).spawned.get(above.record.id, ()):
+        for family in owner.spawned.get(above.record.id, ()):
             for member in family.asked():
-                self._owners[member.record.id] = family
                 name, tool = member.record.agent, _id("tool", member.record.id)
                 span = str(member.record.meta.get("agent_span") or _id("span", member.record.id))
                 self._span(tool, outer, "tool", name)
@@ -363,12 +364,8 @@ class _Sample:
                 if member.prompt is not None and not member.prompt.redacted:
                     said = [len(self._pool)]
                     self._pool.append({"id": _id(member.record.id), "role": "system", "content": member.prompt.text})
-                unanswered = [self._pool[place] for place in self._line(family, member, span, _Line(said))]
-                if unanswered:
-                    self._lost["turn"] += len(unanswered)
-                    data = {"session": member.record.id, "unanswered": unanswered}
-                    self._event("info", span, source="trails", data=data)
-                self._agents(member, span)
+                self._turns(family, member, span, _Line(said))
+                self._agents(family, member, span)
                 self._event("span_end", span, id=span)
                 self._event("span_end", tool, id=tool)
 

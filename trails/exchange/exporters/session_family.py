@@ -97,7 +97,11 @@ class Family:
     def runs(self, member: Member) -> list[tuple[Member, Sequence[Turn]]]:
         """Return whose turns make up a member's transcript, in order: each owner with those of its turns that count."""
         by_id = {each.record.id: each for each in self.members}
-        return [(by_id[run.record.id], _within(by_id[run.record.id], run)) for run in lineage.segments(member.chain)]
+        found = [(by_id[run.record.id], run) for run in lineage.segments(member.chain)]
+        return [
+            (owner, [t for t in owner.turns if run.start <= t.index and (run.end is None or t.index < run.end)])
+            for owner, run in found
+        ]
 
     def transcript(self, member: Member) -> list[Turn]:
         """Return a member's whole transcript, what it inherits too."""
@@ -106,13 +110,7 @@ class Family:
     @property
     def turns(self) -> int:
         """How many turns there are, each counted once, those of spawned sessions too."""
-        return sum(len(member.turns) for member in self.members) + self._spawned_turns()
-
-    def _spawned_turns(self) -> int:
-        inner = [each for found in self.spawned.values() for each in found]
-        return sum(len(member.turns) for each in inner for member in each.asked()) + sum(
-            i._spawned_turns() for i in inner
-        )
+        return sum(len(member.turns) for family, member in self.everyone() if member.asked or family is self)
 
     def ids(self) -> Iterator[str]:
         """Yield the ids of the sessions that were asked for, and of those that they spawned."""
@@ -120,11 +118,6 @@ class Family:
             yield member.record.id
             for each in self.spawned.get(member.record.id, ()):
                 yield from each.ids()
-
-
-def _within(member: Member, run: Segment) -> Sequence[Turn]:
-    first = member.record.starts_at
-    return member.turns[run.start - first : None if run.end is None else run.end - first]
 
 
 def family_ids(repository: Repository, session_id: str, *, forks: bool) -> list[str]:
@@ -153,8 +146,6 @@ def read_family(repository: Repository, session_id: str, *, forks: bool, spawned
         chain[0].id: reader.own_turns(cuts.get(chain[0].id) or Segment(chain[0], chain[0].starts_at, None))
         for chain, _ in wanted
     }
-    for chain in (chains[each] for each in order):
-        _check(reader, chain, read_turns)
     prompts = _prompts(reader, list(read_turns))
     store = repository.workspace.store
     members = tuple(
@@ -169,6 +160,8 @@ def read_family(repository: Repository, session_id: str, *, forks: bool, spawned
         )
         for chain, asked in wanted
     )
+    for member in Family(members).asked():
+        _check(reader, member.chain, Family(members).transcript(member))
     made = Family(members, _notes(repository, [chains[each] for each in order]), _scores(store, read_turns.values()))
     return _with_spawned(repository, made, forks=forks) if spawned else made
 
@@ -212,15 +205,11 @@ def _copied_for(repository: Repository, node: ForestNode) -> str | None:
     return imported_id(source, named) if source and isinstance(named, str) else None
 
 
-def _check(reader: Reader, chain: tuple[SessionRecord, ...], own: Mapping[str, Sequence[Turn]]) -> None:
+def _check(reader: Reader, chain: tuple[SessionRecord, ...], turns: list[Turn]) -> None:
     """Accept what was read of a session's transcript if it is whole, or raise what `Reader.turns` raises."""
-    runs = lineage.segments(chain)
-    turns: list[Turn] = []
-    for run in runs:
-        turns += [t for t in own[run.record.id] if run.start <= t.index and (run.end is None or t.index < run.end)]
     if reader.is_deleted(chain[0].id):
         raise reader.not_found(chain[0].id)
-    lineage.check_dense(chain[0].id, turns, runs)
+    lineage.check_dense(chain[0].id, turns, lineage.segments(chain))
     lineage.check_fork_head(chain[0], turns)
 
 

@@ -70,6 +70,9 @@ _NEXT: Final = ox.NamedNode(f"{STATE.value}:next")
 _SAID: Final = ox.NamedNode(f"{STATE.value}:said")
 _REFERRING: Final = f"^^{REFERENCE} ."
 _OURS: Final = "urn:trails:"
+_JOIN: Final = " ;\n"
+"""What stands between the updates of one request."""
+_ALL: Final = "?s ?p ?o"
 _UNKNOWN: Final = -1
 """The position of a mirror that cannot be gone on with, and the next or last turn of a session that is written as a whole."""
 _NOTES: Final = 50
@@ -82,26 +85,20 @@ _OWN: Final[dict[str, threading.Event]] = {}
 """The names under which this process has fed mirrors, with whether what did so failed amid something."""
 
 
-def held_pattern(graph: ox.NamedNode, subject: ox.NamedNode, predicate: ox.NamedNode, value: ox.Literal) -> str:
-    """Return the pattern that matches once, as long as a graph has a statement.
+def insert_update(graph: _Graph, block: str, held: str = "") -> str:
+    """Return the update that adds statements to a graph.
 
-    >>> node = ox.NamedNode("urn:a")
-    >>> held_pattern(node, node, ox.NamedNode("urn:writer"), ox.Literal("me"))
-    'GRAPH <urn:a> { <urn:a> <urn:writer> "me" }'
+    >>> insert_update(ox.NamedNode("urn:g"), "<urn:a> <urn:b> 1", "<urn:a> <urn:is> 2")
+    'INSERT { GRAPH <urn:g> { <urn:a> <urn:b> 1 } } WHERE { <urn:a> <urn:is> 2 }'
     """
-    return _within(graph, f"{subject} {predicate} {value}")
+    return f"INSERT {{ {within(graph, block)} }} WHERE {{ {held} }}"
 
 
 def insert_updates(graph: _Graph, statements: Sequence[str], most: int, held: str) -> Iterator[tuple[str, int]]:
-    """Give updates that add statements to a graph, each with how many it adds: from 1 to `most`.
-
-    >>> list(insert_updates(ox.NamedNode("urn:g"), ["<urn:a> <urn:b> 1 ."], 500, "<urn:a> <urn:is> 2"))
-    [('INSERT { GRAPH <urn:g> { <urn:a> <urn:b> 1 . } } WHERE { <urn:a> <urn:is> 2 }', 1)]
-    """
+    """Give updates that add statements to a graph, each with how many it adds: from 1 to `most`."""
     for start in range(0, len(statements), most):
         part = statements[start : start + most]
-        block = "\n".join(_by_subject(part))
-        yield f"INSERT {{ {_within(graph, block)} }} WHERE {{ {held} }}", len(part)
+        yield insert_update(graph, "\n".join(_by_subject(part)), held), len(part)
 
 
 def _by_subject(statements: Sequence[str]) -> Iterator[str]:
@@ -114,38 +111,18 @@ def _by_subject(statements: Sequence[str]) -> Iterator[str]:
         yield f"{subject} {' ; '.join(rest.removesuffix(' .') for _, _, rest in about)} ."
 
 
-def insert_update(
-    graph: _Graph, subject: ox.NamedNode, predicate: ox.NamedNode, value: ox.Literal, held: str | None = None
-) -> str:
-    """Return the update that adds one statement to a graph."""
-    said = _within(graph, f"{subject} {predicate} {value}")
-    return f"INSERT DATA {{ {said} }}" if held is None else f"INSERT {{ {said} }} WHERE {{ {held} }}"
+def delete_update(graph: _Graph, pattern: str, held: str = "") -> str:
+    """Return the update that deletes what fits a pattern in a graph, which need not be there.
 
-
-def delete_subject_update(
-    graph: _Graph, subject: ox.NamedNode, predicate: ox.NamedNode | None = None, held: str | None = None
-) -> str:
-    """Return the update that takes out what a graph says of a subject: all of it, or by one predicate.
-
-    >>> delete_subject_update(None, ox.NamedNode("urn:a"))
-    'DELETE WHERE { <urn:a> ?p ?o }'
+    >>> delete_update(None, "<urn:a> ?p ?o")
+    'DELETE { <urn:a> ?p ?o } WHERE {  <urn:a> ?p ?o }'
     """
-    what = _within(graph, f"{subject} {'?p' if predicate is None else predicate} ?o")
-    return f"DELETE WHERE {{ {what} }}" if held is None else f"DELETE {{ {what} }} WHERE {{ {held} {what} }}"
-
-
-def clear_update(graph: ox.NamedNode, held: str) -> str:
-    """Return the update that takes out all that a graph says, which need not be there."""
-    what = _within(graph, "?s ?p ?o")
+    what = within(graph, pattern)
     return f"DELETE {{ {what} }} WHERE {{ {held} {what} }}"
 
 
-def join_updates(updates: Sequence[str]) -> str:
-    """Return the one request that carries out updates in order."""
-    return " ;\n".join(updates)
-
-
-def _within(graph: _Graph, block: str) -> str:
+def within(graph: _Graph, block: str) -> str:
+    """Return statements, or a pattern, as they stand in a graph."""
     return block if graph is None else f"GRAPH {graph} {{ {block} }}"
 
 
@@ -157,6 +134,9 @@ def turns_between(store: QuadStore, session: ox.NamedNode, start: int, end: int)
     found: list[ox.Quad] = []
     for index in range(start, end):
         turns = [quad.subject for quad in store.quads((None, vocab.INDEX, vocab.integer(index), session))]
+        if not turns:
+            end = index
+            break
         for turn in cast("list[ox.NamedNode]", turns):
             own = store.quads((turn, None, None, session))
             answers = store.quads((None, None, turn, session))
@@ -164,12 +144,9 @@ def turns_between(store: QuadStore, session: ox.NamedNode, start: int, end: int)
             parts = dict.fromkeys(each for each in linked if isinstance(each, ox.NamedNode))
             below = [part for part in parts if part.value.startswith(f"{turn.value}/")]
             found += [*own, *(quad for part in below for quad in store.quads((part, None, None, session)))]
-        end = index + 1 if turns else index
-        if found and (not turns or end - start == AT_ONCE):
-            yield found, end
-            found, start = [], end
-        if not turns:
-            return
+        if index + 1 - start == AT_ONCE:
+            yield found, index + 1
+            found, start = [], index + 1
     if found:
         yield found, end
 
@@ -382,15 +359,15 @@ class Mirror(Handle, public=True):
         """Have this process feed the mirror, under a new name: what anybody sent before does nothing from then on."""
         name = ox.Literal(secrets.token_hex(8))
         _OWN[name.value] = self._unsure
-        self._writer, self._held, self._sent = name.value, held_pattern(STATE, STATE, _WRITER, name), 0
+        self._writer, self._sent = name.value, 0
         made = [
-            delete_subject_update(STATE, STATE, _WRITER),
-            insert_update(STATE, STATE, _WRITER, name),
-            insert_update(STATE, STATE, HAS_CATALOGUE, ox.Literal(catalogue)),
-            *self._receipt_updates(None),
+            *_note_updates(STATE, _WRITER, name, ""),
+            insert_update(STATE, f"{STATE} {HAS_CATALOGUE} {ox.Literal(catalogue)}"),
+            *_note_updates(STATE, _DONE, ox.Literal(self._receipt), ""),
         ]
+        self._held = within(STATE, f"{STATE} {_WRITER} {name}")
         self._state.catalogue = catalogue
-        self._to.update(join_updates(made))
+        self._to.update(_JOIN.join(made))
         if not self._is_done():
             raise self._lost()
 
@@ -398,10 +375,6 @@ class Mirror(Handle, public=True):
     def _receipt(self) -> str:
         """What stands in the mirror once what was sent last is carried out."""
         return f"{self._writer} {self._sent}"
-
-    def _receipt_updates(self, held: str | None) -> list[str]:
-        receipt = ox.Literal(self._receipt)
-        return [delete_subject_update(STATE, STATE, _DONE, held), insert_update(STATE, STATE, _DONE, receipt, held)]
 
     def _is_done(self) -> bool:
         """Tell whether what was sent last is carried out; then it is not asked again until more is sent."""
@@ -447,10 +420,10 @@ class Mirror(Handle, public=True):
         self._note(STATE, _POSITION, str(_UNKNOWN))  # cut short, it is no mirror of the graphs that are left
         for graph in graphs:
             if graph != STATE.value:
-                self._send(clear_update(ox.NamedNode(graph), self._held), 0)
+                self._send(delete_update(ox.NamedNode(graph), _ALL, self._held), 0)
         for subject in subjects if is_default else ():  # the named graph of a catalogue went with the others
-            self._send(delete_subject_update(None, ox.NamedNode(subject), held=self._held), 1)
-        self._send(clear_update(STATE, self._held), 0)
+            self._send(delete_update(None, f"{ox.NamedNode(subject)} ?p ?o", self._held), 1)
+        self._send(delete_update(STATE, _ALL, self._held), 0)
         self._flush()
         self._wait()
         if mirror_notes(self._to, _WRITER):
@@ -479,7 +452,8 @@ class Mirror(Handle, public=True):
                 self._check_done()  # what was read before another process wrote it would stand in place of what that wrote
             self._is_checked = False
             self._sent += 1
-            request = join_updates([*self._pending, *self._receipt_updates(self._held)])
+            receipt = _note_updates(STATE, _DONE, ox.Literal(self._receipt), self._held)
+            request = _JOIN.join([*self._pending, *receipt])
             self._sending = _begun(partial(self._to.update, request))
         self._pending, self._pending_triples, self._pending_size = [], 0, 0
 
@@ -502,9 +476,8 @@ class Mirror(Handle, public=True):
 
     def _note(self, subject: ox.NamedNode, predicate: ox.NamedNode, value: str | None) -> None:
         """Note something of the mirror in place of what was noted; nothing for None."""
-        self._send(delete_subject_update(STATE, subject, predicate, self._held), 1)
-        if value is not None:
-            self._send(insert_update(STATE, subject, predicate, ox.Literal(value), self._held), 1)
+        for update in _note_updates(subject, predicate, None if value is None else ox.Literal(value), self._held):
+            self._send(update, 1)
 
     # --- one round
 
@@ -549,7 +522,7 @@ class Mirror(Handle, public=True):
         gone = [each for each in self._state.written if each not in set(graphs)]
         for graph in gone:
             node = ox.NamedNode(graph)
-            self._send(clear_update(node, self._held), 0)
+            self._send(delete_update(node, _ALL, self._held), 0)
             self._note(node, _WRITTEN, None)
             self._note(node, _NEXT, None)
             del self._state.written[graph]
@@ -575,7 +548,7 @@ class Mirror(Handle, public=True):
         if self._state.written.get(graph) == mark:
             return
         self._note(node, _WRITTEN, None)
-        self._send(clear_update(node, self._held), 0)
+        self._send(delete_update(node, _ALL, self._held), 0)
         self._add(node, lines)
         self._note(node, _WRITTEN, mark)
         if iris.is_session(graph):
@@ -604,21 +577,19 @@ class Mirror(Handle, public=True):
             held = mirror_term(quad.subject, self._to.server)
             by_subject[str(held)[1:-1]].append(quad)
         said = self._state.said
-        for subject in [each for each in said if each not in by_subject]:
-            node = ox.NamedNode(subject)
-            self._send(delete_subject_update(self._catalogue, node, held=self._held), 1)
-            self._note(node, _SAID, None)
-            del said[subject]
-        for subject, quads in by_subject.items():
-            lines = statements(quads, self._to.server)
-            mark = statements_digest(lines)
+        for subject in [*(each for each in said if each not in by_subject), *by_subject]:
+            lines = statements(by_subject.get(subject, ()), self._to.server)
+            mark = statements_digest(lines) if lines else None
             if said.get(subject) == mark:
                 continue
             node = ox.NamedNode(subject)
-            self._send(delete_subject_update(self._catalogue, node, held=self._held), 1)
+            self._send(delete_update(self._catalogue, f"{node} ?p ?o", self._held), 1)
             self._add(self._catalogue, lines)
             self._note(node, _SAID, mark)
-            said[subject] = mark
+            if mark is None:
+                del said[subject]
+            else:
+                said[subject] = mark
 
     def _reach(self, lines: Sequence[str]) -> None:
         """Note how far the mirror is, after all that was sent."""
@@ -631,6 +602,12 @@ class Mirror(Handle, public=True):
         self._wait()
         if not self._is_checked:
             self._check_done()
+
+
+def _note_updates(subject: ox.NamedNode, predicate: ox.NamedNode, value: ox.Literal | None, held: str) -> list[str]:
+    """Return the updates that let a mirror note something in place of what it noted; nothing for None."""
+    gone = delete_update(STATE, f"{subject} {predicate} ?o", held)
+    return [gone] if value is None else [gone, insert_update(STATE, f"{subject} {predicate} {value}", held)]
 
 
 def _begun(work: Callable[[], None]) -> Future[None]:
