@@ -190,17 +190,17 @@ class _Plan:
         for record in self.records.values():
             if place_of(record.source_session) is not None:
                 self._families[record.source_session or ""].append(record.id)
-        for each in sorted(held, key=lambda one: one.key):
-            agent = self._agent(self._folder_of(each, earlier[each.key]))
-            agent.held.append(each)
-            self._add(agent, each.session_id, each)
+        ordered = sorted(held, key=lambda one: one.key)
+        folders = {each.key: self._agent(self._folder_of(each, earlier[each.key])) for each in ordered}
+        for each in ordered:
+            folders[each.key].held.append(each)
+            self._add(folders[each.key], each.session_id, each)
         for each in held:
-            agent = self._agent(self._folder_of(each, earlier[each.key]))
             for session in sorted(earlier[each.key]):
-                self._add(agent, session, None)
-        for record in list(self.records.values()):
-            if place_of(record.source_session) is not None:
-                self._add(self._agent(self._own_folder(record) or place_of(record.source_session)[0]), record.id, None)  # type: ignore[index] # checked
+                self._add(folders[each.key], session, None)
+        for record in self.records.values():
+            if (folder := self._own_folder(record)) is not None:
+                self._add(self._agent(folder), record.id, None)
 
     def _of_key(self, held: HeldKey) -> set[str]:
         return set(conversations.sessions_in(self.repository.store, held.key)) - {held.session_id}
@@ -216,18 +216,19 @@ class _Plan:
     def _agent(self, name: str) -> _Agent:
         return self.agents.setdefault(keys.normalize_agent_id(name), _Agent(self, name))
 
-    def _own_folder(self, record: SessionRecord | None) -> str | None:
-        """Return the name of the folder that a session came from."""
-        name = as_text(as_object(record.meta.get(META) if record is not None else None).get("agent"))
-        return name if name is not None and is_plain_name(name) else None
+    def _own_folder(self, record: SessionRecord) -> str | None:
+        """Return the name of the folder that a session came from; None for one that came from none."""
+        if (place := place_of(record.source_session)) is None:
+            return None
+        name = as_text(as_object(record.meta.get(META)).get("agent"))
+        return name if name is not None and is_plain_name(name) else place[0]
 
     def _folder_of(self, held: HeldKey, earlier: Iterable[str]) -> str:
         """Return the name of the folder of a key: where its sessions came from, else its agent's."""
         for session in (held.session_id, *sorted(earlier)):
             record = self.records.get(session)
-            place = place_of(record.source_session) if record else None
-            if place is not None:
-                return self._own_folder(record) or place[0]
+            if record is not None and (folder := self._own_folder(record)) is not None:
+                return folder
         parsed = keys.parse_agent_key(held.key)
         record = self.records[held.session_id]
         return keys.normalize_agent_id(record.agent if parsed is None else parsed.agent_id)
@@ -241,15 +242,11 @@ class _Plan:
             family = self._families[record.source_session or ""]
             if any(each in agent.sessions for each in family):
                 return
-            session = self._first(family)
+            source, _, stem = (record.source_session or "").partition(":")
+            base = imported_id(source, stem)
+            session = base if base in family else min(family)
             record = self.records[session]
         agent.sessions[session] = self._stem(record, held, set(agent.sessions.values()))
-
-    def _first(self, family: list[str]) -> str:
-        named = next((self.records[each].source_session or "" for each in family), "")
-        source, _, stem = named.partition(":")
-        base = imported_id(source, stem)
-        return base if base in family else min(family)
 
     def _stem(self, record: SessionRecord, held: HeldKey | None, taken: set[str]) -> str:
         place = place_of(record.source_session)
@@ -282,20 +279,17 @@ class _Plan:
         header = lines[0]
         told = own.get("id")
         header["id"] = told if isinstance(told, str) else held.source_id if held is not None else stem
-        self._parent(header, record, agent)
-        _agent_as_told(header, agent.name)
+        above = agent.sessions.get(record.parent_session_id or "")
+        if above is not None and header.get("parentSession") != record.meta.get("parentSession"):
+            header["parentSession"] = f"{above}.jsonl"  # the file that it was forked from, if that was done here
+        if (noted := as_object(header.get("trails"))).get("agent") == agent.name:  # the folder tells it anyway
+            del noted["agent"]
+            if not noted:
+                del header["trails"]
         for other in sorted(self._families.get(record.source_session or "", ())):
             if other != record.id and other not in agent.sessions:
                 self._add_branch(lines, other, notes)
         return b"".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" for line in lines)
-
-    def _parent(self, header: _Json, record: SessionRecord, agent: _Agent) -> None:
-        """Name the file that a session was forked from, where that was done here."""
-        if record.parent_session_id is None or header.get("parentSession") == record.meta.get("parentSession"):
-            return
-        stem = agent.sessions.get(record.parent_session_id)
-        if stem is not None:
-            header["parentSession"] = f"{stem}.jsonl"
 
     def _add_branch(self, lines: list[_Json], session: str, notes: list[str]) -> None:
         """Put what a branch has of its own before the last line, which stays the leaf that the session goes on from."""
@@ -310,12 +304,3 @@ class _Plan:
 
 def _lines(data: bytes) -> list[_Json]:
     return [json.loads(line) for line in data.split(b"\n") if line]
-
-
-def _agent_as_told(header: _Json, agent: str) -> None:
-    """Leave out the agent that the folder tells anyway."""
-    noted = header.get("trails")
-    if isinstance(noted, dict) and noted.get("agent") == agent:
-        del noted["agent"]
-        if not noted:
-            del header["trails"]

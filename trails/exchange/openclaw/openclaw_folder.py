@@ -36,14 +36,7 @@ from trails.exchange.json_files import as_object
 from trails.exchange.matching import match_turns
 from trails.exchange.merge import ImportedFiles, begin_import, imported_id, merge
 from trails.exchange.openclaw import openclaw_files
-from trails.exchange.openclaw.openclaw_files import (
-    Folder,
-    FolderEntry,
-    FolderLayout,
-    find_layout,
-    list_names,
-    updated_at,
-)
+from trails.exchange.openclaw.openclaw_files import Folder, FolderEntry, FolderLayout, find_layout, updated_at
 from trails.exchange.record_checks import combine_parts
 from trails.exchange.source_transcript import FileProblem, ImportReport, Problem, SourceSession, SourceTurn
 from trails.files import as_path, in_words
@@ -326,14 +319,11 @@ class _FolderImport:
 
     def _sum_up(self) -> None:
         """Say what became of the entries and of the runs."""
+        records = self._report.records
         for what, several in (("entry", "entries"), ("run", "runs")):
-            records = self._report.records
             if total := records.get(what):
-                begin = f"{what} "
-                outcomes = [
-                    (name.removeprefix(begin), n) for name, n in records.items() if name.startswith(begin) and n
-                ]
-                told = ", ".join(f"{number} {outcome}" for outcome, number in outcomes)
+                split = [(*name.partition(" "), number) for name, number in records.items() if number]
+                told = ", ".join(f"{number} {outcome}" for of, _, outcome, number in split if of == what and outcome)
                 self._report.notes.append(f"{total} {what if total == 1 else several}: {told or 'none changed'}")
 
     def _count(self, what: str, number: int = 1) -> None:
@@ -361,9 +351,10 @@ class _FolderImport:
         for session in folder.sessions.values():
             self._fill_in(self._secrets.session(session))
         whole = replace(
-            combine_parts(folder.transcripts), sessions=tuple(openclaw_files.linked_source(folder.sessions))
+            combine_parts(folder.transcripts),
+            sessions=tuple(openclaw_files.linked_source(folder.sessions)),
+            left_out=[row for transcript in folder.transcripts for row in transcript.left_out],
         )
-        whole = replace(whole, left_out=[row for transcript in folder.transcripts for row in transcript.left_out])
         where = openclaw_files.shown_path(folder.place.folder)
         refused = sum(problem.line > 0 for problem in folder.problems)
         named = {}
@@ -398,7 +389,7 @@ class _FolderImport:
             where = openclaw_files.shown_path(folder.place.folder)
             self._report.notes.append(
                 f"{where}: {len(loose)} transcript(s) that no entry names, kept as sessions without a key: "
-                f"{list_names(loose, 20)}"
+                f"{openclaw_files.list_names(loose, 20)}"
             )
 
     # --- entries

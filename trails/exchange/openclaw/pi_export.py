@@ -29,7 +29,7 @@ from trails.exchange.openclaw.pi_session_file import CONTENT_KEYS, only_text, wr
 from trails.exchange.source_transcript import Piece, SourceTurn
 from trails.history import turn_builder
 from trails.model import content_parts, iris, validation
-from trails.model.values import Call, Compaction, SessionRecord, ToolCall, ToolResult, Turn
+from trails.model.values import Call, Compaction, SessionRecord, ToolCall, Turn, Value
 from trails.rdf.session_records import DEFAULT_PRINCIPAL
 from trails.session import Repository
 from trails.usage import TOTAL_NAMES, counts_of, tokens_of
@@ -148,8 +148,7 @@ def _closing(chain: Sequence[SessionRecord], exported: _Export) -> Iterator[_Jso
     for entry in pi_session_file.entries_after(chain, exported.wanted[-1].source_ids if exported.wanted else ()):
         yield exported.link(entry["id"], entry, from_pi=True)
     for record in reversed(chain):
-        found = record.meta.get("labels")
-        labels |= as_object(found)
+        labels |= as_object(record.meta.get("labels"))
     for target, label in labels.items():
         if target in exported.taken and isinstance(label, str):
             yield exported.link(_short(f"label {target}"), {"type": "label", "targetId": target, "label": label})
@@ -178,8 +177,7 @@ class _Export:
 
     def entries(self) -> list[_Json]:
         """Return all entries, each with a note of what reading it would not give back."""
-        unusual: set[int] = set()
-        entries = self._all(unusual)
+        entries = self._all(set())
         read = {turn.pieces[0].source_id: turn for turn in pi_session_file.read_chain(entries)}
         if missing := {index for index, entry_id in enumerate(self.ids) if entry_id not in read}:
             entries = self._all(missing)  # metadata that only looks like pi's, say: the plainest shape holds anything
@@ -300,14 +298,9 @@ class _Export:
     def _result(self, turn: SourceTurn, call_id: str, body: Any, *, is_error: bool) -> _Json:
         text = body if isinstance(body, str | list) else json.dumps(body, ensure_ascii=False)
         shown = _shown(text)
-        message = {
-            "role": "toolResult",
-            "toolCallId": call_id,
-            "toolName": self.tools.get(call_id, ""),
-            "content": [{"type": "text", "text": shown}] if isinstance(shown, str) else shown,
-            "isError": is_error,
-        }
-        return self._message(turn, message)
+        content = [{"type": "text", "text": shown}] if isinstance(shown, str) else shown
+        message = {"role": "toolResult", "toolCallId": call_id, "toolName": self.tools.get(call_id, "")}
+        return self._message(turn, message | {"content": content, "isError": is_error})
 
     def _assistant(self, turn: SourceTurn) -> _Json:
         content = [turn.content] if isinstance(turn.content, str) else turn.content
@@ -316,15 +309,8 @@ class _Export:
         shown = [_assistant_part(part) for part in (*content, *turn.tool_calls)]
         calls = any(part["type"] == "toolCall" for part in shown)
         reason = _STOP_REASONS.get(turn.stop_reason or "", "toolUse" if calls else "stop")
-        return {
-            "role": "assistant",
-            "content": shown,
-            "api": "",
-            "provider": "",
-            "model": turn.model or "",
-            "usage": _usage(turn.usage or {}),
-            "stopReason": reason,
-        }
+        message = {"role": "assistant", "content": shown, "api": "", "provider": "", "model": turn.model or ""}
+        return message | {"usage": _usage(turn.usage or {}), "stopReason": reason}
 
 
 def _short(text: str) -> str:
@@ -342,14 +328,11 @@ def _is_entry(value: object) -> bool:
 
 def _difference(turn: SourceTurn, read: SourceTurn) -> _Json:
     """Return the note that makes the reader give `turn` where the entry alone gives `read`."""
-    noted: _Json = {name: getattr(turn, name) for name in _COMPARED if getattr(turn, name) != getattr(read, name)}
-    if noted.get("compaction") is not None:
-        noted["compaction"] = noted["compaction"].model_dump(exclude_none=True)
-    if noted.get("call") is not None:
-        noted["call"] = noted["call"].model_dump(mode="json", exclude_none=True)
+    noted: _Json = {
+        name: _plain(getattr(turn, name)) for name in _COMPARED if getattr(turn, name) != getattr(read, name)
+    }
     if turn.tool_results:
-        told = [each for each in turn.tool_results if isinstance(each, ToolResult)]
-        noted["tool_results"] = [each.model_dump(mode="json", exclude_none=True) for each in told]
+        noted["tool_results"] = [_plain(each) for each in turn.tool_results]
     if turn.time != read.time:
         noted["time"] = None if turn.time is None else write_time(turn.time)
     content = read.content
@@ -365,6 +348,10 @@ def _difference(turn: SourceTurn, read: SourceTurn) -> _Json:
     if isinstance(turn.content, str) and only_text(content) == turn.content:
         return noted | {"plain": True}
     return noted | {"content": turn.content}
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump(mode="json", exclude_none=True) if isinstance(value, Value) else value
 
 
 def _shown(content: Any) -> str | list[Any]:
