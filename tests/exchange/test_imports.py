@@ -103,9 +103,9 @@ def test_the_same_bytes_under_another_name_are_one_file_and_the_import_says_what
         if number == 0:
             session = store.create(id="s", source_session="pi:s")
             session.persist()
-        began = begin_import(store, "pi", "eve")
-        file = import_records.source_file(data, name)
-        import_records.record_import(store.store, "s", began, [file], refused_lines=0, is_new=False).commit(store.store)
+        files = {name: import_records.source_file(data, name)}
+        read = import_records.ImportedFiles(begin_import(store, "pi", "eve"), files)
+        read.recorded(store.store, "s", is_new=False).commit(store.store)
     assert shown(store, "name") == [("first.jsonl",), ("second.jsonl",), ("first.jsonl",)]
     assert len(store.store.quads((None, vocab.TYPE, vocab.SOURCE_FILE, vocab.CATALOG))) == 1
     assert store.verify().ok

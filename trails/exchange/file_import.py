@@ -28,11 +28,12 @@ from trails.exchange.exporters import (
 from trails.exchange.exporters.session_family import Family, SessionExport
 from trails.exchange.formats import Format
 from trails.exchange.import_secrets import mask_report
-from trails.exchange.merge import ImportedFiles, begin_import, merge
+from trails.exchange.merge import begin_import, merge
 from trails.exchange.openclaw import openclaw_folder, pi_export
 from trails.exchange.source_transcript import ImportReport, Transcript
 from trails.files import as_path, in_words
 from trails.history import import_records
+from trails.history.import_records import ImportedFiles
 from trails.history.lookup import session_quads
 from trails.rdf.activity_records import SourceFile
 from trails.session import Repository

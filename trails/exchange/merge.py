@@ -8,8 +8,7 @@ ended, an earlier turn that changed in the source becomes a reported fork, and w
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from itertools import takewhile
@@ -31,12 +30,10 @@ from trails.exchange.matching import (
 )
 from trails.exchange.source_transcript import FileProblem, ImportReport, SourceSession, SourceTurn, Transcript
 from trails.history import annotation_kinds, import_records, migrations
-from trails.history.import_records import ImportSource
-from trails.history.transaction import Transaction
+from trails.history.import_records import ImportedFiles, ImportSource
 from trails.model import iris, validation
 from trails.model.values import Turn
 from trails.rdf import vocab
-from trails.rdf.activity_records import SourceFile
 from trails.rdf.score_records import Score
 from trails.secrets import Found, shown_id
 from trails.session import Repository, Session, scoring
@@ -81,7 +78,7 @@ def merge(
             progress(done, len(ordered), session.files[0] if session.files else shown_id(session.id))
         try:
             withholding.check_id(session.id)
-            own = read.for_one(session, lines)
+            own = read.for_one(session.files, lines)
             with repository.workspace.merging(f"{session.source}:{session.id}"):
                 _Merge(repository, session, report, withholding, own, growing, file).run()
         except StoreFailed:  # no other session could be kept either; those that were are whole
@@ -91,36 +88,6 @@ def merge(
     if progress:
         progress(len(ordered), len(ordered), "")
     return report
-
-
-@dataclass(frozen=True, slots=True)
-class ImportedFiles:
-    """The files of an import, as its record names them."""
-
-    importing: ImportSource
-    files: Mapping[str, SourceFile]
-    """By the names that the parser was given."""
-    refused_lines: int = 0
-    origin: str | None = None
-    """Where the session stands in the log of the store that it comes from, where it comes from one."""
-
-    def for_one(self, session: SourceSession, refused_lines: int) -> ImportedFiles:
-        """Return the record for one session, with its own files or the first one."""
-        own = {name: self.files[name] for name in session.files if name in self.files}
-        files = own or dict(list(self.files.items())[:1])
-        return ImportedFiles(self.importing, files, self.refused_lines + refused_lines)
-
-    def recorded(self, store: Matching, session_id: str, *, is_new: bool) -> Transaction:
-        """Return the transaction that records the import of a session."""
-        return import_records.record_import(
-            store,
-            session_id,
-            self.importing,
-            self.files.values(),
-            refused_lines=self.refused_lines,
-            is_new=is_new,
-            origin=self.origin,
-        )
 
 
 def begin_import(repository: Repository, importer: str, by: str | None = None) -> ImportSource:
@@ -143,6 +110,13 @@ def imported_id(source: str, source_id: str) -> str:
     if len(encoded) > validation.MAX_ID - 60:
         encoded = f"{encoded[:80]}~{hashlib.sha256(source_id.encode()).hexdigest()[:32]}"
     return encoded
+
+
+def stored_family(store: Matching, source: str, source_id: str) -> list[str]:
+    """Return the ids of the sessions stored from one session of a source, the main one first."""
+    quads = store.quads((None, vocab.SOURCE_SESSION, Literal(f"{source}:{source_id}"), vocab.CATALOG))
+    found = sorted(iris.session_id(quad.subject.value) for quad in quads)  # type: ignore[union-attr] # sessions' IRIs
+    return sorted(found, key=lambda each: each != imported_id(source, source_id))
 
 
 def _parents_first(sessions: Sequence[SourceSession]) -> list[SourceSession]:
@@ -199,8 +173,7 @@ class _Merge:
         self._growing = growing
         self._file = file
         self._given, problems = record_checks.drop_oversized(source)
-        for each in problems:
-            report.refuse(file, each)
+        report.refuse(file, *problems)
         self._source = withholding.session(self._given)
         self._repeats_alone = False
         """Whether the turns that it repeats of its spawner are not shared with that."""
@@ -220,7 +193,10 @@ class _Merge:
         if self._repository.reader.is_deleted(self._id):
             self._report.deleted.append(self._id)
             return
-        self._family = [self._repository.load(each) for each in self._stored_family()]
+        source = self._source
+        self._family = [
+            self._repository.load(each) for each in stored_family(self._repository.store, source.source, source.id)
+        ]
         self._begin = self._start()
         main, *others = self._own_paths() or ((),)
         self._place(self._whole(main), main=True)
@@ -340,13 +316,6 @@ class _Merge:
             "(`final=True`) takes them as they are",
         )
         return path[: -source.open_turns]
-
-    def _stored_family(self) -> list[str]:
-        """Return the ids of the sessions stored from this source, the main one first."""
-        store = self._repository.store
-        quads = store.quads((None, vocab.SOURCE_SESSION, Literal(self._name), vocab.CATALOG))
-        found = sorted(iris.session_id(quad.subject.value) for quad in quads)  # type: ignore[union-attr] # sessions' IRIs
-        return sorted(found, key=lambda each: each != self._id)
 
     def _start(self) -> tuple[Session, int] | None:
         """Return the session and index that this one continues; None for a root."""

@@ -16,9 +16,10 @@ import pyoxigraph as ox
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import InvalidInput, ParentMissing, TrailsError
-from trails.exchange.merge import ImportedFiles, begin_import
+from trails.exchange.merge import begin_import
 from trails.exchange.source_transcript import ImportReport
 from trails.history import import_records, log_history, log_leaves, record_registry, transaction
+from trails.history.import_records import ImportedFiles
 from trails.history.lookup.session_quads import prompt_quads, session_quads
 from trails.history.reader import Reader
 from trails.history.removal import deletion, redaction
@@ -252,6 +253,12 @@ def _join_leftovers(target: Repository, scratch: EmbeddedStore, records: dict[st
             scratch.commit(Change(add=target.store.quads((None, None, None, NamedNode(record.iri)))))
 
 
+def transcript_digests(repository: Repository, session_id: str) -> list[str]:
+    """Return the digests of a whole transcript, inherited turns included."""
+    reader = repository.reader
+    return [turn.digest for turn in reader.turns(reader.lineage(session_id))]
+
+
 @dataclass(slots=True)
 class Arrival:
     """The import of one session, after its parents."""
@@ -282,9 +289,6 @@ class Arrival:
         elif self._parent_fits() and (not deleted or self._is_as_it_was()):
             self._create(deleted=deleted)
 
-    def _digests(self, repository: Repository, session_id: str) -> list[str]:
-        return [turn.digest for turn in repository.reader.turns(repository.reader.lineage(session_id))]
-
     def _parent_fits(self) -> bool:
         """Tell whether the store has the inherited turns; report if not."""
         parent, at = self._parent, self.record.starts_at
@@ -295,7 +299,7 @@ class Arrival:
                 f"was not imported: its parent {parent!r} is not in the store (a deleted one comes back with restore)"
             )
             return False
-        mine, theirs = self._digests(self.file, self.record.id), self._digests(self.target, parent)
+        mine, theirs = transcript_digests(self.file, self.record.id), transcript_digests(self.target, parent)
         if mine[:at] == theirs[:at]:
             return True
         self._differs(f"its parent {parent!r} has other turns here below index {at}")
@@ -306,7 +310,7 @@ class Arrival:
         known = log_history.logs_by_session(self.target.store.log.lines()).get(self.record.id)
         if known is None:
             return True
-        digests, start = self._digests(self.file, self.record.id), self.record.starts_at
+        digests, start = transcript_digests(self.file, self.record.id), self.record.starts_at
         if known.first not in (None, log_leaves.row_of(self.file.store, self.record.id).made_with):
             self._differs("it was deleted here, and had another principal, agent, time or origin, or its file is older")
         elif known.returning().would_come_back_with_others(dict(enumerate(digests[start:], start)), start):
@@ -320,11 +324,7 @@ class Arrival:
         self._say(f"was not imported: {what}, and nothing of it was written")
 
     def _say(self, what: str) -> None:
-        self._refuse([f"session {self.record.id!r} {what}"])
-
-    def _refuse(self, reasons: Iterable[str]) -> None:
-        for reason in reasons:
-            self.report.refuse("", reason)
+        self.report.refuse("", f"session {self.record.id!r} {what}")
 
     def _create(self, *, deleted: bool) -> None:
         """Write a session that is not there, its tombstone lifted in the same commit."""
@@ -333,7 +333,7 @@ class Arrival:
         for kind in record_registry.KINDS:
             arriving = kind.arriving(store, self.record.id, every)
             every = arriving.quads
-            self._refuse(arriving.said)
+            self.report.refuse("", *arriving.said)
         tx = Transaction()
         gone = transaction.names_in(_tombstone(self.target.store, self._node)) if deleted else set()
         self._claim(tx, deleted=deleted)
@@ -386,7 +386,7 @@ class Arrival:
     def _continue(self) -> None:
         """Add to a session that is there what the file has beyond it."""
         mine = self.file.reader.turns(self.file.reader.lineage(self.record.id))
-        theirs = self._digests(self.target, self.record.id)
+        theirs = transcript_digests(self.target, self.record.id)
         digests = [turn.digest for turn in mine]
         is_behind = len(theirs) > len(mine) and theirs[: len(mine)] == digests
         if not is_behind and (digests[: len(theirs)] != theirs or len(theirs) < self.record.starts_at):
@@ -420,11 +420,9 @@ class Arrival:
 
     def _grown(self, *, is_behind: bool) -> tuple[list[Quad], list[Quad]]:
         """Return the added and removed records of a stored session."""
-        growths = []
-        for kind in record_registry.KINDS:
-            growth = kind.growing(self.target.store, self.file.store, self.record.id, is_behind)
-            self._refuse(growth.said)
-            growths.append(growth)
+        stores = self.target.store, self.file.store
+        growths = [kind.growing(*stores, self.record.id, is_behind) for kind in record_registry.KINDS]
+        self.report.refuse("", *(reason for growth in growths for reason in growth.said))
         return [quad for each in growths for quad in each.add], [quad for each in growths for quad in each.remove]
 
     def _missing_prompts(self) -> list[Quad]:

@@ -78,9 +78,9 @@ class ImportReport(BaseModel):
     secrets: list[Found] = Field(default_factory=list)
     """Keys, tokens and passwords in what came in: where, never what. Those that are `redacted` were taken out."""
 
-    def refuse(self, file: object, reason: str) -> None:
+    def refuse(self, file: object, *reasons: str) -> None:
         """Report what could not be used of a file."""
-        self.problems.append(FileProblem(file=str(file), reason=reason))
+        self.problems += [FileProblem(file=str(file), reason=reason) for reason in reasons]
 
     def add(self, other: ImportReport) -> None:
         """Add another report's figures to this one."""

@@ -12,11 +12,13 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from io import BytesIO
+from itertools import islice
 from typing import IO, Final, NamedTuple
 
 from pyoxigraph import NamedNode, Quad
@@ -59,52 +61,61 @@ def source_file(data: bytes | IO[bytes], name: str | None) -> SourceFile:
     return SourceFile(sha256=digest.hexdigest(), size=size, name=name)
 
 
-def record_import(
-    store: Matching,
-    session_id: str,
-    importing: ImportSource,
-    files: Iterable[SourceFile],
-    *,
-    refused_lines: int,
-    is_new: bool,
-    origin: str | None = None,
-) -> Transaction:
-    """Return what goes into the commit that brings a session in, or more of one, and says that it does.
+@dataclass(frozen=True, slots=True)
+class ImportedFiles:
+    """The files of an import, as its record names them."""
 
-    `is_new` is for a session whose row is logged by that commit anyhow. Where the very session comes in that was exported, it
-    is not derived from the file. `origin` is where it stands in the log of the store that it comes from.
-    """
-    node, tx = NamedNode(iris.session(session_id)), Transaction()
-    came = {file.iri: file for file in files}
-    read_as: set[str] = set()
-    for file in came.values():
-        known = store.quads((NamedNode(file.iri), None, None, vocab.CATALOG))
-        if not known:
-            tx.new(file_quads(file))
-            continue
-        tx.require(quad for quad in known if quad.predicate == vocab.TYPE)
-        if file.name is not None and file.name not in {str(getattr(quad.object, "value", "")) for quad in known}:
-            read_as.add(file.name)
-    exact = importing.importer in EXACT
-    made = Import(
-        session_id=session_id,
-        token=secrets.token_hex(8) if exact else _next(store, node.value),
-        by_iri=importing.by_iri,
-        time=datetime.now(UTC),
-        started=importing.started,
-        importer=importing.importer,
-        version=importing.version,
-        refused_lines=refused_lines,
-        files=tuple(sorted(came)),
-        read_as=tuple(sorted(read_as)),
-        origin=origin,
-    )
-    tx.new(activity_quads(made))
-    if not exact:
-        tx.add(Quad(node, vocab.DERIVED_FROM, NamedNode(file), vocab.CATALOG) for file in came)
-    if not is_new:
-        tx.log(log_leaves.row_states("change", [session_id]))
-    return tx
+    source: ImportSource
+    files: Mapping[str, SourceFile]
+    """By the names that the parser was given."""
+    refused_lines: int = 0
+    origin: str | None = None
+    """Where the session stands in the log of the store that it comes from, where it comes from one."""
+
+    def for_one(self, names: Iterable[str], refused_lines: int) -> ImportedFiles:
+        """Return the record for one session, with its own files or the first one."""
+        own = {name: self.files[name] for name in names if name in self.files}
+        return replace(
+            self, files=own or dict(islice(self.files.items(), 1)), refused_lines=self.refused_lines + refused_lines
+        )
+
+    def recorded(self, store: Matching, session_id: str, *, is_new: bool) -> Transaction:
+        """Return what goes into the commit that brings a session in, or more of one, and says that it does.
+
+        `is_new` is for a session whose row is logged by that commit anyhow. Where the very session comes in that was exported,
+        it is not derived from the file.
+        """
+        node, tx = NamedNode(iris.session(session_id)), Transaction()
+        came = {file.iri: file for file in self.files.values()}
+        read_as: set[str] = set()
+        for file in came.values():
+            known = store.quads((NamedNode(file.iri), None, None, vocab.CATALOG))
+            if not known:
+                tx.new(file_quads(file))
+                continue
+            tx.require(quad for quad in known if quad.predicate == vocab.TYPE)
+            if file.name is not None and file.name not in {str(getattr(quad.object, "value", "")) for quad in known}:
+                read_as.add(file.name)
+        exact = self.source.importer in EXACT
+        made = Import(
+            session_id=session_id,
+            token=secrets.token_hex(8) if exact else _next(store, node.value),
+            by_iri=self.source.by_iri,
+            time=datetime.now(UTC),
+            started=self.source.started,
+            importer=self.source.importer,
+            version=self.source.version,
+            refused_lines=self.refused_lines,
+            files=tuple(sorted(came)),
+            read_as=tuple(sorted(read_as)),
+            origin=self.origin,
+        )
+        tx.new(activity_quads(made))
+        if not exact:
+            tx.add(Quad(node, vocab.DERIVED_FROM, NamedNode(file), vocab.CATALOG) for file in came)
+        if not is_new:
+            tx.log(log_leaves.row_states("change", [session_id]))
+        return tx
 
 
 def _next(store: Matching, session_iri: str) -> str:

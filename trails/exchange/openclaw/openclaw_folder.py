@@ -34,14 +34,14 @@ from trails.errors import InvalidInput, TrailsError
 from trails.exchange.import_secrets import SecretFilter
 from trails.exchange.json_files import as_object
 from trails.exchange.matching import match_turns
-from trails.exchange.merge import ImportedFiles, begin_import, imported_id, merge
+from trails.exchange.merge import begin_import, imported_id, merge, stored_family
 from trails.exchange.openclaw import openclaw_files
 from trails.exchange.openclaw.openclaw_files import Folder, FolderEntry, FolderLayout, find_layout, updated_at
 from trails.exchange.record_checks import combine_parts
 from trails.exchange.source_transcript import FileProblem, ImportReport, Problem, SourceSession, SourceTurn
 from trails.files import as_path, in_words
 from trails.history import import_records, log_leaves
-from trails.history.import_records import ImportSource
+from trails.history.import_records import ImportedFiles, ImportSource
 from trails.history.records import conversations
 from trails.history.transaction import Transaction, is_stored
 from trails.model import iris, validation
@@ -424,12 +424,10 @@ class _FolderImport:
         """Return the id of the session that holds the main path of an entry's transcript; None where there is none."""
         source = openclaw_files.source_of(folder.place.agent)
         first = imported_id(source, named.stem)
-        store = self._repository.store
-        quads = store.quads((None, vocab.SOURCE_SESSION, RdfLiteral(f"{source}:{named.stem}"), vocab.CATALOG))
-        family = sorted(iris.session_id(str(getattr(quad.subject, "value", ""))) for quad in quads)
+        family = stored_family(self._repository.store, source, named.stem)
         if len(family) > 1 and named.stem in folder.sessions:
             path: Sequence[SourceTurn] = next(iter(folder.sessions[named.stem].paths), ())
-            for each in sorted(family, key=lambda one: one != first):
+            for each in family:
                 turns = self._repository.load(each).turns
                 match = match_turns(turns, path, 0)
                 if not match.rest and match.length == len(turns):

@@ -10,13 +10,13 @@ from pyoxigraph import NamedNode, Quad
 
 from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.exchange import rdf_files
-from trails.exchange.merge import ImportedFiles, begin_import
+from trails.exchange.merge import begin_import
 from trails.exchange.remotes import push_plan
 from trails.exchange.remotes.push_plan import WRITES, Outcome, PushPlan, Step
 from trails.exchange.source_transcript import ImportReport
 from trails.handles import Handle
 from trails.history import import_records
-from trails.history.import_records import ImportSource
+from trails.history.import_records import ImportedFiles, ImportSource
 from trails.history.lookup.names import Name
 from trails.history.lookup.session_quads import session_quads
 from trails.history.removal import detach, redaction
@@ -303,7 +303,7 @@ class _Moving(Handle):
         if not here or step.outcome in ("deleted", "refused") or step.there not in self._target:
             return []
         there = redaction.current_redactions(self._target.store)
-        theirs = push_plan.transcript_digests(self._target, step.there)
+        theirs = rdf_files.transcript_digests(self._target, step.there)
         left = [index for index, digest in enumerate(theirs) if digest in here and digest not in there]
         return [
             f"turn {index} of session {step.there!r} lost a name or a fact where it comes from, and has it there still; "

@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from trails.errors import ForkDepthExceeded, IntegrityError, InvalidInput
+from trails.exchange.rdf_files import transcript_digests
 from trails.history.lookup.names import Name
 from trails.history.records import activities
 from trails.history.verification import checkpoints
@@ -115,8 +116,7 @@ def read_origins(
     at = opened(store, "proof of origin")
     session_id = at.resolve(session)
     kept = None if checkpoint is None else checkpoints.read_checkpoint(checkpoint, verifiers)
-    reader = at.reader
-    digests = [turn.digest for turn in reader.turns(reader.lineage(session_id))]
+    digests = transcript_digests(at, session_id)
     found = []
     for act in activities.read_activities(at.store, session_id):
         if isinstance(act, Import) and act.importer in MOVED and act.origin is not None:
@@ -193,12 +193,6 @@ def tail_name(session_id: str, digest: str) -> str:
     'plan.01234567'
     """
     return f"{session_id[: validation.MAX_ID - _NAME - 1]}.{digest[:_NAME]}"
-
-
-def transcript_digests(repository: Repository, session_id: str) -> list[str]:
-    """Return the digests of a whole transcript, inherited turns included."""
-    reader = repository.reader
-    return [turn.digest for turn in reader.turns(reader.lineage(session_id))]
 
 
 def common_length(mine: Sequence[str], theirs: Sequence[str]) -> int:
@@ -286,9 +280,8 @@ class PushPlan:
                 is_behind = len(theirs) > len(mine)
                 return replace(made, outcome="behind" if is_behind else "unchanged", there=there, parent=parent)
             if shared >= need:
-                return replace(
-                    made, outcome="unchanged", there=there, parent=parent
-                )  # an ancestor, and what is needed is there
+                # an ancestor, and what is needed is there
+                return replace(made, outcome="unchanged", there=there, parent=parent)
             if shared == len(theirs):
                 self._known[there] = mine
                 return replace(made, outcome="forwarded", there=there, parent=parent, start=shared)
