@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import click
 
 import trails
-from trails.cli.options import by_option, pager_option, store_option
+from trails.cli.options import by_option, option, pager_option, store_option
 from trails.cli.program import Commands, Place
 
 
@@ -130,13 +130,12 @@ def _print_versions(ctx: click.Context, parameter: click.Parameter, asked: bool)
     moved=_MOVED,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.option(
+@option(
     "--version",
-    is_flag=True,
+    "Show the version, and those of what it runs on.",
     is_eager=True,
     expose_value=False,
     callback=_print_versions,
-    help="Show the version, and those of what it runs on.",
 )
 @store_option(everywhere=True)
 @by_option

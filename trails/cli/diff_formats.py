@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from html import escape
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from markupsafe import Markup
 from rich.table import Table
 from rich.text import Text
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 
 _STYLE: Final = Path(__file__).with_name("diff_page.css")
+_PAGE: Final = Path(__file__).with_name("diff_page.html")
 _WORDS: Final = {"equal": "equal", "changed": "changed", "left": "only left", "right": "only right"}
 
 
@@ -121,67 +124,20 @@ def _escaped(text: str) -> str:
 
 def page(diff: Diff) -> str:
     """Return the page: both sides beside each other, turn by turn."""
-    heading = f"{_text(diff.left.name)} and {_text(diff.right.name)}"
-    lines = ["<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">']
-    lines += ['<meta name="viewport" content="width=device-width, initial-scale=1">']
-    lines += [
-        "<title>",
-        heading,
-        "</title>",
-        f"<style>\n{_STYLE.read_text('utf-8')}</style>",
-        "</head>",
-        "<body>",
-        f"<h1>{heading}</h1>",
-    ]
-    lines += [f"<p>{_text(line)}</p>" for line in diff_summary(diff)]
-    lines += _table(diff)
-    for run in runs_of(diff.entries):
-        lines += [f'<p class="gap">{count(run, "equal turn")}</p>'] if isinstance(run, int) else _entry(run[0])
-    return "\n".join([*lines, "</body>", "</html>"]) + "\n"
-
-
-def _text(text: str) -> str:
-    return escape(one_line(text))
-
-
-def _table(diff: Diff) -> Iterator[str]:
-    yield "<table>"
-    yield f"<tr><th></th><th>{_text(block_title(diff.left))}</th><th>{_text(block_title(diff.right))}</th></tr>"
-    for name, mine, other in count_rows(diff):
-        yield f"<tr><td>{_text(name)}</td><td>{mine}</td><td>{other}</td></tr>"
-    yield "</table>"
-
-
-def _entry(entry: Entry) -> Iterator[str]:
-    yield '<section class="entry">'
-    yield f"<h2>{block_place(entry)} <b>{_text(entry.role)}</b> {_WORDS[entry.kind]}</h2>"
-    blocks = blocks_of(entry)
-    if entry.kind == "equal":
-        yield f'<div class="side equal">{"".join(_block(block, None) for block in blocks)}</div>'
-    else:
-        yield f'<div class="sides">{_side(blocks, "left")}{_side(blocks, "right")}</div>'
-    yield "</section>"
-
-
-def _side(blocks: tuple[Block, ...], side: Literal["left", "right"]) -> str:
-    shown = "".join(
-        _block(block, side) for block in blocks if any(span.side in ("equal", side) for span in block.spans)
+    made = import_module("jinja2").Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    return f'<div class="side {side}{" has" if shown else ""}">{shown}</div>'
-
-
-def _block(block: Block, side: Literal["left", "right"] | None) -> str:
-    whole = len(block.spans) == 1  # all of it is on one side: the colour of the side says so
-    text = "".join(_span(span, whole=whole) for span in block.spans if side is None or span.side in ("equal", side))
-    label = f'<div class="label">{_text(block.label)}</div>' if block.label else ""
-    return f"{label}<pre>{text}</pre>"
-
-
-def _span(span: Span, *, whole: bool) -> str:
-    text = escape(clean(span.text))
-    if span.side == "equal" or whole:
-        return text
-    return f"<del>{text}</del>" if span.side == "left" else f"<ins>{text}</ins>"
+    made.filters |= {
+        "line": lambda text: Markup(escape(one_line(text))),  # noqa: S704 - it is escaped
+        "whole": lambda text: Markup(escape(clean(text))),  # noqa: S704 - it is escaped
+        "count": count,
+        "blocks": blocks_of,
+        "place": block_place,
+    }
+    page = made.from_string(_PAGE.read_text("utf-8"))
+    titles = [block_title(end) for end in (diff.left, diff.right)]
+    facts = {"summary": diff_summary(diff), "counts": count_rows(diff), "titles": titles, "words": _WORDS}
+    return str(page.render(diff=diff, style=_STYLE.read_text("utf-8"), runs=runs_of(diff.entries), **facts))
 
 
 def patch(diff: Diff) -> str:

@@ -24,13 +24,14 @@ def _commands(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[s
     """Return the names of commands that go on from what was typed, within the group that was named before."""
     found: click.Command | None = ctx.find_root().command
     for word in ctx.params.get("words") or ():
-        found = found.commands.get(word) if isinstance(found, click.Group) else None
-    return [name for name in found.commands if name.startswith(incomplete)] if isinstance(found, click.Group) else []
+        found = found.get_command(ctx, word) if isinstance(found, click.Group) else None
+    names = found.list_commands(ctx) if isinstance(found, click.Group) else []
+    return [name for name in names if name.startswith(incomplete)]
 
 
 @cli.command("help", json=False, store=False, pager=True)
 @click.argument("words", metavar="[COMMAND]", nargs=-1, shell_complete=_commands)
-@click.option("--man", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Write man pages there.")
+@cli.option("--man DIR", "Write man pages there.", type=click.Path(file_okay=False, path_type=Path))
 def help_(words: tuple[str, ...], man: Path | None) -> None:
     """Explain a command, or list all of them.
 
@@ -257,9 +258,7 @@ def _lay_out(page: GuidePage) -> None:
     from rich.markdown import Markdown
     from rich.theme import Theme
 
-    from trails.cli import transcript_view
-
-    screen = transcript_view.screen()
+    screen = cli.view.screen()
     sessions = with_commands(page.text).replace("```python\n", "```pycon\n")  # lines after >>>, and what they give
     laid_out = Markdown(sessions, code_theme="ansi_dark")  # on the terminal's own background, whatever it is
     with screen.use_theme(Theme({"markdown.code": "bold cyan"})):
@@ -277,8 +276,8 @@ _DEMO_WIDTH: Final = 100
 
 
 @cli.command("demo", json=False)
-@click.option("--create", is_flag=True, help="With --store: create the store if it is not there.")
-@click.option("--sample-path", is_flag=True, help="Only print where the sample transcript is.")
+@cli.option("--create", "With --store: create the store if it is not there.")
+@cli.option("--sample-path", "Only print where the sample transcript is.")
 def demo(create: bool, sample_path: bool) -> None:
     """Show what Trails does, with a sample transcript.
 
@@ -315,11 +314,9 @@ def _refuse_if_seen(location: str) -> None:
 
 
 def _run(location: str) -> None:
-    from trails.cli import transcript_view
-
     context = click.get_current_context()
     if not sys.stdout.isatty():
-        context.meta[transcript_view.WIDTH] = _DEMO_WIDTH
+        context.meta[cli.view.WIDTH] = _DEMO_WIDTH
     _heading("Every command below can be repeated like this:", "export TRAILS_STORE=./demo.trails")
     program, text = context.find_root().command, ""
     for line in _STEPS.read_text("utf-8").splitlines():
@@ -339,9 +336,7 @@ def _heading(text: str, command: str) -> None:
     """Print what a step is for, and its command on one line, as one would paste it."""
     from rich.text import Text
 
-    from trails.cli import transcript_view
-
-    screen = transcript_view.screen()
+    screen = cli.view.screen()
     screen.print()
     if text:
         screen.print(Text(text, style="italic"))

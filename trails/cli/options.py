@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
-from functools import wraps
+from functools import reduce, wraps
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
@@ -26,6 +26,7 @@ from trails.errors import InvalidInput
 
 if TYPE_CHECKING:
     from trails import Repository
+    from trails.cli import transcript_view
     from trails.history.lookup.summaries import Page
 
 DEFAULT_STORE: Final = "./.trails"
@@ -122,6 +123,29 @@ def indexes(text: str, length: int) -> list[int]:
     return chosen
 
 
+# --- options
+
+
+def option(declaration: str, text: str, *, name: str | None = None, **extra: Any) -> Callable[[_Command], _Command]:
+    """Add an option. `-n --limit N` declares its names and what its value is called; without a value, it is a flag.
+
+    `text` is its help, which ends with its default if it has one; `name` is its parameter, if it is not the option's own.
+    """
+    words = declaration.split()
+    names = [word for word in words if word.startswith("-")]
+    metavar = " ".join(words[len(names) :]) or None
+    is_flag = metavar is None and "type" not in extra and "/" not in declaration
+    if is_flag:
+        extra["is_flag"] = True
+    given = {"help": text, "metavar": metavar, "show_default": "default" in extra and "/" not in declaration} | extra
+    return click.option(*names, *([] if name is None else [name]), **given)
+
+
+def options(*each: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
+    """Add several options, in this order."""
+    return lambda function: reduce(lambda made, add: add(made), reversed(each), function)
+
+
 # --- the store
 
 
@@ -140,13 +164,12 @@ def _remember(key: str) -> Callable[[click.Context, click.Parameter, Any], None]
 
 def store_option(*, everywhere: bool = False) -> Callable[[_Command], _Command]:
     """Add `--store PATH`; the one of the whole program (`everywhere`) also reads TRAILS_STORE."""
-    return click.option(
-        "--store",
-        metavar="PATH",
+    return option(
+        "--store PATH",
+        f"The folder of the store; default: the environment's TRAILS_STORE, else {DEFAULT_STORE}.",
         envvar="TRAILS_STORE" if everywhere else None,
         expose_value=False,
         callback=_remember(STORE),
-        help=f"The folder of the store; default: the environment's TRAILS_STORE, else {DEFAULT_STORE}.",
     )
 
 
@@ -248,54 +271,42 @@ EXISTING_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 IN_OLDER_COPIES: Final = "older backups, dumps and exports still hold it"
 
-tsv_option = click.option(
-    "--tsv", "as_tsv", is_flag=True, help="Print tab-separated values, whole, with a line of names."
-)
-json_option = click.option(
-    "--json",
-    is_flag=True,
-    expose_value=False,
-    callback=_remember(_JSON),
-    help="Print JSON instead of text for people.",
-)
-by_option = click.option(
-    "--by",
-    metavar="NAME",
+tsv_option = option("--tsv", "Print tab-separated values, whole, with a line of names.", name="as_tsv")
+json_option = option("--json", "Print JSON instead of text for people.", expose_value=False, callback=_remember(_JSON))
+by_option = option(
+    "--by NAME",
+    "Who does it, or agent:NAME; default: the environment's TRAILS_ACTOR, else unknown.",
     expose_value=False,
     callback=_remember(_ACTOR),
-    help="Who does it, or agent:NAME; default: the environment's TRAILS_ACTOR, else unknown.",
 )
 pager_option, _hidden_pager_option = (
-    click.option(
+    option(
         "--no-pager",
-        is_flag=True,
+        "Never page; TRAILS_PAGER or PAGER name the pager, default: less.",
         expose_value=False,
         hidden=hidden,
         callback=_remember(_NO_PAGER),
-        help="Never page; TRAILS_PAGER or PAGER name the pager, default: less.",
     )
     for hidden in (False, True)
 )
-meta_option = click.option(
-    "--meta",
+meta_option = option(
+    "--meta NAME=VALUE",
+    "A fact about it; may be given again.",
     multiple=True,
-    metavar="NAME=VALUE",
     callback=lambda ctx, parameter, values: dict(pairs(values, "--meta")) or None,
-    help="A fact about it; may be given again.",
 )
-id_option = click.option("--id", metavar="ID", help="The new session's id; made up unless given.")
-label_option = click.option("--label", metavar="LABEL", help="A name for it that no other session has.")
+id_option = option("--id ID", "The new session's id; made up unless given.")
+label_option = option("--label LABEL", "A name for it that no other session has.")
 session_argument = click.argument("session", metavar="SESSION")
 _OPTIONS: Final = {
     "by": by_option,
-    "reason": click.option("--reason", metavar="TEXT", help="Why; it is kept."),
-    "yes": click.option("--yes", is_flag=True, help="Do not ask."),
-    "as_of": click.option(
-        "--as-of",
-        metavar="MOMENT",
+    "reason": option("--reason TEXT", "Why; it is kept."),
+    "yes": option("--yes", "Do not ask."),
+    "as_of": option(
+        "--as-of MOMENT",
+        "The store as it was: a checkpoint's file, a mark, a time.",
         expose_value=False,
         callback=remember_as_of,
-        help="The store as it was: a checkpoint's file, a mark, a time.",
     ),
     "json": json_option,
     "pager": _hidden_pager_option,
@@ -363,23 +374,22 @@ def command(
 
 def limit_option(default: int | None = 50, most: int = 1000) -> Callable[[_Command], _Command]:
     """Add `-n N` or `--limit N`: how many lines a list has at most; None for all of them."""
-    return click.option(
-        "-n",
-        "--limit",
+    return option(
+        "-n --limit N",
+        "How many at most." if default is not None else "How many at most; default: all.",
         type=click.IntRange(1, most),
         default=default,
         show_default=default is not None,
-        metavar="N",
-        help="How many at most." if default is not None else "How many at most; default: all.",
     )
 
 
 def page_options(*, most: int = 1000) -> Callable[[_Command], _Command]:
     """Add `--limit` (at most `most`), `--page` and `--cursor`: which part of a list is shown."""
-    page_type = click.IntRange(1, 1000)
-    page = click.option("--page", type=page_type, default=1, metavar="N", help="The Nth page of the list.")
-    cursor = click.option("--cursor", metavar="TEXT", help="Go on where the page before ended.")
-    return lambda function: limit_option(most=most)(page(cursor(function)))
+    return options(
+        limit_option(most=most),
+        option("--page N", "The Nth page of the list.", type=click.IntRange(1, 1000), default=1, show_default=False),
+        option("--cursor TEXT", "Go on where the page before ended."),
+    )
 
 
 def time_option(name: str, help_text: str) -> Callable[[_Command], _Command]:
@@ -391,7 +401,7 @@ def time_option(name: str, help_text: str) -> Callable[[_Command], _Command]:
         except ValueError as error:
             raise click.BadParameter(str(error), ctx, parameter) from None
 
-    return click.option(name, metavar="TIME", callback=parse, help=help_text)
+    return option(f"{name} TIME", help_text, callback=parse)
 
 
 class Number(click.FloatRange):
@@ -408,6 +418,17 @@ class Number(click.FloatRange):
 
 
 # --- answers
+
+
+if TYPE_CHECKING:
+    view = transcript_view
+    """What draws for people. It is imported when somebody asks for it: it takes as long as half of a command."""
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name != "view":
+            raise AttributeError(name)
+        return import_module("trails.cli.transcript_view")
 
 
 def as_json() -> bool:
@@ -451,9 +472,7 @@ def table(columns: str, row: Callable[[Any], Sequence[Any]], **layout: Any) -> C
     """Return what draws a table with a row for each value; `columns` are separated by commas, see `drawing.print_table`."""
 
     def draw(values: Iterable[Any]) -> None:
-        from trails.cli import transcript_view
-
-        transcript_view.print_table(columns.split(","), map(row, values), **layout)
+        import_module("trails.cli.transcript_view").print_table(columns.split(","), map(row, values), **layout)
 
     return draw
 

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -31,45 +31,6 @@ Place = str | Mapping[str, str]
 """Where a command is made, as module and name within `trails.cli`; or those of a group, by name."""
 
 
-class OnDemand(MutableMapping[str, click.Command]):
-    """Commands by name, each imported when it is asked for: a run needs one of them, and importing all takes as long."""
-
-    def __init__(self, places: Mapping[str, Place], group: str = "") -> None:
-        self._places = dict(places)
-        self._group = group
-        self._made: dict[str, click.Command] = {}
-
-    def __getitem__(self, name: str) -> click.Command:
-        if name not in self._made:
-            place = self._places[name]
-            path = f"{self._group} {name}".strip()
-            self._made[name] = Group(name, place) if isinstance(place, Mapping) else _made_at(place, path)
-        return self._made[name]
-
-    def __setitem__(self, name: str, command: click.Command) -> None:
-        self._places.setdefault(name, "")
-        self._made[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._places[name]
-        self._made.pop(name, None)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-
-def _made_at(place: str, path: str) -> click.Command:
-    """Return the command that a module makes, with the examples of what is typed for it at the end of its help."""
-    module, _, made_by = place.rpartition(".")
-    made = getattr(import_module(f"trails.cli.{module}"), made_by)
-    assert isinstance(made, click.Command)  # noqa: S101 - the table of commands is our own
-    made.epilog = "\b\nExamples:\n" + "\n".join(f"  {each}" for each in examples()[path])
-    return made
-
-
 @cache
 def examples() -> dict[str, list[str]]:
     """Return example command lines by what is typed for a command, the plainest first."""
@@ -78,34 +39,73 @@ def examples() -> dict[str, list[str]]:
 
 
 class Group(click.Group):
-    """Commands on one subject, `trails inbox receive`; the line under `help` says what the subject is."""
+    """Commands that are imported when they are asked for: a run needs one of them, and importing all takes as long."""
 
-    def __init__(self, name: str, places: Mapping[str, str]) -> None:
-        about = {each: place for each, place in places.items() if each}
-        super().__init__(name, help=places[""], no_args_is_help=True)
-        self.commands = OnDemand(about, name)
+    unknown = "{path} has no command {name!r}{near}; it has: {names}"
+
+    def __init__(self, *args: Any, places: Mapping[str, Place], typed: str = "", **extra: Any) -> None:
+        """`places` say by name where the commands are made; the line under "" says what a group is for.
+
+        `typed` is what is typed before the names of its commands.
+        """
+        super().__init__(*args, **extra)
+        self._typed = typed
+        self.places = {name: place for name, place in places.items() if name}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of its commands, in their order."""
-        return list(self.commands)
+        return list(self.places)
+
+    def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:
+        """Return a command or group by its name; None if there is none."""
+        if cmd_name in self.places and cmd_name not in self.commands:
+            place = self.places[cmd_name]
+            if isinstance(place, str):
+                self.commands[cmd_name] = _command_at(place, f"{self._typed}{cmd_name}")
+            else:
+                self.commands[cmd_name] = Group(
+                    cmd_name, places=place, typed=f"{cmd_name} ", help=place[""], no_args_is_help=True
+                )
+        return self.commands.get(cmd_name)
+
+    def every(self) -> dict[str, click.Command]:
+        """Return all commands by what is typed for them, those of groups too: `inbox receive`."""
+        found: dict[str, click.Command] = {}
+        for name in self.places:
+            made = self.get_command(None, name)
+            if isinstance(made, Group):
+                found |= made.every()
+            elif made is not None:
+                found[f"{self._typed}{name}"] = made
+        return found
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; where there is none of that name, say which there are."""
-        if args[0] not in self.commands and not args[0].startswith("-"):
-            near = did_you_mean(args[0], self.commands)
-            ctx.fail(f"{ctx.command_path} has no command {args[0]!r}{near}; it has: {', '.join(self.commands)}")
+        """Find the command; if there is none of that name, say which there are."""
+        if args[0] not in self.places and not args[0].startswith("-"):
+            near, names = did_you_mean(args[0], self.places), ", ".join(self.places)
+            ctx.fail(self.unknown.format(path=ctx.command_path, name=args[0], near=near, names=names))
         return super().resolve_command(ctx, args)
 
 
-class Commands(click.Group):
+def _command_at(place: str, path: str) -> click.Command:
+    """Return the command that a module makes, with the examples of what is typed for it at the end of its help."""
+    module, _, made_by = place.rpartition(".")
+    made: click.Command = getattr(import_module(f"trails.cli.{module}"), made_by)
+    made.epilog = "\b\nExamples:\n" + "\n".join(f"  {each}" for each in examples()[path])
+    return made
+
+
+class Commands(Group):
     """All commands. Its help shows those that people use most; a failed run ends with one line and no traceback.
 
     Exit codes: 0 success; 1 a negative result (verify found something, nothing to import) or a failure in the store;
     2 wrong usage or input that cannot be accepted, the name of something that is not there included; 130 interrupted;
     141 the reader of the output went away.
     """
+
+    unknown = "there is no command {name!r}{near}; `trails help` lists all"
 
     def __init__(
         self,
@@ -116,41 +116,20 @@ class Commands(click.Group):
         **extra: Any,
     ) -> None:
         """`first` are the commands that the help shows, `moved` what commands of groups were called before."""
-        super().__init__(*args, **extra)
+        places = {name: place for topic in topics.values() for name, place in topic.items()}
+        super().__init__(*args, places=places, **extra)
         self.topics = topics
         self.first = first
         self._moved = moved
-        self.commands = OnDemand({name: place for topic in topics.values() for name, place in topic.items()})
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands and groups, in the order of their topics."""
-        return list(self.commands)
-
-    def every(self) -> dict[str, click.Command]:
-        """Return all commands by what is typed for them, those of groups too: `inbox receive`."""
-        found: dict[str, click.Command] = {}
-        for name, made in self.commands.items():
-            inner = (
-                {f"{name} {each}": within for each, within in made.commands.items()} if isinstance(made, Group) else {}
-            )
-            found |= inner or {name: made}
-        return found
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; an old name is said to be one, and works on."""
-        now = self._moved.get(args[0])
-        if now is not None:
-            group, _, name = now.partition(" ")
-            click.echo(f"note: `trails {args[0]}` is now `trails {now}`", err=True)
-            inner = self.commands[group]
-            assert isinstance(inner, Group)  # noqa: S101 - the table of old names is our own
-            return name, inner.commands[name], args[1:]
-        if args[0] not in self.commands and not args[0].startswith("-"):
-            near = did_you_mean(args[0], self.commands)
-            ctx.fail(f"there is no command {args[0]!r}{near}; `trails help` lists all")
-        return super().resolve_command(ctx, args)
+        if (now := self._moved.get(args[0])) is None:
+            return super().resolve_command(ctx, args)
+        click.echo(f"note: `trails {args[0]}` is now `trails {now}`", err=True)
+        return now.partition(" ")[2], self.every()[now], args[1:]
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the first screen: what people use most, and where the rest is."""
@@ -160,7 +139,7 @@ class Commands(click.Group):
             formatter.write_text((self.help or "").partition("\n")[0])
         formatter.write_paragraph()
         with formatter.indentation():
-            _list(formatter, {name: self.commands[name] for name in self.first})
+            _list(formatter, {name: made for name in self.first if (made := self.get_command(ctx, name))})
         groups = ", ".join(
             name for topic in self.topics.values() for name, place in topic.items() if not isinstance(place, str)
         )

@@ -24,8 +24,8 @@ _CELL = 60
 
 
 @cli.command("list", pager=True)
-@click.option("--active", is_flag=True, help="Only those that are not announced and done.")
-@click.option("--session", metavar="SESSION", help="Only those in this session, or asked for by it.")
+@cli.option("--active", "Only those that are not announced and done.")
+@cli.option("--session SESSION", "Only those in this session, or asked for by it.")
 @cli.limit_option(None, most=1_000_000)
 def list_runs(*, active: bool, session: str | None, limit: int | None) -> None:
     """List the runs of sub-agents.
@@ -58,13 +58,11 @@ def show_run(run: str) -> None:
 
 def _draw_runs(every: Sequence[Run]) -> None:
     """Print runs: as a table if it fits, else two lines each, so that an id is never cut."""
-    from trails.cli import transcript_view
-
     rows = [_row(each) for each in every]
     columns = ("id", "state", "asked for by", "started (UTC)", "took", "task")
     widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
-    if sum(widths) + 3 * len(columns) <= transcript_view.screen().width:
-        transcript_view.print_table(columns, rows, right=("took",))
+    if sum(widths) + 3 * len(columns) <= cli.view.screen().width:
+        cli.view.print_table(columns, rows, right=("took",))
         return
     for run_id, state, asked, started, took, task in rows:
         click.echo(clean(f"{run_id}  {task}"))
@@ -102,9 +100,7 @@ def _took(run: Run) -> str:
 
 
 def _run_time(time: datetime | None) -> str:
-    from trails.cli import transcript_view
-
-    return transcript_view.moment(time, seconds=True)
+    return cli.view.moment(time, seconds=True)
 
 
 # --- one run
@@ -143,9 +139,7 @@ def _event(what: str, time: datetime | None, session_id: str, entry: int, how: s
 
 
 def _draw_run(run: Run, events: Sequence[dict[str, Any]]) -> None:
-    from trails.cli import transcript_view
-
-    transcript_view.print_grid({name: value for name, value in _facts(run).items() if value})
+    cli.view.print_grid({name: value for name, value in _facts(run).items() if value})
     if events:
         click.echo()
         cli.table(
@@ -201,15 +195,10 @@ _STATES = {"active": "green", "suspended": "yellow", "completed": "dim", "failed
 
 @cli.command("tree", pager=True)
 @click.argument("session", required=False, metavar="[SESSION]")
-@click.option("--all", "ended", is_flag=True, help="Also the sessions that have ended.")
-@click.option(
-    "--stuck",
-    type=cli.Number(min=0, max=5_256_000),
-    metavar="MIN",
-    help="Only active ones not heard of for MIN minutes.",
-)
-@click.option("--orphans", is_flag=True, help="Only those that go on although what spawned them has ended.")
-@click.option("--top", type=click.Choice(["tokens"]), help=f"Only the {_TOP} that used most, the greatest first.")
+@cli.option("--all", "Also the sessions that have ended.", name="ended")
+@cli.option("--stuck MIN", "Only active ones not heard of for MIN minutes.", type=cli.Number(min=0, max=5_256_000))
+@cli.option("--orphans", "Only those that go on although what spawned them has ended.")
+@cli.option("--top", f"Only the {_TOP} that used most, the greatest first.", type=click.Choice(["tokens"]))
 def spawn_tree(session: str | None, *, ended: bool, stuck: float | None, orphans: bool, top: str | None) -> None:
     """Show the session tree: mains, branches and workers.
 
@@ -255,7 +244,6 @@ def _draw_tree(shown: Sequence[TreeRow], now: datetime, indents: dict[str, str],
     """Print a table; the lines before each session show what spawned it."""
     from rich.text import Text
 
-    from trails.cli import transcript_view
     from trails.runtime.tree_state import Limits
 
     numbers = ("age", "silent", "due", "depth", *(("tokens",) if tokens else ()))
@@ -270,7 +258,7 @@ def _draw_tree(shown: Sequence[TreeRow], now: datetime, indents: dict[str, str],
         ages = _span(now - each.created), _span(now - each.last)
         rows.append((session, each.kind, state, *ages, due, str(each.depth), *used, notes))
     columns = ("session", "kind", "state", *numbers, "notes")
-    transcript_view.print_table(columns, rows, right=numbers, fold=("notes",), styles={"notes": "yellow"})
+    cli.view.print_table(columns, rows, right=numbers, fold=("notes",), styles={"notes": "yellow"})
 
 
 def _indents(shown: Sequence[TreeRow]) -> dict[str, str]:
@@ -306,11 +294,10 @@ def _span(span: timedelta) -> str:
 
 # --- sessions by key
 
-_config_option = click.option(
-    "--config",
-    metavar="FILE",
+_config_option = cli.option(
+    "--config FILE",
+    "A JSON file that says how keys and policies are set, as OpenClaw's configuration does.",
     type=cli.EXISTING_FILE,
-    help="A JSON file that says how keys and policies are set, as OpenClaw's configuration does.",
 )
 
 
@@ -327,21 +314,15 @@ def _configuration(file: Path | None) -> dict[str, Any] | None:
 
 
 @cli.command("list", pager=True)
-@click.option(
-    "--active",
-    "active_minutes",
-    type=cli.Number(min=0),
-    metavar="MIN",
-    help="Only those with activity within MIN minutes.",
+@cli.option(
+    "--active MIN", "Only those with activity within MIN minutes.", name="active_minutes", type=cli.Number(min=0)
 )
-@click.option("--label", metavar="LABEL", help="Only the one with this label.")
-@click.option("--spawned-by", metavar="KEY", help="Only those that the session of this key spawned.")
-@click.option("--agent", metavar="NAME", help="Only those of this agent.")
-@click.option("--search", metavar="TEXT", help="Only those with TEXT in their name, label, subject, id or key.")
-@click.option("--global", "include_global", is_flag=True, help="Also the session that all share.")
-@click.option(
-    "--unknown", "include_unknown", is_flag=True, help="Also the session of senders of whom nothing is known."
-)
+@cli.option("--label LABEL", "Only the one with this label.")
+@cli.option("--spawned-by KEY", "Only those that the session of this key spawned.")
+@cli.option("--agent NAME", "Only those of this agent.")
+@cli.option("--search TEXT", "Only those with TEXT in their name, label, subject, id or key.")
+@cli.option("--global", "Also the session that all share.", name="include_global")
+@cli.option("--unknown", "Also the session of senders of whom nothing is known.", name="include_unknown")
 @cli.limit_option(None, most=1_000_000)
 @_config_option
 def list_keys(*, limit: int | None, config: Path | None, **which: Any) -> None:
@@ -360,10 +341,8 @@ def list_keys(*, limit: int | None, config: Path | None, **which: Any) -> None:
 
 
 def _key_row(info: SessionInfo) -> tuple[str, ...]:
-    from trails.cli import transcript_view
-
     names = info.key, info.kind, info.label or "-", info.agent or "-"
-    return *names, transcript_view.moment(info.updated), f"{info.total_tokens:,}", info.state
+    return *names, cli.view.moment(info.updated), f"{info.total_tokens:,}", info.state
 
 
 @click.group("policy")
@@ -392,7 +371,6 @@ def check(key: str, *, config: Path | None) -> None:
 def _draw_check(found: PolicyCheck) -> None:
     from rich.text import Text
 
-    from trails.cli import transcript_view
     from trails.runtime.policy import from_ms
 
     def word(is_good: bool, yes: str, no: str) -> Text:
@@ -401,7 +379,7 @@ def _draw_check(found: PolicyCheck) -> None:
     upcoming = Text("begins the session")
     if found.freshness is not None:
         until = found.freshness.idle_expires_at
-        goes_on = "goes on" if until is None else f"goes on, until {transcript_view.moment(from_ms(until))} UTC"
+        goes_on = "goes on" if until is None else f"goes on, until {cli.view.moment(from_ms(until))} UTC"
         upcoming = word(found.freshness.fresh, goes_on, "begins anew")
     minutes = found.reset.idle_minutes
     daily = f"daily at {found.reset.at_hour:02}:00" if found.reset.mode == "daily" else None
@@ -416,4 +394,4 @@ def _draw_check(found: PolicyCheck) -> None:
         ("spawn", word(found.may_spawn, "allowed", "refused"), "key"),
         ("delete by key", word(found.deletable, "allowed", "refused"), "key"),
     ]
-    transcript_view.print_table(("what", "now", "rule"), rows, fold=("now",))
+    cli.view.print_table(("what", "now", "rule"), rows, fold=("now",))

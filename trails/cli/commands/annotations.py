@@ -21,7 +21,7 @@ _UNTIL_VACUUM: Final = "in the store's files until `trails store vacuum`, and in
 @cli.command("label", by=True, json=False)
 @cli.session_argument
 @click.argument("label", metavar="[LABEL]", required=False)
-@click.option("--clear", is_flag=True, help="Take the label away.")
+@cli.option("--clear", "Take the label away.")
 def set_label(session: str, label: str | None, clear: bool) -> None:
     """Give a session a label, or take it away with --clear.
 
@@ -38,7 +38,7 @@ def set_label(session: str, label: str | None, clear: bool) -> None:
 @cli.command("tag", by=True)
 @click.argument("name", metavar="NAME", type=cli.Named("tag"))
 @click.argument("ref", metavar="[REF]", required=False)
-@click.option("--remove", is_flag=True, help="Take the tag away; the turns stay, and so does a record of it.")
+@cli.option("--remove", "Take the tag away; the turns stay, and so does a record of it.")
 def tag(*, name: str, ref: str | None, remove: bool) -> None:
     """Give a session at an index a name that stays where it is.
 
@@ -76,16 +76,14 @@ def list_tags(*, session: str | None, limit: int | None) -> None:
 
 
 def _tag_row(tag: Tag) -> tuple[str, ...]:
-    from trails.cli import transcript_view
-
-    return tag.name, f"{tag.session_id}@{tag.length}", tag.digest[:8], tag.author, transcript_view.moment(tag.time)
+    return tag.name, f"{tag.session_id}@{tag.length}", tag.digest[:8], tag.author, cli.view.moment(tag.time)
 
 
 @cli.command("note", by=True)
 @click.argument("session", metavar="[SESSION]", required=False)
 @click.argument("index", metavar="[INDEX]", type=click.IntRange(min=0), required=False)
 @click.argument("text", metavar="[TEXT]", default="-")
-@click.option("--remove", "gone", metavar="ID", help="Take a note away for good, in place of writing one.")
+@cli.option("--remove ID", "Take a note away for good, in place of writing one.", name="gone")
 def write_note(*, session: str | None, index: int | None, text: str, gone: str | None) -> None:
     """Write a note on a turn and print the note's id.
 
@@ -124,9 +122,7 @@ def list_notes(*, session: str, index: int | None, limit: int | None) -> None:
 
 
 def _note_row(note: Note) -> tuple[str, ...]:
-    from trails.cli import transcript_view
-
-    return str(note.index), note.id, note.author, transcript_view.moment(note.time), one_line(note.text)
+    return str(note.index), note.id, note.author, cli.view.moment(note.time), one_line(note.text)
 
 
 @cli.command("score", reason=True, by=True)
@@ -134,17 +130,13 @@ def _note_row(note: Note) -> tuple[str, ...]:
 @click.argument("name", metavar="[NAME]", required=False)
 @click.argument("value", metavar="[VALUE]", required=False)
 @click.argument("rest", metavar="| -- PROGRAM", nargs=-1, type=click.UNPROCESSED)
-@click.option("--all", "every", is_flag=True, help="Let PROGRAM score all sessions.")
-@click.option(
-    "--session", "sessions", multiple=True, metavar="SESSION", help="Let PROGRAM score this; may be given again."
-)
-@click.option("--again", is_flag=True, help="Also those that it scored before, as they stand.")
-@click.option(
-    "--workers", type=click.IntRange(1, 64), default=1, show_default=True, metavar="N", help="So many at a time."
-)
-@click.option("--version", metavar="TEXT", help="The scorer's version.")
-@click.option("--text", "as_text", is_flag=True, help="VALUE is a text, also where it reads as a number.")
-@click.option("--remove", "gone", metavar="ID", help="Take a score away for good, in place of giving one.")
+@cli.option("--all", "Let PROGRAM score all sessions.", name="every")
+@cli.option("--session SESSION", "Let PROGRAM score this; may be given again.", name="sessions", multiple=True)
+@cli.option("--again", "Also those that it scored before, as they stand.")
+@cli.option("--workers N", "So many at a time.", type=click.IntRange(1, 64), default=1)
+@cli.option("--version TEXT", "The scorer's version.")
+@cli.option("--text", "VALUE is a text, also where it reads as a number.", name="as_text")
+@cli.option("--remove ID", "Take a score away for good, in place of giving one.", name="gone")
 def give_score(
     *,
     ref: str | None,
@@ -203,12 +195,11 @@ def give_score(
 
 
 def _score_by(program: tuple[str, ...], sessions: tuple[str, ...] | None, version: str | None, **how: Any) -> None:
-    from trails.cli import transcript_view
     from trails.model import validation
     from trails.replay.programs import ProgramScorer
     from trails.session import scoring
 
-    with cli.open_store() as store, ProgramScorer(program) as scorer, transcript_view.progress("scoring") as progress:
+    with cli.open_store() as store, ProgramScorer(program) as scorer, cli.view.progress("scoring") as progress:
         if store.workspace.actor is None:
             cli.refuse("a program that scores needs a name: --by NAME, or agent:NAME")
         checked = None if version is None else validation.name(version, "a scorer's version")
@@ -234,10 +225,10 @@ def _summed(done: Scoring) -> str:
 
 @cli.command("scores", pager=True, as_of=True)
 @click.argument("ref", metavar="[REF]", required=False)
-@click.option("--name", metavar="NAME", help="Only scores with this name.")
-@click.option("--scorer", metavar="NAME", help="Only those by a principal, or agent:NAME.")
-@click.option("--version", metavar="TEXT", help="Only those by this version of the scorer.")
-@click.option("--history", is_flag=True, help="Older ones by the same scorer in the same version, too.")
+@cli.option("--name NAME", "Only scores with this name.")
+@cli.option("--scorer NAME", "Only those by a principal, or agent:NAME.")
+@cli.option("--version TEXT", "Only those by this version of the scorer.")
+@cli.option("--history", "Older ones by the same scorer in the same version, too.")
 @cli.limit_option(None, most=_ALL)
 def list_scores(*, ref: str | None, name: str | None, scorer: str | None, limit: int | None, **which: Any) -> None:
     """List scores: all, or those of a session, a turn or a span.
@@ -250,11 +241,9 @@ def list_scores(*, ref: str | None, name: str | None, scorer: str | None, limit:
 
 
 def _score_row(score: Score) -> tuple[str, ...]:
-    from trails.cli import transcript_view
-
     value = str(score.value).lower() if isinstance(score.value, bool) else str(score.value)
     texts = map(one_line, (score.ref, score.name, value, score.by, score.version or "-"))
-    return (*texts, score.id, transcript_view.moment(score.time), one_line(score.reason or ""))
+    return (*texts, score.id, cli.view.moment(score.time), one_line(score.reason or ""))
 
 
 _scores: Final = cli.table("of,name,score,by,version,id,given (UTC),reason", _score_row, fold=("reason", "score"))
@@ -264,10 +253,8 @@ _scores: Final = cli.table("of,name,score,by,version,id,given (UTC),reason", _sc
 @click.argument("name", metavar="NAME")
 @click.argument("one", metavar="SCORER")
 @click.argument("other", metavar="SCORER")
-@click.option("--versions", nargs=2, metavar="LEFT RIGHT", help="Only what these versions of the two scored.")
-@click.option(
-    "--session", "sessions", multiple=True, metavar="SESSION", help="Only in this session; may be given again."
-)
+@cli.option("--versions LEFT RIGHT", "Only what these versions of the two scored.", nargs=2)
+@cli.option("--session SESSION", "Only in this session; may be given again.", name="sessions", multiple=True)
 def show_agreement(
     *, name: str, one: str, other: str, versions: tuple[str, str] | None, sessions: tuple[str, ...]
 ) -> None:

@@ -51,21 +51,17 @@ def audit() -> None:
 
 @cli.command("report", group=audit)
 @click.argument("session", metavar="[SESSION]", required=False)
-@click.option("--all", "everything", is_flag=True, help="The whole store.")
-@click.option(
-    "--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="How to write it."
-)
+@cli.option("--all", "The whole store.", name="everything")
+@cli.option("--format", "How to write it.", name="form", type=click.Choice(_FORMATS), default="text")
 @output_option
-@click.option(
-    "--fail-on", "fatal", type=click.Choice(_VERDICTS), multiple=True, help="Which verdicts make the exit code 1."
+@cli.option(
+    "--fail-on", "Which verdicts make the exit code 1.", name="fatal", type=click.Choice(_VERDICTS), multiple=True
 )
 @note_option("--checkpoint", "A checkpoint that was kept elsewhere.")
 @signature_options
 @cli.time_option("--time", "When the audit is said to be made; default: now.")
-@click.option("--key", metavar="FILE", type=cli.EXISTING_FILE, help="The log's secret key, to sign the report with.")
-@click.option(
-    "--signed", metavar="FILE", type=cli.NEW_FILE, help="Where to write the checkpoint that vouches for the report."
-)
+@cli.option("--key FILE", "The log's secret key, to sign the report with.", type=cli.EXISTING_FILE)
+@cli.option("--signed FILE", "Where to write the checkpoint that vouches for the report.", type=cli.NEW_FILE)
 def report(
     *,
     session: str | None,
@@ -125,9 +121,8 @@ def _check_scope(session: str | None, *, everything: bool) -> None:
 
 def _draw(made: Report) -> None:
     from trails.audit import report
-    from trails.cli import transcript_view
 
-    console = transcript_view.screen()
+    console = cli.view.screen()
     console.print(report.report_title(made), style="bold")
     for line in report.report_facts(made):
         console.print(one_line(line))
@@ -137,7 +132,7 @@ def _draw(made: Report) -> None:
         console.print(one_line(verdict.said))
         for found in verdict.found:
             console.print(f"{found.query}: {one_line(found.purpose)}", style="bold")
-            transcript_view.print_table(
+            cli.view.print_table(
                 found.columns, [list(map(report.shown_cell, row)) for row in found.rows], fold=found.columns
             )
     console.print("\nThis cannot show:")
@@ -181,19 +176,12 @@ def check(
 
 @cli.command("pack", group=audit)
 @click.argument("session", metavar="[SESSION]", required=False)
-@click.option("--all", "everything", is_flag=True, help="The whole store.")
-@click.option(
-    "-o",
-    "--output",
-    metavar="FOLDER|ZIP",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="What to write; not there yet.",
-)
+@cli.option("--all", "The whole store.", name="everything")
+@cli.option("-o --output FOLDER|ZIP", "What to write; not there yet.", type=click.Path(path_type=Path), required=True)
 @note_option("--checkpoint", "A checkpoint that was kept elsewhere.")
 @signature_options
 @cli.time_option("--time", "When the audit is said to be made; default: now.")
-@click.option("--key", metavar="FILE", type=cli.EXISTING_FILE, help="The log's secret key: it vouches for the report.")
+@cli.option("--key FILE", "The log's secret key: it vouches for the report.", type=cli.EXISTING_FILE)
 def pack_files(*, session: str | None, everything: bool, output: Path, key: Path | None, **how: Any) -> None:
     """Write all that an outside auditor needs into a folder or a zip.
 
@@ -222,10 +210,10 @@ FORMATS = ("provn", "json", "jsonld", "xml", "turtle", "trig", "ntriples", "nqua
 
 @cli.command("validate")
 @click.argument("source", metavar="[FILE|STORE]", required=False, type=click.Path(path_type=Path))
-@click.option("--format", type=click.Choice(FORMATS), help="What FILE is; default: by the end of its name.")
-@click.option("--timed", is_flag=True, help="Compare the times that are stated with the order, too.")
-@click.option("--skew", metavar="SECONDS", type=click.FloatRange(0), help="With --timed: how far clocks may differ.")
-@click.option("--shapes", is_flag=True, help="Check RDF by the ontology's SHACL shapes instead.")
+@cli.option("--format", "What FILE is; default: by the end of its name.", type=click.Choice(FORMATS))
+@cli.option("--timed", "Compare the times that are stated with the order, too.")
+@cli.option("--skew SECONDS", "With --timed: how far clocks may differ.", type=click.FloatRange(0))
+@cli.option("--shapes", "Check RDF by the ontology's SHACL shapes instead.")
 def validate(*, source: Path | None, timed: bool, skew: float | None, shapes: bool, **how: Any) -> None:
     """Check PROV, a file's or a store's, by the W3C's constraints.
 

@@ -38,44 +38,29 @@ def _index_or_moment(ctx: click.Context, parameter: click.Parameter, value: str 
 
 @cli.command("compare", pager=True, as_of=True)
 @click.argument("roots", metavar="[ROOT]...", nargs=-1)
-@click.option("--meta", multiple=True, metavar="NAME=VALUE", help="All sessions of which this is noted, for ROOT.")
-@click.option(
-    "--at", callback=_index_or_moment, metavar="INDEX", help="Only the branches that leave ROOT at this index."
+@cli.option("--meta NAME=VALUE", "All sessions of which this is noted, for ROOT.", multiple=True)
+@cli.option("--at INDEX", "Only the branches that leave ROOT at this index.", callback=_index_or_moment)
+@cli.option("--columns NAMES", "The columns to show, with commas.", multiple=True)
+@cli.option("--group-by NAMES", "Put equal values of columns together.", multiple=True)
+@cli.option("--sort-by NAMES", "Sort by columns, smallest first.", multiple=True)
+@cli.option("--descending", "Sort the greatest first.")
+@cli.option("--groups-only", "A row a group, with its statistics, not a row a branch.")
+@cli.option("--arm [NAME=]PATTERN", "Group by which pattern a label matches: 'few=few-*'.", name="arms", multiple=True)
+@cli.option("--identifiers NAMES", "The metadata whose numbers are not averaged; default: by name.", multiple=True)
+@cli.option("--figures NAMES", "Which statistics of groups, as n,mean,sd; default: all.", multiple=True)
+@cli.option("--digits N", "Round to significant digits: markdown, latex.", type=click.IntRange(1, 15))
+@cli.option("--test NAME", "Test whether this column differs between two groups.", name="tested")
+@cli.option("--between GROUP GROUP", "Which groups to test; default: the two there are.", nargs=2)
+@cli.option("--method", "How to test; default: welch.", type=_METHODS)
+@cli.option("--collapse", "A row an outcome, with how many branches came out so.")
+@cli.option("--all", "All branches, however many, on a terminal and in a plot too.", name="everything")
+@cli.option("--format", "How to print; default: a table for people.", name="format_", type=_COMPARE_FORMATS)
+@cli.option(
+    "--csv-safe/--no-csv-safe", "Put ' before texts of CSV that a spreadsheet takes for formulas.", default=True
 )
-@click.option("--columns", multiple=True, metavar="NAMES", help="The columns to show, with commas.")
-@click.option("--group-by", multiple=True, metavar="NAMES", help="Put equal values of columns together.")
-@click.option("--sort-by", multiple=True, metavar="NAMES", help="Sort by columns, smallest first.")
-@click.option("--descending", is_flag=True, help="Sort the greatest first.")
-@click.option("--groups-only", is_flag=True, help="A row a group, with its statistics, not a row a branch.")
-@click.option(
-    "--arm",
-    "arms",
-    multiple=True,
-    metavar="[NAME=]PATTERN",
-    help="Group by which pattern a label matches: 'few=few-*'.",
-)
-@click.option(
-    "--identifiers",
-    multiple=True,
-    metavar="NAMES",
-    help="The metadata whose numbers are not averaged; default: by name.",
-)
-@click.option(
-    "--figures", multiple=True, metavar="NAMES", help="Which statistics of groups, as n,mean,sd; default: all."
-)
-@click.option("--digits", type=click.IntRange(1, 15), metavar="N", help="Round to significant digits: markdown, latex.")
-@click.option("--test", "tested", metavar="NAME", help="Test whether this column differs between two groups.")
-@click.option("--between", nargs=2, metavar="GROUP GROUP", help="Which groups to test; default: the two there are.")
-@click.option("--method", type=_METHODS, help="How to test; default: welch.")
-@click.option("--collapse", is_flag=True, help="A row an outcome, with how many branches came out so.")
-@click.option("--all", "everything", is_flag=True, help="All branches, however many, on a terminal and in a plot too.")
-@click.option("--format", "format_", type=_COMPARE_FORMATS, help="How to print; default: a table for people.")
-@click.option(
-    "--csv-safe/--no-csv-safe", default=True, help="Put ' before texts of CSV that a spreadsheet takes for formulas."
-)
-@click.option("--plot", type=cli.NEW_FILE, metavar="FILE", help="Draw the forks: .svg or .png.")
-@click.option("--color-by", metavar="NAME", help="Colour the drawing by this column; default: tokens.")
-@click.option("--force", is_flag=True, help="Replace the drawing's file if it is there.")
+@cli.option("--plot FILE", "Draw the forks: .svg or .png.", type=cli.NEW_FILE)
+@cli.option("--color-by NAME", "Colour the drawing by this column; default: tokens.")
+@cli.option("--force", "Replace the drawing's file if it is there.")
 def compare(
     *,
     roots: tuple[str, ...],
@@ -202,17 +187,17 @@ _DOCUMENTS: Final = ("markdown", "html", "patch")
 @cli.command("diff", pager=True, as_of=True)
 @click.argument("left", metavar="A")
 @click.argument("right", metavar="B")
-@click.option("--side-by-side", "-y", is_flag=True, help="Both sides beside each other.")
-@click.option(
+@cli.option("--side-by-side -y", "Both sides beside each other.")
+@cli.option(
     "--format",
-    "format_",
+    "What to write; default: text, coloured on a terminal.",
+    name="format_",
     type=click.Choice(("text", *_DOCUMENTS, "json")),
-    help="What to write; default: text, coloured on a terminal.",
 )
-@click.option("-o", "--output", type=cli.NEW_FILE, help="The file to write, or - for stdout.")
-@click.option("--force", is_flag=True, help="Replace the file if it is there.")
-@click.option("--full", is_flag=True, help="Whole texts in the text output; the other formats always have them.")
-@click.option("--exit-code", is_flag=True, help="End with 1 if something differs.")
+@cli.option("-o --output", "The file to write, or - for stdout.", type=cli.NEW_FILE)
+@cli.option("--force", "Replace the file if it is there.")
+@cli.option("--full", "Whole texts in the text output; the other formats always have them.")
+@cli.option("--exit-code", "End with 1 if something differs.")
 def diff(*, left: str, right: str, output: Path | None, force: bool, exit_code: bool, **how: Any) -> None:
     """Show what differs between two sessions.
 
@@ -255,8 +240,8 @@ _STOP: Final = 128
 @cli.command("bisect")
 @click.argument("ref", metavar="REF")
 @click.argument("run", metavar="-- COMMAND", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--good", type=click.IntRange(min=0), default=0, show_default=True, help="So many turns are good.")
-@click.option("--bad", type=click.IntRange(min=1), metavar="INTEGER", help="So many turns are bad; default: all.")
+@cli.option("--good", "So many turns are good.", type=click.IntRange(min=0), default=0)
+@cli.option("--bad INTEGER", "So many turns are bad; default: all.", type=click.IntRange(min=1))
 def bisect_turns(*, ref: str, run: tuple[str, ...], good: int, bad: int | None) -> None:
     """Find the turn with which an outcome flips from good to bad.
 
@@ -265,7 +250,6 @@ def bisect_turns(*, ref: str, run: tuple[str, ...], good: int, bad: int | None) 
     they are good, with 125 where it cannot tell, and with any other code below 128 where they are bad; anything else
     stops, as with `git bisect run`. What it prints goes to stderr.
     """
-    from trails.cli import transcript_view
     from trails.session.blame import bisect
 
     with cli.open_store(reading=True) as store:
@@ -281,7 +265,7 @@ def bisect_turns(*, ref: str, run: tuple[str, ...], good: int, bad: int | None) 
 
     found = bisect(turns, is_good, good=good, bad=len(turns) if bad is None else bad)
     value = {"session": place.session_id} | found.to_dict()
-    cli.answer(value, found, lambda found: transcript_view.transcript(place.session_id, found.candidates, full=False))
+    cli.answer(value, found, lambda found: cli.view.transcript(place.session_id, found.candidates, full=False))
     if found.turn is None:
         cli.note("which of these it is cannot be told: the turns between were skipped")
         cli.end(1)
@@ -307,20 +291,12 @@ _from = click.Choice(["recorded", "live"])
 @cli.command("rerun", by=True)
 @click.argument("ref", metavar="REF")
 @click.argument("program", metavar="-- PROGRAM", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--model", type=_from, default="recorded", show_default=True, help="Who answers for the model.")
-@click.option("--tools", type=_from, default="recorded", show_default=True, help="Who answers for tools.")
-@click.option(
-    "--on-miss",
-    type=click.Choice(["stop", "live"]),
-    default="stop",
-    show_default=True,
-    help="What a call does that was not recorded.",
-)
-@click.option(
-    "--times", type=click.IntRange(1, 100_000), metavar="N", help="Run it N times, and go on where that was cut short."
-)
-@click.option("--name", metavar="NAME", help="What the forks of --times are called; default: rerun.")
-@click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="So many of --times at a time; default: 4.")
+@cli.option("--model", "Who answers for the model.", type=_from, default="recorded")
+@cli.option("--tools", "Who answers for tools.", type=_from, default="recorded")
+@cli.option("--on-miss", "What a call does that was not recorded.", type=click.Choice(["stop", "live"]), default="stop")
+@cli.option("--times N", "Run it N times, and go on where that was cut short.", type=click.IntRange(1, 100_000))
+@cli.option("--name NAME", "What the forks of --times are called; default: rerun.")
+@cli.option("--workers N", "So many of --times at a time; default: 4.", type=click.IntRange(1, 64))
 @cli.id_option
 @cli.label_option
 @cli.meta_option

@@ -30,13 +30,13 @@ PICTURES = ("svg", "png", "mermaid")
 
 @cli.command("prov", pager=True)
 @click.argument("session", metavar="[SESSION|TURN|DOCUMENT]", required=False)
-@click.option("--all", "whole", is_flag=True, help="Write everything that is stored.")
-@click.option("--format", "format_", type=click.Choice(FORMATS + PICTURES), required=True, help="The format to write.")
-@click.option("--turn", metavar="INDEX", type=int, help="Only this turn of SESSION, counted from 0.")
-@click.option("--forks", is_flag=True, help="With svg, png and mermaid: draw the tree of forks, without turns.")
-@click.option("--recorded-only", is_flag=True, help="Leave out what is only derived by a rule.")
-@click.option("-o", "--output", type=cli.NEW_FILE, help="The file to write; default: stdout.")
-@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@cli.option("--all", "Write everything that is stored.", name="whole")
+@cli.option("--format", "The format to write.", name="format_", type=click.Choice(FORMATS + PICTURES), required=True)
+@cli.option("--turn INDEX", "Only this turn of SESSION, counted from 0.", type=int)
+@cli.option("--forks", "With svg, png and mermaid: draw the tree of forks, without turns.")
+@cli.option("--recorded-only", "Leave out what is only derived by a rule.")
+@cli.option("-o --output", "The file to write; default: stdout.", type=cli.NEW_FILE)
+@cli.option("--force", "Replace the file if it is there.")
 def write_prov(*, session: str | None, whole: bool, format_: str, output: Path | None, force: bool, **how: Any) -> None:
     """Write what is stored as a W3C PROV document, or draw it.
 
@@ -156,33 +156,27 @@ _VERIFIER = "verify_export.py"
 
 @cli.command("import", by=True)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=_SOURCES)
-@click.option(
-    "--format",
-    "format_",
-    metavar="NAME",
-    type=cli.Named("import-format"),
-    help="claude-code, pi, codex, copilot-cli, gemini-cli, chatgpt, swe-agent, mini-swe-agent, inspect, atif, langfuse, "
+@cli.option(
+    "--format NAME",
+    "claude-code, pi, codex, copilot-cli, gemini-cli, chatgpt, swe-agent, mini-swe-agent, inspect, atif, langfuse, "
     "langsmith, mlflow, otel, cline, goose, opencode, messages, openclaw, nquads or trig; told from the files' content unless "
     "given. "
     "prov is a PROV document of somebody else's; prov-FORMAT, as in prov-json, where the file's name "
     "does not say which.",
+    name="format_",
+    type=cli.Named("import-format"),
 )
-@click.option("--restore", is_flag=True, help="Let exported sessions come back that were deleted here.")
-@click.option("--redact-secrets", is_flag=True, help="Put a mark in the place of each key, token and password.")
-@click.option("--final", is_flag=True, help="Take the last message of a file as it stands.")
-@click.option(
+@cli.option("--restore", "Let exported sessions come back that were deleted here.")
+@cli.option("--redact-secrets", "Put a mark in the place of each key, token and password.")
+@cli.option("--final", "Take the last message of a file as it stands.")
+@cli.option(
     "--growing",
-    is_flag=True,
-    help="Leave the last message of a file out unless the file says that it is whole. Default: so if the file was written "
+    "Leave the last message of a file out unless the file says that it is whole. Default: so if the file was written "
     "to in the last ten minutes.",
 )
-@click.option(
-    "--allow-outside", is_flag=True, help="Read transcripts that a folder of OpenClaw names and that lie outside of it."
-)
-@click.option(
-    "--keep-invalid", is_flag=True, help="With prov: keep a document that breaks PROV's constraints, and say so."
-)
-@click.option("--create", is_flag=True, help="Create the store if it is not there.")
+@cli.option("--allow-outside", "Read transcripts that a folder of OpenClaw names and that lie outside of it.")
+@cli.option("--keep-invalid", "With prov: keep a document that breaks PROV's constraints, and say so.")
+@cli.option("--create", "Create the store if it is not there.")
 def import_files(
     *,
     paths: tuple[Path, ...],
@@ -201,7 +195,6 @@ def import_files(
     the exit code stays 0; it is 1 where nothing at all could be imported. Keys, tokens and passwords in what comes in
     are named by kind, session and turn, and never shown; --redact-secrets takes them out before anything is stored.
     """
-    from trails.cli import transcript_view
     from trails.exchange.source_transcript import ImportReport
 
     if format_ is not None and format_.partition("-")[0] == "prov":
@@ -217,7 +210,7 @@ def import_files(
     report = ImportReport()
     with cli.open_store(create=create) as store:
         try:
-            with transcript_view.progress("importing") as progress:
+            with cli.view.progress("importing") as progress:
                 for number, path in enumerate(paths):
                     moves = None if progress is None else _moves(progress, number, len(paths))
                     report.add(_import_one(store, path, format_, progress=moves, **how))
@@ -347,28 +340,19 @@ def _draw_left_out(rows: Sequence[LeftOut]) -> None:
 
 @cli.command("export", as_of=True)
 @click.argument("session", metavar="[SESSION]", required=False)
-@click.option(
-    "--format",
-    "format_",
-    metavar="NAME",
+@cli.option(
+    "--format NAME",
+    "nquads, trig or pi; html, a page to read; messages, lines to tune a model on; inspect; atif; or the folders "
+    "parquet and openclaw.",
+    name="format_",
     required=True,
     type=cli.Named("export-format"),
-    help="nquads, trig or pi; html, a page to read; messages, lines to tune a model on; inspect; atif; or the folders "
-    "parquet and openclaw.",
 )
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="The file to write (default, and -: stdout), or folder."
-)
-@click.option(
-    "--agent", "agents", metavar="NAME", multiple=True, help="For openclaw: this agent only; may be repeated."
-)
-@click.option("--forks", is_flag=True, help="With all forks of the session, theirs too.")
-@click.option("--force", is_flag=True, help="Replace the file if it is there, or the files in the folder.")
-@click.option(
-    "--with-verifier",
-    is_flag=True,
-    help=f"For nquads: write {_VERIFIER} beside the file, which checks it without Trails.",
-)
+@cli.option("-o --output", "The file to write (default, and -: stdout), or folder.", type=click.Path(path_type=Path))
+@cli.option("--agent NAME", "For openclaw: this agent only; may be repeated.", name="agents", multiple=True)
+@cli.option("--forks", "With all forks of the session, theirs too.")
+@cli.option("--force", "Replace the file if it is there, or the files in the folder.")
+@cli.option("--with-verifier", f"For nquads: write {_VERIFIER} beside the file, which checks it without Trails.")
 def export(
     *, session: str | None, format_: str, output: Path | None, agents: tuple[str, ...], with_verifier: bool, **how: bool
 ) -> None:

@@ -42,7 +42,7 @@ def _ledger_of(session: str, *, reading: bool = False) -> Iterator[tuple[str, Le
 
 @cli.command("head", as_of=True)
 @cli.session_argument
-@click.option("--moves", is_flag=True, help="Also how the head got there, one line a commit.")
+@cli.option("--moves", "Also how the head got there, one line a commit.")
 def head(session: str, moves: bool) -> None:
     """Show a session's current turn: the last one stored.
 
@@ -90,11 +90,7 @@ def inbox(*, session: str, limit: int | None) -> None:
 
 @cli.command("exchanges", pager=True)
 @cli.session_argument
-@click.option(
-    "--state",
-    type=click.Choice(["pending", "streaming", "completed", "failed"]),
-    help="Only those in this state.",
-)
+@cli.option("--state", "Only those in this state.", type=click.Choice(["pending", "streaming", "completed", "failed"]))
 @cli.limit_option(None, most=_ALL)
 def exchanges(*, session: str, state: Any, limit: int | None) -> None:
     """List a session's exchanges, and how each of them ended.
@@ -173,9 +169,7 @@ def _text(content: Any) -> str:
 
 
 def _when(time: datetime | None) -> str:
-    from trails.cli import transcript_view
-
-    return transcript_view.moment(time, seconds=True)
+    return cli.view.moment(time, seconds=True)
 
 
 # --- write
@@ -184,18 +178,17 @@ def _when(time: datetime | None) -> str:
 @cli.command("receive")
 @cli.session_argument
 @click.argument("text", metavar="TEXT")
-@click.option("--source", metavar="NAME", help="Where the message comes from.")
-@click.option("--event-id", metavar="ID", help="Its id there: the same message is put in once, whatever comes again.")
-@click.option("--channel", metavar="NAME", help="The channel that an answer goes over.")
-@click.option("--account", metavar="NAME", help="The account on our side of it.")
-@click.option("--peer", metavar="NAME", help="Who is on its other side.")
-@click.option("--author", metavar="NAME", help="Whose turn it becomes; default: the session's principal.")
-@click.option(
+@cli.option("--source NAME", "Where the message comes from.")
+@cli.option("--event-id ID", "Its id there: the same message is put in once, whatever comes again.")
+@cli.option("--channel NAME", "The channel that an answer goes over.")
+@cli.option("--account NAME", "The account on our side of it.")
+@cli.option("--peer NAME", "Who is on its other side.")
+@cli.option("--author NAME", "Whose turn it becomes; default: the session's principal.")
+@cli.option(
     "--mode",
+    "What becomes of it while the session is at work.",
     type=click.Choice(["followup", "collect", "steer", "hold"]),
     default="followup",
-    show_default=True,
-    help="What becomes of it while the session is at work.",
 )
 def receive(*, session: str, text: str, **given: Any) -> None:
     """Put a message into a session's inbox.
@@ -216,15 +209,14 @@ def receive(*, session: str, text: str, **given: Any) -> None:
 @cli.command("process")
 @cli.session_argument
 @click.argument("run", metavar="-- COMMAND", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N exchanges.")
-@click.option(
+@cli.option("--limit N", "At most N exchanges.", type=click.IntRange(min=1))
+@cli.option(
     "--interrupted",
+    "What to do about an exchange whose process died.",
     type=click.Choice(["refuse", "retry", "fail"]),
     default="refuse",
-    show_default=True,
-    help="What to do about an exchange whose process died.",
 )
-@click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="Leave out the oldest turns beyond this.")
+@cli.option("--max-tokens N", "Leave out the oldest turns beyond this.", type=click.IntRange(min=1))
 def process(*, session: str, run: tuple[str, ...], max_tokens: int | None, **how: Any) -> None:
     """Let a program answer the messages of a session.
 
@@ -277,7 +269,7 @@ def retry(*, session: str, entry: int) -> None:
 @cli.command("fail")
 @cli.session_argument
 @_entry_argument
-@click.option("--error", metavar="TEXT", help="Why it failed.")
+@cli.option("--error TEXT", "Why it failed.")
 def fail(*, session: str, entry: int, error: str | None) -> None:
     """Note that an exchange failed which pends or was interrupted.
 
@@ -308,18 +300,10 @@ def drop(*, session: str, entry: int, reason: str | None, yes: bool) -> None:
 @cli.command("delivered")
 @cli.session_argument
 @_entry_argument
-@click.option("--channel", metavar="NAME", help="The channel that it went over; default: the answer's own.")
-@click.option(
-    "--outcome",
-    type=click.Choice(["sent", "failed", "skipped"]),
-    default="sent",
-    show_default=True,
-    help="How it ended.",
-)
-@click.option("--reason", metavar="TEXT", help="Why, in a few words; nothing of the text.")
-@click.option(
-    "--text", metavar="TEXT", help="What was really sent, where that is not the answer itself; - reads stdin."
-)
+@cli.option("--channel NAME", "The channel that it went over; default: the answer's own.")
+@cli.option("--outcome", "How it ended.", type=click.Choice(["sent", "failed", "skipped"]), default="sent")
+@cli.option("--reason TEXT", "Why, in a few words; nothing of the text.")
+@cli.option("--text TEXT", "What was really sent, where that is not the answer itself; - reads stdin.")
 def delivered(*, session: str, entry: int, text: str | None, **given: Any) -> None:
     """Note an attempt to send an answer out.
 

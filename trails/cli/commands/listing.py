@@ -32,32 +32,21 @@ FIELDS: Final = (
 """The columns of tab-separated values."""
 
 
-_FILTERS: Final = (
-    click.option("--principal", metavar="NAME", help="Only sessions that run for this principal."),
-    click.option("--agent", metavar="NAME", help="Only sessions that this agent runs."),
-    click.option("--project", metavar="NAME", help="Only sessions of this project: a name, or the whole path."),
-    click.option(
-        "--meta",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Only sessions of which this is noted; may be repeated.",
-    ),
+session_filters = cli.options(
+    cli.option("--principal NAME", "Only sessions that run for this principal."),
+    cli.option("--agent NAME", "Only sessions that this agent runs."),
+    cli.option("--project NAME", "Only sessions of this project: a name, or the whole path."),
+    cli.option("--meta NAME=VALUE", "Only sessions of which this is noted; may be repeated.", multiple=True),
 )
-
-
-def session_filters(function: _Command) -> _Command:
-    """Add options that choose sessions: --principal, --agent, --project and --meta."""
-    for option in reversed(_FILTERS):
-        function = option(function)
-    return function
+"""What chooses sessions."""
 
 
 @cli.command("list", pager=True, as_of=True)
 @session_filters
-@click.option("--label", metavar="LABEL", type=cli.Named("session"), help="Only the session with this label.")
+@cli.option("--label LABEL", "Only the session with this label.", type=cli.Named("session"))
 @cli.time_option("--since", "Only sessions that were active at this time or later, such as 7d for the last seven days.")
 @cli.time_option("--until", "Only sessions that were last active before this time.")
-@click.option("--sort", type=click.Choice(_SORTS), default="created", show_default=True, help="The greatest first.")
+@cli.option("--sort", "The greatest first.", type=click.Choice(_SORTS), default="created")
 @cli.page_options()
 @cli.tsv_option
 def list_sessions(
@@ -135,10 +124,9 @@ def _line_of(each: SessionSummary) -> _Line:
 
 
 def _draw(found: _Lines) -> None:
-    from trails.cli import transcript_view
     from trails.history.lookup.names import short_id
 
-    now, width = datetime.now(UTC), transcript_view.screen().width
+    now, width = datetime.now(UTC), cli.view.screen().width
     longest = max(len(each.id) for each in found.lines)
     is_narrow = width < _ROOMY + longest and longest > _SHORT
     rows = [
@@ -146,15 +134,15 @@ def _draw(found: _Lines) -> None:
             "session": short_id(each.id, found.near.get(each.id, ())) if is_narrow else each.id,
             "turns": f"{each.turns:,}",
             "tokens": short_number(each.tokens),
-            "active": cli.ago(each.active, now) if width < _ROOMY else transcript_view.moment(each.active),
-            "project": _project(each.project, whole=width >= transcript_view.ENDLESS),
+            "active": cli.ago(each.active, now) if width < _ROOMY else cli.view.moment(each.active),
+            "project": _project(each.project, whole=width >= cli.view.ENDLESS),
             "about": _about(each),
         }
         for each in found.lines
     ]
     has_project = any(row["project"] != "-" for row in rows)
     shown = [name for name in rows[0] if width >= _FROM.get(name, 0) and (name != "project" or has_project)]
-    transcript_view.print_table(
+    cli.view.print_table(
         shown,
         [[row[name] for name in shown] for row in rows],
         right=("turns", "tokens"),
@@ -193,26 +181,20 @@ def short_number(number: int | None) -> str:
 
 _NAMED: Final = 5
 """How many models without a price are named."""
-_OPTIONS: Final = (
-    session_filters,
-    cli.limit_option(None, most=100_000),
-    cli.time_option("--since", "Only what was done at this time or later, such as 7d."),
-    cli.time_option("--until", "Only what was done before this time."),
-    cli.tsv_option,
-    click.option("--model", metavar="NAME", help="Only calls of this model."),
-)
 
 
 def _options(by: str) -> Callable[[_Command], _Command]:
     """Add the options of both commands: what to group by, and which sessions, calls and times."""
     groups = click.Choice(("day", "model", "project", "principal", "session"))
-
-    def wrap(function: _Command) -> _Command:
-        for option in reversed(_OPTIONS):
-            function = option(function)
-        return click.option("--by", type=groups, default=by, show_default=True, help="What to group by.")(function)
-
-    return wrap
+    return cli.options(
+        cli.option("--by", "What to group by.", type=groups, default=by),
+        session_filters,
+        cli.limit_option(None, most=100_000),
+        cli.time_option("--since", "Only what was done at this time or later, such as 7d."),
+        cli.time_option("--until", "Only what was done before this time."),
+        cli.tsv_option,
+        cli.option("--model NAME", "Only calls of this model."),
+    )
 
 
 @cli.command("stats", pager=True, as_of=True)
@@ -229,11 +211,10 @@ def stats(*, limit: int | None, as_tsv: bool, meta: tuple[str, ...], **asked: An
 
 
 @cli.command("cost", pager=True, as_of=True)
-@click.option(
-    "--prices",
+@cli.option(
+    "--prices FILE",
+    "A price table, TOML or JSON; default: the file that the environment's TRAILS_PRICES names.",
     type=cli.EXISTING_FILE,
-    metavar="FILE",
-    help="A price table, TOML or JSON; default: the file that the environment's TRAILS_PRICES names.",
 )
 @_options("model")
 def cost(*, limit: int | None, as_tsv: bool, meta: tuple[str, ...], **asked: Any) -> None:
@@ -299,14 +280,12 @@ def _answer(found: Statistics, columns: Sequence[str], limit: int | None, *, as_
         return
 
     def draw(rows: Sequence[Row]) -> None:
-        from trails.cli import transcript_view
-
         lines = [[row.group or "(none)", *(_cell(row, name) for name in columns)] for row in rows]
         if len(found) > 1:
             lines.append(["total", *(_cell(found.total, name) for name in columns)])
         by: str = found.by
         styles = {by: "cyan"}
-        transcript_view.print_table([by, *columns], lines, right=columns, least={by: 12}, styles=styles, rule=False)
+        cli.view.print_table([by, *columns], lines, right=columns, least={by: 12}, styles=styles, rule=False)
 
     value = {"by": found.by, "rows": rows, "total": found.total, "more": more}
     cli.answer(value, rows, draw, empty="nothing was done, or nothing that was asked for", said=said)

@@ -137,7 +137,7 @@ class _Listing:
 
 @cli.command("log", pager=True, as_of=True)
 @click.argument("ref", metavar="[REF]", required=False)
-@click.option("--graph", is_flag=True, help="Draw the forks: with REF, also what was forked from it.")
+@cli.option("--graph", "Draw the forks: with REF, also what was forked from it.")
 @cli.page_options(most=10_000)
 def log(*, ref: str | None, graph: bool, limit: int, page: int, cursor: str | None) -> None:
     """List turns newest first, a line each.
@@ -165,9 +165,7 @@ def log(*, ref: str | None, graph: bool, limit: int, page: int, cursor: str | No
     rows = [_plain(listing, line, turns) for line in shown if line.strand is not None]
 
     def draw(lines: Sequence[LaneLine]) -> None:
-        from trails.cli import transcript_view
-
-        console = transcript_view.screen()
+        console = cli.view.screen()
         for line in lines:
             console.print(_line(listing, line, turns, graph=graph, width=console.width), soft_wrap=True)
 
@@ -445,8 +443,6 @@ def _first_line(turn: Turn) -> str:
 def _line(listing: _Listing, line: LaneLine, turns: Mapping[tuple[str, int], Turn], *, graph: bool, width: int) -> Text:
     from rich.text import Text
 
-    from trails.cli import transcript_view
-
     drawn = line.graph if "utf" in (sys.stdout.encoding or "").lower() else line.plain()
     made = Text().append(f"{drawn} " if graph else "", style="bright_black")
     if line.strand is None:
@@ -459,8 +455,8 @@ def _line(listing: _Listing, line: LaneLine, turns: Mapping[tuple[str, int], Tur
     names = _names(listing, place, turn)
     if names:
         made.append(" (").append_text(Text(", ").join(names)).append(")")
-    made.append(f" {clean(turn.role)}", style=transcript_view.role_style(turn.role))
-    made.append(f" {clean(turn.author)} {transcript_view.moment(turn.time)}  ", style="dim")
+    made.append(f" {clean(turn.role)}", style=cli.view.role_style(turn.role))
+    made.append(f" {clean(turn.author)} {cli.view.moment(turn.time)}  ", style="dim")
     made.append(shorten(_first_line(turn), max(_SHORTEST, width - made.cell_len)))
     made.truncate(width, overflow="ellipsis")
     return made
@@ -490,10 +486,9 @@ def tree(session: str | None) -> None:
     at, or "spawned"; label and id; how many turns its transcript has, and how many of them it owns; the first 8 digits
     of its head. A parent that was deleted or is missing is drawn as such.
     """
-    from trails.cli import transcript_view
     from trails.history.lookup import forest
 
     with cli.open_store(reading=True) as store:
         top = None if session is None else store.resolve(session)
         grown = forest.build_forest(store.reader, top)
-    cli.answer({"sessions": list(grown)}, grown.trees, transcript_view.forest, empty="the store holds no sessions")
+    cli.answer({"sessions": list(grown)}, grown.trees, cli.view.forest, empty="the store holds no sessions")

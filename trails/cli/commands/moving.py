@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,24 +17,18 @@ from trails.errors import MirrorFailed
 if TYPE_CHECKING:
     from trails import Mirror, Mirrored, Moved, MovedSession, Repository
 
-_OPTIONS: Final = (
+_moving = cli.options(
     click.argument("sessions", metavar="SESSION...", nargs=-1, type=cli.Named("session")),
-    click.option("--all", "every", is_flag=True, help="All sessions."),
-    click.option("--restore", is_flag=True, help="Let sessions come back that were deleted where they go."),
-    click.option("--dry-run", is_flag=True, help="Say what would happen, and write nothing."),
+    cli.option("--all", "All sessions.", name="every"),
+    cli.option("--restore", "Let sessions come back that were deleted where they go."),
+    cli.option("--dry-run", "Say what would happen, and write nothing."),
 )
-
-
-def _moving(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
 
 
 @cli.command("push", by=True)
 @_moving
-@click.option("--to", "other", metavar="STORE", required=True, help="The store that they go to.")
-@click.option("--create", is_flag=True, help="Create that store if it is not there.")
+@cli.option("--to STORE", "The store that they go to.", name="other", required=True)
+@cli.option("--create", "Create that store if it is not there.")
 def push(sessions: tuple[str, ...], *, every: bool, dry_run: bool, other: str, create: bool, **how: Any) -> None:
     """Bring sessions, and what they inherit, into another store.
 
@@ -54,8 +48,8 @@ def push(sessions: tuple[str, ...], *, every: bool, dry_run: bool, other: str, c
 
 @cli.command("pull", by=True)
 @_moving
-@click.option("--from", "other", metavar="STORE", required=True, help="The store that they come from.")
-@click.option("--create", is_flag=True, help="Create the store that they come into if it is not there.")
+@cli.option("--from STORE", "The store that they come from.", name="other", required=True)
+@cli.option("--create", "Create the store that they come into if it is not there.")
 def pull(sessions: tuple[str, ...], *, every: bool, dry_run: bool, other: str, create: bool, **how: Any) -> None:
     """Bring sessions, and what they inherit, from another store.
 
@@ -88,10 +82,9 @@ def copy(source: str, destination: str) -> None:
     SRC and DST are stores or, one of them, the file of a dump (.nq or .nq.gz). The copy is read back and verified before it
     counts; cut short, it is refused wherever it is opened, and the same command goes on with it.
     """
-    from trails.cli import transcript_view
     from trails.exchange.remotes import store_copy
 
-    with transcript_view.progress("copying") as progress:
+    with cli.view.progress("copying") as progress:
         done = store_copy.copy_store(source, destination, progress=progress)
     cli.answer(done, f"{done.quads:,} quads, sha256 {done.sha256}")
     if not cli.as_json():
@@ -160,16 +153,12 @@ _LONGEST_WAIT: Final = 60.0
 @cli.command("mirror")
 @click.argument("source", metavar="STORE")
 @click.argument("url", metavar="URL")
-@click.option("-f", "--follow", is_flag=True, help="Go on until interrupted, with what comes then.")
-@click.option(
-    "--interval", type=click.FloatRange(min=0.05), default=0.5, show_default=True, help="Seconds from look to look."
-)
-@click.option(
-    "--server", type=click.Choice(_KINDS), metavar="KIND", help="The kind of server; default: what it calls itself."
-)
-@click.option("--update-url", metavar="URL", help="Where it takes updates; default: by its kind.")
-@click.option("--catalog", "catalogue", type=click.Choice(["default", "named"]), help="Which graph has the catalogue.")
-@click.option("--anew", is_flag=True, help="Take out first what is there of a store.")
+@cli.option("-f --follow", "Go on until interrupted, with what comes then.")
+@cli.option("--interval", "Seconds from look to look.", type=click.FloatRange(min=0.05), default=0.5)
+@cli.option("--server KIND", "The kind of server; default: what it calls itself.", type=click.Choice(_KINDS))
+@cli.option("--update-url URL", "Where it takes updates; default: by its kind.")
+@cli.option("--catalog", "Which graph has the catalogue.", name="catalogue", type=click.Choice(["default", "named"]))
+@cli.option("--anew", "Take out first what is there of a store.")
 def mirror(*, source: str, url: str, follow: bool, interval: float, **given: Any) -> None:
     """Keep what a store holds in a SPARQL 1.1 server.
 
@@ -179,14 +168,13 @@ def mirror(*, source: str, url: str, follow: bool, interval: float, **given: Any
     the environment's TRAILS_MIRROR_USER and TRAILS_MIRROR_PASSWORD. `trails verify --mirror URL` compares.
     """
     from trails import Mirror
-    from trails.cli import transcript_view
 
     with cli.open_at(source, reading=True) as store:
         if follow:
             with suppress(KeyboardInterrupt):
                 _follow(store, url, given, interval)
             return
-        with transcript_view.working("mirroring"):
+        with cli.view.working("mirroring"):
             there = Mirror(store, url, **given)
             done = there.sync()
     value = {"mirror": there.location, "server": there.kind} | _plain(done)
@@ -240,11 +228,10 @@ def _note_references(done: Mirrored) -> None:
 
 def verify_mirror(store: Repository, url: str) -> None:
     """Answer with how a mirror differs from its store; the exit code is 1 where it does."""
-    from trails.cli import transcript_view
     from trails.exchange.remotes.mirror_comparison import compare_mirror
     from trails.exchange.remotes.mirror_endpoint import Endpoint
 
-    with transcript_view.working("comparing"):
+    with cli.view.working("comparing"):
         report = compare_mirror(store, Endpoint(url))
     lines = [
         f"{each.session or each.graph or 'the catalogue'}: lacks {count(each.missing, 'triple')}, has {each.beyond} beyond"

@@ -58,67 +58,52 @@ def _read_note(ctx: click.Context, parameter: click.Parameter, value: Path | Non
     return text
 
 
-def _keys_option(name: str, says: str, *names: str) -> Callable[[_Command], _Command]:
-    return click.option(name, *names, metavar="KEY", multiple=True, callback=_read_keys, help=says)
+def _keys_option(option: str, text: str, name: str | None = None) -> Callable[[_Command], _Command]:
+    return cli.option(f"{option} KEY", text, name=name, multiple=True, callback=_read_keys)
 
 
 def note_option(name: str, help_text: str) -> Callable[[_Command], _Command]:
     """Add an option that takes the file of a checkpoint and gives its text."""
-    return click.option(name, metavar="FILE", type=cli.EXISTING_FILE, callback=_read_note, help=help_text)
+    return cli.option(f"{name} FILE", help_text, type=cli.EXISTING_FILE, callback=_read_note)
 
 
 verifier_option = _keys_option(
     "--verifier", "The log's public key, or a file that holds it; again for further keys.", "verifiers"
 )
-authority_option = click.option(
-    "--tsa-cert",
-    "authorities",
-    metavar="FILE",
+authority_option = cli.option(
+    "--tsa-cert FILE",
+    "The certificate, in PEM, of a trusted time-stamp authority or of who certifies it; again for further ones.",
+    name="authorities",
     type=cli.EXISTING_FILE,
     multiple=True,
     callback=lambda ctx, parameter, values: [cli.read_text(each) for each in values],
-    help="The certificate, in PEM, of a trusted time-stamp authority or of who certifies it; again for further ones.",
 )
-_EVIDENCE: Final = (
+evidence_options = cli.options(
     verifier_option,
     _keys_option(
         "--witness",
         "The public key of a witness of the checkpoint, or a file that holds it; again for further ones.",
         "witnesses",
     ),
-    click.option(
-        "--quorum", metavar="N", type=click.IntRange(min=1), help="How many witnesses must have cosigned; default: all."
-    ),
-    click.option(
-        "--timestamp",
-        metavar="FILE",
+    cli.option("--quorum N", "How many witnesses must have cosigned; default: all.", type=click.IntRange(min=1)),
+    cli.option(
+        "--timestamp FILE",
+        "The response of a time-stamp authority over the checkpoint: demand that it holds.",
         type=cli.EXISTING_FILE,
         callback=lambda ctx, parameter, value: None if value is None else read_whole(value),
-        help="The response of a time-stamp authority over the checkpoint: demand that it holds.",
     ),
     authority_option,
 )
-_SIGNATURES: Final = (
+"""What a checkpoint is held against."""
+signature_options = cli.options(
+    evidence_options,
     _keys_option(
         "--signers",
         "The public key of a principal whose signatures count, or a file of such keys; again for further ones.",
     ),
-    click.option("--require-signed", is_flag=True, help="Turns that nobody signed are findings."),
+    cli.option("--require-signed", "Turns that nobody signed are findings."),
 )
-
-
-def evidence_options(function: _Command) -> _Command:
-    """Add what a checkpoint is held against: --verifier, --witness, --quorum, --timestamp and --tsa-cert."""
-    for option in reversed(_EVIDENCE):
-        function = option(function)
-    return function
-
-
-def signature_options(function: _Command) -> _Command:
-    """Add what must hold of a checkpoint and of signatures: `evidence_options`, --signers and --require-signed."""
-    for option in reversed(_SIGNATURES):
-        function = option(function)
-    return evidence_options(function)
+"""What must hold of a checkpoint and of signatures."""
 
 
 def _new_file(ctx: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
@@ -135,19 +120,18 @@ def refuse_existing(*paths: Path | None) -> None:
             )
 
 
-output_option = click.option(
-    "-o",
-    "--output",
+output_option = cli.option(
+    "-o --output",
+    "The file to write, which may not be there yet; default: stdout.",
     type=cli.NEW_FILE,
     callback=_new_file,
-    help="The file to write, which may not be there yet; default: stdout.",
 )
 # --- checkpoints and proofs
 
 
 @cli.command("checkpoint")
-@click.option("--key", metavar="FILE", type=cli.NEW_FILE, required=True, help="The file of the log's secret key.")
-@click.option("--new-key", "name", metavar="NAME", help="Make the key instead, for a log of this name.")
+@cli.option("--key FILE", "The file of the log's secret key.", type=cli.NEW_FILE, required=True)
+@cli.option("--new-key NAME", "Make the key instead, for a log of this name.", name="name")
 @output_option
 def checkpoint(*, key: Path, name: str | None, output: Path | None) -> None:
     """Sign the state of the store's log, to be kept elsewhere.
@@ -207,9 +191,7 @@ def _make_key(name: str, path: Path, make: Callable[[str], tuple[str, str]]) -> 
 @click.argument("index", metavar="[INDEX]", required=False, type=click.IntRange(min=0))
 @note_option("--checkpoint", "The checkpoint to prove against.  [required]")
 @note_option("--since", "An older checkpoint: prove that the log only grew from it to the other.")
-@click.option(
-    "--without-content", is_flag=True, help="Prove the digest of the turn's content and withhold the content."
-)
+@cli.option("--without-content", "Prove the digest of the turn's content and withhold the content.")
 @output_option
 def proof(
     *,
@@ -256,14 +238,12 @@ def proof(
 
 @cli.command("cosign", store=False)
 @click.argument("checkpoint", metavar="[CHECKPOINT]", type=cli.EXISTING_FILE, required=False)
-@click.option("--key", metavar="FILE", type=cli.NEW_FILE, help="The file of the witness's secret key.")
-@click.option("--new-key", "name", metavar="NAME", help="Make the key instead, for a witness of this name.")
+@cli.option("--key FILE", "The file of the witness's secret key.", type=cli.NEW_FILE)
+@cli.option("--new-key NAME", "Make the key instead, for a witness of this name.", name="name")
 @verifier_option
 @note_option("--kept", "The checkpoint of this log that the witness cosigned last.")
-@click.option(
-    "--growth", metavar="FILE", type=cli.EXISTING_FILE, help="The proof that the log only grew since that one."
-)
-@click.option("--add", metavar="FILE", type=cli.EXISTING_FILE, help="Add lines that witnesses gave, and sign nothing.")
+@cli.option("--growth FILE", "The proof that the log only grew since that one.", type=cli.EXISTING_FILE)
+@cli.option("--add FILE", "Add lines that witnesses gave, and sign nothing.", type=cli.EXISTING_FILE)
 @output_option
 def cosign(
     *, checkpoint: Path | None, key: Path | None, name: str | None, add: Path | None, output: Path | None, **kept: Any
@@ -330,13 +310,12 @@ def timestamp() -> None:
 
 @cli.command("request", group=timestamp, store=False)
 @click.argument("checkpoint", type=cli.EXISTING_FILE)
-@click.option(
-    "-o",
-    "--output",
+@cli.option(
+    "-o --output",
+    "The file to write, which may not be there yet.",
     type=cli.NEW_FILE,
     required=True,
     callback=_new_file,
-    help="The file to write, which may not be there yet.",
 )
 def request(*, checkpoint: Path, output: Path) -> None:
     """Write a request for a time stamp of a checkpoint.
@@ -353,11 +332,9 @@ def request(*, checkpoint: Path, output: Path) -> None:
 @cli.command("add", group=timestamp, store=False)
 @click.argument("checkpoint", type=cli.EXISTING_FILE)
 @click.argument("response", type=cli.EXISTING_FILE)
-@click.option(
-    "--request", "asked", metavar="FILE", type=cli.EXISTING_FILE, required=True, help="The request that was sent."
-)
+@cli.option("--request FILE", "The request that was sent.", name="asked", type=cli.EXISTING_FILE, required=True)
 @authority_option
-@click.option("-o", "--output", type=cli.NEW_FILE, help="The file to keep the response in; default: CHECKPOINT.tsr.")
+@cli.option("-o --output", "The file to keep the response in; default: CHECKPOINT.tsr.", type=cli.NEW_FILE)
 def add(*, checkpoint: Path, response: Path, asked: Path, authorities: list[str], output: Path | None) -> None:
     """Check an authority's response, and keep it beside the checkpoint.
 
@@ -391,8 +368,8 @@ def _note(path: Path) -> bytes:
 
 @cli.command("sign")
 @click.argument("session", metavar="[SESSION]", required=False)
-@click.option("--key", metavar="FILE", type=cli.NEW_FILE, required=True, help="The file of the principal's secret key.")
-@click.option("--new-key", "principal", metavar="PRINCIPAL", help="Make the key instead, for this principal.")
+@cli.option("--key FILE", "The file of the principal's secret key.", type=cli.NEW_FILE, required=True)
+@cli.option("--new-key PRINCIPAL", "Make the key instead, for this principal.", name="principal")
 def sign(*, session: str | None, key: Path, principal: str | None) -> None:
     """Sign a session's head, and so all its turns, as a principal.
 

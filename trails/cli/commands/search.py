@@ -30,10 +30,10 @@ _INDENT: Final = "    "
 
 @cli.command("search", pager=True, as_of=True)
 @click.argument("text", metavar="[TEXT]", required=False)
-@click.option("--tool", metavar="NAME", help="Only turns that call this tool; TEXT may be in the arguments too.")
-@click.option("--session", metavar="SESSION", help="Only the transcript of this session.")
-@click.option("--role", metavar="ROLE", help="Only turns in this role.")
-@click.option("--author", metavar="NAME", help="Only turns by this principal or agent; agent:NAME for an agent.")
+@cli.option("--tool NAME", "Only turns that call this tool; TEXT may be in the arguments too.")
+@cli.option("--session SESSION", "Only the transcript of this session.")
+@cli.option("--role ROLE", "Only turns in this role.")
+@cli.option("--author NAME", "Only turns by this principal or agent; agent:NAME for an agent.")
 @cli.page_options()
 @cli.tsv_option
 def search(
@@ -64,12 +64,10 @@ def search(
 def _draw_hits(hits: Sequence[Hit], text: str | None) -> None:
     from rich.text import Text
 
-    from trails.cli import transcript_view
-
-    console = transcript_view.screen()
+    console = cli.view.screen()
     for hit in hits:
         tools = (f"calls {one_line(tool)}" for tool in hit.tools)
-        facts = " · ".join([hit.role, transcript_view.moment(hit.time), one_line(hit.author), *tools])
+        facts = " · ".join([hit.role, cli.view.moment(hit.time), one_line(hit.author), *tools])
         head = Text.assemble((one_line(hit.session_id), "cyan"), "  ", (str(hit.index), "bold"), "  ")
         rest = Text(facts, style="dim")
         rest.truncate(max(1, console.width - head.cell_len), overflow="ellipsis")
@@ -109,13 +107,11 @@ _FORMATS = click.Choice(["table", "json", "csv", "tsv", "turtle", "ntriples"])
 
 @cli.command("query", pager=True, as_of=True)
 @click.argument("query", metavar="QUERY")
-@click.option(
-    "-p", "--param", "params", multiple=True, metavar="NAME=VALUE", help="A parameter's value; again for a list."
-)
-@click.option("--format", "format_", type=_FORMATS, help="How to print the result; default: a table for people.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="End the query after so many seconds; default: 300.")
-@click.option("--max-rows", type=int, metavar="N", help="Print so many rows at most, and say when there are more.")
-@click.option("--csv-safe", is_flag=True, help="Put ' before texts of CSV that a spreadsheet takes for formulas.")
+@cli.option("-p --param NAME=VALUE", "A parameter's value; again for a list.", name="params", multiple=True)
+@cli.option("--format", "How to print the result; default: a table for people.", name="format_", type=_FORMATS)
+@cli.option("--timeout SECONDS", "End the query after so many seconds; default: 300.", type=float)
+@cli.option("--max-rows N", "Print so many rows at most, and say when there are more.", type=int)
+@cli.option("--csv-safe", "Put ' before texts of CSV that a spreadsheet takes for formulas.")
 def query(*, query: str, params: tuple[str, ...], format_: str | None, csv_safe: bool, **limits: Any) -> None:
     """Ask a SPARQL query.
 
@@ -125,8 +121,6 @@ def query(*, query: str, params: tuple[str, ...], format_: str | None, csv_safe:
     ntriples or JSON-LD. ASK prints true or false, and the exit code of false is 1; no rows are an answer, with 0. The table
     shortens IRIs and cuts long values; the other formats do not.
     """
-    from trails.cli import transcript_view
-
     form = cli.one_format(format_) or "table"
     if csv_safe and form != "csv":
         cli.refuse("--csv-safe goes with --format csv")
@@ -134,9 +128,9 @@ def query(*, query: str, params: tuple[str, ...], format_: str | None, csv_safe:
         result = _ask(store, query, _grouped(params), limits)
     if is_table := form == "table" and not isinstance(result, bool | list):
         if result:
-            transcript_view.print_result(result)
+            cli.view.print_result(result)
     else:
-        sys.stdout.write(transcript_view.format_result(result, form, csv_safe=csv_safe))
+        sys.stdout.write(cli.view.format_result(result, form, csv_safe=csv_safe))
     if getattr(result, "truncated", False):
         cli.note(f"first {count(limits['max_rows'] or 0, 'row')}, there are more")
     elif is_table and not isinstance(result, bool):

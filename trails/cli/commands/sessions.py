@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trails.secrets import Found
 
 _UNTIL_VACUUM: Final = f"the text is in the store's files until `trails store vacuum`; {cli.IN_OLDER_COPIES}"
-_dry_run = click.option("--dry-run", is_flag=True, help="Only show what would happen, and write nothing.")
+_dry_run = cli.option("--dry-run", "Only show what would happen, and write nothing.")
 
 
 # --- make, extend and fork
@@ -25,9 +25,9 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Only show what would ha
 @cli.command("create", by=True)
 @cli.id_option
 @cli.label_option
-@click.option("--principal", metavar="NAME", help="Whom it runs for.")
-@click.option("--agent", metavar="NAME", help="What runs it.")
-@click.option("--system", metavar="TEXT", help="Its system prompt.")
+@cli.option("--principal NAME", "Whom it runs for.")
+@cli.option("--agent NAME", "What runs it.")
+@cli.option("--system TEXT", "Its system prompt.")
 @cli.meta_option
 def create(**facts: Any) -> None:
     """Create a session without turns and print its id."""
@@ -41,8 +41,8 @@ def create(**facts: Any) -> None:
 @cli.session_argument
 @click.argument("role", metavar="ROLE")
 @click.argument("text", metavar="[TEXT]", default="-")
-@click.option("--author", metavar="NAME", help="Who says it: a principal's name, or agent:NAME.")
-@click.option("--model", metavar="NAME", help="The model that generated it.")
+@cli.option("--author NAME", "Who says it: a principal's name, or agent:NAME.")
+@cli.option("--model NAME", "The model that generated it.")
 def append(*, session: str, role: str, text: str, **facts: Any) -> None:
     """Append a turn to a session and print its index.
 
@@ -58,12 +58,10 @@ def append(*, session: str, role: str, text: str, **facts: Any) -> None:
 
 @cli.command("fork", by=True)
 @click.argument("ref", metavar="REF")
-@click.option(
-    "--at", type=click.IntRange(min=0), metavar="INDEX", help="Share the turns below this index; default: all of REF."
-)
+@cli.option("--at INDEX", "Share the turns below this index; default: all of REF.", type=click.IntRange(min=0))
 @cli.id_option
 @cli.label_option
-@click.option("--principal", metavar="NAME", help="Whom it runs for; default: as its parent.")
+@cli.option("--principal NAME", "Whom it runs for; default: as its parent.")
 @cli.meta_option
 def fork(*, ref: str, at: int | None, **facts: Any) -> None:
     """Fork a session at an index and print the fork's id.
@@ -112,8 +110,8 @@ def flatten(session: str, **names: Any) -> None:
 
 @cli.command("cherry-pick", by=True)
 @click.argument("turns", metavar="SOURCE@TURNS")
-@click.option("--onto", metavar="SESSION", required=True, help="The session that gets the turns at its end.")
-@click.option("--whole-calls", is_flag=True, help="Pick the calls and answers too that belong to the turns.")
+@cli.option("--onto SESSION", "The session that gets the turns at its end.", required=True)
+@cli.option("--whole-calls", "Pick the calls and answers too that belong to the turns.")
 def cherry_pick(*, turns: str, onto: str, whole_calls: bool) -> None:
     """Repeat turns of one session at the end of another.
 
@@ -139,11 +137,9 @@ def cherry_pick(*, turns: str, onto: str, whole_calls: bool) -> None:
 @cli.command("take", by=True)
 @click.argument("parent", metavar="SESSION")
 @click.argument("fork", metavar="FORK")
-@click.option("--summary", metavar="TEXT", help="What the turn says; default: the fork's last answer.")
-@click.option(
-    "--summary-from", type=click.File("r", encoding="utf-8"), metavar="FILE", help="A file with it; - is stdin."
-)
-@click.option("--role", default="user", show_default=True, metavar="ROLE", help="In which role the turn stands.")
+@cli.option("--summary TEXT", "What the turn says; default: the fork's last answer.")
+@cli.option("--summary-from FILE", "A file with it; - is stdin.", type=click.File("r", encoding="utf-8"))
+@cli.option("--role ROLE", "In which role the turn stands.", default="user")
 @_dry_run
 def take(
     *, parent: str, fork: str, summary: str | None, summary_from: IO[str] | None, role: str, dry_run: bool
@@ -199,10 +195,10 @@ _size = _amount(_BYTES, 15, "size; write 500MB, 1GB, 2GiB or a number of bytes")
 
 
 @cli.command("prune", by=True, reason=True, yes=True)
-@click.option("--older-than", metavar="AGE", callback=_age, help="Delete sessions unused for longer: 90d, 12h, 8w.")
-@click.option("--keep-count", metavar="N", type=click.IntRange(min=0), help="Delete the oldest until N are left.")
-@click.option("--keep-size", metavar="SIZE", callback=_size, help="Delete the oldest until their text fits: 1GB.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@cli.option("--older-than AGE", "Delete sessions unused for longer: 90d, 12h, 8w.", callback=_age)
+@cli.option("--keep-count N", "Delete the oldest until N are left.", type=click.IntRange(min=0))
+@cli.option("--keep-size SIZE", "Delete the oldest until their text fits: 1GB.", callback=_size)
+@cli.option("--dry-run", "Only say what would be deleted.")
 def prune(
     *,
     older_than: int | None,
@@ -238,12 +234,11 @@ def prune(
 
 @cli.command("delete", by=True, reason=True, yes=True, json=False)
 @cli.session_argument
-@click.option(
+@cli.option(
     "--children",
+    "What to do with sessions that depend on it: refuse, delete them too, or make its forks independent first.",
     type=click.Choice(["refuse", "cascade", "detach"]),
     default="refuse",
-    show_default=True,
-    help="What to do with sessions that depend on it: refuse, delete them too, or make its forks independent first.",
 )
 def delete(*, session: str, children: Any, reason: str | None, yes: bool) -> None:
     """Delete a session; print the ids of all that were deleted.
@@ -272,8 +267,8 @@ def delete(*, session: str, children: Any, reason: str | None, yes: bool) -> Non
 @cli.command("redact", by=True, reason=True, yes=True)
 @click.argument("session", metavar="[SESSION", required=False)
 @click.argument("index", metavar="INDEX]", type=click.IntRange(min=0), required=False)
-@click.option("--matching", metavar="TEXT", help="Remove this text wherever it stands; - reads it from stdin.")
-@click.option("--dry-run", is_flag=True, help="With --matching: list where it stands and change nothing.")
+@cli.option("--matching TEXT", "Remove this text wherever it stands; - reads it from stdin.")
+@cli.option("--dry-run", "With --matching: list where it stands and change nothing.")
 def redact(*, session: str | None, index: int | None, matching: str | None, dry_run: bool, **how: Any) -> None:
     """Remove a turn's content, or a text wherever it is, for good.
 
@@ -368,7 +363,7 @@ def described(found: Found) -> str:
 
 @cli.command("scan", pager=True)
 @click.argument("session", metavar="[SESSION]", required=False)
-@click.option("--all", "whole", is_flag=True, help="Look through the whole store.")
+@cli.option("--all", "Look through the whole store.", name="whole")
 def find_secrets(*, session: str | None, whole: bool) -> None:
     """Look for API keys, tokens and passwords in what is stored.
 
@@ -377,12 +372,11 @@ def find_secrets(*, session: str | None, whole: bool) -> None:
     The exit code is 1 if any is found. `trails redact` removes the content of a turn; the extra `secrets` adds
     formats to those that are known without it.
     """
-    from trails.cli import transcript_view
     from trails.history.lookup import session_quads
 
     if whole == (session is not None):
         cli.refuse("name a session, or give --all")
-    with cli.open_store(reading=True) as store, transcript_view.progress("scanning") as progress:
+    with cli.open_store(reading=True) as store, cli.view.progress("scanning") as progress:
         if session is not None:
             report = session_quads.scan_session(store.workspace, session)
         else:

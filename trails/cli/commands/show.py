@@ -25,8 +25,8 @@ _BLAME_TEXT: Final = 60
 
 @cli.command("show", pager=True, as_of=True)
 @click.argument("ref", metavar="REF")
-@click.option("--range", "turns_", metavar="TURNS", help="Only these turns: 4, 3:7 (7 is left out), 5:, :2, or 1,3:5.")
-@click.option("--full", is_flag=True, help="Whole texts, tool arguments and digests.")
+@cli.option("--range TURNS", "Only these turns: 4, 3:7 (7 is left out), 5:, :2, or 1,3:5.", name="turns_")
+@cli.option("--full", "Whole texts, tool arguments and digests.")
 def show(ref: str, turns_: str | None, full: bool) -> None:
     """Show a session's transcript for reading.
 
@@ -41,10 +41,8 @@ def show(ref: str, turns_: str | None, full: bool) -> None:
     chosen = turns if turns_ is None else [turns[index] for index in cli.indexes(turns_, len(turns))]
 
     def draw(chosen: Sequence[Turn]) -> None:
-        from trails.cli import transcript_view
-
-        transcript_view.session_head(record, turns, system, full=full)
-        transcript_view.transcript(record.id, chosen, full=full)
+        cli.view.session_head(record, turns, system, full=full)
+        cli.view.transcript(record.id, chosen, full=full)
 
     cli.answer({"session": record, "system": system, "turns": chosen}, chosen, draw)
 
@@ -57,55 +55,48 @@ def branches(*, session: str, limit: int | None) -> None:
 
     SESSION is an id, an IRI or a label.
     """
-    from trails.cli import transcript_view
-
     with cli.open_store(reading=True) as store:
         session_id = store.resolve(session)
         every = store.branches(session_id)
     empty = f"session {session_id!r} has no forks"
-    cli.answer_list("branches", every, limit, transcript_view.sessions, empty, session=session_id)
+    cli.answer_list("branches", every, limit, cli.view.sessions, empty, session=session_id)
 
 
 @cli.command("replay", pager=True, as_of=True)
 @click.argument("ref", metavar="REF")
-@click.option("--up-to", type=click.IntRange(min=0), metavar="INDEX", help="Stop before the turn with this index.")
+@cli.option("--up-to INDEX", "Stop before the turn with this index.", type=click.IntRange(min=0))
 def replay(ref: str, up_to: int | None) -> None:
     """Print what a model would be sent again, turn by turn.
 
     Printed are role and content of each turn, in order. REF is a session (an id, an IRI or a label), a tag, or such a
     name with @ and how many turns of it. Nothing is shortened and nothing is written.
     """
-    from trails.cli import transcript_view
-
     with cli.open_store(reading=True) as store:
         place = cli.place_of(store, ref)
         ends = [end for end in (up_to, place.end) if end is not None]
         turns = store.replay(place.session_id, up_to_index=min(ends, default=None))
-    cli.answer({"session": place.session_id, "turns": turns}, turns, transcript_view.replay)
+    cli.answer({"session": place.session_id, "turns": turns}, turns, cli.view.replay)
 
 
 @cli.command("context", pager=True, as_of=True)
 @cli.session_argument
-@click.option("--query", metavar="TEXT", help="What is asked next; - reads it from stdin.")
-@click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="Leave out the oldest turns beyond this.")
-@click.option(
-    "--pinned",
-    "pinned_count",
+@cli.option("--query TEXT", "What is asked next; - reads it from stdin.")
+@cli.option("--max-tokens N", "Leave out the oldest turns beyond this.", type=click.IntRange(min=1))
+@cli.option(
+    "--pinned N",
+    "Opening turns that stay if there is no summary.",
+    name="pinned_count",
     type=click.IntRange(min=0),
     default=1,
-    show_default=True,
-    metavar="N",
-    help="Opening turns that stay if there is no summary.",
 )
-@click.option(
+@cli.option(
     "--format",
-    "form",
+    "For people, or as a model's API wants it.",
+    name="form",
     type=click.Choice(["text", "openai", "anthropic", "json"]),
     default="text",
-    show_default=True,
-    help="For people, or as a model's API wants it.",
 )
-@click.option("--leave-out-cut", is_flag=True, help="Leave turns out that broke off; else they are marked.")
+@cli.option("--leave-out-cut", "Leave turns out that broke off; else they are marked.")
 def show_context(*, session: str, query: str | None, form: str, leave_out_cut: bool, **limits: Any) -> None:
     """Show what a model is shown of a session.
 
@@ -128,8 +119,6 @@ def show_context(*, session: str, query: str | None, form: str, leave_out_cut: b
 
 
 def _draw_context(context: Context) -> None:
-    from trails.cli import transcript_view
-
     rows: list[tuple[str, ...]] = []
     dropped = context.dropped
     for part in context.parts:
@@ -142,7 +131,7 @@ def _draw_context(context: Context) -> None:
         tokens = f"{part.tokens(context.counter):,}"
         rows.append((part.kind, index, turn.role if turn is not None else "", tokens, shorten(part.text, 200)))
     columns = ("what", "index", "role", "tokens", "text")
-    transcript_view.print_table(columns, rows, fold=("text",), right=("index", "tokens"))
+    cli.view.print_table(columns, rows, fold=("text",), right=("index", "tokens"))
     room = f" of {context.max_tokens:,}" if context.max_tokens is not None else ""
     facts = [f"about {context.tokens:,}{room} tokens"]
     if context.summarised_through is not None:
@@ -156,20 +145,14 @@ def _draw_context(context: Context) -> None:
 
 @cli.command("compact")
 @cli.session_argument
-@click.option("--summary", metavar="FILE", required=True, help="The summary, written already; - reads stdin.")
-@click.option("--keep-turns", type=click.IntRange(min=0), metavar="N", help="Keep the newest N turns as they are.")
-@click.option(
-    "--keep-tokens", type=click.IntRange(min=0), metavar="N", help="Keep the newest turns of N tokens; default 30,000."
+@cli.option("--summary FILE", "The summary, written already; - reads stdin.", required=True)
+@cli.option("--keep-turns N", "Keep the newest N turns as they are.", type=click.IntRange(min=0))
+@cli.option("--keep-tokens N", "Keep the newest turns of N tokens; default 30,000.", type=click.IntRange(min=0))
+@cli.option(
+    "--trigger", "Why it is done.", type=click.Choice(["manual", "periodic", "threshold", "overflow"]), default="manual"
 )
-@click.option(
-    "--trigger",
-    type=click.Choice(["manual", "periodic", "threshold", "overflow"]),
-    default="manual",
-    show_default=True,
-    help="Why it is done.",
-)
-@click.option("--model", metavar="NAME", help="The model that wrote the summary.")
-@click.option("--request", metavar="TEXT", default="Written beforehand.", help="What the summary was asked for with.")
+@cli.option("--model NAME", "The model that wrote the summary.")
+@cli.option("--request TEXT", "What the summary was asked for with.", default="Written beforehand.", show_default=False)
 def compact(*, session: str, summary: str, **options: Any) -> None:
     """Add a summary that stands for a session's older turns.
 
@@ -192,7 +175,7 @@ def compact(*, session: str, summary: str, **options: Any) -> None:
 
 @cli.command("blame", pager=True, as_of=True)
 @click.argument("ref", metavar="REF")
-@click.option("--range", "turns", metavar="TURNS", help="Only these turns: an index (3) or a range (2:5).")
+@cli.option("--range TURNS", "Only these turns: an index (3) or a range (2:5).", name="turns")
 def blame(ref: str, turns: str | None) -> None:
     """Say where each turn of a transcript comes from.
 
@@ -218,20 +201,18 @@ def _text(turn: Turn) -> str:
 
 
 def _draw_blame(found: Sequence[Blame], texts: dict[int, str]) -> None:
-    from trails.cli import transcript_view
-
     columns = {
         "turn": [str(each.index) for each in found],
         "session": [each.session_id for each in found],
         "principal": [each.principal for each in found],
         "author": [each.author for each in found],
         "model": [each.model or "" for each in found],
-        "time (UTC)": [transcript_view.moment(each.time) for each in found],
+        "time (UTC)": [cli.view.moment(each.time) for each in found],
         "from": [_origin(each) for each in found],
         "text": [texts[each.index] for each in found],
     }
     shown = {name: cells for name, cells in columns.items() if any(cells)}
-    transcript_view.print_table([*shown], [*zip(*shown.values(), strict=True)], fold=("text", "from"), right=("turn",))
+    cli.view.print_table([*shown], [*zip(*shown.values(), strict=True)], fold=("text", "from"), right=("turn",))
 
 
 def _origin(each: Blame) -> str:
@@ -246,10 +227,8 @@ _POLL: Final = 0.2
 
 @cli.command("tail")
 @click.argument("session", metavar="[SESSION]", required=False)
-@click.option("-f", "--follow", is_flag=True, help="Go on until interrupted, with what comes then.")
-@click.option(
-    "-n", "last", type=click.IntRange(min=0), default=10, show_default=True, help="How many lines at the start."
-)
+@cli.option("-f --follow", "Go on until interrupted, with what comes then.")
+@cli.option("-n", "How many lines at the start.", name="last", type=click.IntRange(min=0), default=10)
 def tail(session: str | None, follow: bool, last: int) -> None:
     """Show the latest turns, forks and changes of state.
 

@@ -38,13 +38,9 @@ def init(place: str | None) -> None:
 @cli.command("info")
 def info() -> None:
     """Say where the store is and what it holds."""
-    from trails.cli import transcript_view
-
     with cli.open_store(reading=True) as store:
         facts = store.info()
-    cli.answer(
-        facts, {name: f"{n:,}" if type(n) is int else n for name, n in facts.items()}, transcript_view.print_grid
-    )
+    cli.answer(facts, {name: f"{n:,}" if type(n) is int else n for name, n in facts.items()}, cli.view.print_grid)
 
 
 @cli.command("vacuum")
@@ -54,9 +50,7 @@ def vacuum() -> None:
     Then no file of it holds any of that. It needs as much free space again as the store has. Cut short, it leaves the
     store as it was or rebuilt.
     """
-    from trails.cli import transcript_view
-
-    with cli.open_store() as store, transcript_view.working("rebuilding"):
+    with cli.open_store() as store, cli.view.working("rebuilding"):
         report = store.maintenance.vacuum()
     sizes = f"{report.bytes_before:,} bytes before, {report.bytes_after:,} after"
     cli.answer(report, sizes)
@@ -70,19 +64,14 @@ def vacuum() -> None:
 
 
 @cli.command("upgrade")
-@click.option(
-    "--backup",
-    "backup_folder",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path),
-    help="Where the backup goes; default: beside.",
+@cli.option(
+    "--backup FOLDER", "Where the backup goes; default: beside.", name="backup_folder", type=click.Path(path_type=Path)
 )
 def upgrade_store(backup_folder: Path | None) -> None:
     """Bring a store of an older format up to this version's.
 
     A backup is made first. A store that is there already is left as it is. Cut short, it goes on when it is run again.
     """
-    from trails.cli import transcript_view
     from trails.store.postgres.address import is_address
     from trails.store.upgrade import upgrade
 
@@ -91,7 +80,7 @@ def upgrade_store(backup_folder: Path | None) -> None:
 
         report = upgrade_tables(place)
     else:
-        with transcript_view.working("upgrading"):
+        with cli.view.working("upgrading"):
             report = upgrade(cli.store_folder(), backup=backup_folder)
     said = f"the store has format {report.after} now; as it was, it is at {report.backup}"
     if report.backup is None and report.steps:
@@ -146,7 +135,7 @@ def _draw_checks(checks: Iterable[Check]) -> None:
     "--since", "A checkpoint of a store that was verified then: read turns only of sessions that changed since."
 )
 @signature_options
-@click.option("--mirror", metavar="URL", help="Hold a mirror in a SPARQL server against the store.")
+@cli.option("--mirror URL", "Hold a mirror in a SPARQL server against the store.")
 def verify(*, session: str | None, mirror: str | None, **how: Any) -> None:
     """Check that what is stored is whole and was not altered.
 
@@ -167,24 +156,20 @@ def verify(*, session: str | None, mirror: str | None, **how: Any) -> None:
     Signatures of heads (`trails proof sign`) must hold. The turns that none covers are listed, with --signers of those by these
     keys alone; with --require-signed they are findings.
     """
-    from trails.cli import transcript_view
-
     if mirror is not None:
         if session is not None or any(how.values()) or cli.is_as_of():
             cli.refuse("--mirror compares a whole mirror with the store, and nothing else; leave the others out")
         with cli.open_store(reading=True) as store:
             verify_mirror(store, mirror)
         return
-    with cli.open_store(reading=True) as store, transcript_view.working("verifying"):
+    with cli.open_store(reading=True) as store, cli.view.working("verifying"):
         report = store.verify(None if session is None else store.resolve(session), **how)
     answer_report(report)
 
 
 def answer_report(report: VerifyReport) -> None:
     """Answer with what was verified; the exit code is 1 where something was found."""
-    from trails.cli import transcript_view
-
-    cli.answer(report, report, transcript_view.verdict)
+    cli.answer(report, report, cli.view.verdict)
     if not report.ok:
         cli.end(1)
 
@@ -231,8 +216,6 @@ def _vouched(
 
 
 def _draw_proven(shown: Mapping[str, Any]) -> None:
-    from trails.cli import transcript_view
-
     click.echo("valid")
     said = {name.replace("_", " "): shorten(str(value), 500) for name, value in shown.items() if value is not None}
     if withheld := shown.get("withheld"):
@@ -241,7 +224,7 @@ def _draw_proven(shown: Mapping[str, Any]) -> None:
         )
     else:
         said.pop("withheld", None)
-    transcript_view.print_grid(said)
+    cli.view.print_grid(said)
 
 
 def _verified(data: bytes, verifiers: list[str], kept: str | None) -> dict[str, Any]:
@@ -307,29 +290,26 @@ def restore_backup(backup_folder: Path) -> None:
 
     The store that --store or TRAILS_STORE names must not be there yet. The exit code is 1 where something was found.
     """
-    from trails.cli import transcript_view
     from trails.session import restore
 
-    with transcript_view.working("restoring"):
+    with cli.view.working("restoring"):
         report = restore.restore_store(backup_folder, cli.store_folder())
     answer_report(report)
 
 
 @cli.command("dump")
 @click.argument("file", metavar="FILE", type=cli.NEW_FILE)
-@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@cli.option("--force", "Replace the file if it is there.")
 def dump(file: Path, force: bool) -> None:
     """Write everything that the store holds to a file.
 
     The file holds sorted N-Quads, compressed with gzip. `trails store load` makes a store of it, in this version or another.
     Equal stores give equal files. The log is not in it: only a backup can be held against older checkpoints.
     """
-    from trails.cli import transcript_view
-
     if str(file) == "-":
         cli.refuse("a dump is compressed, and never written to stdout; name a file")
     cli.refuse_in_store(file)
-    with cli.open_store(reading=True) as store, transcript_view.progress("dumping") as progress:
+    with cli.open_store(reading=True) as store, cli.view.progress("dumping") as progress:
         quads = store.maintenance.dump(file, replace=force, progress=progress)
     cli.answer({"output": str(file), "quads": quads}, None)
     cli.note(f"wrote {count(quads, 'quad')} to {file}")
@@ -343,9 +323,8 @@ def load_dump(file: Path) -> None:
     The store that --store or TRAILS_STORE names must not be there yet, or be empty. A file that does not hold a whole,
     unaltered store leaves nothing behind.
     """
-    from trails.cli import transcript_view
     from trails.session import restore
 
-    with transcript_view.progress("loading") as progress:
+    with cli.view.progress("loading") as progress:
         report = restore.load_dump(file, cli.store_folder(), progress)
     answer_report(report)
