@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from trails.errors import TrailsError
+from trails.errors import InvalidInput, TrailsError
 from trails.history.reader import Reader
 from trails.history.records.record_kind import (
     Arriving,
@@ -278,11 +278,13 @@ def has_signatures(store: Matching) -> bool:
     return bool(store.quads((None, vocab.TYPE, vocab.HEAD_SIGNATURE, vocab.CATALOG)))
 
 
-def annotated_turn(reader: Reader, chain: Sequence[SessionRecord], index: int) -> Turn | None:
-    """Return the turn at an index of a transcript, given its session's lineage; None where none is."""
-    runs = lineage.segments(chain, index + 1)
+def annotated_turn(reader: Reader, chain: Sequence[SessionRecord], index: int) -> Turn:
+    """Return the turn at an index of a transcript, given its session's lineage; raise `InvalidInput` if there is none."""
+    runs = lineage.segments(chain, validation.index(index, "index") + 1)
     found = reader.own_turns(lineage.Segment(runs[-1].record, index, index + 1)) if runs else []
-    return found[0] if found else None
+    if not found:
+        raise InvalidInput(f"session {chain[0].id!r} has no turn {index} that is stored")
+    return found[0]
 
 
 # --- what nobody signed

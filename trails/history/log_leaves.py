@@ -29,6 +29,7 @@ from trails.model import iris
 from trails.model.values import Turn
 from trails.rdf import vocab
 from trails.rdf.activity_records import Copying, activity_quads
+from trails.rdf.codec import term_text
 from trails.store.contract import Matching, QuadStore
 from trails.store.log.preview import Preview
 
@@ -46,7 +47,7 @@ class CopyOrigin(NamedTuple):
 
 def is_beside_copy(quad: Quad) -> bool:
     """Tell whether a quad says that a turn is a copy: it is logged with the session's row."""
-    made_by = quad.predicate == vocab.GENERATED_BY and iris.act_token(_text(quad.object)) is not None
+    made_by = quad.predicate == vocab.GENERATED_BY and iris.act_token(term_text(quad.object)) is not None
     return made_by or quad.predicate in BESIDE_COPY
 
 
@@ -78,11 +79,7 @@ def _principal(store: Matching, session: NamedNode) -> str:
 
 def _one(store: Matching, subject: NamedNode, predicate: NamedNode, graph: object) -> str | None:
     found = store.quads((subject, predicate, None, graph))  # type: ignore[arg-type] # a graph
-    return _text(found[0].object) if found else None
-
-
-def _text(term: object) -> str:
-    return str(getattr(term, "value", term))
+    return term_text(found[0].object) if found else None
 
 
 def copy_quads(store: Matching, original_iri: str, digest: str, copy: Turn, copying: Copying) -> list[Quad]:

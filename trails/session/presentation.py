@@ -99,18 +99,9 @@ def _other(result: Result, wanted: str) -> InvalidInput:
 _FIRST: Final = 5
 _LAST: Final = 35
 _COLUMNS: Final[dict[str, Kind]] = {
-    "index": "place",
-    "role": "text",
-    "author": "text",
-    "time": "time",
-    "text": "text",
-    "model": "text",
-    "input_tokens": "integer",
-    "output_tokens": "integer",
-    "tools": "names",
-    "session": "text",
-    "digest": "text",
-}
+    "index": "place", "role": "text", "author": "text", "time": "time", "text": "text", "model": "text",
+    "input_tokens": "integer", "output_tokens": "integer", "tools": "names", "session": "text", "digest": "text",
+}  # fmt: skip
 
 
 def turn_table(turns: Iterable[Turn]) -> PlainTable:

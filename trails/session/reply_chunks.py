@@ -287,16 +287,9 @@ def _copied(value: Any) -> dict[str, Any]:
 
 # --- Anthropic's messages
 
-_CLAUDE: Final = frozenset(
-    [
-        "message_start",
-        "content_block_start",
-        "content_block_delta",
-        "content_block_stop",
-        "message_delta",
-        "message_stop",
-    ]
-)
+_CLAUDE: Final = frozenset({
+    "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop",
+})  # fmt: skip
 _DELTAS: Final = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
 
@@ -408,30 +401,12 @@ def _sum(into: dict[str, Any], more: _Fields) -> None:
 
 # --- Vercel's text streams
 
-_VERCEL: Final = frozenset(
-    [
-        "text-delta",
-        "text-start",
-        "text-end",
-        "reasoning-delta",
-        "reasoning-start",
-        "reasoning-end",
-        "start",
-        "finish",
-        "tool-call",
-        "tool-input-start",
-        "tool-input-delta",
-        "tool-input-end",
-        "tool-input-available",
-        "start-step",
-        "finish-step",
-        "step-start",
-        "step-finish",
-        "message-metadata",
-        "stream-start",
-        "response-metadata",
-    ]
-)
+_VERCEL: Final = frozenset({
+    "text-delta", "text-start", "text-end", "reasoning-delta", "reasoning-start", "reasoning-end",
+    "start", "finish", "tool-call", "tool-input-start", "tool-input-delta", "tool-input-end",
+    "tool-input-available", "start-step", "finish-step", "step-start", "step-finish", "message-metadata",
+    "stream-start", "response-metadata",
+})  # fmt: skip
 
 
 class VercelReply(PartialReply):

@@ -110,8 +110,6 @@ def score_target(workspace: Workspace, ref: ScoreRef) -> ScoreTarget:
     if end <= start:
         raise InvalidInput(f"the turns {start} to {end} of session {chain[0].id!r} are none: the end is exclusive")
     last = annotation_kinds.annotated_turn(reader, chain, end - 1)
-    if last is None:
-        raise InvalidInput(f"session {chain[0].id!r} has no turn {end - 1} that is stored")
     _check_same(ref, last)
     return ScoreTarget(chain, start, end, last)
 

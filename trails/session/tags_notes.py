@@ -93,9 +93,7 @@ class Notes(Handle, public=True):
         author = self._workspace.who(by)
         reader = self._workspace.reader
         chain = names.find_lineage(self._workspace, session)
-        turn = annotation_kinds.annotated_turn(reader, chain, validation.index(index, "index"))
-        if turn is None:
-            raise InvalidInput(f"session {chain[0].id!r} has no turn {index} that is stored")
+        turn = annotation_kinds.annotated_turn(reader, chain, index)
         salt = digests.new_salt()
         made = Note(
             id=secrets.token_hex(6),
@@ -139,9 +137,7 @@ class Notes(Handle, public=True):
         reader = self._workspace.reader
         chain = names.find_lineage(self._workspace, session)
         if index is not None:
-            turn = annotation_kinds.annotated_turn(reader, chain, validation.index(index, "index"))
-            if turn is None:
-                raise InvalidInput(f"session {chain[0].id!r} has no turn {index} that is stored")
+            turn = annotation_kinds.annotated_turn(reader, chain, index)
             return annotation_kinds.notes_on(self._workspace.store, turn.digest)
         return annotation_kinds.notes_in(self._workspace.store, reader, chain)
 
@@ -277,12 +273,5 @@ class Tags(Handle, public=True):
 
 def _head(reader: Reader, chain: tuple[SessionRecord, ...], length: int | None) -> tuple[int, Turn | None]:
     """Return how many turns a tag stands for, and the last of them."""
-    if length is None:
-        turns = reader.turns(chain)
-        return len(turns), turns[-1] if turns else None
-    if length == 0:
-        return 0, None
-    last = annotation_kinds.annotated_turn(reader, chain, length - 1)
-    if last is None:
-        raise InvalidInput(f"session {chain[0].id!r} has fewer turns than {length}, so it cannot be tagged there")
-    return length, last
+    count = reader.length(chain) if length is None else length
+    return count, annotation_kinds.annotated_turn(reader, chain, count - 1) if count else None

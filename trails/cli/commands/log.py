@@ -147,7 +147,8 @@ def log(*, ref: str | None, graph: bool, limit: int, page: int, cursor: str | No
     digest and its index; in brackets the sessions whose last turn it is, tags, notes, and what it was picked from; role,
     author, time in UTC, and the first line of the text. On a terminal each is cut at its width, elsewhere they are whole.
     """
-    from trails.history.lookup.summaries import make_cursor, tie_break
+    from trails.history.lookup.summaries import make_cursor
+    from trails.rows import row_codec
 
     if page > 1 and cursor is not None:
         cli.refuse("--page counts from the beginning, and --cursor goes on from elsewhere; give one")
@@ -160,7 +161,7 @@ def log(*, ref: str | None, graph: bool, limit: int, page: int, cursor: str | No
         turns = _turns(store, lines)
         seen = len(store.store.log.lines()) if after is None and more else after.seen if after else 0
     last = turns.get(_last_turn(lines)) if more else None
-    onward = None if last is None else make_cursor(tie_break(last.session_id), last.index, seen)
+    onward = None if last is None else make_cursor(row_codec.tie(last.session_id), last.index, seen)
     shown = [line for line in lines if (graph if line.strand is None else (line.strand, line.index) in turns)]
     rows = [_plain(listing, line, turns) for line in shown if line.strand is not None]
 
@@ -182,7 +183,7 @@ def log(*, ref: str | None, graph: bool, limit: int, page: int, cursor: str | No
 class _PageEnd:
     """Where a page ended: its last turn's owner and index, and how many lines the store's log had at the first page.
 
-    In a cursor a number stands for the owner (`tie_break`). Sessions and turns that came after those lines are left out
+    In a cursor a number stands for the owner (`row_codec.tie`). Sessions and turns that came after those lines are left out
     of the pages that follow, so that they do not shift.
     """
 
@@ -202,9 +203,9 @@ def _page_end(cursor: str) -> _PageEnd:
 
 
 def _is_at(line: LaneLine, end: _PageEnd) -> bool:
-    from trails.history.lookup.summaries import tie_break
+    from trails.rows import row_codec
 
-    return line.strand is not None and line.index == end.index and tie_break(line.strand) == end.owner
+    return line.strand is not None and line.index == end.index and row_codec.tie(line.strand) == end.owner
 
 
 def _page(lines: Iterator[LaneLine], limit: int, after: _PageEnd | None, *, skip: int) -> tuple[list[LaneLine], bool]:

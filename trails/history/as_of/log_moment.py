@@ -17,7 +17,7 @@ from pyoxigraph import NamedNode, Quad
 
 from trails.errors import IntegrityError, InvalidInput
 from trails.history import log_history
-from trails.history.as_of.past_facts import Catalog, earliest_time, one_text, text_of, time_of
+from trails.history.as_of.past_facts import Catalog, earliest_time, one_text, time_of
 from trails.history.reader import Reader
 from trails.integrity import leaves
 from trails.integrity.leaves import LEDGER_KINDS
@@ -25,7 +25,7 @@ from trails.integrity.merkle import leaf_hash, root_of
 from trails.integrity.signed_notes import Checkpoint, claimed_checkpoint, open_checkpoint
 from trails.model import iris, validation
 from trails.rdf import vocab
-from trails.rdf.codec import parse_time
+from trails.rdf.codec import parse_time, term_text
 from trails.store.contract import QuadStore
 from trails.store.leaflog import LeafLog
 
@@ -204,7 +204,7 @@ def _entered_later(store: QuadStore, lines: Sequence[str], time: datetime, now: 
     for graph in {entry.rpartition("/")[0] for entry in told}:
         made: dict[str, list[Quad]] = defaultdict(list)
         for quad in store.quads((None, None, None, NamedNode(graph))):
-            made[text_of(quad.subject)].append(quad)
+            made[term_text(quad.subject)].append(quad)
         for entry, quads in made.items():
             when = earliest_time(quads)
             if entry in told and when is not None and time < when <= now:

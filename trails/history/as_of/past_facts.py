@@ -24,7 +24,7 @@ from trails.integrity.leaves import LEDGER_KINDS
 from trails.model import iris
 from trails.model.values import Finding, VerifyReport
 from trails.rdf import vocab
-from trails.rdf.codec import parse_time
+from trails.rdf.codec import parse_time, term_text
 from trails.store.contract import QuadStore
 from trails.store.index.historical_store import PastStore
 
@@ -45,7 +45,7 @@ class Catalog:
         """Return the catalog of a store."""
         subjects: dict[str, list[Quad]] = defaultdict(list)
         for quad in store.quads((None, None, None, vocab.CATALOG)):
-            subjects[text_of(quad.subject)].append(quad)
+            subjects[term_text(quad.subject)].append(quad)
         return cls(dict(subjects))
 
     def owners(self, subject: str) -> set[str]:
@@ -54,7 +54,7 @@ class Catalog:
         if iris.is_session(home):
             return {iris.session_id(home)}
         named = [quad.object for quad in self.subjects[subject] if quad.predicate in LINKS]
-        linked = {text_of(each) for each in named if isinstance(each, NamedNode)}
+        linked = {term_text(each) for each in named if isinstance(each, NamedNode)}
         found = {iris.session_id(each) for each in linked if iris.is_session(each)}
         through = (each for each in linked if each in self.subjects and not iris.is_session(each) and each != subject)
         return found or {owner for each in through for owner in self.owners(each)}
@@ -89,12 +89,7 @@ def _times(quads: Sequence[Quad]) -> Iterator[datetime]:
 
 def one_text(quads: Sequence[Quad], predicate: NamedNode) -> str | None:
     """Return what is said of something by a property, as text."""
-    return next((text_of(quad.object) for quad in quads if quad.predicate == predicate), None)
-
-
-def text_of(term: object) -> str:
-    """Return an IRI, or the text of a literal."""
-    return str(getattr(term, "value", term))
+    return next((term_text(quad.object) for quad in quads if quad.predicate == predicate), None)
 
 
 _CHANGES: Final = frozenset({"change", "detach"})

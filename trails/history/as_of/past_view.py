@@ -19,13 +19,14 @@ from trails.errors import IntegrityError
 from trails.history import log_leaves, record_registry
 from trails.history.as_of import log_moment
 from trails.history.as_of.log_moment import Moment
-from trails.history.as_of.past_facts import LINKS, Catalog, PastFacts, facts_at, has_type, one_text, text_of, time_of
+from trails.history.as_of.past_facts import LINKS, Catalog, PastFacts, facts_at, has_type, one_text, time_of
 from trails.history.reader import Reader
 from trails.history.removal import redaction
 from trails.integrity import digests
 from trails.model import iris
 from trails.model.values import Value
 from trails.rdf import vocab
+from trails.rdf.codec import term_text
 from trails.store.contract import QuadStore
 from trails.store.engine_fallbacks import at_one_moment
 from trails.store.index.historical_store import Held, PastStore
@@ -148,7 +149,7 @@ def _redacted(store: QuadStore, told: PastFacts) -> set[tuple[str, int | None]]:
     found = {(each, index) for each, index in told.redacted if told.had(each, index)}
     for digest, made in redaction.redactions_by_digest(store).items() if told.redacted else ():
         if any((iris.session_id(node.value), iris.turn_index(node.value)) in told.redacted for node, _ in made):
-            turns = (text_of(quad.subject) for quad in store.quads((None, vocab.DIGEST, Literal(digest), None)))
+            turns = (term_text(quad.subject) for quad in store.quads((None, vocab.DIGEST, Literal(digest), None)))
             copies = {
                 (iris.session_id(each), iris.turn_index(each)) for each in turns if not iris.is_turn_deletion(each)
             }
@@ -174,7 +175,7 @@ def _leave_out(catalog: Catalog, told: PastFacts, there: set[str], *, gone: set[
                 for quad in catalog.subjects[subject]
                 if quad.object not in _MARKS
                 and quad.predicate not in _MARKS
-                and not (quad.predicate in LINKS and text_of(quad.object) in away)
+                and not (quad.predicate in LINKS and term_text(quad.object) in away)
             ]
 
 
@@ -277,7 +278,7 @@ def _attach(store: QuadStore, reader: Reader, catalog: Catalog, there: set[str],
             said = (
                 [Quad(NamedNode(iri), vocab.SYSTEM_VERSION, vocab.integer(version), vocab.CATALOG)] if version else []
             )
-            if text_of(row.fork_digest([*point, *said]).object) == wanted:
+            if term_text(row.fork_digest([*point, *said]).object) == wanted:
                 kept = [quad for quad in catalog.subjects[iri] if quad.predicate != vocab.FORK_DIGEST]
                 catalog.subjects[iri] = [*kept, *point, *said]
                 catalog.starts[session_id] = int(at)
@@ -288,7 +289,7 @@ def _attach(store: QuadStore, reader: Reader, catalog: Catalog, there: set[str],
 
 def _without_strangers(past: _PastGraphs, catalog: Catalog) -> None:
     """Take out people, programs, tools and files of which nothing that is left speaks."""
-    named = {text_of(quad.object) for quads in catalog.subjects.values() for quad in quads}
+    named = {term_text(quad.object) for quads in catalog.subjects.values() for quad in quads}
     for subject in list(catalog.subjects):
         if not catalog.owners(subject) and subject not in named and iris.document_of_graph(subject) is None:
             if not (iris.is_author(subject) or iris.is_tool(subject) or iris.file_digest(subject) is not None):
@@ -325,7 +326,7 @@ class _PastGraphs:
         was: dict[object, bool] = {}
         for quad in quads:
             if quad.subject not in was:
-                was[quad.subject] = self.was(graph.value, text_of(quad.subject))
+                was[quad.subject] = self.was(graph.value, term_text(quad.subject))
         kept = [quad for quad in quads if was[quad.subject] and not self.leads_below(graph.value, quad)]
         if iris.is_session(graph.value):
             self._check(iris.session_id(graph.value), kept)
@@ -338,7 +339,7 @@ class _PastGraphs:
         return any(
             isinstance(quad.graph_name, NamedNode)
             and self.had(quad.graph_name.value)
-            and self.was(quad.graph_name.value, text_of(quad.subject))
+            and self.was(quad.graph_name.value, term_text(quad.subject))
             for quad in self.store.quads((None, None, node, None))
         )
 
@@ -354,7 +355,7 @@ class _PastGraphs:
         """Tell whether a quad names a copy that a fork which was detached has only since."""
         if quad.predicate != vocab.ANSWERS_COPY or not iris.is_session(graph):
             return False
-        start, call = self.catalog.starts.get(iris.session_id(graph), 0), text_of(quad.object)
+        start, call = self.catalog.starts.get(iris.session_id(graph), 0), term_text(quad.object)
         return call.startswith(f"{graph}/") and _index(call, graph) < start
 
     def end(self, session_id: str) -> tuple[int, str | None]:
@@ -364,7 +365,7 @@ class _PastGraphs:
 
     def _check(self, session_id: str, quads: Sequence[Quad]) -> None:
         found = {
-            _index(text_of(quad.subject), iris.session(session_id)): text_of(quad.object)
+            _index(term_text(quad.subject), iris.session(session_id)): term_text(quad.object)
             for quad in quads
             if quad.predicate == vocab.DIGEST
         }

@@ -24,6 +24,7 @@ from trails.model import iris, lineage
 from trails.model.values import SessionRecord, Value
 from trails.rdf import vocab
 from trails.rdf.activity_records import author_type
+from trails.rdf.codec import term_text
 from trails.rdf.session_records import tools_named_in
 from trails.secrets import Found, ScannedPlace, detector
 from trails.store.contract import QuadStore
@@ -45,7 +46,7 @@ def session_quads(store: QuadStore, record: SessionRecord) -> list[Quad]:
         quads += store.quads((NamedNode(who), vocab.TYPE, kind, vocab.CATALOG))
     named = {
         record.forked_by,
-        *(_quad_value(q.object) for q in quads if q.predicate == vocab.ATTRIBUTED_TO and _is_of_prompt(q)),
+        *(term_text(q.object) for q in quads if q.predicate == vocab.ATTRIBUTED_TO and _is_of_prompt(q)),
     }
     quads += [author_type(each) for each in sorted(filter(None, named))]
     quads += tools_named_in(graph)
@@ -53,11 +54,7 @@ def session_quads(store: QuadStore, record: SessionRecord) -> list[Quad]:
 
 
 def _is_of_prompt(quad: Quad) -> bool:
-    return "/system/" in _quad_value(quad.subject) and quad.graph_name == vocab.CATALOG
-
-
-def _quad_value(term: object) -> str:
-    return str(getattr(term, "value", term))
+    return "/system/" in term_text(quad.subject) and quad.graph_name == vocab.CATALOG
 
 
 def session_row(store: QuadStore, node: NamedNode) -> list[Quad]:
@@ -177,18 +174,14 @@ def _marked(quads: Iterable[Quad]) -> Mapping[str, dict[NamedNode, str]]:
     found: dict[str, dict[NamedNode, str]] = {}
     for quad in quads:
         if quad.predicate in _MARKS:
-            found.setdefault(_scanned_value(quad.subject), {})[quad.predicate] = _scanned_value(quad.object)
+            found.setdefault(term_text(quad.subject), {})[quad.predicate] = term_text(quad.object)
     return found
-
-
-def _scanned_value(term: object) -> str:
-    return str(getattr(term, "value", term))
 
 
 def _placed(quad: Quad, marks: Mapping[str, dict[NamedNode, str]]) -> tuple[str | None, int | None, str, str]:
     """Return the session and the turn that a quad is of, what in it the quad says, and what a key there is called."""
-    subject = _scanned_value(quad.subject)
-    document = iris.document_of_graph(_scanned_value(quad.graph_name)) or iris.document_of_graph(subject)
+    subject = term_text(quad.subject)
+    document = iris.document_of_graph(term_text(quad.graph_name)) or iris.document_of_graph(subject)
     if document is not None:
         return None, None, f"PROV document {document.removeprefix(iris.document(''))[:16]}", ""
     name = iris.meta_key(quad.predicate.value) or _field(quad.predicate) or ""

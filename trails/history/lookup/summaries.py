@@ -8,7 +8,6 @@ Which sessions there are, a page at a time: found and sorted by the index, with 
 from __future__ import annotations
 
 import base64
-import hashlib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -89,11 +88,6 @@ def order_clause(cursor: str, order: int) -> tuple[int, int]:
     if told >> 8 * _TIE != order:
         raise InvalidInput(f"{cursor!r} is the cursor of a list in another order; go on in that one, or begin anew")
     return value, told & (1 << 8 * _TIE) - 1
-
-
-def tie_break(session_id: str) -> int:
-    """Return a short number that stands for a session where a page ends, among those that are sorted by the same."""
-    return int.from_bytes(hashlib.sha256(session_id.encode()).digest()[:_TIE])
 
 
 _Made = TypeVar("_Made")
@@ -200,15 +194,9 @@ def _meta(meta: object) -> Mapping[str, Any]:
     return meta or {}
 
 
-def summary_ids(workspace: Workspace, wanted: SummaryFilter, limit: int, cursor: str | None) -> Page[str]:
-    """Return one page of the ids of sessions."""
-    found = _rows(workspace, wanted, limit, cursor, lambda row: row["id"])
-    return Page(found, found.cursor)
-
-
 def summary_records(workspace: Workspace, wanted: SummaryFilter, limit: int, cursor: str | None) -> Page[SessionRecord]:
     """Return one page of the records of sessions, as the store says them."""
-    page = summary_ids(workspace, wanted, limit, cursor)
+    page = _rows(workspace, wanted, limit, cursor, lambda row: str(row["id"]))
     found = workspace.reader.records(page)
     return Page([found[each] for each in page if each in found], page.cursor)  # one may be deleted meanwhile
 

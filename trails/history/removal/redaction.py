@@ -402,7 +402,7 @@ def _commit(
     made: list[Leaf] = []
     stands = digest in current_redactions(store)
     for turn in turns:
-        old, new = redacted_quads(_quads_of(store, turn))
+        old, new = redacted_quads(parts_of_redaction(store, turn))
         tx.take(old)
         tx.add(new)
         if stands or not store.quads((NamedNode(iris.turn_deletion(turn.value)), None, None, vocab.CATALOG)):
@@ -427,16 +427,6 @@ def _standing(store: QuadStore, turn: NamedNode, old: Sequence[Quad], new: Seque
     row = stored_turn(turn.value, quads)
     graph = NamedNode(iris.session(iris.session_id(turn.value)))
     return digests.check_standing(row, digest_before(store, graph, row.index))
-
-
-def _quads_of(store: QuadStore, turn: NamedNode) -> list[Quad]:
-    """Return the quads of a turn, of its tool calls and of the request that it answers as a summary, as they are stored."""
-    graph = NamedNode(iris.session(iris.session_id(turn.value)))
-    quads = store.quads((turn, None, None, graph))
-    links = (vocab.STARTED_BY, vocab.KEPT_WITH)
-    for call in (quad for link in links for quad in store.quads((None, link, turn, graph))):
-        quads += store.quads((call.subject, vocab.ARGUMENTS, None, graph))  # type: ignore[arg-type] # a call's IRI
-    return quads + store.quads((NamedNode(iris.compaction(turn.value)), vocab.REQUEST, None, graph))
 
 
 def redacted_quads(quads: Iterable[Quad]) -> tuple[list[Quad], list[Quad]]:

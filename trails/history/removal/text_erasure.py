@@ -52,38 +52,21 @@ from trails.store.log.preview import Preview
 
 _GONE: Final = Literal("", datatype=vocab.REDACTED)
 _OF_TURN: Final = {
-    vocab.VALUE: "content",
-    vocab.ARGUMENTS: "call arguments",
-    vocab.META: "turn metadata",
-    vocab.REQUEST: "summary request",
-    vocab.ROLE: "role",
-    vocab.ATTRIBUTED_TO: "author",
-    vocab.ASSOCIATED_WITH: "author",
-    vocab.SOURCE_ID: "source id",
-    vocab.MODEL: "model",
-    vocab.STOP_REASON: "stop reason",
-    vocab.USAGE: "usage",
-    vocab.CALL_ID: "call id",
-    vocab.TOOL_NAME: "tool name",
-    vocab.TRIGGER: "trigger",
-    vocab.PROVIDER: "provider",
-    vocab.TOOL_USED: "tool",
-    vocab.APPROVED_BY: "approver",
+    vocab.VALUE: "content", vocab.ARGUMENTS: "call arguments", vocab.META: "turn metadata",
+    vocab.REQUEST: "summary request", vocab.ROLE: "role", vocab.ATTRIBUTED_TO: "author",
+    vocab.ASSOCIATED_WITH: "author", vocab.SOURCE_ID: "source id", vocab.MODEL: "model",
+    vocab.STOP_REASON: "stop reason", vocab.USAGE: "usage", vocab.CALL_ID: "call id", vocab.TOOL_NAME: "tool name",
+    vocab.TRIGGER: "trigger", vocab.PROVIDER: "provider", vocab.TOOL_USED: "tool", vocab.APPROVED_BY: "approver",
     vocab.REFUSED_BY: "refuser",
-}
+}  # fmt: skip
 _SALTED: Final = frozenset({vocab.VALUE, vocab.ARGUMENTS, vocab.META, vocab.REQUEST})
 _OWN: Final = frozenset({vocab.ROLE, vocab.ATTRIBUTED_TO, vocab.ASSOCIATED_WITH})
 """What a turn's digest covers itself, and not among its facts."""
 _COUNTED: Final = frozenset(FIGURES.values())
 _OF_ROW: Final = {
-    vocab.LABEL: "label",
-    vocab.ATTRIBUTED_TO: "name",
-    vocab.ASSOCIATED_WITH: "name",
-    vocab.SESSION_AGENT: "name",
-    vocab.FORKED_BY: "name",
-    vocab.SOURCE_SESSION: "source session",
-    vocab.REASON: "reason",
-}
+    vocab.LABEL: "label", vocab.ATTRIBUTED_TO: "name", vocab.ASSOCIATED_WITH: "name", vocab.SESSION_AGENT: "name",
+    vocab.FORKED_BY: "name", vocab.SOURCE_SESSION: "source session", vocab.REASON: "reason",
+}  # fmt: skip
 TURN_TEXTS: Final = frozenset(_OF_TURN.values())
 """The kinds of places in turns, of which the redactions of those tell."""
 
