@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 from uuid import uuid4
@@ -30,12 +31,10 @@ from trails.runtime.policy.message_policy import resolve_send_policy
 from trails.runtime.policy.run_rules import SpawnRequest, archive_time, tool_texts
 from trails.runtime.policy.session_entry import apply_patch, check_label, delivery_context
 from trails.runtime.runs import run_registry
-from trails.runtime.runs.host import Outgoing, WorkContext
-from trails.runtime.runs.run_engine import TASK_SOURCE, Awaited, Engine, Reply, agent_of
+from trails.runtime.runs.host import Outgoing
+from trails.runtime.runs.run_engine import TASK_SOURCE, Engine, Reply, Then, agent_of
 from trails.runtime.runs.run_registry import run_exists_error
 
-SEND_SOURCE: Final = "sessions_send"
-"""The source of the messages that sessions send one another; the event id is the sending's run id and a step."""
 DEFAULT_TIMEOUT: Final = 30
 ANNOUNCE_STEP: Final = "Agent-to-agent announce step."
 _DISABLED: Final = (
@@ -144,20 +143,10 @@ def send_message(engine: Engine, requester: str | None, request: SendRequest) ->
         engine.places.ensure(requester_key)  # it is answered there
     talk = Talk(engine, run_id, requester_key, target_key, request)
     session_id = engine.places.ensure(target_key)
-    instructions = subagents.message_context(talk.parties)
-    event = engine.post(
-        session_id,
-        message,
-        WorkContext(lane="nested", system=instructions),
-        source=SEND_SOURCE,
-        event_id=run_id,
-        author=agent_of(requester_key),
-    )
     if request.timeout_seconds == 0:
-        talk.expect(session_id, event.number, talk.begin)
-        engine.lanes.submit("nested", lambda: engine.work(session_id, "nested"))
+        talk.send(session_id, message, talk.begin)
         return Sent(run_id=run_id, status="accepted", session_key=shown)
-    reply = _wait(engine, session_id, event.number, request.timeout_seconds)
+    reply = _wait(engine, partial(talk.send, session_id, message), request.timeout_seconds)
     if reply is None:
         return Sent(run_id=run_id, status="timeout", session_key=shown)
     if reply.status == "error":
@@ -219,8 +208,8 @@ def _check_agents(engine: Engine, requester_key: str | None, target: str, *, sho
 # --- waiting
 
 
-def _wait(engine: Engine, session_id: str, number: int, seconds: int) -> Reply | None:
-    """Have a message worked on in the nested lane and return what came of it, or None if the time was up.
+def _wait(engine: Engine, send: Callable[[Then], None], seconds: int) -> Reply | None:
+    """Send a message and return what came of it, or None if the time was up.
 
     Where threads or an event loop work on the lanes, they do it; else it is done here, if the lane has a place left.
     """
@@ -231,17 +220,14 @@ def _wait(engine: Engine, session_id: str, number: int, seconds: int) -> Reply |
         replies.append(reply)
         done.set()
 
-    deadline = engine.now() + timedelta(seconds=seconds)
-    engine.expect(Awaited(session_id, number, then, deadline))
-    engine.lanes.submit("nested", lambda: engine.work(session_id, "nested"))
+    send(then)
     if engine.lanes.listener is not None:
         done.wait(seconds)
     else:
         while not done.is_set() and engine.lanes.drain(1, ["nested"]):
             pass
     engine.drop(then)
-    reply = replies[0] if replies else None
-    return None if engine.now() >= deadline else reply
+    return replies[0] if replies else None
 
 
 # --- the talk
@@ -255,27 +241,26 @@ class Talk:
     ) -> None:
         self._engine = engine
         self._run_id = run_id
+        self._requester_key = requester_key
         self._target_key = target_key
         self._message = request.message
         self._patience = timedelta(seconds=request.timeout_seconds or DEFAULT_TIMEOUT)
         self._turns = subagents.ping_pong_turns(engine.settings.ping_pong)
-        self._order: tuple[subagents.PingPongTurn, ...] = subagents.ping_pong_order(
-            requester_key, target_key, self._turns
-        )
-        self._taken = 0
+        self._order = iter(subagents.ping_pong_order(requester_key, target_key, self._turns))
         self._first: str | None = None
         self._latest: str | None = None
         self._channel = _channel_of(engine, target_key)
-        self.parties = subagents.Parties(
+        self._parties = subagents.Parties(
             target_session_key=engine.places.shown(target_key),
             requester_session_key=requester_key,
             requester_channel=request.requester_channel,
             target_channel=self._channel.channel if self._channel else "unknown",
         )
 
-    def expect(self, session_id: str, number: int, then: Callable[[Reply | None], None]) -> None:
-        """Go on with `then` once something came of a message, or its time is up."""
-        self._engine.expect(Awaited(session_id, number, then, self._engine.now() + self._patience))
+    def send(self, session_id: str, message: str, then: Then) -> None:
+        """Send the target its first message."""
+        first = (message, self._run_id, agent_of(self._requester_key))
+        self._engine.ask(session_id, first, subagents.message_context(self._parties), then, self._patience)
 
     def begin(self, reply: Reply | None) -> None:
         """Begin with the target's first reply.
@@ -289,19 +274,13 @@ class Talk:
 
     def _next(self) -> None:
         """Let whose turn it is answer what was said last."""
-        if self._taken >= len(self._order):
+        turn = next(self._order, None)
+        if turn is None:
             self._announce()
             return
-        turn = self._order[self._taken]
-        self._taken += 1
-        instructions = subagents.reply_context(self.parties, role=turn.role, turn=turn.number, turns=self._turns)
-        self._step(
-            (turn.session_key, turn.partner_key),
-            self._latest or "",
-            instructions,
-            f"turn-{turn.number}",
-            self._answered,
-        )
+        told = subagents.reply_context(self._parties, role=turn.role, turn=turn.number, turns=self._turns)
+        message = (self._latest or "", f"{self._run_id}:turn-{turn.number}", agent_of(turn.partner_key))
+        self._step(turn.session_key, message, told, self._answered)
 
     def _answered(self, reply: Reply | None) -> None:
         text = reply.text if reply is not None and reply.status == "ok" else None
@@ -312,30 +291,19 @@ class Talk:
         self._next()
 
     def _announce(self) -> None:
-        instructions = subagents.announce_context(
-            self.parties, original=self._message, first_reply=self._first, latest_reply=self._latest
+        told = subagents.announce_context(
+            self._parties, original=self._message, first_reply=self._first, latest_reply=self._latest
         )
-        self._step((self._target_key, self._target_key), ANNOUNCE_STEP, instructions, "announce", self._post)
+        message = (ANNOUNCE_STEP, f"{self._run_id}:announce", agent_of(self._target_key))
+        self._step(self._target_key, message, told, self._post)
 
-    def _step(
-        self, ends: tuple[str, str], text: str, told: str, name: str, then: Callable[[Reply | None], None]
-    ) -> None:
-        """Have a session (the first key) answer a message of another (the second), in the nested lane."""
-        engine, (key, sender_key) = self._engine, ends
-        session_id = engine.places.session_of(key)
+    def _step(self, key: str, message: tuple[str, str, str], told: str, then: Then) -> None:
+        """Have a session answer a message of the other one."""
+        session_id = self._engine.places.session_of(key)
         if session_id is None:
             then(None)  # it was deleted meanwhile
-            return
-        event = engine.post(
-            session_id,
-            text,
-            WorkContext(lane="nested", system=told),
-            source=SEND_SOURCE,
-            event_id=f"{self._run_id}:{name}",
-            author=agent_of(sender_key),
-        )
-        self.expect(session_id, event.number, then)
-        engine.lanes.submit("nested", lambda: engine.work(session_id, "nested"))
+        else:
+            self._engine.ask(session_id, message, told, then, self._patience)
 
     def _post(self, reply: Reply | None) -> None:
         """Post what the target tells its channel, if there is one and it may."""

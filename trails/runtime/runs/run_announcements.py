@@ -29,7 +29,7 @@ from trails.runtime import inbox
 from trails.runtime.config_values import NEVER, from_ms, time_after, to_ms
 from trails.runtime.inbox import change_entries
 from trails.runtime.policy.run_rules import SWEEP_SECONDS, RunOutcome, announce_route, announce_text
-from trails.runtime.runs import agent_tools, run_engine, run_registry
+from trails.runtime.runs import run_engine, run_registry
 from trails.runtime.runs.host import Announcement, Lane
 from trails.runtime.runs.run_engine import Engine, agent_of
 from trails.store.contract import PreconditionFailed
@@ -297,7 +297,7 @@ class Upkeep:
         engine = self._engine
         if engine.host.agent is None:
             return
-        lanes: dict[str, Lane] = {agent_tools.SEND_SOURCE: "nested"}
+        lanes: dict[str, Lane] = {run_engine.SEND_SOURCE: "nested"}
         if engine.host.announce is None:
             lanes[ANNOUNCE_SOURCE] = "main"
         for session_id, source in sorted(engine.waiting()):

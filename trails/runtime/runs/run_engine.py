@@ -98,6 +98,8 @@ def stats_of(run: Run, turns: Iterable[Turn]) -> RunStats:
 
 TASK_SOURCE: Final = "sessions_spawn"
 """The source of the message that brings a sub-agent its task; its event id is the run's."""
+SEND_SOURCE: Final = "sessions_send"
+"""The source of the messages that sessions send one another; the event id is the sending's run id and a step."""
 
 
 @dataclass(slots=True)
@@ -111,15 +113,18 @@ class Reply:
     """The turn that says it."""
 
 
+Then = Callable[[Reply | None], None]
+"""Called once with what came of a message, or with None if nothing came in time."""
+
+
 @dataclass(slots=True, eq=False)
 class Awaited:
     """Somebody who waits for what comes of a message, up to a deadline."""
 
     session_id: str
     number: int
-    then: Callable[[Reply | None], None]
-    """Called once, with None if nothing came in time."""
-    deadline: datetime | None = None
+    then: Then
+    deadline: datetime
 
 
 @dataclass
@@ -197,21 +202,16 @@ class Engine:
 
     # --- work in sessions
 
-    def post(
-        self, session_id: str, text: str, context: WorkContext, *, source: str, event_id: str, author: str
-    ) -> Event:
-        """Put a message into a session's inbox, with what the work on it goes by."""
-        event = self.ledger.receive(session_id, text, source=source, event_id=event_id, author=author)
+    def ask(self, session_id: str, message: tuple[str, str, str], told: str, then: Then, patience: timedelta) -> None:
+        """Have a session answer a message (its text, id and author) in the nested lane, and `then` told what came of it."""
+        text, event_id, author = message
+        event = self.ledger.receive(session_id, text, source=SEND_SOURCE, event_id=event_id, author=author)
         with self._lock:
-            self._contexts[session_id, event.number] = context
-        return event
+            self._contexts[session_id, event.number] = WorkContext(lane="nested", system=told)
+            self._awaited.append(Awaited(session_id, event.number, then, self.now() + patience))
+        self.lanes.submit("nested", lambda: self.work(session_id, "nested"))
 
-    def expect(self, awaited: Awaited) -> None:
-        """Have somebody told what comes of a message."""
-        with self._lock:
-            self._awaited.append(awaited)
-
-    def drop(self, then: Callable[[Reply | None], None]) -> None:
+    def drop(self, then: Then) -> None:
         """Tell somebody nothing any more."""
         with self._lock:
             self._awaited = [each for each in self._awaited if each.then is not then]
@@ -315,7 +315,7 @@ class Engine:
             mine = [each for each in self._awaited if session_id in (None, each.session_id)]
         for each in mine:
             reply = self.reply_to(each.session_id, each.number)
-            late = each.deadline is not None and now >= each.deadline
+            late = now >= each.deadline
             if reply is None and not late:
                 continue
             with self._lock:
