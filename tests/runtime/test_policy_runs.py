@@ -150,7 +150,7 @@ def test_figures_are_short() -> None:
         "1.3m",
     ]
     assert [usd_words(cost) for cost in (0.5, 12.345, 0.01, 0.00999)] == ["$0.50", "$12.35", "$0.01", "$0.0100"]
-    assert stats_line(RunStats(), ["session s"]) == "Stats: runtime n/a • tokens n/a • session s"
+    assert stats_line(RunStats()) == "Stats: runtime n/a • tokens n/a"
     assert stats_line(RunStats(total_tokens=5)) == "Stats: runtime n/a • tokens 5"
     assert stats_line(RunStats(input_tokens=5)) == "Stats: runtime n/a • tokens 5 (in 5 / out 0)"
 

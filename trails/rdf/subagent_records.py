@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
+from pydantic.alias_generators import to_camel
 from pyoxigraph import Literal as RdfLiteral
 from pyoxigraph import NamedNode, Quad
 
@@ -43,6 +44,8 @@ _THREAD: Final = Codec(lambda thread: v.integer(thread) if isinstance(thread, in
 class RunOrigin(Value):
     """Where the request for a run came from: what an answer goes back to."""
 
+    model_config = Value.model_config | {"alias_generator": to_camel, "populate_by_name": True}
+
     channel: Annotated[str | None, Kept(v.REQUESTER_CHANNEL)] = None
     to: Annotated[str | None, Kept(v.REQUESTER_RECIPIENT)] = None
     account_id: Annotated[str | None, Kept(v.REQUESTER_ACCOUNT)] = None
@@ -54,8 +57,7 @@ class RunOrigin(Value):
 
     def to_json(self) -> dict[str, Any]:
         """Return it as in a record of a run."""
-        names = {"channel": self.channel, "to": self.to, "accountId": self.account_id, "threadId": self.thread_id}
-        return {name: value for name, value in names.items() if value is not None}
+        return self.model_dump(by_alias=True, exclude_none=True)
 
 
 class RunContent(Value):

@@ -212,6 +212,17 @@ def from_ms(milliseconds: int) -> datetime:
         raise InvalidInput(f"{milliseconds} ms since 1970 is no date of the years 1 to 9999") from None
 
 
+def moment_of(value: object) -> datetime | None:
+    """Return the moment that a foreign program tells: a datetime, or milliseconds since 1970; None for anything else.
+
+    >>> moment_of(1500.9) == from_ms(1500), moment_of("1500")
+    (True, None)
+    """
+    if isinstance(value, datetime):
+        return from_ms(to_ms(value))
+    return from_ms(int(value)) if is_number(value) else None
+
+
 def time_after(moment: datetime, span: timedelta | float) -> datetime:
     """Return the moment a span (or a number of seconds, from 0) after an aware one; `NEVER` if the calendar ends before.
 

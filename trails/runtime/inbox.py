@@ -219,19 +219,16 @@ def next_messages(waiting: Sequence[Event], now: datetime, debounce: timedelta) 
     right after it that came from the same address within `debounce` of one another, once nothing more came for that
     long, or something else did.
     """
-    waiting = [event for event in waiting if event.mode != "hold"]
-    if not waiting:
-        return NextMessages((), None)
-    first = waiting[0]
-    if first.mode != "collect":
-        return NextMessages((first,), None)
-    group = [first]
-    for event in waiting[1:]:
-        if event.mode != "collect" or event.address != first.address:
-            return NextMessages(tuple(group), None)
-        if _received(event) - _received(group[-1]) > debounce:
+    group: list[Event] = []
+    for event in (each for each in waiting if each.mode != "hold"):
+        is_other = event.mode != "collect" or any(each.address != event.address for each in group)
+        if group and (is_other or _received(event) - _received(group[-1]) > debounce):
             return NextMessages(tuple(group), None)
         group.append(event)
+        if is_other:
+            return NextMessages(tuple(group), None)
+    if not group:
+        return NextMessages((), None)
     due = time_after(_received(group[-1]), debounce)
     return NextMessages(tuple(group), None) if now >= due else NextMessages((), due)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final, Literal, NamedTuple, Self
@@ -185,38 +185,33 @@ def announce_text(
     outcome: RunOutcome | None = None,
     findings: str | None = None,
     stats: RunStats | None = None,
-    request: str = SUMMARY_REQUEST,
 ) -> str:
-    """Return the message to a requester: what ended and how, its findings or "(no output)", its figures, and what to do.
+    """Return the message that tells a requester how a run ended, and asks it to tell its user.
 
-    >>> text = announce_text(task="look", outcome=RunOutcome(status="ok"), findings="Nothing new.", request="Tell the user.")
-    >>> print(text)
+    `findings` is the sub-agent's last answer.
+
+    >>> text = announce_text(task="look", outcome=RunOutcome(status="ok"), findings="Nothing new.")
+    >>> print(text.rpartition("\\n\\n")[0])
     A background task "look" just completed successfully.
     <BLANKLINE>
     Findings:
     Nothing new.
     <BLANKLINE>
     Stats: runtime n/a • tokens n/a
-    <BLANKLINE>
-    Tell the user.
     """
     name = trim(label) or trim(task) or "background task"
-    return "\n".join(
-        [
-            f'A background task "{name}" just {outcome_words(outcome)}.',
-            "",
-            "Findings:",
-            findings if findings and trim(findings) else NO_OUTPUT,
-            "",
-            stats_line(stats or RunStats()),
-            "",
-            request,
-        ]
+    said = findings if findings and trim(findings) else NO_OUTPUT
+    parts = (
+        f'A background task "{name}" just {outcome_words(outcome)}.',
+        f"Findings:\n{said}",
+        stats_line(stats or RunStats()),
+        SUMMARY_REQUEST,
     )
+    return "\n\n".join(parts)
 
 
-def stats_line(stats: RunStats, details: Collection[str] = ()) -> str:
-    """Return a run's figures as one line, with further details at its end.
+def stats_line(stats: RunStats) -> str:
+    """Return a run's figures as one line.
 
     >>> stats_line(RunStats(runtime_ms=83_000, input_tokens=1200, output_tokens=300, cost=0.0213))
     'Stats: runtime 1m23s • tokens 1.5k (in 1.2k / out 300) • est $0.02'
@@ -224,7 +219,7 @@ def stats_line(stats: RunStats, details: Collection[str] = ()) -> str:
     parts = [f"runtime {duration_words(stats.runtime_ms)}", _tokens(stats)]
     if stats.cost is not None:
         parts.append(f"est {usd_words(stats.cost)}")
-    return f"Stats: {' • '.join([*parts, *details])}"
+    return f"Stats: {' • '.join(parts)}"
 
 
 def _tokens(stats: RunStats) -> str:

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, Self
 
+from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
+
 from trails.errors import InvalidInput, RequestRefused
 from trails.model.values import Value
 from trails.runtime import config_values
@@ -44,27 +47,20 @@ class ListQuery(Value):
 
         Others, and those of the wrong kind, raise `InvalidInput`.
         """
-        fields = Section(value, "sessions.list", _LIST_FIELDS).fields
-        for name, given in fields.items():
-            kinds = _LIST_FIELDS[name][1]
-            if not isinstance(given, kinds) or (isinstance(given, bool) and kinds is not bool):
-                raise InvalidInput(f"sessions.list.{name} is of the wrong kind: {given!r}")
-        named = ((_LIST_FIELDS[name][0], given) for name, given in fields.items())
-        return cls(**{field: given for field, given in named if field is not None})
+        names = {to_camel(name): name for name in cls.model_fields}
+        fields = Section(value, "sessions.list", (*names, *_COLUMNS)).fields
+        try:
+            return cls.model_validate(
+                {names[name]: given for name, given in fields.items() if name in names}, strict=True
+            )
+        except ValidationError as wrong:
+            first = wrong.errors()[0]
+            name = to_camel(str(first["loc"][0]))
+            raise InvalidInput(f"sessions.list.{name} is of the wrong kind: {first['input']!r}") from None
 
 
-_LIST_FIELDS: Final[Mapping[str, tuple[str | None, Any]]] = {
-    "includeGlobal": ("include_global", bool),
-    "includeUnknown": ("include_unknown", bool),
-    "includeDerivedTitles": (None, bool),
-    "includeLastMessage": (None, bool),
-    "spawnedBy": ("spawned_by", str),
-    "label": ("label", str),
-    "agentId": ("agent_id", str),
-    "search": ("search", str),
-    "activeMinutes": ("active_minutes", (int, float)),
-    "limit": ("limit", (int, float)),
-}
+_COLUMNS: Final = ("includeDerivedTitles", "includeLastMessage")
+"""Parameters that ask for more columns: a list has all of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -38,14 +38,13 @@ Job = Callable[[], object]
 _report = logging.getLogger("trails.runtime.runs")
 
 
+@dataclass(frozen=True, slots=True)
 class Ticket:
     """A piece of work that has its place in a lane: `run` does it, once, and gives the place back."""
 
-    def __init__(self, lanes: Lanes, lane: Lane, job: Job) -> None:
-        """Not for callers: see `Lanes.take`."""
-        self._lanes = lanes
-        self._job = job
-        self.lane: Lane = lane
+    lanes: Lanes
+    lane: Lane
+    job: Job
 
     def run(self) -> None:
         """Do the work on this thread.
@@ -53,9 +52,9 @@ class Ticket:
         What it raises is raised.
         """
         try:
-            self._job()
+            self.job()
         finally:
-            self._lanes.leave(self.lane)
+            self.lanes.leave(self.lane)
 
 
 class Lanes:

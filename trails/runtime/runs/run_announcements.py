@@ -26,7 +26,7 @@ from trails.rdf.activity_records import Deed
 from trails.rdf.ledger_records import Event, Mode
 from trails.rdf.subagent_records import Run, SpawnMode
 from trails.runtime import inbox
-from trails.runtime.config_values import NEVER, from_ms, time_after, to_ms
+from trails.runtime.config_values import NEVER, moment_of, time_after
 from trails.runtime.inbox import change_entries
 from trails.runtime.policy.run_rules import SWEEP_SECONDS, RunOutcome, announce_route, announce_text
 from trails.runtime.runs import run_engine, run_registry
@@ -350,8 +350,8 @@ class Upkeep:
         if news is None or status not in ("ok", "error") or run.ended is not None:
             did.note("waiting", run.run_id)
             return
-        ended = _time(news, "endedAt") or engine.now()
-        engine.end(run.run_id, status, error=error, started=_time(news, "startedAt"), ended=ended)
+        ended = moment_of(news.get("endedAt")) or engine.now()
+        engine.end(run.run_id, status, error=error, started=moment_of(news.get("startedAt")), ended=ended)
         did.note("ended", run.run_id)
 
     # --- by the clock
@@ -460,10 +460,3 @@ def _deadline(run: Run) -> datetime:
     if not run.run_timeout_seconds or since is None:
         return NEVER
     return time_after(since, run.run_timeout_seconds)
-
-
-def _time(told: Any, name: str) -> datetime | None:
-    value = told.get(name) if hasattr(told, "get") else None
-    if isinstance(value, datetime):
-        return from_ms(to_ms(value))
-    return from_ms(int(value)) if isinstance(value, int | float) and not isinstance(value, bool) else None

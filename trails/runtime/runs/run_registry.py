@@ -16,7 +16,7 @@ from trails.rdf.activity_records import Deed
 from trails.rdf.ledger_records import Event
 from trails.rdf.subagent_records import Run, RunContent, RunOrigin, RunStatus
 from trails.runtime import keys
-from trails.runtime.config_values import Section, from_ms, is_number, to_ms
+from trails.runtime.config_values import Section, from_ms, moment_of, to_ms
 from trails.runtime.keys import KeySettings
 from trails.runtime.policy.session_entry import delivery_context
 from trails.runtime.routing import Router
@@ -291,13 +291,7 @@ def run_to_json(run: Run) -> dict[str, Any]:
 
 def origin_of(value: Mapping[str, Any] | None) -> RunOrigin:
     """Return where a request came from, of `channel`, `to`, `accountId` and `threadId`."""
-    origin = delivery_context(value) or {}
-    return RunOrigin(
-        channel=origin.get("channel"),
-        to=origin.get("to"),
-        account_id=origin.get("accountId"),
-        thread_id=origin.get("threadId"),
-    )
+    return RunOrigin.model_validate(delivery_context(value) or {})
 
 
 def run_from_json(value: Any, *, legacy: bool = False) -> Run:
@@ -314,10 +308,10 @@ def run_from_json(value: Any, *, legacy: bool = False) -> Run:
             raise InvalidInput(f"a run's {name} must be a text, not {fields[name]!r}")
     if not fields.get("runId"):
         raise InvalidInput("a run needs a runId, a text")
-    times = {mine: _moment(fields, its) for mine, its in _TIMES.items()}
+    times: dict[str, Any] = {mine: moment_of(fields.get(its)) for mine, its in _TIMES.items()}
     handled, origin = fields.get("cleanupHandled"), fields.get("requesterOrigin")
     if legacy:
-        times["cleanup_completed"] = times["cleanup_completed"] or _moment(fields, "announceCompletedAt")
+        times["cleanup_completed"] = times["cleanup_completed"] or moment_of(fields.get("announceCompletedAt"))
         origin = origin or {"channel": fields.get("requesterChannel"), "accountId": fields.get("requesterAccountId")}
         if not isinstance(handled, bool):
             announced = fields.get("announceHandled")
@@ -353,15 +347,6 @@ def outcome_of(value: Any) -> tuple[RunStatus | None, str | None]:
 def _text(fields: Mapping[str, Any], name: str) -> str | None:
     value = fields.get(name)
     return value if isinstance(value, str) else None
-
-
-def _moment(fields: Mapping[str, Any], name: str) -> Any:
-    """Return a time of milliseconds since 1970.
-
-    None for what is no number.
-    """
-    value = fields.get(name)
-    return from_ms(int(value)) if is_number(value) else None
 
 
 def _extra(kept: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, Any]:

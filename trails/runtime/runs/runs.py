@@ -11,7 +11,7 @@ from trails.handles import Handle
 from trails.history.records import subagent_runs
 from trails.model import validation
 from trails.rdf.subagent_records import Cleanup, Run, RunStatus
-from trails.runtime.config_values import from_ms
+from trails.runtime.config_values import moment_of
 from trails.runtime.policy.run_rules import SpawnRequest
 from trails.runtime.policy.session_entry import ModelHost
 from trails.runtime.policy.subagents import SubagentBrief, subagent_prompt
@@ -228,12 +228,12 @@ class Runs(Handle, public=True):
         error = data.get("error") if isinstance(data.get("error"), str) else None
         match data.get("phase"):
             case "start":
-                return self.started(run_id, at=_moment(data.get("startedAt")))
+                return self.started(run_id, at=moment_of(data.get("startedAt")))
             case "end":
                 status: RunStatus = "timeout" if data.get("aborted") is True else "ok"
-                return self.ended(run_id, status, at=_moment(data.get("endedAt")))
+                return self.ended(run_id, status, at=moment_of(data.get("endedAt")))
             case "error":
-                return self.ended(run_id, "error", error=error, at=_moment(data.get("endedAt")))
+                return self.ended(run_id, "error", error=error, at=moment_of(data.get("endedAt")))
         return False
 
     def started(self, run_id: str, *, at: datetime | None = None) -> bool:
@@ -360,9 +360,3 @@ class Runs(Handle, public=True):
 def _cut(at: datetime) -> datetime:
     moment = validation.time(at, "at")
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
-
-
-def _moment(value: object) -> datetime | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return from_ms(int(value))
