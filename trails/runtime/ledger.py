@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, get_args
-from typing import Literal as OneOf
+from typing import Any, Final, Literal, get_args
 
-from pyoxigraph import Literal, NamedNode
+from pyoxigraph import Literal as RdfLiteral
+from pyoxigraph import NamedNode
 
 from trails.errors import ExchangeInterrupted, InvalidInput
 from trails.handles import Handle
@@ -24,7 +24,7 @@ from trails.runtime.message_exchanges import Handler, HeadMove, Running, run_exc
 from trails.runtime.timer import Clock, clock_time
 from trails.session import Repository, Session, opened
 
-Unfinished = OneOf["refuse", "retry", "fail"]
+Unfinished = Literal["refuse", "retry", "fail"]
 """What `process` does about an exchange that was under way when its process died."""
 _CUT_SHORT: Final = "interrupted: the process that worked on it ended"
 
@@ -244,7 +244,7 @@ class Ledger(Handle, public=True):
             (self.retry if interrupted == "retry" else self.fail)(session_id, exchange.number)
 
     def _in_state(self, session_id: str, state: State) -> list[Exchange]:
-        return self._book.where(Exchange, session_id, vocab.STATE, Literal(state))
+        return self._book.where(Exchange, session_id, vocab.STATE, RdfLiteral(state))
 
     def _claim(self, session_id: str) -> Exchange | None:
         """Return the next exchange to work on: one that pends, or a new one for what comes next in the inbox."""
@@ -292,7 +292,7 @@ class Ledger(Handle, public=True):
         """
         session_id = self._id(session)
         at_work = self._book.at_work.get(session_id)
-        value = None if state is None else Literal(state)
+        value = None if state is None else RdfLiteral(state)
         return [
             each.model_copy(update={"interrupted": each.state == "streaming" and each.number != at_work})
             for each in self._book.where(Exchange, session_id, vocab.STATE, value)
@@ -416,9 +416,9 @@ class Ledger(Handle, public=True):
 
     # --- events and deliveries
 
-    def events(self, session: str, *, direction: OneOf["inbound", "outbound"] | None = None) -> list[Event]:
+    def events(self, session: str, *, direction: Literal["inbound", "outbound"] | None = None) -> list[Event]:
         """Return the events of a session, in order: the messages that came, and the answers that went out."""
-        value = None if direction is None else Literal(direction)
+        value = None if direction is None else RdfLiteral(direction)
         return self._book.where(Event, self._id(session), vocab.DIRECTION, value)
 
     def content(self, event: Event) -> Any:
@@ -480,7 +480,7 @@ class Ledger(Handle, public=True):
                 delivery = delivery.without_text(withheld=True)
             elif is_other:
                 graph = NamedNode(iris.session(session_id))
-                tx.forbid((node, vocab.VALUE, Literal("", datatype=vocab.REDACTED), graph))
+                tx.forbid((node, vocab.VALUE, RdfLiteral("", datatype=vocab.REDACTED), graph))
             put_entries(tx, session_id, [delivery])
             tx.commit(self._repository.store, otherwise=lambda failure: self._book.refusal(session_id, failure))
             return delivery
