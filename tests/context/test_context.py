@@ -178,7 +178,7 @@ def test_a_gap_among_the_turns_shown_raises_and_no_shorter_context_is_given(stor
         session.append("user", text)
     session.compact(lambda _: "S", keep_turns=4)
     store.store.commit(Change(remove=store.store.quads((None, vocab.INDEX, ox.Literal(4), None))))
-    with pytest.raises(IndexGap, match="session 's' has no turn at index 4"):
+    with pytest.raises(IndexGap, match="session 's' cannot be read: turn 4, which 's' owns, is missing"):
         store.context("s")
 
 

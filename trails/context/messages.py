@@ -63,7 +63,7 @@ def count_tokens(counter: Counter, text: str) -> int:
 
 
 class ShownTurn(NamedTuple):
-    """A turn without what no model is shown: author, time, digest. Reading only this of many turns takes half the time."""
+    """A turn without what no model is shown: author, time, digest."""
 
     index: int  # type: ignore[assignment] # the tuple's own method of this name is not needed
     role: str

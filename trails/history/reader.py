@@ -24,7 +24,6 @@ from trails.rdf.codec import parse_time
 from trails.rdf.conversation_records import Conversation, SessionEntry
 from trails.rdf.session_records import decode_records
 from trails.rows.store_rows import StoreRows
-from trails.rows.transcript_rows import Spoken
 from trails.store.contract import QuadStore, Solutions
 
 _OPEN_END: Final = 2**53
@@ -191,10 +190,6 @@ class Reader:
         found = self.turn_reader.run(run)
         return found.turns(0, len(found))
 
-    def spoken(self, run: Segment) -> list[Spoken]:
-        """Return what a model may be shown of the turns that a session owns in a run of indices."""
-        return list(self.turn_reader.run(run).spoken())
-
     def turns_at(self, session_id: str, indices: Sequence[int]) -> list[Turn]:
         """Return the turns that a session itself owns at some indices, in order of index.
 
@@ -215,7 +210,8 @@ class Reader:
 
     def last_index(self, chain: Sequence[SessionRecord]) -> int | None:
         """Return the index of the last turn of a transcript, given with its lineage; None where it has no turn."""
-        return self.length(chain) - 1 if self.length(chain) else None
+        length = self.length(chain)
+        return length - 1 if length else None
 
     def digest_at(self, session_id: str, index: int) -> str | None:
         """Return the digest of the turn that a session itself owns at an index, or None."""

@@ -20,7 +20,7 @@ from trails.model.values import Facts, Turn
 from trails.rdf import query_files, vocab
 from trails.rdf.turn_quads import decode_facts, decode_turn
 from trails.rows.store_rows import StoreRows
-from trails.rows.transcript_rows import OddTurn, RowRun, Spoken, read_run, read_turns_at, recorded_lengths
+from trails.rows.transcript_rows import OddTurn, RowRun, read_run, read_turns_at, recorded_lengths
 from trails.store.contract import QuadStore, Solutions
 
 _OPEN_END: Final = 2**53
@@ -59,11 +59,6 @@ class ReadRun:
         """Yield index, role, branch, text and whether that is JSON, of each turn."""
         for turn in self._turns:
             yield turn.index, turn.role, turn.branch, turn.text, turn.structured
-
-    def spoken(self) -> Iterator[Spoken]:
-        """Yield what a model may be shown of each turn."""
-        for turn in self._turns:
-            yield turn.index, turn.role, turn.text, turn.structured, turn.redacted, turn.facts
 
 
 TurnRun = ReadRun | RowRun

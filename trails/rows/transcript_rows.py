@@ -22,10 +22,6 @@ class OddTurn(Exception):
     """A session holds a turn that Trails never writes: who reads its quads says what is wrong."""
 
 
-Spoken = tuple[int, str, str, bool, bool, Facts]
-"""What a model may be shown of a turn: index, role, text, whether that is JSON, whether it is redacted, and its facts."""
-
-
 class RowRun:
     """Turns of one session that follow on one another, as their rows say."""
 
@@ -104,13 +100,6 @@ class RowRun:
         for _, number, time, text, digest, *_ in self._rows:
             role, branch, author, form = self._kinds[number]
             yield digest.hex(), (role, branch, author), time, text, form == JSON, form == REDACTED
-
-    def spoken(self) -> Iterator[Spoken]:
-        """Yield what a model may be shown of each turn."""
-        for place, number, _, text, digest, more in self._rows:
-            kind = self._kinds[number]
-            facts = NO_FACTS if more is None else self._facts(place, digest, more)
-            yield place, kind.role, text, kind.form == JSON, kind.form == REDACTED, facts
 
 
 def read_run(connection: sqlite3.Connection, session_id: str, start: int, end: int | None) -> RowRun:

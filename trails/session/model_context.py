@@ -25,12 +25,11 @@ from typing import Any, Final, Literal, TypeVar, cast
 from trails.context import compaction
 from trails.context.assembly import Context, assemble
 from trails.context.compaction import CompactionPolicy, Keep, MaxTokens, Plan, Summary, SummaryRequest
-from trails.context.messages import Counter, ShownTurn, TurnView, count_tokens, estimate, message_tokens
+from trails.context.messages import Counter, ShownTurn, count_tokens, estimate, message_tokens
 from trails.context.window import Window, is_overflow
 from trails.errors import (
     ContextOverflow,
     HeadConflict,
-    IndexGap,
     InvalidInput,
     NothingToSummarise,
     SessionNotFound,
@@ -39,11 +38,9 @@ from trails.errors import (
 from trails.history import turn_builder
 from trails.history.pending_session import Worktree
 from trails.history.reader import Reader
-from trails.history.transcript import SummaryMark
 from trails.history.turn_builder import Draft
 from trails.model import lineage, validation
-from trails.model.lineage import Segment
-from trails.model.values import Compaction, Facts, SessionRecord, Turn
+from trails.model.values import Compaction, SessionRecord, Turn
 
 
 def turns_since_summary(turns: Sequence[Turn]) -> tuple[Turn | None, Sequence[Turn]]:
@@ -111,10 +108,12 @@ def context_of_stored(
     prompt, told = reader.prompt(chain), reader.told(chain)
     runs = lineage.segments(chain)
     mark = reader.latest_summary(runs)
-    summary: TurnView | None = None
-    turns: Sequence[TurnView]
+    summary: Turn | None = None
+    turns: Sequence[Turn]
     if mark is not None:
-        summary, turns = _since(reader, chain[0].id, runs, mark)
+        start = _start(mark.index, mark.kept)
+        since = reader.tail(runs, start, chain[0].id)
+        summary, turns = since[mark.index - start], [turn for turn in since if turn.compaction is None]
     elif window.max_tokens is not None:
         turns = reader.part_of_transcript(chain, reader.length(chain))
     else:
@@ -129,49 +128,6 @@ def context_of_stored(
         query=query,
         starts_at=0 if summary is None else None,
     )
-
-
-# --- reading only what a model is shown
-
-
-def _since(
-    reader: Reader, session_id: str, runs: Sequence[Segment], mark: SummaryMark
-) -> tuple[ShownTurn, list[TurnView]]:
-    """Return a transcript's latest summary, and the turns since the first that it kept, without other summaries.
-
-    Raises `IndexGap` where one is missing or doubled.
-    """
-    start = _start(mark.index, mark.kept)
-    entries: list[TurnView] = []
-    left_out: set[int] = set()
-    for run in runs:
-        if run.end is None or run.end > start:
-            part = Segment(run.record, max(run.start, start), run.end)
-            found, summed_up = _shown(reader, part)
-            entries += found
-            left_out |= summed_up
-    for position, entry in enumerate(entries, start):
-        if entry.index != position:
-            raise _gap(session_id, min(position, entry.index))
-    if not mark.index < start + len(entries):
-        raise _gap(session_id, start + len(entries))
-    stands_for = Facts(compaction=Compaction(first_kept=mark.kept, summarised_through=mark.through))
-    said = entries[mark.index - start]
-    summary = ShownTurn(said.index, said.role, said.text, said.structured, said.redacted, stands_for)
-    return summary, [entry for entry in entries if entry.index not in left_out]
-
-
-def _gap(session_id: str, index: int) -> IndexGap:
-    return IndexGap(
-        f"session {session_id!r} has no turn at index {index}, or two: `trails verify` says more; restore it from an "
-        "export or a backup (no shorter context is given)"
-    )
-
-
-def _shown(reader: Reader, run: Segment) -> tuple[Sequence[TurnView], set[int]]:
-    """Return what a model may be shown of a run, and where summaries stand in it."""
-    found = [ShownTurn._make(each) for each in reader.spoken(run)]
-    return found, {each.index for each in found if each.facts.compaction is not None}
 
 
 Summarise = Callable[[SummaryRequest], "str | Summary | Awaitable[str | Summary]"]

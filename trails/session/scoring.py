@@ -12,7 +12,7 @@ import math
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -497,25 +497,16 @@ def _outcomes(
 ) -> Iterator[tuple[str, list[Score] | Failed | None]]:
     """Yield each session with its scores, None where it had them, or what went wrong; as they come."""
     pool = ThreadPoolExecutor(workers, thread_name_prefix="trails-scoring")
-    going: dict[Future[list[Score] | Failed | None], str] = {}
     try:
-        for session_id in ids:
-            if len(going) >= 2 * workers:  # not all at once: each holds a transcript
-                yield from _ended(going)
-            going[pool.submit(one, session_id)] = session_id
-        while going:
-            yield from _ended(going)
+        going = {pool.submit(one, session_id): session_id for session_id in ids}
+        for each in as_completed(going):
+            yield going[each], each.result()
     except BaseException:
         if stop is not None:
             stop()
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _ended(going: dict[Future[list[Score] | Failed | None], str]) -> Iterator[tuple[str, list[Score] | Failed | None]]:
-    for each in wait(going, return_when=FIRST_COMPLETED).done:
-        yield going.pop(each), each.result()
 
 
 def _one(
