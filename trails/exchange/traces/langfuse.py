@@ -28,7 +28,7 @@ from trails.exchange.source_transcript import SourceScore, SourceSession, Transc
 from trails.exchange.source_values import score_id, utc_time, valid_name, without_empty
 from trails.exchange.traces.otlp import Spans
 from trails.exchange.traces.spans import INPUT, OUTPUT, TraceSpan, read_json
-from trails.exchange.traces.step_traces import OpenCalls, is_text_part, item_message, parse_embedded
+from trails.exchange.traces.step_traces import OpenCalls, parse_embedded, plain_messages
 from trails.model import validation
 from trails.usage import with_source
 
@@ -213,11 +213,11 @@ class _Traces:
             return [{"role": role, "content": text}]
         made = []
         for each in listed:
-            message = {"role": role, "content": each} if isinstance(each, str) else None
+            said = plain_messages(_with_calls(each), role)
             if "function" in as_object(value_at(each, "content")):
                 self._odd["definition(s) of tools stand among the messages, and are none"] += 1
-            elif (message := message or (_message(each, role) if isinstance(each, dict) else None)) is not None:
-                made.append(message)
+            elif said:
+                made += said
             else:
                 self._odd["part(s) of inputs and outputs are no messages, and made no turn"] += 1
         if not listed:
@@ -252,62 +252,31 @@ def _listed(read: object) -> list[Any]:
     return [read[key] for key in _TEXTS if as_text(read.get(key))][:1]
 
 
-def _message(each: _Json, role: str) -> dict[str, Any] | None:
-    """Return one message in OpenAI's shape; None for what is none."""
-    kind = each.get("type")
-    if kind in ("function_call", "reasoning"):
-        return item_message(each)
-    if kind == "function_call_output":
-        return {"role": "tool", "tool_call_id": each.get("call_id"), "content": _flat(each.get("output"))}
-    spoken = each.get("role") or (_LANGCHAIN.get(kind) if isinstance(kind, str) else None)
-    content = _first_of(each, "content", "parts", "text")
-    calls = _value(each.get("tool_calls") or each.get("toolCalls") or value_at(each, "additional_kwargs", "tool_calls"))
-    if spoken is None and kind != "message" and content is None and not calls:
-        return None
-    content, inner = _sdk_parts(content)
-    asked = [_call(call) for call in objects_in(calls)] if isinstance(calls, list) else inner
-    made: dict[str, Any] = {"role": "assistant" if spoken == "model" else spoken or role, "content": _flat(content)}
-    made |= {"tool_calls": asked} if asked else {}
-    return made | ({"tool_call_id": answered} if isinstance(answered := each.get("tool_call_id"), str) else {})
+def _with_calls(each: Any) -> Any:
+    """Return a message with its calls, also those of LangChain and the AI SDK, where OpenAI's has them, and its answers."""
+    held = as_object(each)
+    calls = held.get("tool_calls") or held.get("toolCalls") or value_at(held, "additional_kwargs", "tool_calls")
+    listed = [_call(call) for call in objects_in(_value(calls))]
+    parts = held.get("content")
+    if any(value_at(part, "type") == "tool-result" for part in as_list(parts)):
+        each = {**held, "content": [_answer(part) for part in as_list(parts)]}
+    return {**each, "tool_calls": listed} if listed else each
 
 
-def _first_of(record: _Json, *names: str) -> Any:
-    return next((record[name] for name in names if record.get(name) is not None), None)
-
-
-def _sdk_parts(content: object) -> tuple[object, list[dict[str, Any]]]:
-    """Return content with answers as in OpenTelemetry, and its calls.
-
-    The parts are those of Vercel's AI SDK.
-    """
-    if not isinstance(content, list):
-        return content, []
-    kept: list[Any] = []
-    calls = [_call(part) for part in objects_in(content) if part.get("type") == "tool-call"]
-    for part in content:
-        kind = as_object(part).get("type")
-        if kind == "tool-result":
-            answer = _first_of(part, "output", "result", "content")
-            part = {"type": "tool_call_response", "id": part.get("toolCallId"), "response": answer}  # noqa: PLW2901
-        kept += [part] if kind != "tool-call" else []
-    return kept or ("" if calls else content), calls
+def _answer(part: Any) -> Any:
+    """Return an answer of the AI SDK as OpenTelemetry's; any other part as it is."""
+    if value_at(part, "type") != "tool-result":
+        return part
+    answer = next((part[key] for key in ("output", "result", "content") if part.get(key) is not None), None)
+    return {"type": "tool_call_response", "id": part.get("toolCallId"), "response": answer}
 
 
 def _call(call: _Json) -> dict[str, Any]:
     """Return a call of LangChain or the AI SDK in OpenAI's shape."""
-    if isinstance(function := call.get("function"), dict):
-        held = {"name": function.get("name"), "arguments": function.get("arguments")}
-        return {"id": call.get("id"), "function": held}
-    arguments = next((call[key] for key in ("args", "arguments", "input") if key in call), None)
-    held = {"name": call.get("name", call.get("toolName")), "arguments": arguments}
-    return {"id": call.get("id", call.get("toolCallId")), "function": held}
-
-
-def _flat(content: object) -> Any:
-    """Return content as text or parts; a single text part becomes a text."""
-    if not isinstance(content, list):
-        return content if isinstance(content, str) or content is None else json.dumps(content, ensure_ascii=False)
-    return content[0]["text"] if len(content) == 1 and is_text_part(content[0]) else content
+    held = as_object(call.get("function"))
+    arguments = next((call[key] for key in ("args", "arguments", "input") if key in call), held.get("arguments"))
+    named = held.get("name", call.get("name", call.get("toolName")))
+    return {"id": call.get("id", call.get("toolCallId")), "function": {"name": named, "arguments": arguments}}
 
 
 def _usage(row: _Json) -> dict[str, Any]:

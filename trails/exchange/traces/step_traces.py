@@ -103,6 +103,17 @@ def item_message(item: _Json) -> dict[str, Any]:
     return {"role": item.get("role", "tool" if kind.endswith("_output") else "assistant"), "content": content}
 
 
+def plain_messages(each: object, role: str) -> list[dict[str, Any]]:
+    """Return what a value says that may be a message, of a role if it names none, in OpenAI's shape."""
+    if isinstance(each, str):
+        return [{"role": role, "content": each}]
+    if not isinstance(each, dict):
+        return []
+    if not message_shapes.is_message(each):
+        each = {"role": role, **each}
+    return [_kept(message) for message in _said(each)] if message_shapes.is_message(each) else []
+
+
 def _said(message: _Json) -> list[dict[str, Any]]:
     return [item_message(message)] if message_shapes.is_item(message) else message_shapes.chat(message)
 
