@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 from trails.errors import InvalidInput
@@ -59,6 +60,20 @@ def common_length(one: Sequence[object], other: Sequence[object]) -> int:
     2
     """
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def named_calls(
+    calls: object, names: Mapping[str, str], implied: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
+    """Return calls under the names that a turn has for their fields, and by id what else they say that is not implied."""
+    held = [call if isinstance(call, dict) else {} for call in (calls if isinstance(calls, list) else ())]
+    made = tuple({ours: call.get(name) for ours, name in names.items()} for call in held)
+    beside: dict[str, Any] = {}
+    for call in held:
+        more = leftover(call, names.values())
+        if more := {name: value for name, value in more.items() if implied.get(name, more) != value}:
+            beside[str(call.get(names["id"]))] = more
+    return made, beside
 
 
 def call_part(call_id: str, name: str, arguments: object) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from trails.exchange.source_values import (
     common_length,
     first_name,
     leftover,
+    named_calls,
     parse_time,
     score_id,
     valid_name,
@@ -56,7 +57,7 @@ _STEP_OWN: Final = (
     *("step_id", "timestamp", "source", "message", "model_name", "reasoning_content"),
     *("tool_calls", "metrics", "observation", "is_copied_context"),
 )
-_CALL_OWN: Final = frozenset({"tool_call_id", "function_name", "arguments"})
+_CALL_NAMES: Final = {"id": "tool_call_id", "name": "function_name", "arguments": "arguments"}
 _RESULT_OWN: Final = frozenset({"source_call_id", "content", "subagent_trajectory_ref"})
 
 _Json = Mapping[str, Any]
@@ -263,7 +264,7 @@ class _Trajectories:
             yield kept, step.get("is_copied_context") is True
 
     def _spoken(self, name: str, step: _Json, model: str | None) -> SourceTurn:
-        calls, extras = _calls(step.get("tool_calls"))
+        calls, extras = named_calls(step.get("tool_calls"), _CALL_NAMES)
         metrics = as_object(step.get("metrics"))
         usage: dict[str, Any] = without_empty({key: metrics.get(key) for key in _USAGE})
         if "cost_usd" in usage:
@@ -378,12 +379,3 @@ def _beside(metrics: _Json, step: _Json, usage: Mapping[str, Any]) -> _Json:
     told = (extra.get("cost_usd"), extra.get("cost"), value_at(step, "extra", "cost"))
     cost = next((each for each in told if cost_of({"cost": each}) is not None), None)
     return made if cost is None or "cost" in usage else made | {"cost": cost}
-
-
-def _calls(calls: object) -> tuple[tuple[_Json, ...], dict[str, Any]]:
-    """Return a step's calls, and their other fields by id."""
-    held = [as_object(call) for call in as_list(calls)]
-    names = {"id": "tool_call_id", "name": "function_name", "arguments": "arguments"}
-    made = tuple({ours: call.get(name) for ours, name in names.items()} for call in held)
-    beside = ((str(call.get("tool_call_id")), leftover(call, _CALL_OWN)) for call in held)
-    return made, {call_id: more for call_id, more in beside if more}

@@ -18,7 +18,7 @@ from typing import Any, Final
 from trails.exchange import source_values
 from trails.exchange.json_files import as_list, as_object, as_text, objects_in, without_keys
 from trails.exchange.source_transcript import Piece, SourceScore, SourceTurn
-from trails.exchange.source_values import as_content, parse_time, score_id, valid_name, without_empty
+from trails.exchange.source_values import as_content, named_calls, parse_time, score_id, valid_name, without_empty
 from trails.model.values import Call
 from trails.usage import with_source
 
@@ -28,7 +28,7 @@ _UNCHANGED: Final = "UNCHANGED"
 _SCORER: Final = "score"
 """What the one score of old logs is called, which names no scorer."""
 _MESSAGE_OWN: Final = frozenset({"id", "role", "content", "tool_calls", "tool_call_id", "model"})
-_CALL_OWN: Final = frozenset({"id", "function", "arguments"})
+_CALL_NAMES: Final = {"id": "id", "name": "function", "arguments": "arguments"}
 _OUTCOMES: Final = {"timeout": "timed-out", "approval": "refused"}
 """Of a tool's error, by its type; any other one is a failure."""
 
@@ -156,7 +156,7 @@ def inspect_turn(said: InspectMessage, source_id: str, model: str | None) -> Sou
     """Return the turn that a message makes; `model` is who spoke where neither the message nor its event says so."""
     message, event = said.message, said.event or {}
     role, content = message.get("role"), message.get("content")
-    calls, extras = _calls(message.get("tool_calls"))
+    calls, extras = named_calls(message.get("tool_calls"), _CALL_NAMES, {"type": "function"})
     meta = without_keys(message, *_MESSAGE_OWN) | {"tool_calls": extras}
     answers = valid_name(message.get("tool_call_id")) if role == "tool" else None
     if role == "tool" and answers is None:
@@ -181,20 +181,6 @@ def inspect_turn(said: InspectMessage, source_id: str, model: str | None) -> Sou
         call=Call(started=start, ended=end) if spoke and ran else None,
         meta=without_empty(meta),
     )
-
-
-def _calls(calls: object) -> tuple[tuple[_Json, ...], dict[str, Any]]:
-    """Return tool calls, and what they say beside what they ask for, by their ids."""
-    made: list[_Json] = []
-    extras: dict[str, Any] = {}
-    for call in as_list(calls):
-        held = as_object(call)  # checking the turn tells what is none
-        asked = {"name": held.get("function"), "arguments": held.get("arguments")} if isinstance(call, dict) else {}
-        made.append({"id": held.get("id"), **asked})
-        spent = [*_CALL_OWN, *(["type"] if held.get("type") == "function" else [])]
-        if more := without_empty(without_keys(held, *spent)):
-            extras[str(held.get("id"))] = more
-    return tuple(made), extras
 
 
 def _outcome(error: object) -> dict[str, Any]:
