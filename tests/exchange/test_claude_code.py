@@ -705,12 +705,6 @@ def test_single_real_messages_are_all_read_without_a_problem(shared: Path) -> No
         assert len(distinct_turns(transcript)) == len(says_something), file.name
 
 
-@pytest.mark.parametrize("folder", ["pi-session-jsonl", "codex-rollout"])
-def test_files_of_other_formats_are_not_taken_for_this_one(shared: Path, folder: str) -> None:
-    for file in (shared / "data" / folder).glob("*.jsonl"):
-        assert not sniff(file.read_bytes()[:65_536]), file.name
-
-
 # Whatever the bytes
 
 names = st.sampled_from(["u1", "u2", "u3", "u4", "", "s1", "s2"])
@@ -794,41 +788,6 @@ def test_every_message_is_in_a_turn_or_a_problem_whatever_the_lines_say(data: by
         if value["type"] in ("user", "assistant"):
             copied = value.get("forkedFrom")
             assert value["uuid"] in kept or (isinstance(copied, dict) and copied.get("messageUuid") in kept)
-
-
-@given(any_lines())
-def test_a_store_takes_every_turn_that_the_parser_gives(data: bytes) -> None:
-    transcript = parse([("one", data)])
-    with trails.open(":memory:") as store:
-        report = merge(store, transcript)
-    assert len(report.problems) == len(transcript.problems)
-
-
-@given(st.lists(st.binary(max_size=40), max_size=5))
-def test_bytes_of_any_kind_give_only_problems(pieces: list[bytes]) -> None:
-    data = b"\n".join(pieces)
-    assert isinstance(sniff(data), bool)
-    transcript = parse([("f", data)])
-    assert transcript.sessions == ()
-
-
-@given(st.data())
-def test_a_real_file_with_lines_cut_moved_or_changed_is_still_read(shared: Path, data: st.DataObject) -> None:
-    whole = (shared / "data" / "claude-code-jsonl" / "entire-parallel-tools-7br.jsonl").read_bytes().splitlines()
-    some = data.draw(st.lists(st.sampled_from(whole), max_size=40))
-    position = data.draw(st.integers(0, max(0, len(some) - 1)))
-    if some:
-        line = bytearray(some[position])
-        line[data.draw(st.integers(0, len(line) - 1))] = data.draw(st.integers(0, 255))
-        some[position] = bytes(line)
-    transcript = parse([("f", b"\n".join(some))])
-    spoken = {
-        json.loads(line)["uuid"]
-        for place, line in enumerate(some)
-        if place != position and json.loads(line)["type"] in ("user", "assistant")
-    }
-    kept = {source for turn in distinct_turns(transcript) for source in turn.source_ids}
-    assert spoken <= kept
 
 
 def test_a_call_that_the_user_refused_or_broke_off_says_so() -> None:

@@ -57,12 +57,6 @@ def test_a_real_run_has_its_sessions_calls_answers_and_tokens_in_each_encoding(s
     assert {turn.model for turn in answers} == set(counted["models"])
 
 
-def test_importing_a_run_again_adds_nothing(store: Repository, shared: Path) -> None:
-    file = shared / "data/research/openinference/otlp.json"
-    first, again = import_path(store, file), import_path(store, file)
-    assert (first.turns_added, again.turns_added, len(first.sessions_created)) == (18, 0, 4)
-
-
 def test_messages_are_ordered_by_their_numbers_and_gaps_do_no_harm() -> None:
     given = {f"llm__input_messages__{n}__message__role": "user" for n in (2, 10, 0)}
     said = {f"llm__input_messages__{n}__message__content": str(n) for n in (2, 10, 0)}

@@ -78,7 +78,7 @@ class Reading:
             self.refuse(line, f"{subject} cannot be kept: {reason}".lstrip(), record)
         return reason is None
 
-    def object(self, data: bytes, *, constants: bool = False) -> dict[str, Any] | None:
+    def one_object(self, data: bytes, *, constants: bool = False) -> dict[str, Any] | None:
         """Return the one object that a file is; report why there is none."""
         found = json_files.read_object(data, constants=constants, notes=self.notes)
         if isinstance(found, Problem):

@@ -46,7 +46,7 @@ def epoch_time(number: object, unit: int = 1) -> datetime | None:
         return None
 
 
-def run_times(started: datetime | None, ended: datetime | None) -> dict[str, datetime]:
+def run_times(started: datetime | None, ended: datetime | None) -> dict[str, Any]:
     """Return when something ran, as far as it is known; nothing for what ends before it begins."""
     if started and ended and started > ended:
         return {}

@@ -216,8 +216,8 @@ class _Record:
                 self.odd["record(s) say the same as one before, and are sessions of their own"] += 1
             identity = f"{identity}-{taken[identity]}"
         system, told = self._system()
-        paths = distinct_paths(paths)
-        self.reading.add_session(SOURCE, identity, paths, self._meta(told), self.line, system=system, agent=None)
+        both = distinct_paths(paths)
+        self.reading.add_session(SOURCE, identity, both, self._meta(told), self.line, system=system, agent=None)
 
     def _identity(self, messages: Sequence[Any]) -> str:
         """Return the session's id: a hash of the record, or of a list's opening."""

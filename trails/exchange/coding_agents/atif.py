@@ -318,7 +318,7 @@ class _Trajectories:
         spawner, origin = each.spawned_by and each.spawned_by.id, each.copied_from and each.copied_from.id
         if spawner and origin:
             meta["spawned_by"] = spawner
-        about = {"created": next((turn.time for turn in each.path if turn.time is not None), None)}
+        about: dict[str, Any] = {"created": next((turn.time for turn in each.path if turn.time is not None), None)}
         about |= {"agent": valid_name(agent.get("name")), "scores": tuple(self._scores(each))}
         self._reading.add_session(SOURCE, each.id, (each.path,), meta, spawned_by=spawner, copied_from=origin, **about)
 

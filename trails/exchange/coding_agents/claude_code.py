@@ -277,7 +277,7 @@ def _session(
     continues, roots = _beginning(group, owners, reading)
     held = [(key, record.raw.get(key)) for record in own or group.all.values() for key in claude_code_records.COMMON]
     first = dict(reversed([(key, value) for key, value in held if isinstance(value, str)]))
-    common = {key: first[key] for key in claude_code_records.COMMON if key in first}
+    common: dict[str, Any] = {key: first[key] for key in claude_code_records.COMMON if key in first}
     paths = _paths(group, own, roots, common, reading)
     has_message = any(turn.role != "attachment" for path in paths for turn in path)
     if not has_message and len(own) == len(group.all):

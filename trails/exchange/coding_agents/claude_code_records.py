@@ -152,7 +152,7 @@ def _pictures(attachment: Mapping[str, Any], about: Mapping[str, Any]) -> Iterat
     content = as_object(attachment.get("content"))
     file = as_object(content.get("file")) if content.get("type") == "image" else {}
     if isinstance(file.get(_PICTURE_DATA), str):
-        yield image_part(str(file.get("type") or "image/png"), file[_PICTURE_DATA]) | about
+        yield image_part(str(file.get("type") or "image/png"), file[_PICTURE_DATA]) | dict(about)
 
 
 def _nested_texts(value: object) -> Iterator[str]:

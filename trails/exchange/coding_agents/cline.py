@@ -92,7 +92,7 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
 
 def _session(name: str, data: bytes) -> Reading:
     reading = Reading()
-    if (held := reading.object(data)) is None:
+    if (held := reading.one_object(data)) is None:
         return reading
     own, messages = as_text(held.get("sessionId")), held.get("messages")
     if own is None or not isinstance(messages, list):
@@ -132,7 +132,7 @@ class _Task:
         """Add a file, recognised by its content."""
         first = outline_of_first(data)
         if "model_usage" in first:
-            self.metadata = self.reading.object(data) or self.metadata
+            self.metadata = self.reading.one_object(data) or self.metadata
             return
         listed = read_list(data, notes=self.reading.notes)
         if isinstance(listed, Problem):
@@ -243,7 +243,7 @@ def _turns(own: str, message: _Json, beside: _Beside) -> Iterator[SourceTurn]:
         content = others
     info = as_object(message.get("modelInfo"))
     provider = valid_name(info.get("provider") or info.get("providerId"))
-    model = {
+    model: dict[str, Any] = {
         "model": _model_of(info) or beside.model,
         "usage": usage,
         "call": Call(provider=provider) if provider else None,

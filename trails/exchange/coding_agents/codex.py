@@ -314,7 +314,11 @@ class _Rollout:
         system = as_text(instructions.get("text") if isinstance(instructions, dict) else instructions)
         parent, replayed = self._parent(thread_id, header, spawn), self._thread.replayed
         line, meta = self._headers[0][0] if self._headers else 0, self._meta(header)
-        about = {"title": self._thread.title, "created": parse_time(header.get("timestamp")), "spawned_by": spawner}
+        about: dict[str, Any] = {
+            "title": self._thread.title,
+            "created": parse_time(header.get("timestamp")),
+            "spawned_by": spawner,
+        }
         about |= {"agent": header_agent(header, spawn), "system": system, "copied_from": parent or spawner}
         about |= {"is_surely_copied": parent is not None or replayed > 0}
         about |= {"repeats": replayed if spawner is not None else 0, "open_in": self._name}

@@ -89,7 +89,7 @@ def is_history(head: bytes) -> bool:
 def read_history(name: str, data: bytes) -> Reading:
     """Return what a file says."""
     reading = Reading()
-    if (held := reading.object(data)) is None:
+    if (held := reading.one_object(data)) is None:
         return reading
     session_id, messages = as_text(held.get("sessionId")), held.get("chatMessages", [])
     if session_id is None or not isinstance(messages, list):
@@ -268,7 +268,7 @@ class _Log:
             parent = as_text(agent.started.get("parentId"))
             spawned_by = f"{session_id}/{parent}" if parent in self.agents and parent != agent.key else session_id
             own = f"{session_id}/{agent.key}"
-        about = {"title": title, "created": created, "spawned_by": spawned_by, "open_in": self.name}
+        about: dict[str, Any] = {"title": title, "created": created, "spawned_by": spawned_by, "open_in": self.name}
         meta |= {AFTER: agent.waiting}
         self.reading.add_session(SOURCE, own, (agent.turns,), meta, open_turns=int(agent.is_open), **about)
 

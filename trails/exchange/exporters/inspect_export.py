@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Final
 from trails.context.messages import HEADINGS, Message, Picture, Piece, Thought, messages_of, text_of
 from trails.exchange.exporters.session_family import Family, Member, SessionExport, author_name, prompt_text, report
 from trails.exchange.json_files import as_object, as_text, objects_in, without_keys, without_null
-from trails.exchange.traces.inspect_samples import SAMPLE_META
+from trails.exchange.traces.inspect_log import SAMPLE_META
 from trails.model import iris
 from trails.model.values import ToolCall, Turn
 from trails.rdf.score_records import Score

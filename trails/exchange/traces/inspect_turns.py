@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -23,6 +25,11 @@ from trails.model.values import Call
 from trails.usage import with_source
 
 _Json = Mapping[str, Any]
+_REFERENCE: Final = re.compile(r"attachment://([0-9a-f]{32}|[0-9]{1,9})(?![0-9a-zA-Z])")
+_MOST_RESOLVED: Final = 256 << 20
+"""Characters that the texts of one sample may get longer by: a short one may be named a million times."""
+_MOST_GIVEN: Final = 1_000_000
+"""Messages that one model call may name."""
 _UNCHANGED: Final = "UNCHANGED"
 """What an edit says of a field that it leaves as it was."""
 _SCORER: Final = "score"
@@ -101,8 +108,8 @@ class MessageLines:
 def given_scores(sample: _Json) -> tuple[dict[str, _Json], int]:
     """Return a sample's scores by the scorer's name, and how many of them are no objects, so that nobody can read them."""
     found, old = sample.get("scores"), sample.get("score")
-    given = found if isinstance(found, dict) else {_SCORER: old} if old or isinstance(old, dict) else {}
-    read = {name: score for name, score in given.items() if isinstance(score, dict)}
+    given: dict[str, Any] = found if isinstance(found, dict) else {_SCORER: old} if old or isinstance(old, dict) else {}
+    read: dict[str, _Json] = {name: score for name, score in given.items() if isinstance(score, dict)}
     return read, len(given) - len(read) + (bool(found) and not isinstance(found, dict))
 
 
@@ -192,3 +199,80 @@ def _stop_reason(output: _Json, message_id: object) -> str | None:
     choices = objects_in(output.get("choices"))
     fitting = (each for each in choices if len(choices) == 1 or as_object(each.get("message")).get("id") == message_id)
     return valid_name(next(fitting, {}).get("stop_reason"))
+
+
+class Attachments:
+    """The texts that a sample refers to."""
+
+    def __init__(self, texts: object) -> None:
+        self._texts: _Json = as_object(texts)
+        self._left = _MOST_RESOLVED
+        self.missing: dict[str, None] = {}
+        """References to what is not there."""
+        self.is_full = False
+        """Whether some were left as they are, since the texts would grow without bound."""
+
+    def put_in(self, value: Any) -> Any:
+        """Return a value with each reference in its texts replaced by what it refers to; one to nothing stays."""
+        if isinstance(value, str):
+            return _REFERENCE.sub(self._text, value) if "attachment://" in value else value
+        if isinstance(value, dict):
+            return {key: self.put_in(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self.put_in(each) for each in value]
+        return value
+
+    def _text(self, found: re.Match[str]) -> str:
+        text = self._texts.get(found[1])
+        if not isinstance(text, str):
+            self.missing.setdefault(found[0])
+            return found[0]
+        self._left -= len(text)
+        if self._left < 0:
+            self.is_full = True
+            return found[0]
+        return text
+
+
+class Pool:
+    """Messages by their index; of a chunked sample some may be missing."""
+
+    def __init__(self, messages: object) -> None:
+        held: dict[Any, Any] = dict(enumerate(messages)) if isinstance(messages, list) else as_object(messages)
+        self._messages: Mapping[int, Any] = held if all(type(index) is int for index in held) else {}
+        self._indices = sorted(self._messages)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._messages[index]
+
+    def indices(self, ranges: object) -> list[int] | None:
+        """Return the indices that half-open ranges name, in their order; None for what are no ranges, or name too much."""
+        if not isinstance(ranges, list):
+            return None
+        found: list[int] = []
+        for each in ranges:
+            if not (isinstance(each, list) and len(each) == 2 and all(type(end) is int for end in each)):
+                return None
+            first, last = (bisect_left(self._indices, end) for end in each)
+            if each[0] < 0 or last - first != each[1] - each[0] or len(found) + last - first > _MOST_GIVEN:
+                return None
+            found += self._indices[first:last]
+        return found
+
+
+def join_pools(chunks: Sequence[tuple[int, object]]) -> dict[int, Any]:
+    """Return the items of chunks, each a list that begins at an index, by index."""
+    return {start + place: item for start, chunk in chunks for place, item in enumerate(as_list(chunk))}
+
+
+def answers_of(event: _Json) -> list[_Json]:
+    """Return the messages with which a model call was answered."""
+    choices = objects_in(as_object(event.get("output")).get("choices"))
+    return [message for each in choices if isinstance(message := each.get("message"), dict)]
+
+
+def text_of(message: _Json) -> str:
+    """Return a message's texts, one after the other."""
+    content = message.get("content")
+    texts = (str(part.get("text")) for part in objects_in(content) if part.get("type") == "text")
+    return "".join(texts) if isinstance(content, list) else str(content)

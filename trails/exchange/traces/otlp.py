@@ -159,7 +159,7 @@ class TracedSession:
         self._noted[_SYSTEMS] = len(self._systems) if len(self._systems) > 1 else 0
         reading.notes += [f"{self.id}: {number} {what}" for what in _NOTES if (number := self._noted[what])]
         paths = [tuple(self._told(turn) for turn in path.turns if turn is not None) for path in self._paths] or [()]
-        about = {"created": self._created, "agent": self._agent, "system": self._system}
+        about: dict[str, Any] = {"created": self._created, "agent": self._agent, "system": self._system}
         meta = {"traces": list(self._traces)}
         reading.add_session(source, self.id, paths, meta, spawned_by=self._spawned_by, **about)
 
