@@ -55,22 +55,6 @@ MANIFEST_NOTE: Final = "manifest.note"
 """A note by the log's key with the SHA-256 of the manifest."""
 _RECORDS: Final = "records.nq"
 _AGAIN: Final = "get it again from whoever made it"
-_README: Final = """An audit pack of Trails
-
-report.json, report.md, report.html   the report, and what it cannot show
-records.nq                            the sessions, exactly, in N-Quads
-provenance.json                       the same as W3C PROV, in PROV-JSON
-verify_export.py                      checks records.nq: python3 verify_export.py records.nq (Python 3.9, nothing else)
-kept.checkpoint                       the checkpoint that the store was held against, where one was given
-kept.checkpoint.tsr                   the time-stamp token over it (RFC 3161), where one was given
-report.checkpoint                     the log's signed state, with the report's digest in it, where the log signed it
-growth.proof                          that the log only grew between the two
-proofs/                               for each session, that its last turn was in the log: trails proof check
-manifest.json                         the SHA-256 of each file, as an in-toto statement
-manifest.note                         the SHA-256 of the manifest, signed by the log, where it signed the report
-
-With Trails: trails audit check FOLDER --verifier KEY
-"""
 
 
 def make_pack(
@@ -103,7 +87,7 @@ def _packed(
     provenance = io.BytesIO()
     export_prov(repository, provenance, format="json", session=report.subject)
     files = {
-        "README.txt": _README.encode(),
+        "README.txt": read_whole(Path(__file__).with_name("pack-readme.txt")),
         "report.json": (json.dumps(report.to_dict(), ensure_ascii=False, indent=2) + "\n").encode(),
         "report.md": documents.report_markdown(report).encode(),
         "report.html": documents.report_html(report).encode(),

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
+from pathlib import Path
+from string import Template
 from typing import Any, Final, Literal
 
 from trails.display.tables import PlainTable, to_markdown
@@ -143,12 +145,7 @@ def report_extension(digest: str) -> str:
 
 _GOOD: Final = {"validity": "valid", "completeness": "complete", "integrity": "holds", "findings": "none"}
 _BAD: Final = {"validity": "NOT VALID", "completeness": "INCOMPLETE", "integrity": "DOES NOT HOLD", "findings": "SOME"}
-_STYLE: Final = """
-:root { color-scheme: light dark; }
-body { margin: 0 auto; max-width: 1200px; padding: 24px 16px; font: 15px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
-table { border-collapse: collapse; margin: 8px 0 24px; }
-th, td { padding: 3px 16px 3px 0; border-bottom: 1px solid #8886; text-align: left; vertical-align: top; }
-"""
+_PAGE: Final = Template(Path(__file__).with_name("report.html").read_text("utf-8"))
 
 
 def verdict_word(verdict: Verdict) -> str:
@@ -197,22 +194,18 @@ def report_markdown(report: Report) -> str:
 
 
 def _verdict_markdown(report: Report) -> Iterator[str]:
-    yield from (
-        f"# {_literal(report_title(report))}",
-        "",
-        *(f"- {_literal(each)}" for each in report_facts(report)),
-        "",
-    )
+    yield from (f"# {_literal(report_title(report))}", "", *_markdown_list(report_facts(report)), "")
     yield _markdown_table(("session", "turns", "head"), report.sessions)
     for verdict in report.verdicts:
         yield from (f"## {verdict.name.capitalize()}: {verdict_word(verdict)}", "", f"{_literal(verdict.said)}.", "")
         for finding in verdict.found:
-            yield from (
-                f"### `{finding.query}`: {_literal(finding.purpose)}",
-                "",
-                _markdown_table(finding.columns, finding.rows),
-            )
-    yield from ("## What this cannot show", "", *(f"- {_literal(each)}" for each in report.cannot_show))
+            yield from (f"### `{finding.query}`: {_literal(finding.purpose)}", "")
+            yield _markdown_table(finding.columns, finding.rows)
+    yield from ("## What this cannot show", "", *_markdown_list(report.cannot_show))
+
+
+def _markdown_list(items: Iterable[str]) -> Iterator[str]:
+    return (f"- {_literal(each)}" for each in items)
 
 
 def _markdown_table(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...]) -> str:
@@ -230,35 +223,29 @@ def _literal(text: str) -> str:
 
 def report_html(report: Report) -> str:
     """Return the report as one page."""
-    return "\n".join(_verdict_html(report)) + "\n"
+    return _PAGE.substitute(title=escape(report_title(report)), body="\n".join(_verdict_html(report)))
 
 
 def _verdict_html(report: Report) -> Iterator[str]:
-    name = escape(report_title(report))
-    yield from ("<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">', f"<title>{name}</title>")
-    yield from (f"<style>{_STYLE}</style>", "</head>", "<body>", f"<h1>{name}</h1>")
     yield from _html_list(report_facts(report))
-    yield from _html_table(Found(query="", purpose="", columns=("session", "turns", "head"), rows=report.sessions))
+    yield from _html_table(("session", "turns", "head"), report.sessions)
     for verdict in report.verdicts:
-        yield from (
-            f"<h2>{verdict.name.capitalize()}: {verdict_word(verdict)}</h2>",
-            f"<p>{escape(shown_cell(verdict.said))}.</p>",
-        )
+        yield f"<h2>{verdict.name.capitalize()}: {verdict_word(verdict)}</h2>"
+        yield f"<p>{escape(shown_cell(verdict.said))}.</p>"
         for finding in verdict.found:
             yield f"<h3><code>{escape(finding.query)}</code>: {escape(finding.purpose)}</h3>"
-            yield from _html_table(finding)
+            yield from _html_table(finding.columns, finding.rows)
     yield "<h2>What this cannot show</h2>"
     yield from _html_list(report.cannot_show)
-    yield from ("</body>", "</html>")
 
 
 def _html_list(items: list[str] | tuple[str, ...]) -> Iterator[str]:
     yield from ("<ul>", *(f"<li>{escape(shown_cell(each))}</li>" for each in items), "</ul>")
 
 
-def _html_table(finding: Found) -> Iterator[str]:
-    yield from ("<table>", f"<tr>{''.join(f'<th>{escape(each)}</th>' for each in finding.columns)}</tr>")
-    for row in finding.rows:
+def _html_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    yield from ("<table>", f"<tr>{''.join(f'<th>{escape(each)}</th>' for each in columns)}</tr>")
+    for row in rows:
         yield f"<tr>{''.join(f'<td>{escape(shown_cell(each))}</td>' for each in row)}</tr>"
     yield "</table>"
 

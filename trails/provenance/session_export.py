@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from types import MappingProxyType
@@ -86,8 +86,6 @@ _DROPPED: Final = frozenset(
 Row = Sequence[str]
 Sources = Mapping[str, tuple[Attribute, ...]]
 """What imported turns rest on, by turn."""
-_LONG: Final = 60
-"""Characters of a term, as it is written, above which it is hardly ever said twice: a digest has more."""
 _STARTED: Final = ("activity", 0)
 _ENDED: Final = ("activity", 1)
 
@@ -289,7 +287,7 @@ def _subject(term: str, rows: Iterable[Row], sources: Sources, terms: Terms) -> 
         elif time := terms.times.get(name):
             times[time.kind, time.place] = tsv.date_time(value) or ""
         else:
-            attributes.append((RDF_NAMES.get(name, name), _read_value(value) if len(value) > _LONG else _value(value)))
+            attributes.append((RDF_NAMES.get(name, name), _value(value)))
     activity = (times.get(_STARTED), times.get(_ENDED))
     if times:
         _join(times, relations, subject, evidence)
@@ -330,15 +328,11 @@ def _evidence(term: str, sources: Sources) -> tuple[Attribute, ...]:
     return sources.get(turn, RECORDED)
 
 
-def _read_value(term: str) -> Value:
+def _value(term: str) -> Value:
     if term[0] == "<":
         return name_value(term[1:-1])
     text, datatype, language = tsv.literal(term)
     return Value(text, INTERNATIONALIZED, language) if language else Value(text, datatype)
-
-
-_value: Final = lru_cache(maxsize=4096)(_read_value)
-"""The value that a term is: the short ones, which say the same of many things, are made once."""
 
 
 PICTURES: Final = {"svg": draw_svg, "png": draw_png, "mermaid": draw_mermaid}

@@ -263,7 +263,6 @@ class Namespaces:
         """Begin with the prefixes around it, which nothing here changes."""
         around = PREDECLARED if outer is None else outer.prefixes
         self._prefixes: dict[str, str] = {**around, **(prefixes or {})}
-        self._known: dict[str, str] = {}
 
     @property
     def prefixes(self) -> dict[str, str]:
@@ -273,7 +272,6 @@ class Namespaces:
     def declare(self, prefix: str, namespace: str) -> None:
         """Let a prefix stand for a namespace from here on."""
         self._prefixes[prefix] = namespace
-        self._known.clear()
 
     def iri(self, name: str) -> str:
         """Return the IRI that a name stands for; names of blank nodes stay as they are.
@@ -283,20 +281,16 @@ class Namespaces:
         >>> Namespaces({"ex": "http://example.org/"}).iri("ex:a")
         'http://example.org/a'
         """
-        if (cached := self._known.get(name)) is not None:
-            return cached
         prefix, colon, local = name.partition(":")
         if name.startswith(BLANK):
-            iri = name
-        elif colon and prefix in self._prefixes:
-            iri = self._prefixes[prefix] + local
-        elif not colon and DEFAULT_PREFIX in self._prefixes:
-            iri = self._prefixes[DEFAULT_PREFIX] + name
-        elif colon:
+            return name
+        if colon and prefix in self._prefixes:
+            return self._prefixes[prefix] + local
+        if not colon and DEFAULT_PREFIX in self._prefixes:
+            return self._prefixes[DEFAULT_PREFIX] + name
+        if colon:
             raise InvalidInput(f"the prefix {prefix[:80]!r} of {name[:120]!r} is declared nowhere")
-        else:
-            raise InvalidInput(f"{name[:120]!r} has no prefix, and no default namespace is declared")
-        return self._known.setdefault(name, iri)
+        raise InvalidInput(f"{name[:120]!r} has no prefix, and no default namespace is declared")
 
     def iri_or_whole(self, name: str) -> str:
         """Return the IRI that a name stands for, or the name itself if it is a whole IRI (as JSON-LD has them)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Final, NamedTuple
@@ -59,14 +59,8 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON values, its statements in PROV-N."""
-        return {
-            "constraint": self.constraint,
-            "name": self.name,
-            "message": self.message,
-            "nodes": list(self.nodes),
-            "statements": [each.to_provn() for each in self.statements],
-            "bundle": self.bundle,
-        }
+        said = [each.to_provn() for each in self.statements]
+        return {**asdict(self), "nodes": list(self.nodes), "statements": said}
 
 
 def finding_of(rule: int | str, message: str, nodes: Sequence[str], statements: Iterable[Statement]) -> Finding:

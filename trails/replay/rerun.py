@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -287,15 +287,35 @@ def run_planned(
     progress: Callable[[Rerun], object] | None,
     stop: Callable[[], object] | None = None,
 ) -> list[Rerun]:
-    """Run those that were not done before, and return all; `stop` is called if that is broken off: threads are waited for."""
+    """Run those that were not done before, and return all; raise in the end what kept one from being stored.
+
+    `stop` is called if that is broken off: threads are waited for.
+    """
     by_number = {each.number: each.done for each in places if each.done is not None}
-    todo = [each for each in places if each.done is None]
-    with hold_interrupts(stop) as give_way:
-        for number, done in _results(pool, agent, todo, workers, stop):
-            give_way()
-            by_number[number] = done
-            if progress is not None:
-                progress(done)
+    failure: BaseException | None = None
+    here = threading.local()
+    with hold_interrupts(stop) as give_way, ThreadPoolExecutor(workers, thread_name_prefix="trails-rerun") as threads:
+        numbers: dict[Future[Rerun], int] = {}
+        try:
+            for each in places:
+                if each.done is None:
+                    numbers[threads.submit(pool.run, agent, each, here)] = each.number
+            for future in as_completed(numbers):
+                if (error := future.exception()) is not None:
+                    failure = failure or error
+                    continue
+                give_way()
+                by_number[numbers[future]] = done = future.result()
+                if progress is not None:
+                    progress(done)
+        except BaseException:
+            if stop is not None:
+                stop()
+            raise
+        finally:
+            threads.shutdown(wait=True, cancel_futures=True)
+    if failure is not None:
+        raise failure
     return [by_number[each.number] for each in places]
 
 
@@ -375,32 +395,6 @@ class Pool:
         if not hasattr(here, "source"):
             here.source = load_session(self.workspace, self.source)
         return run_agent(self.playing(place, here.source), agent, self.options["by"])
-
-
-def _results(
-    pool: Pool, agent: Agent, todo: list[RerunPlace], threads: int, stop: Callable[[], object] | None
-) -> Iterator[tuple[int, Rerun]]:
-    """Yield the reruns in the order in which they are done; raise in the end what kept one from being stored."""
-    failure: BaseException | None = None
-    here = threading.local()
-    with ThreadPoolExecutor(threads, thread_name_prefix="trails-rerun") as workers:
-        numbers: dict[Future[Rerun], int] = {}
-        try:
-            for each in todo:
-                numbers[workers.submit(pool.run, agent, each, here)] = each.number
-            for future in as_completed(numbers):
-                if (error := future.exception()) is not None:
-                    failure = failure or error
-                else:
-                    yield numbers[future], future.result()
-        except BaseException:
-            if stop is not None:
-                stop()
-            raise
-        finally:
-            workers.shutdown(wait=True, cancel_futures=True)
-    if failure is not None:
-        raise failure
 
 
 def rerun_id(source: str, name: str, number: int) -> str:

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from trails.model.values import Value
@@ -312,9 +312,6 @@ def redact_json(text: str, detector: Detector) -> str:
     return json.dumps(redact_value(value, detector), ensure_ascii=False, separators=(",", ":"))
 
 
-_SHORT: Final = 24
-
-
 class _Form(NamedTuple):
     """What tells keys of one kind."""
 
@@ -337,12 +334,7 @@ def detector() -> Detector:
         more = list(_extra_found(text, low, forms))
         return join_secrets([*found, *more]) if more else found
 
-    def whole(text: str) -> tuple[Secret, ...]:
-        return through_escapes(text, both)
-
-    known = lru_cache(maxsize=4096)(whole)  # what JSON says again and again: its keys, types and names
-
-    return lambda text: () if len(text) < SHORTEST else known(text) if len(text) <= _SHORT else whole(text)
+    return lambda text: through_escapes(text, both) if len(text) >= SHORTEST else ()
 
 
 def _extra_forms() -> Sequence[_Form]:
