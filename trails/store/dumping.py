@@ -61,27 +61,44 @@ def _dump(store: EngineReader, file: Path, total: int, progress: Progress | None
     with scratch(file) as folder, contextlib.closing(SortedLines(file, folder, total, progress)) as runs:
         store.dump(cast(IO[bytes], runs))
         part = folder / file.name
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
-            written = _write(out, runs.merged(), total, progress, packed=packed)
-            out.flush()
-            os.fsync(out.fileno())
-        part.rename(file)
-        sync_folder(file.parent)
+        written = write_lines(part, runs.merged(), total, progress, packed=packed)
+        publish(part, file)
     return written
 
 
-def _write(out: IO[bytes], lines: Iterator[bytes], total: int, progress: Progress | None, *, packed: bool) -> int:
+def write_lines(
+    part: Path,
+    lines: Iterator[bytes],
+    total: int,
+    progress: Progress | None,
+    *,
+    packed: bool,
+    begin: bytes = b"",
+    end: bytes = b"",
+) -> int:
+    """Write lines to a new file, between a beginning and an end, and sync it; return how many there are."""
     count = 0
-    with contextlib.ExitStack() as stack:
-        to: IO[bytes] | gzip.GzipFile = out
-        if packed:  # no file name and no time: the same store gives the same file
-            to = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0, compresslevel=6))
-        while batch := list(islice(lines, _STEP)):
-            to.write(b"".join(batch))
-            count += len(batch)
-            if progress:
-                progress(count, total, "writing")
+    opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(opened, "wb") as out:
+        # no file name and no time: the same store gives the same file
+        pack = gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0, compresslevel=6) if packed else None
+        with pack or contextlib.nullcontext(out) as to:
+            to.write(begin)
+            while batch := list(islice(lines, _STEP)):
+                to.write(b"".join(batch))
+                count += len(batch)
+                if progress:
+                    progress(count, total, "writing")
+            to.write(end)
+        out.flush()
+        os.fsync(out.fileno())
     return count
+
+
+def publish(part: Path, file: Path) -> None:
+    """Let a file that was written whole appear under its name."""
+    part.rename(file)
+    sync_folder(file.parent)
 
 
 class SortedLines:

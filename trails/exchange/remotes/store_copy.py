@@ -38,7 +38,6 @@ from trails.store.embedded import EmbeddedStore
 from trails.store.index.reading import EngineReader
 from trails.store.log import log_maintenance
 from trails.store.log.staging import scratch
-from trails.store.log.syncing import sync_folder
 from trails.store.postgres.address import is_address, shown
 from trails.store.postgres.log import PostgresLog
 from trails.suggestions import checked
@@ -241,36 +240,20 @@ def _to_dump(source: _Source, file: Path, progress: Progress | None) -> Copied:
         if found == (source.sha256, source.log):
             return _copied(source, str(file), written=False)
         raise _is_taken(str(file), None if found is None else found[1], source)
+    log = source.log or []
+    end = [_LOG + b"%d\n" % len(log), *(f"# {line}\n".encode() for line in log)]
+    end.append(_END + b"%d %s\n" % (source.quads, source.sha256.encode()))
     with scratch(file) as folder:
-        part = folder / file.name
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
-            _write_dump(source, out, progress, packed=file.suffix == ".gz")
-            out.flush()
-            os.fsync(out.fileno())
+        part, packed = folder / file.name, file.suffix == ".gz"
+        dumping.write_lines(
+            part, source.lines(), source.quads, progress, packed=packed, begin=_BEGIN, end=b"".join(end)
+        )
         if _read_back(part) != (source.sha256, source.log):
             raise IntegrityError(
                 f"{file} was written and does not hold what was read from {source.location}; copy it again"
             )
-        part.rename(file)
-        sync_folder(file.parent)
+        dumping.publish(part, file)
     return _copied(source, str(file), written=True)
-
-
-def _write_dump(source: _Source, out: IO[bytes], progress: Progress | None, *, packed: bool) -> None:
-    log = source.log or []
-    pack = gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0, compresslevel=6) if packed else None
-    with pack or contextlib.nullcontext(out) as to:
-        to.write(_BEGIN)
-        lines, done = source.lines(), 0
-        while batch := list(islice(lines, _BATCH)):
-            to.write(b"".join(batch))
-            done += len(batch)
-            if progress:
-                progress(done, source.quads, "writing")
-        to.write(_LOG + b"%d\n" % len(log))
-        for line in log:
-            to.write(f"# {line}\n".encode())
-        to.write(_END + b"%d %s\n" % (source.quads, source.sha256.encode()))
 
 
 def _read_back(file: Path) -> tuple[str, list[str] | None] | None:
