@@ -209,6 +209,7 @@ class _Spent(NamedTuple):
 
     read: int | None
     written: int | None
+    tokens: str | None
     models: str
 
 
@@ -272,17 +273,16 @@ class _Page:
         calls = [turn.facts.model_call for turn in member.turns if turn.facts.model_call]
         reported = [call.reported for call in calls]
         models = dict.fromkeys(call.model for call in calls if call.model)
-        return _Spent(total(each[0] for each in reported), total(each[1] for each in reported), ", ".join(models))
+        read, written = total(each[0] for each in reported), total(each[1] for each in reported)
+        shown = ["-" if number is None else f"{number:,}" for number in (read, written)]
+        tokens = f"{shown[0]} in, {shown[1]} out" if read or written else None
+        return _Spent(read, written, tokens, ", ".join(models))
 
-    def score_values(self, member: Member) -> dict[str, Any]:
-        """Return the values of a session's scores that count, by name."""
-        return {score.name: score.value for score in newest_scores(member.scores)}
-
-    def last_said(self, member: Member) -> Any:
+    def last_said(self, member: Member) -> str | None:
         """Return the beginning of what a session's model said last."""
         said = (turn for turn in reversed(member.turns) if turn.role == "assistant" and not turn.redacted)
         last = next(said, None)
-        return "" if last is None else _plain(shorten(content_parts.plain_text(last.content), 120))
+        return None if last is None else shorten(content_parts.plain_text(last.content), 120)
 
     def tags(self, member: Member) -> _Tags:
         """Return the tags of a session."""
@@ -299,23 +299,6 @@ class _Page:
     def outcomes(self, results: Sequence[ToolResult]) -> str:
         """Return how calls came out."""
         return "; ".join(f"{result.call_id}: {result.came_out}" for result in results)
-
-    def facts(self, member: Member, spent: _Spent) -> Iterator[tuple[str, object]]:
-        """Yield what is known of a session, by name."""
-        record = member.record
-        read, written = ("-" if number is None else f"{number:,}" for number in (spent.read, spent.written))
-        told = {
-            "branch": record.branch,
-            "principal": record.principal,
-            "agent": record.agent,
-            "kind": record.kind,
-            "state": record.state,
-            "created": None if record.created is None else f"{record.created:%Y-%m-%d %H:%M:%S} UTC",
-            "own turns": len(member.turns),
-            "models": spent.models or None,
-            "tokens": f"{read} in, {written} out" if spent.read or spent.written else None,
-        }
-        return ((name, value) for name, value in told.items() if value is not None)
 
     def differences(self, member: Member) -> Differences | None:
         """Return where a fork differs from its parent, if that stands on the page as a whole and goes on after the fork."""

@@ -188,21 +188,17 @@ def checked_address(url: str) -> str:
         port = parts.port
     except ValueError as error:
         raise InvalidInput("the address of a mirror cannot be read; give one like http://localhost:7878") from error
+    why = None
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise InvalidInput(
-            f"a mirror is a SPARQL server's address, like http://localhost:7878, not {without_secrets(url)!r:.200}"
-        )
-    if any(each.isspace() or not each.isprintable() for each in url):
-        raise InvalidInput("the address of a mirror has no space and no control character; write a space as %20")
-    if "@" in parts.path:  # part of a password, most likely: nothing of it is shown
-        raise InvalidInput(
-            "the address of a mirror has no @ behind the host's name; what is not a letter or a digit in a name or a password is "
-            "written as %XX"
-        )
-    if parts.query or parts.fragment:
-        raise InvalidInput(
-            "the address of a mirror has no ? and no #; give the server's base, or where it takes queries"
-        )
+        why = f"is a SPARQL server's, like http://localhost:7878, not {without_secrets(url)!r:.200}"
+    elif any(each.isspace() or not each.isprintable() for each in url):
+        why = "has no space and no control character; write a space as %20"
+    elif "@" in parts.path:  # part of a password, most likely: nothing of it is shown
+        why = "has no @ behind the host's name; write all but letters and digits in a name or a password as %XX"
+    elif parts.query or parts.fragment:
+        why = "has no ? and no #; give the server's base, or where it takes queries"
+    if why is not None:
+        raise InvalidInput(f"the address of a mirror {why}")
     return url
 
 
