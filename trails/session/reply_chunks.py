@@ -7,7 +7,6 @@ LangChain's message chunks and Vercel's text streams, as the SDKs' objects or as
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
@@ -18,21 +17,6 @@ _Fields = Mapping[str, Any]
 _LANGCHAIN: Final = ("content", "tool_call_chunks", "usage_metadata", "response_metadata", "additional_kwargs", "id")
 UNFINISHED_REPLY: Final = "unfinished_calls"
 """The key of a cut turn's metadata for tool calls whose arguments had not come whole."""
-
-
-class PartialReply(ABC):
-    """A reply in the making, of one kind of stream."""
-
-    name: str
-    """What the stream is called in errors."""
-
-    @abstractmethod
-    def add(self, chunk: _Fields) -> str:
-        """Take a chunk, and return the text that it adds to the reply."""
-
-    @abstractmethod
-    def whole(self) -> dict[str, Any]:
-        """Return the reply as it is by now, as its API gives it whole."""
 
 
 class ReplyChunks:
@@ -183,7 +167,7 @@ def _grow(into: dict[str, Any], more: _Fields, *, joined: Iterable[str]) -> None
 # --- OpenAI's chat completions
 
 
-class ChatReply(PartialReply):
+class ChatReply:
     """A chat completion: deltas of one message, its calls by their index, and usage in the last chunk."""
 
     name = "a chat completion"
@@ -240,7 +224,7 @@ _PIECES: Final = {
 """Of which field of an item, or of a part of it, a delta is a piece."""
 
 
-class ResponseReply(PartialReply):
+class ResponseReply:
     """A response: its last event has all of it; until then, the items that were begun and what was added to them."""
 
     name = "a response"
@@ -293,7 +277,7 @@ _CLAUDE: Final = frozenset({
 _DELTAS: Final = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
 
-class ClaudeReply(PartialReply):
+class ClaudeReply:
     """A message of Anthropic's: blocks by their index, and counts that are added up to by each event that has some."""
 
     name = "a message of Anthropic's"
@@ -341,7 +325,7 @@ class ClaudeReply(PartialReply):
 # --- LangChain's message chunks
 
 
-class LangChainReply(PartialReply):
+class LangChainReply:
     """A message of LangChain's: texts and calls in pieces, counts that are summed up, facts of which the last one holds."""
 
     name = "a message of LangChain's"
@@ -409,7 +393,7 @@ _VERCEL: Final = frozenset({
 })  # fmt: skip
 
 
-class VercelReply(PartialReply):
+class VercelReply:
     """A message of Vercel's AI SDK: deltas of text and reasoning, calls that come whole, and counts at the end."""
 
     name = "a stream of Vercel's AI SDK"
@@ -445,3 +429,7 @@ class VercelReply(PartialReply):
         is_text = all(part["type"] == "text" for part in self._parts)
         content: Any = "".join(part["text"] for part in self._parts) if is_text else self._parts
         return {"role": "assistant", "content": content, "tool_calls": self._calls, **self._said}
+
+
+PartialReply = ChatReply | ResponseReply | ClaudeReply | LangChainReply | VercelReply
+"""A reply in the making: `add` takes a chunk and returns the text that it adds, `whole` gives the reply as its API would."""
