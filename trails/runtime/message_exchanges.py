@@ -28,6 +28,10 @@ _ERROR: Final = 2000
 """Characters of an error's text that are kept."""
 
 
+_LAST: Final = 32
+"""How many of a session's last turns an exchange reads when it begins."""
+
+
 class Running(Handle, public=True):
     """An exchange that is being worked on: what a handler gets.
 
@@ -48,7 +52,7 @@ class Running(Handle, public=True):
         """The exchange as it is stored."""
         self.session: Session
         """The session, with all that is stored of it; the messages are appended to it."""
-        self.session = repository.load(exchange.session_id)
+        self.session = repository.load(exchange.session_id, last=_LAST)  # others are read if the handler asks for them
         self.session.worktree.held = f"exchange {exchange.number}"
         self._began_at = len(self.session)
         self._head_before = self.session.head
