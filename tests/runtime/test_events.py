@@ -117,11 +117,8 @@ def test_deliveries_are_counted_by_turn_and_channel(store: Repository) -> None:
         ledger.delivered(turn, channel="chat"),
         ledger.delivered(turn.iri, channel="smtp", text="Until 6 pm."),
     ]
-    assert [(each.channel, each.attempt, each.outcome) for each in made] == [
-        ("smtp", 1, "failed"),
-        ("chat", 1, "sent"),
-        ("smtp", 2, "sent"),
-    ]
+    expected = [("smtp", 1, "failed"), ("chat", 1, "sent"), ("smtp", 2, "sent")]
+    assert [(each.channel, each.attempt, each.outcome) for each in made] == expected
     assert [each.event for each in made] == [3, 3, 3]
     assert [each.text for each in made] == [None, None, "Until 6 pm."]
     assert (made[0].reason, made[0].time) == ("mailbox full", START)
@@ -330,10 +327,8 @@ def test_a_ledger_of_a_session_that_is_not_there_is_named(store: Repository) -> 
     ghost = NamedNode("urn:trails:session:ghost/ledger")
     alter(store, [], [Quad(ghost, vocab.TYPE, vocab.LEDGER, ghost)])
     (finding,) = store.verify().findings
-    assert (finding.code, "ghost/ledger is the ledger of a session that is not there" in finding.message) == (
-        "stray-graph",
-        True,
-    )
+    expected = ("stray-graph", True)
+    assert (finding.code, "ghost/ledger is the ledger of a session that is not there" in finding.message) == expected
 
 
 # --- copying

@@ -64,14 +64,8 @@ def test_an_id_is_its_sources_own_and_without_a_source_its_sessions(store: Repos
         ledger.receive("main", "no id"),
         ledger.receive("main", "no id"),
     ]
-    assert [(event.session_id, event.number) for event in events] == [
-        ("main", 1),
-        ("main", 2),
-        ("main", 3),
-        ("other", 1),
-        ("main", 4),
-        ("main", 5),
-    ]
+    expected = [("main", 1), ("main", 2), ("main", 3), ("other", 1), ("main", 4), ("main", 5)]
+    assert [(event.session_id, event.number) for event in events] == expected
 
 
 def test_a_message_that_another_session_has_is_not_put_in_twice(store: Repository) -> None:
@@ -202,10 +196,8 @@ def test_messages_to_be_collected_are_joined_within_the_debounce(store: Reposito
     assert contents(store) == ["m1", "m2", "re: m2"]
     assert done.events == (1, 2)
     turns = store.load("main").turns
-    assert [event.turn_iris for event in ledger.events("main", direction="inbound")] == [
-        (turns[0].iri,),
-        (turns[1].iri,),
-    ]
+    expected = [(turns[0].iri,), (turns[1].iri,)]
+    assert [event.turn_iris for event in ledger.events("main", direction="inbound")] == expected
     assert ledger.due("main") is None
 
 

@@ -175,10 +175,8 @@ def test_a_direct_chat_can_be_written_with_either_word() -> None:
     made = build_peer_key(channel="slack", peer_id="U1", dm_scope="per-channel-peer", direct_word="direct")
     assert made == "agent:main:slack:direct:U1"
     assert build_peer_key(peer_kind="direct", peer_id="U1", dm_scope="per-peer") == "agent:main:dm:U1"
-    assert keys.spellings("agent:main:slack:direct:U1:thread:5") == (
-        "agent:main:slack:direct:U1:thread:5",
-        "agent:main:slack:dm:U1:thread:5",
-    )
+    expected = ("agent:main:slack:direct:U1:thread:5", "agent:main:slack:dm:U1:thread:5")
+    assert keys.spellings("agent:main:slack:direct:U1:thread:5") == expected
 
 
 @pytest.mark.parametrize(

@@ -212,11 +212,8 @@ def test_an_exchange_goes_from_pending_to_streaming_to_completed_with_its_times(
         return "done"
 
     (done,) = ledger.process("main", handler)
-    assert (done.queued, done.started, done.ended) == (
-        START + timedelta(seconds=1),
-        START + timedelta(seconds=1),
-        START + timedelta(seconds=3),
-    )
+    expected = (START + timedelta(seconds=1), START + timedelta(seconds=1), START + timedelta(seconds=3))
+    assert (done.queued, done.started, done.ended) == expected
     assert ledger.exchanges("main") == [done]
     assert ledger.exchanges("main", state="failed") == []
 

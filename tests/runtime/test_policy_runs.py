@@ -131,24 +131,10 @@ def test_an_announcement_says_what_ended_how_with_what_and_what_to_do() -> None:
 
 
 def test_figures_are_short() -> None:
-    assert [duration_words(ms) for ms in (None, -5, 400, 1499, 1500, 59_999, 3_600_000)] == [
-        "n/a",
-        "n/a",
-        "0s",
-        "1s",
-        "2s",
-        "1m0s",
-        "1h0m",
-    ]
-    assert [count_words(count) for count in (0, 12, 999.5, 1000, 1050, 12_345, 1_250_000)] == [
-        "0",
-        "12",
-        "1000",
-        "1.0k",
-        "1.1k",
-        "12.3k",
-        "1.3m",
-    ]
+    expected = ["n/a", "n/a", "0s", "1s", "2s", "1m0s", "1h0m"]
+    assert [duration_words(ms) for ms in (None, -5, 400, 1499, 1500, 59_999, 3_600_000)] == expected
+    expected = ["0", "12", "1000", "1.0k", "1.1k", "12.3k", "1.3m"]
+    assert [count_words(count) for count in (0, 12, 999.5, 1000, 1050, 12_345, 1_250_000)] == expected
     assert [usd_words(cost) for cost in (0.5, 12.345, 0.01, 0.00999)] == ["$0.50", "$12.35", "$0.01", "$0.0100"]
     assert stats_line(RunStats()) == "Stats: runtime n/a • tokens n/a"
     assert stats_line(RunStats(total_tokens=5)) == "Stats: runtime n/a • tokens 5"

@@ -276,11 +276,8 @@ def test_a_model_is_what_was_asked_for_then_the_agents_then_the_default() -> Non
     assert SPAWN.model_for("beta") == "large"
     assert SPAWN.model_for("main") == "small"
     assert choose_model(None, None, None) is None
-    assert (SPAWN.defaults.archive_after_minutes, SPAWN.defaults.max_concurrent, SPAWN.of("beta").thinking) == (
-        30,
-        2,
-        "low",
-    )
+    expected = (30, 2, "low")
+    assert (SPAWN.defaults.archive_after_minutes, SPAWN.defaults.max_concurrent, SPAWN.of("beta").thinking) == expected
 
 
 @pytest.mark.parametrize(
@@ -320,10 +317,5 @@ def test_the_requester_answers_first_and_roles_swap() -> None:
 def test_only_the_exact_word_ends_or_silences() -> None:
     assert (is_reply_skip(" REPLY_SKIP\n"), is_reply_skip("reply_skip"), is_reply_skip(None)) == (True, False, False)
     assert (is_announce_skip("ANNOUNCE_SKIP"), is_announce_skip("ANNOUNCE_SKIP.")) == (True, False)
-    assert [ends_ping_pong(reply) for reply in (None, " ", "REPLY_SKIP", "ANNOUNCE_SKIP", "yes")] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-    ]
+    expected = [True, True, True, False, False]
+    assert [ends_ping_pong(reply) for reply in (None, " ", "REPLY_SKIP", "ANNOUNCE_SKIP", "yes")] == expected

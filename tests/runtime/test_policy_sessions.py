@@ -101,11 +101,8 @@ def test_a_label_has_64_utf_16_units_at_most() -> None:
 
 
 def test_names_may_be_pythons_and_unknown_fields_stay_and_cannot_be_patched() -> None:
-    assert patched({"thinking_level": "low"}, {"myField": [1]}) == {
-        "sessionId": "s",
-        "myField": [1],
-        "thinkingLevel": "low",
-    }
+    expected = {"sessionId": "s", "myField": [1], "thinkingLevel": "low"}
+    assert patched({"thinking_level": "low"}, {"myField": [1]}) == expected
     assert refusal({"myField": 1}).startswith("myField cannot be patched; what can is ")
     assert refusal({"sessionId": "x"}).startswith("sessionId cannot be patched")
     assert refusal({"thinkingLevel": "low", "thinking_level": "low"}) == "thinkingLevel is in the patch twice"
@@ -174,11 +171,8 @@ def test_a_label_is_free_for_its_own_session_and_after_it_was_cleared() -> None:
 def test_the_default_model_is_no_override_and_credentials_go_with_any_choice() -> None:
     before = {"providerOverride": "openai", "modelOverride": "gpt-5.2", "authProfileOverride": "p"}
     assert patched({"model": "claude-opus-4-5"}, before) == {"sessionId": "s"}
-    assert patched({"model": "openai/gpt-5.2"}, before) == {
-        "sessionId": "s",
-        "providerOverride": "openai",
-        "modelOverride": "gpt-5.2",
-    }
+    expected = {"sessionId": "s", "providerOverride": "openai", "modelOverride": "gpt-5.2"}
+    assert patched({"model": "openai/gpt-5.2"}, before) == expected
 
 
 def test_a_host_may_refuse_a_model_in_its_own_words() -> None:
@@ -254,11 +248,8 @@ def test_a_patch_may_name_these_fields() -> None:
 def test_the_stored_fields_are_those_that_the_shared_facts_name(shared: Path) -> None:
     facts = (shared / "upstream-facts.md").read_text("utf-8")
     (line,) = (line for line in facts.splitlines() if "SessionEntry full field list" in line)
-    assert {name for name in FIELDS if name not in line} == {
-        "authProfileOverrideSource",
-        "authProfileOverrideCompactionCount",
-        "groupActivationNeedsSystemIntro",
-    }
+    expected = {"authProfileOverrideSource", "authProfileOverrideCompactionCount", "groupActivationNeedsSystemIntro"}
+    assert {name for name in FIELDS if name not in line} == expected
 
 
 # --- resets and merges

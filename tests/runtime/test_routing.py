@@ -224,12 +224,8 @@ def test_the_first_message_of_a_thread_forks_the_session_that_it_is_a_thread_of(
     assert thread.key == "agent:main:slack:channel:C1:thread:77"
     assert thread.forked_from == parent.session_id
     answered(store, thread.session_id)
-    assert [turn.content for turn in store.load(thread.session_id).turns] == [
-        "Plan a trip",
-        "Where to?",
-        "By train?",
-        "Yes.",
-    ]
+    expected = ["Plan a trip", "Where to?", "By train?", "Yes."]
+    assert [turn.content for turn in store.load(thread.session_id).turns] == expected
     assert len(store.load(parent.session_id)) == 2
     again = router.route(Inbound(channel="slack", kind="channel", peer="C1", thread="77", content="Or bus?"))
     assert (again.session_id, again.forked_from) == (thread.session_id, None)

@@ -64,11 +64,8 @@ def test_a_denied_send_is_noted_and_an_allowed_one_or_a_check_is_not(store: Repo
     assert store.query("denied-sends").to_dicts() == []  # type: ignore[union-attr] # a SELECT
     router.may_send("discord:group:dev", channel="discord")
     [row] = store.query("denied-sends").to_dicts()  # type: ignore[union-attr] # a SELECT
-    assert (row["session"], row["rule"], row["channel"]) == (
-        iris.session(session),
-        "session.sendPolicy.rules[1]",
-        "discord",
-    )
+    expected = (iris.session(session), "session.sendPolicy.rules[1]", "discord")
+    assert (row["session"], row["rule"], row["channel"]) == expected
     assert store.verify().findings == ()
 
 

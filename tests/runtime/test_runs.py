@@ -664,10 +664,8 @@ def test_messages_that_waited_when_the_process_ended_are_worked_on_after_the_res
         runs = Runs(store, agent=desk.agent, clock=clock)
         runs.recover()
         runs.work()
-        assert desk.steps == [
-            ("main", 'A background task "Look" just completed successfully.'),
-            ("nested", "Any news?"),
-        ]
+        expected = [("main", 'A background task "Look" just completed successfully.'), ("nested", "Any news?")]
+        assert desk.steps == expected
         assert store.verify().ok
 
 

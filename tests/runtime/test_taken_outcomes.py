@@ -170,8 +170,5 @@ def test_a_tool_that_was_used_in_a_taken_fork_is_told_also_where_its_call_is_not
     root.take("side", "Six hours")
     root.persist()
     rows = memory.select("influences", session="root", index=1).to_dicts()
-    assert [(row["influence"], row["path"].rpartition(":")[2]) for row in rows if row["kind"] == "tool"] == [
-        ("", "inner"),
-        ("", "side"),
-        ("web", "inner"),
-    ]
+    expected = [("", "inner"), ("", "side"), ("web", "inner")]
+    assert [(row["influence"], row["path"].rpartition(":")[2]) for row in rows if row["kind"] == "tool"] == expected

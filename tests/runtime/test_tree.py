@@ -81,14 +81,8 @@ def everything(store: Repository) -> set[ox.Quad]:
 
 def test_a_session_has_an_identity(tree: Tree, main: Node) -> None:
     made = main.spawn("branch", "Find a train", "Two friends", id="trains")
-    assert (made.id, made.agent, made.parent_id, made.kind, made.state, made.depth) == (
-        "trains",
-        "planner",
-        "main",
-        "branch",
-        "active",
-        1,
-    )
+    expected = ("trains", "planner", "main", "branch", "active", 1)
+    assert (made.id, made.agent, made.parent_id, made.kind, made.state, made.depth) == expected
     assert (made.created, made.ttl, made.expires) == (START, timedelta(minutes=30), START + timedelta(minutes=30))
     assert (made.task, made.context_summary) == ("Find a train", "Two friends")
     record = tree.store.record("trains")
@@ -362,17 +356,10 @@ def test_a_result_goes_to_the_parent(tree: Tree, main: Node, clock: Clock) -> No
         artifacts=[("file:///a", "created", SHA), Artifact(uri="file:///b", change="deleted")],
         memory_ids=["m2", "m1", "m2"],
     )
-    assert (result.session_id, result.parent_id, result.status, result.summary, result.error) == (
-        "b",
-        "main",
-        "completed",
-        "Take the 9:04.",
-        None,
-    )
-    assert result.artifacts == (
-        Artifact(uri="file:///a", change="created", sha256=SHA),
-        Artifact(uri="file:///b", change="deleted"),
-    )
+    expected = ("b", "main", "completed", "Take the 9:04.", None)
+    assert (result.session_id, result.parent_id, result.status, result.summary, result.error) == expected
+    expected = (Artifact(uri="file:///a", change="created", sha256=SHA), Artifact(uri="file:///b", change="deleted"))
+    assert result.artifacts == expected
     assert (result.memory_ids, result.time) == (("m1", "m2"), START + timedelta(minutes=1))
     assert main.results() == [result] == [made.result]
     assert made.state == "completed"
@@ -444,12 +431,8 @@ def test_the_parent_decides_to_take_a_result_in(tree: Tree, main: Node) -> None:
     main.append("user", "Plan a trip")
     result = branch(main, "b").complete("Take the 9:04.")
     turn = tree.incorporate(result)
-    assert (turn.index, turn.role, turn.content, turn.author) == (
-        1,
-        "user",
-        "The branch b completed.\n\nTake the 9:04.",
-        "planner",
-    )
+    expected = (1, "user", "The branch b completed.\n\nTake the 9:04.", "planner")
+    assert (turn.index, turn.role, turn.content, turn.author) == expected
     stored = tree.store.load("main").turns[1]
     assert stored == turn
     assert stored.derived_from == result.derivation
@@ -507,11 +490,8 @@ def test_a_branch_takes_results_in_with_the_turns_that_it_holds(tree: Tree, main
     tree.incorporate(worker(made, "w").complete("42"))
     made.append("assistant", "It is 42")
     made.complete("42")
-    assert [turn.content for turn in tree.store.load("b").turns] == [
-        "I ask somebody",
-        "The worker w completed.\n\n42",
-        "It is 42",
-    ]
+    expected = ["I ask somebody", "The worker w completed.\n\n42", "It is 42"]
+    assert [turn.content for turn in tree.store.load("b").turns] == expected
 
 
 def test_a_session_that_is_not_active_takes_nothing_in(tree: Tree, main: Node) -> None:
@@ -572,17 +552,11 @@ def test_every_change_of_state_is_recorded(store: Repository, tree: Tree, main: 
     ]
     first = ox.NamedNode(found[0][6])
     graph = ox.NamedNode(iris.ledger(iris.session("b")))
-    assert {str(quad.object) for quad in store.store.quads((first, vocab.TYPE, None, graph))} == {
-        str(vocab.TRANSITION),
-        str(vocab.ACTIVITY),
-    }
+    expected = {str(vocab.TRANSITION), str(vocab.ACTIVITY)}
+    assert {str(quad.object) for quad in store.store.quads((first, vocab.TYPE, None, graph))} == expected
     assert [str(quad.object)[-3:] for quad in store.store.quads((first, vocab.USED, None, graph))] == ["/2>"]
-    assert [(each.before, each.after) for each in made.history if isinstance(each, Transition)] == [
-        (None, "active"),
-        ("active", "suspended"),
-        ("suspended", "active"),
-        ("active", "failed"),
-    ]
+    expected = [(None, "active"), ("active", "suspended"), ("suspended", "active"), ("active", "failed")]
+    assert [(each.before, each.after) for each in made.history if isinstance(each, Transition)] == expected
 
 
 @pytest.mark.parametrize("state", ["completed", "failed", "expired"])
@@ -649,11 +623,8 @@ def test_when_a_parent_ends_its_children_are_asked_to_end(tree: Tree, main: Node
     clock.pass_by(seconds=0.1)
     assert tree.sweep() == ["deeper", "w"]
     assert (helper.state, deeper.state) == ("failed", "failed")
-    assert [(result.session_id, result.status) for result in made.results()] == [
-        ("resting", "expired"),
-        ("below", "completed"),
-        ("w", "cancelled"),
-    ]
+    expected = [("resting", "expired"), ("below", "completed"), ("w", "cancelled")]
+    assert [(result.session_id, result.status) for result in made.results()] == expected
     assert [result.session_id for result in tree.get("resting").results()] == ["deeper"]
 
 
@@ -891,13 +862,8 @@ def test_a_restart_brings_mains_and_resting_branches_back_and_fails_the_rest(fol
     store, tree = reopened(folder, clock)
     with store:
         assert tree.recovered == ("at-work", "w")
-        assert {name: tree.get(name).state for name in ("main", "resting", "at-work", "w", "below")} == {
-            "main": "active",
-            "resting": "suspended",
-            "at-work": "failed",
-            "w": "failed",
-            "below": "expired",
-        }
+        expected = {"main": "active", "resting": "suspended", "at-work": "failed", "w": "failed", "below": "expired"}
+        assert {name: tree.get(name).state for name in ("main", "resting", "at-work", "w", "below")} == expected
         main = tree.main("planner", "chat")
         assert (main.id, [turn.content for turn in main.session.turns]) == ("main", ["Plan a trip"])
         told = [(result.session_id, result.status, result.error) for result in main.results()]

@@ -7,7 +7,7 @@ everything still verifies.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -22,7 +22,7 @@ from trails.model import iris
 from trails.model.validation import decodes
 from trails.model.values import Value
 from trails.rdf import vocab as v
-from trails.rdf.codec import AGENT, IRI, SESSION, Codec, Kept, Properties, Table, one
+from trails.rdf.codec import AGENT, IRI, SESSION, Codec, Kept, Properties, Table
 
 Cleanup = Literal["delete", "keep"]
 """What becomes of a sub-agent's session once its run is announced."""
@@ -38,6 +38,7 @@ _LOOSE: Final = frozenset({*RUN_TEXTS, v.SALT, v.TASK_SALT})
 _REGISTERED: Final = frozenset({v.RUN_ID, v.REGISTERED_AT, v.TASK_DIGEST})
 
 
+_JSON: Final = Codec(lambda text: RdfLiteral(text, datatype=v.JSON))
 _THREAD: Final = Codec(lambda thread: v.integer(thread) if isinstance(thread, int) else RdfLiteral(thread))
 
 
@@ -63,11 +64,12 @@ class RunOrigin(Value):
 class RunContent(Value):
     """What a run says in words; with `withheld`, only the salted digest of it."""
 
-    task: str | None = None
-    error: str | None = None
-    extra_json: str | None = None
-    salt: str | None = None
-    digest: str
+    task: Annotated[str | None, Kept(v.TASK)] = None
+    error: Annotated[str | None, Kept(v.RUN_ERROR)] = None
+    extra_json: Annotated[str | None, Kept(v.RUN_EXTRA, _JSON)] = None
+    """Everything else that an imported record held, as JSON."""
+    salt: Annotated[str | None, Kept(v.SALT)] = None
+    digest: Annotated[str, Kept(v.DIGEST)]
     withheld: bool = False
 
     @classmethod
@@ -224,6 +226,7 @@ def run_without_sessions(run: Run, *, child: bool, requester: bool) -> Run:
 
 
 _ORIGIN: Final = Table.of(RunOrigin)
+_SAID: Final = Table.of(RunContent)
 _RUN: Final = Table.of(Run, v.RUN, v.ACTIVITY)
 
 
@@ -233,22 +236,11 @@ _RUN: Final = Table.of(Run, v.RUN, v.ACTIVITY)
 def run_quads(run: Run) -> list[Quad]:
     """Return the quads of a run, in the catalog."""
     node = NamedNode(run.iri)
-    return [
-        *_RUN.quads(run, node, v.CATALOG),
-        *_ORIGIN.quads(run.requester_origin, node, v.CATALOG),
-        *(Quad(node, predicate, term, v.CATALOG) for predicate, term in _said(run.said) if term is not None),
-    ]
-
-
-def _said(said: RunContent) -> Iterator[tuple[NamedNode, RdfLiteral | None]]:
-    yield v.DIGEST, RdfLiteral(said.digest)
-    if said.withheld:
-        yield v.TASK, RdfLiteral("", datatype=v.REDACTED)
-        return
-    yield v.SALT, RdfLiteral(said.salt or "")
-    yield v.TASK, None if said.task is None else RdfLiteral(said.task)
-    yield v.RUN_ERROR, None if said.error is None else RdfLiteral(said.error)
-    yield v.RUN_EXTRA, None if said.extra_json is None else RdfLiteral(said.extra_json, datatype=v.JSON)
+    parts = ((_RUN, run), (_ORIGIN, run.requester_origin), (_SAID, run.said))
+    quads = [quad for table, part in parts for quad in table.quads(part, node, v.CATALOG)]
+    if run.said.withheld:
+        quads.append(Quad(node, v.TASK, RdfLiteral("", datatype=v.REDACTED), v.CATALOG))
+    return quads
 
 
 def agent_quads(run: Run) -> list[Quad]:
@@ -299,19 +291,7 @@ def _values(properties: Properties) -> Mapping[str, Any]:
     fields, origin = _RUN.values(properties), _ORIGIN.values(properties)
     if "thread_id" in origin and getattr(properties[v.REQUESTER_THREAD][0], "datatype", None) == v.INTEGER:
         origin["thread_id"] = int(origin["thread_id"])
-    return fields | {"requester_origin": RunOrigin(**origin), "said": _decode_said(properties)}
-
-
-def _decode_said(properties: Properties) -> RunContent:
-    digest = one(properties, v.DIGEST)
-    if digest is None:
-        raise IntegrityError("it has no digest")
+    texts = _SAID.values(properties)
     if any(getattr(each, "datatype", None) == v.REDACTED for each in properties.get(v.TASK, [])):
-        return RunContent(digest=digest, withheld=True)
-    return RunContent(
-        task=one(properties, v.TASK),
-        error=one(properties, v.RUN_ERROR),
-        extra_json=one(properties, v.RUN_EXTRA),
-        salt=one(properties, v.SALT),
-        digest=digest,
-    )
+        texts = {"digest": texts["digest"], "withheld": True}
+    return fields | {"requester_origin": RunOrigin(**origin), "said": RunContent(**texts)}
