@@ -217,6 +217,7 @@ def turn_digest(
     return chain_digests(previous, f"{index}", digest_names(branch, role, author), when, content, facts=facts)
 
 
+@lru_cache(maxsize=1024)
 def digest_names(branch: str, role: str, author: str) -> bytes:
     """Return what `chained` takes of the names that many turns share; the arguments are those of `turn_digest`."""
     return _name(branch) + _name(role) + _name(author)
@@ -283,14 +284,12 @@ def recompute_digest(row: StoredTurn, previous: str) -> str:
 
     A redacted turn has its content's digest in the place of the salt.
     """
-    return turn_digest(
-        previous=previous,
-        index=row.index,
-        branch=row.branch,
-        role=row.role,
-        author=iris.author_key(row.author_iri),
-        time=row.time,
-        content=row.salt if row.redacted else content_digest(row.text, row.salt, structured=row.structured),
+    return chain_digests(
+        previous,
+        f"{row.index}",
+        digest_names(row.branch, row.role, iris.author_key(row.author_iri)),
+        None if row.time is None else epoch_microseconds(row.time),
+        row.salt if row.redacted else content_digest(row.text, row.salt, structured=row.structured),
         facts=facts_digest(row.facts, row.salt),
     )
 

@@ -35,6 +35,9 @@ ODD: Final = 4
 """Flags of a turn: it is a copy; it lacks a time, its model or its usage; it holds quads that Trails never writes together."""
 PLAIN, JSON, REDACTED = range(3)
 """Forms of a turn's content."""
+_Properties = Mapping[str, list[Term]]
+_Parts = Mapping[str, _Properties]
+"""By what follows on a turn's IRI in the subject, and by predicate, the objects of its statements."""
 _FORMS: Final = {v.STRING: PLAIN, v.JSON: JSON, v.REDACTED: REDACTED}
 DATATYPES: Final = (v.STRING, v.JSON, v.REDACTED)
 _DIGEST: Final = 64
@@ -56,7 +59,7 @@ _TERM: Final = "#"
 """Stands for the namespace of Trails' vocabulary."""
 _UNNAMED: Final = "urn:trails:turn"
 """Stands for a turn's IRI where nobody needs it."""
-_DERIVED: Final = frozenset(
+DERIVED: Final = frozenset(
     each.value
     for each in (
         v.INPUT_TOKENS, v.CACHE_READ_TOKENS, v.CACHE_WRITE_TOKENS, v.CACHE_WRITE_HOUR_TOKENS, v.OUTPUT_TOKENS,
@@ -105,7 +108,10 @@ def encode_statements(statements: Iterable[Statement], iri: str = "") -> str | N
     short = [[part, _CODES.get(predicate, predicate), _short_term(term, iri)] for part, predicate, term in statements]
     if not short:
         return None
-    return json.dumps(sorted(short, key=str), ensure_ascii=False, separators=(",", ":"))
+    return _compact(sorted(short, key=str))
+
+
+_compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def decode_statements(text: str | None, iri: str = "") -> list[Statement]:
@@ -195,12 +201,6 @@ def turn_statements(quads: Iterable[Quad]) -> dict[str, list[Statement]]:
     return found
 
 
-def is_kept(statement: Statement) -> bool:
-    """Tell whether a statement of a turn beyond its text is kept in its row: it does not follow from the others."""
-    part, predicate, term = statement
-    return predicate not in _DERIVED and predicate != _SALT and (bool(part) or (predicate, term) not in _IMPLIED)
-
-
 def make_turn_row(session_iri: str, iri: str, statements: Iterable[Statement]) -> TurnRow | None:
     """Return the row of a turn with all that is said of it, or None where that is nothing."""
     plain: dict[str, Term] = {}
@@ -209,7 +209,7 @@ def make_turn_row(session_iri: str, iri: str, statements: Iterable[Statement]) -
     for statement in statements:
         part, predicate, term = statement
         if part or predicate not in _PLAIN:
-            if is_kept(statement):
+            if predicate not in DERIVED and predicate != _SALT and (part or (predicate, term) not in _IMPLIED):
                 more.append(statement)
         elif predicate in plain:
             is_odd = True
@@ -245,18 +245,20 @@ def _regular(session_iri: str, iri: str, plain: Mapping[str, Term], more: list[S
     if more:
         facts_of(iri, more)  # raises for what Trails never writes
     when = None if time is None else _canonical_time(time.value)
-    return regular_row(TurnRow(iri, place, kind, when, content.value, raw, 0, None), more)
+    return regular_row(iri, place, kind, when, content.value, raw, more)
 
 
-def regular_row(plain: TurnRow, more: Sequence[Statement]) -> TurnRow:
+def regular_row(  # noqa: PLR0917 - the columns in their order
+    iri: str, place: int, kind: Kind, time: int | None, text: str, digest: bytes, more: Sequence[Statement]
+) -> TurnRow:
     """Return the row of a turn as Trails writes them, given its columns and what is recorded with it beyond its text."""
-    role, time = plain.kind.role, plain.time
     if not more:
-        return plain._replace(flags=LACKS * (time is None or role == "assistant"))
-    is_copy = any(not part and predicate == v.ALTERNATE_OF.value for part, predicate, _ in more)
-    flags = COPY * is_copy | LACKS * (time is None or _lacks(role, more))
-    row = plain._replace(flags=flags, more=encode_statements(more, plain.iri), statements=more)
-    return row._replace(calls=TurnCalls([*model_calls(row)], [*tool_calls(row)], [*tool_answers(row)]))
+        return TurnRow(iri, place, kind, time, text, digest, LACKS * (time is None or kind.role == "assistant"), None)
+    parts = _by_part(more)
+    flags = COPY * _is_copy(parts) | LACKS * (time is None or _lacks(kind.role, parts))
+    row = TurnRow(iri, place, kind, time, text, digest, flags, encode_statements(more, iri), more)
+    calls = TurnCalls([*_model_calls(row, parts)], [*_tool_calls(parts)], [*_tool_answers(row, parts)])
+    return row._replace(calls=calls)
 
 
 @lru_cache(maxsize=64)
@@ -267,11 +269,13 @@ def _canonical_time(lexical: str) -> int | None:
     return micros(time)
 
 
-def _lacks(role: str, statements: Iterable[Statement]) -> bool:
-    model = {predicate for part, predicate, _ in statements if part == "model"}
-    made = {term.value for part, predicate, term in statements if not part and predicate == v.GENERATED_BY.value}
-    if not any(each.endswith("/model") for each in made):
-        model = set()
+def _is_copy(parts: _Parts) -> bool:
+    return v.ALTERNATE_OF.value in parts.get("", ())
+
+
+def _lacks(role: str, parts: _Parts) -> bool:
+    is_made = any(each.value.endswith("/model") for each in parts.get("", {}).get(v.GENERATED_BY.value, ()))
+    model = parts.get("model", {}) if is_made else {}
     has_model = v.MODEL.value in model
     return (role == "assistant" and not has_model) or (has_model and v.USAGE.value not in model)
 
@@ -295,7 +299,7 @@ def _odd(iri: str, plain: Mapping[str, Term], whole: Sequence[Statement]) -> Tur
     form = _FORMS.get(getattr(content, "datatype", None), PLAIN)  # type: ignore[arg-type] # None is in no dict
     place = int(number) if number.isdecimal() and len(number) < 16 else -1
     kind = Kind(text(v.ROLE), text(v.BRANCH) or MAIN, text(v.ATTRIBUTED_TO), form)
-    is_copy = any(not part and predicate == v.ALTERNATE_OF.value for part, predicate, _ in whole)
+    is_copy = _is_copy(_by_part(whole))
     more = encode_statements([*whole, ("", "iri", Literal(iri))])
     return TurnRow(iri, place, kind, when, text(v.VALUE), raw, ODD | LACKS | COPY * is_copy, more, whole)
 
@@ -345,10 +349,9 @@ def facts_of(iri: str, statements: Iterable[Statement]) -> Facts:
 
 _MOST: Final = 1 << 53
 """Tokens of one call that are counted: an older version may have stored more than SQLite adds up."""
-_PROPERTIES = Mapping[str, list[Term]]
 
 
-def model_calls(row: TurnRow) -> Iterator[tuple[Any, ...]]:
+def _model_calls(row: TurnRow, parts: _Parts) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of `calls` that a turn tells of: of calls made for it, and of one made elsewhere that a copy keeps.
 
     Home and principal are None for those of the turn's own session.
@@ -356,59 +359,50 @@ def model_calls(row: TurnRow) -> Iterator[tuple[Any, ...]]:
     Of rows with one digest that of the least rank counts: 0 where the call was made, 1 for what a copy says of where it was
     made, 2 for a copy that does not.
     """
-    parts = _by_part(row.statements)
     own, model = parts.get("", {}), parts.get("model", {})
     if not model:
         return
-    quoted = _text(own, v.QUOTED_DIGEST)
-    is_copy = bool(quoted) or v.ALTERNATE_OF.value in own
+    made: list[tuple[Any, ...]] = []
     is_made = any(term.value == f"{row.iri}/model" for term in own.get(v.GENERATED_BY.value, ()))
     if is_made and v.MODEL_CALL in model.get(v.TYPE.value, ()):
-        ends = _moment(model, v.STARTED_AT), _moment(model, v.ENDED_AT)
-        made = (_brief(quoted) if quoted else row.digest, 2 if is_copy else 0, None, None)
-        yield *made, row.kind.author, _text(model, v.MODEL), row.time, *_spent(model), _text(model, v.PROVIDER), *ends
+        made.append((*_origin(row, parts), None, None, _moment(model, v.STARTED_AT), _moment(model, v.ENDED_AT)))
     for digest in model.get(v.CALL_DIGEST.value, ()):
         for place in model.get(v.CALLED_IN.value, ()):
             whom = next((iris.author_name(each.value) for each in model.get(v.CALLED_FOR.value, ())), None)
             ends = _moment(model, v.KEPT_START), _moment(model, v.KEPT_END)
-            kept = (_brief(digest.value), 1, iris.session_id(place.value), whom)
-            yield (
-                *kept,
-                row.kind.author,
-                _text(model, v.MODEL),
-                row.time,
-                *_spent(model),
-                _text(model, v.PROVIDER),
-                *ends,
-            )
+            made.append((_brief(digest.value), 1, iris.session_id(place.value), whom, *ends))
+    spent = (row.kind.author, _text(model, v.MODEL), row.time, *_spent(model), _text(model, v.PROVIDER))
+    yield from ((*call[:4], *spent, *call[4:]) for call in made)
 
 
-def tool_calls(row: TurnRow) -> Iterator[tuple[Any, ...]]:
+def _origin(row: TurnRow, parts: _Parts) -> tuple[bytes | str, int]:
+    """Return the digest of the turn that a call or an answer came with first, and its rank."""
+    quoted = _text(parts.get("", {}), v.QUOTED_DIGEST)
+    return _brief(quoted) if quoted else row.digest, 2 if quoted or _is_copy(parts) else 0
+
+
+def _tool_calls(parts: _Parts) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of `tool_calls` that a turn asks for: id, name and position of each."""
-    for part, own in _by_part(row.statements).items():
+    for part, own in parts.items():
         if part.startswith("call/"):
             for call_id in own.get(v.CALL_ID.value, ()):
                 yield call_id.value, _text(own, v.TOOL_NAME), iris.position(part)
 
 
-def tool_answers(row: TurnRow) -> Iterator[tuple[Any, ...]]:
+def _tool_answers(row: TurnRow, parts: _Parts) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of `tool_answers` that a turn brings, the last value the IRI of the call that each answers.
 
     An answer counts once for each call id and digest: that of the turn that brought it first.
     """
-    parts = _by_part(row.statements)
-    own = parts.get("", {})
-    quoted = _text(own, v.QUOTED_DIGEST)
-    rank = 2 if quoted or v.ALTERNATE_OF.value in own else 0
     for part, result in sorted(parts.items()):
         if not part.startswith("result/") or v.TOOL_RESULT not in result.get(v.TYPE.value, ()):
             continue
         answered = [*result.get(v.TOOL_RESULT_OF.value, ()), *result.get(v.ANSWERS_COPY.value, ())]
         ends = _moment(result, v.TOOL_STARTED_AT), _moment(result, v.TOOL_ENDED_AT)
-        told = _text(result, v.IS_ERROR) == "true", v.REFUSED_BY.value in result, *ends
+        told = *_origin(row, parts), _text(result, v.IS_ERROR) == "true", v.REFUSED_BY.value in result, *ends
         for call_id in result.get(v.CALL_ID.value, ()):
             for call in [each.value for each in answered] or [None]:
-                yield call_id.value, _brief(quoted) if quoted else row.digest, rank, *told, call
+                yield call_id.value, *told, call
 
 
 def _brief(digest: str) -> bytes | str:
@@ -423,7 +417,7 @@ def _brief(digest: str) -> bytes | str:
 _HEX: Final = frozenset("0123456789abcdef")
 
 
-def _by_part(statements: Iterable[Statement]) -> dict[str, dict[str, list[Term]]]:
+def _by_part(statements: Iterable[Statement]) -> _Parts:
     parts: dict[str, dict[str, list[Term]]] = {}
     for part, predicate, term in statements:
         parts.setdefault(part, {}).setdefault(predicate, []).append(term)
@@ -439,18 +433,18 @@ def plain(properties: Mapping[str, Any], name: str) -> str:
 _PROPERTIES_OF_CALLS: Final = {"tool_name": v.TOOL_NAME.value, "arguments": v.ARGUMENTS.value}
 
 
-def _text(properties: _PROPERTIES, predicate: NamedNode) -> str:
+def _text(properties: _Properties, predicate: NamedNode) -> str:
     for term in properties.get(predicate.value, ()):
         if isinstance(term, Literal) and term.datatype != v.REDACTED:
             return term.value
     return ""
 
 
-def _moment(properties: _PROPERTIES, predicate: NamedNode) -> int | None:
+def _moment(properties: _Properties, predicate: NamedNode) -> int | None:
     return next((micros(parse_time(each.value)) for each in properties.get(predicate.value, ())), None)
 
 
-def _spent(model: _PROPERTIES) -> tuple[Any, ...]:
+def _spent(model: _Properties) -> tuple[Any, ...]:
     usage = next((each for each in model.get(v.USAGE.value, ()) if each.datatype == v.JSON), None)  # type: ignore[union-attr] # literals
     return (None,) * 7 if usage is None else _reported(usage.value)
 

@@ -277,10 +277,9 @@ class Writer:
             return
         session.end += len(rows)
         latest = max((row.time for row in rows if row.time is not None), default=None)
-        prompt, place = next(
-            ((prompt, row.place) for row in rows if (prompt := _prompt(*row.kind, row.text))), (None, None)
-        )
-        told = {"turns": len(rows), "latest": latest, "number": session.number, "prompt": prompt, "place": place}
+        prompts = ((prompt, row.place) for row in rows if (prompt := _prompt(*row.kind, row.text)))
+        first, place = next(prompts, (None, None))
+        told = {"turns": len(rows), "latest": latest, "number": session.number, "prompt": first, "place": place}
         self._db.execute(_GROW, told)
 
     def _values(self, number: int, session: _Session, row: TurnRow) -> tuple[Any, ...]:

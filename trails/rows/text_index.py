@@ -67,16 +67,22 @@ def keep_up(connection: sqlite3.Connection) -> None:
 
 def _index(connection: sqlite3.Connection, shard: int, first: int, last: int) -> None:
     connection.execute(f"CREATE VIRTUAL TABLE IF NOT EXISTS texts_{shard} USING fts5 ({_TEXTS.format('')})")
-    rows = connection.execute(f"{_ROWS} WHERE t.number BETWEEN ? AND ? ORDER BY t.number", (first, last))
-    connection.executemany(
-        f"INSERT INTO texts_{shard} (rowid, text) VALUES (?, ?)",
-        ((row[0], indexed_text(row[8], row[6], row[11])) for row in rows),
-    )
+    connection.executemany(f"INSERT INTO texts_{shard} (rowid, text) VALUES (?, ?)", _texts(connection, first, last))
     connection.execute(
         "INSERT INTO shards (shard, indexed) VALUES (?, ?) ON CONFLICT (shard) DO UPDATE SET indexed = excluded.indexed",
         (shard, last),
     )
     describe(connection, range(zone_of(first), zone_of(last) + 1))
+
+
+def _texts(connection: sqlite3.Connection, first: int, last: int) -> Iterator[tuple[int, str]]:
+    """Yield number and text of some turns, in order."""
+    asked = (
+        "SELECT t.number, t.text, k.form, t.more FROM turns t JOIN kinds k ON k.number = t.kind"
+        " WHERE t.number BETWEEN ? AND ? ORDER BY t.number"
+    )
+    for number, *said in connection.execute(asked, (first, last)):
+        yield number, indexed_text(*said)
 
 
 def zone_of(number: int) -> int:
@@ -185,9 +191,7 @@ def copy_of(connection: sqlite3.Connection, shard: int) -> sqlite3.Connection:
     (indexed,) = connection.execute("SELECT indexed FROM shards WHERE shard = ?", (shard,)).fetchone()
     copy = sqlite3.connect(":memory:", isolation_level=None)
     copy.execute("CREATE TABLE said (number INTEGER PRIMARY KEY, text TEXT)")
-    rows = connection.execute(f"{_ROWS} WHERE t.number BETWEEN ? AND ?", (start_of(shard), indexed))
-    texts = ((row[0], indexed_text(row[8], row[6], row[11])) for row in rows)
-    copy.executemany("INSERT INTO said VALUES (?, ?)", texts)
+    copy.executemany("INSERT INTO said VALUES (?, ?)", _texts(connection, start_of(shard), indexed))
     copy.execute(f"CREATE VIRTUAL TABLE texts USING fts5 ({_TEXTS.format('said')}, content_rowid = 'number')")
     for table, marks in (("config", "?, ?"), ("data", "?, ?"), ("idx", "?, ?, ?")):
         stored = connection.execute(f"SELECT * FROM texts_{shard}_{table}").fetchall()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
 from typing import Any, Final, Literal
 
+from trails.rows import row_schema
 from trails.rows.session_lists import Asked
-from trails.usage import EXACT, Counts
+from trails.usage import Counts
 
 By = Literal["day", "model", "project", "principal", "session"]
 _SUMS: Final = ", ".join(["count(*)", *(f"sum(c.{name})" for name in Counts._fields)])
@@ -28,21 +28,6 @@ _TURNS_BY: Final[Mapping[By, str]] = {
 }  # fmt: skip
 
 
-class _ExactSum:
-    """A sum of costs as they are written: it is the same however calls are grouped, which a sum of floats is not."""
-
-    def __init__(self) -> None:
-        self._sum = Decimal()
-
-    def step(self, cost: float) -> None:
-        """Add a cost."""
-        self._sum = EXACT.add(self._sum, Decimal(str(cost)))
-
-    def finalize(self) -> str:
-        """Return the sum; it is text since SQLite has no exact fractions."""
-        return str(self._sum)
-
-
 def calls_by(connection: sqlite3.Connection, by: By, asked: Asked) -> list[tuple[Any, ...]]:
     """Return (group, model, priced, counted, calls, tokens as `Counts` has them, cost as text) of the calls that count.
 
@@ -50,10 +35,10 @@ def calls_by(connection: sqlite3.Connection, by: By, asked: Asked) -> list[tuple
     `counted` whether what they read and wrote is.
     """
     asked.where("c.counts")
-    connection.create_aggregate("exact_sum", 1, _ExactSum)
+    row_schema.create_functions(connection)
     return connection.execute(
         f"SELECT {_CALLS_BY[by]}, c.model, c.cost IS NOT NULL, {_IS_COUNTED}, {_SUMS},"
-        " exact_sum(c.cost) FILTER (WHERE c.cost IS NOT NULL)"
+        " decimal_sum(c.cost, 1)"
         f" FROM calls c LEFT JOIN sessions s ON s.id = c.home{asked.text()} GROUP BY 1, 2, 3, 4",
         asked.values,
     ).fetchall()

@@ -7,8 +7,10 @@ names what is missing, and what belongs to nothing.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache, partial
 from itertools import compress
 from typing import Final, NamedTuple
@@ -49,6 +51,8 @@ from trails.store import tsv
 from trails.store.contract import QuadStore
 from trails.store.engine_fallbacks import holds
 
+Stated = tuple[str, str, Literal | NamedNode]
+"""Subject, predicate and object of a quad of the session's graph."""
 FactRow = list[str]
 """Subject, property and value of a quad of the session's graph, as the engine writes them: `trails.store.tsv` reads them."""
 FACT_PROPERTIES: Final = (
@@ -65,9 +69,9 @@ _LINKS: Final = frozenset(map(tsv.text, (vocab.GENERATED_BY, vocab.TOOL_RESULT_O
 _COUNTED: Final = frozenset(map(tsv.text, COUNTED_USAGE))
 _SHOWN: Final = frozenset(map(tsv.text, (vocab.SUMMARY_SHOWN, vocab.USED_PROMPT, vocab.KEPT_PROMPT)))
 _LEADING: Final = _LINKS | _SHOWN
-_FACTS: Final = frozenset(map(tsv.text, FACT_PREDICATES))
-_TYPE: Final = tsv.text(vocab.TYPE)
-_KINDS: Final = frozenset(map(tsv.text, (vocab.SUMMARY_TURN, vocab.MODEL_CALL, vocab.MODEL_CALL_COPY)))
+_FACTS: Final = frozenset(each.value for each in FACT_PREDICATES)
+_TYPE: Final = vocab.TYPE.value
+_KINDS: Final = frozenset({vocab.SUMMARY_TURN, vocab.MODEL_CALL, vocab.MODEL_CALL_COPY})
 _OF_COPIES: Final = frozenset(
     map(tsv.text, (vocab.KEPT_START, vocab.KEPT_END, vocab.KEPT_PROMPT, vocab.PREVIOUS_SUMMARY, vocab.QUOTED_FROM))
 )
@@ -78,46 +82,48 @@ FACT_TYPES: Final = (
     vocab.SUMMARY_TURN, vocab.MODEL_CALL, vocab.MODEL_CALL_COPY, vocab.TOOL_CALL, vocab.TOOL_RESULT, vocab.COMPACTION,
 )  # fmt: skip
 """What it calls -1 and so on."""
+_A: Final = tsv.text(vocab.TYPE)
 _TYPES: Final = {str(-number): tsv.text(each) for number, each in enumerate(FACT_TYPES, 1)}
 
 
 def rows_of(table: Iterable[Sequence[str]]) -> list[FactRow]:
     """Return the rows of `beyond_turns`, with properties for their numbers."""
     return [
-        [subject, _NAMES[number], value] if value else [subject, _TYPE, _TYPES[number]]
-        for subject, number, value in table
+        [subject, _NAMES[number], value] if value else [subject, _A, _TYPES[number]] for subject, number, value in table
     ]
 
 
-def of_facts(rows: Iterable[FactRow]) -> Iterator[tuple[str, str, Literal | NamedNode]]:
-    """Yield those of the rows that the facts of turns are read from: see `decode_facts`.
-
-    Raises `ValueError` where one of them has a term that Trails never writes.
-    """
-    for subject, prop, value in rows:
-        if prop in _FACTS or (prop == _TYPE and value in _KINDS):
-            yield tsv.iri(subject), tsv.iri(prop), tsv.term(value)
+def parsed(rows: Iterable[FactRow]) -> list[Stated]:
+    """Return rows with their terms; raise `ValueError` where one of them has a term that Trails never writes."""
+    return [(tsv.iri(subject), _author(prop), tsv.term(value)) for subject, prop, value in rows]
 
 
 def stored_turn(row: Sequence[str], facts: Mapping[str, Facts]) -> StoredTurn:
     """Return a row of `sealed_turns` as a turn, with what is recorded with it; raise `ValueError` for what is never written."""
     turn, index, role, value, author, digest, salt, branch, time = row
-    iri, when = tsv.iri(turn), tsv.date_time(time)
-    text, structured, redacted = tsv.content(value)
+    iri = tsv.iri(turn)
     return StoredTurn(
-        iri=iri,
-        index=tsv.integer(index),
-        role=tsv.string(role),
-        text=text,
-        structured=structured,
-        redacted=redacted,
-        author_iri=tsv.iri(author),
-        digest=tsv.string(digest),
-        salt=tsv.string(salt),
-        branch=tsv.string(branch),
-        time=None if when is None else parse_time(when),
-        facts=facts.get(iri, NO_FACTS),
+        iri,
+        tsv.integer(index),
+        _name(role),
+        *tsv.content(value),
+        _author(author),
+        tsv.string(digest),
+        tsv.string(salt),
+        _name(branch),
+        _time(time),
+        facts.get(iri, NO_FACTS),
     )
+
+
+_name: Final = lru_cache(maxsize=256)(tsv.string)
+_author: Final = lru_cache(maxsize=256)(tsv.iri)
+
+
+@lru_cache(maxsize=256)
+def _time(term: str) -> datetime | None:
+    when = tsv.date_time(term)
+    return None if when is None else parse_time(when)
 
 
 def comparable(prop: str, value: str) -> str:
@@ -327,8 +333,10 @@ class _SessionCheck:
 
     def session(self, record: SessionRecord) -> tuple[int, int]:
         """Check one session's turns; return how many turns and how many quads its graph has."""
-        table = self._reader.table("sealed_turns", session=record.id)
-        rows, beyond = self._rows(record.id, table, self._reader.table("beyond_turns", session=record.id))
+        table, quads = self._reader.table("sealed_turns", session=record.id), self._count(record)
+        of_turns = _OF_EVERY_TURN * len(table) + sum(row[-1] != "" for row in table)
+        more = self._reader.table("beyond_turns", session=record.id) if quads != of_turns else ()
+        rows, beyond, stated = self._rows(record.id, table, more)
         own = [row for row in rows if row.index >= record.starts_at]
         below = [row for row in rows if row.index < record.starts_at]
         self.found.all += digests.check_run(record, own, self._previous(record), self._known.stands_as)
@@ -341,13 +349,12 @@ class _SessionCheck:
             if row.redacted and row.digest not in self._known.redacted:
                 what = f"turn {row.index} lost its content, and no redaction was logged"
                 self.found.add("unlogged", record.id, what, row.index)
-        quads = self._count(record)
-        expected = _OF_EVERY_TURN * len(rows) + sum(row.time is not None for row in rows) + len(beyond)
         inherited = partial(self._inherited, record)
-        is_regular = quads == expected and is_as_written(record, rows, beyond, inherited, self._is_said)
+        is_regular = len(rows) == len(table) and quads == of_turns + len(beyond)
+        is_regular = is_regular and is_as_written(record, rows, beyond, inherited, self._is_said)
         if not is_regular:
             self._walk(record, rows)
-        self._hold_rows(record, rows, beyond, is_regular=is_regular)
+        self._hold_rows(record, regular_rows(rows, stated) if is_regular else None)
         self._beside(record, {row.iri for row in rows})
         return len(rows), quads
 
@@ -360,15 +367,11 @@ class _SessionCheck:
             self.found.add("fork-head", record.id, what, at)
         return before or record.fork_head or digests.GENESIS
 
-    def _hold_rows(
-        self, record: SessionRecord, rows: Sequence[StoredTurn], beyond: Sequence[FactRow], *, is_regular: bool
-    ) -> None:
-        """Find out whether the rows of a session's turns say what its quads do."""
+    def _hold_rows(self, record: SessionRecord, made: Sequence[TurnRow] | None) -> None:
+        """Find out whether the rows of a session's turns are those that its quads make: `made`, if that is known."""
         if self._basis.rows is None or any(each.session_id == record.id for each in self.found.all):
             return  # what is wrong with the quads is found
-        if is_regular:
-            made = regular_rows(record.iri, rows, beyond)
-        else:
+        if made is None:
             made = rows_of_graph(record.iri, self._store.quads((None, None, None, NamedNode(record.iri))))
         with self._basis.rows.reading() as connection:
             self.found.rows += row_faults.turn_faults(connection, record.id, made)
@@ -449,14 +452,17 @@ class _SessionCheck:
 
     def _rows(
         self, session_id: str, table: Sequence[FactRow], more: Sequence[FactRow]
-    ) -> tuple[list[StoredTurn], list[FactRow]]:
-        """Return a session's turns in order of index, and what stands in its graph beside what every turn has."""
+    ) -> tuple[list[StoredTurn], list[FactRow], list[Stated]]:
+        """Return a session's turns in order of index, and what stands in its graph beside what every turn has, in two forms."""
         beyond = rows_of(more)
         try:
-            facts = decode_facts(of_facts(beyond))
+            stated = parsed(beyond)
+            facts = decode_facts(
+                each for each in stated if each[1] in _FACTS or (each[1] == _TYPE and each[2] in _KINDS)
+            )
         except (TrailsError, ValueError, AttributeError) as error:
             self.found.add("unreadable", session_id, f"what is recorded with its turns cannot be read: {error}")
-            facts = {}
+            stated, facts = [], {}
         rows = []
         for row in table:
             try:
@@ -464,7 +470,7 @@ class _SessionCheck:
             except (TrailsError, ValueError, AttributeError) as error:
                 self.found.add("unreadable", session_id, f"{row[0]} holds values that Trails never writes: {error}")
         rows.sort(key=lambda row: row.index)
-        return rows, beyond
+        return rows, beyond, stated
 
     def _digest_before(self, record: SessionRecord) -> str | None:
         """Return the digest of the turn just before a session's own first one; None where it cannot be found."""
@@ -603,22 +609,21 @@ def _comparable_quad(quad: Quad) -> Quad:
     return quad if named == text else Quad(quad.subject, quad.predicate, NamedNode(named), quad.graph_name)
 
 
-def regular_rows(session_iri: str, rows: Sequence[StoredTurn], beyond: Iterable[FactRow]) -> list[TurnRow]:
+def regular_rows(rows: Sequence[StoredTurn], stated: Iterable[Stated]) -> list[TurnRow]:
     """Return the rows of a session's turns, given their columns and what stands in the graph beside these."""
-    more: dict[str, list[Statement]] = {}
-    for subject, prop, value in beyond:
-        session, _, rest = tsv.iri(subject).partition("/")
-        name, _, part = rest.partition("/")
-        statement = (part, tsv.iri(prop), tsv.term(value))
-        if row_codec.is_kept(statement):
-            more.setdefault(f"{session}/{name}", []).append(statement)
-    return [row_codec.regular_row(_plain_row(row), more.get(row.iri, ())) for row in rows]
-
-
-def _plain_row(row: StoredTurn) -> TurnRow:
-    form = row_codec.REDACTED if row.redacted else row_codec.JSON if row.structured else row_codec.PLAIN
-    kind = row_codec.Kind(row.role, row.branch, row.author_iri, form)
-    return TurnRow(row.iri, row.index, kind, row_codec.micros(row.time), row.text, bytes.fromhex(row.digest), 0, None)
+    more: dict[str, list[Statement]] = defaultdict(list)
+    for subject, predicate, term in stated:
+        if predicate not in row_codec.DERIVED:
+            turn = iris.turn_of(subject)
+            more[turn].append((subject[len(turn) + 1 :], predicate, term))
+    kind = lru_cache(maxsize=256)(row_codec.Kind)
+    made = []
+    for row in rows:
+        form = row_codec.REDACTED if row.redacted else row_codec.JSON if row.structured else row_codec.PLAIN
+        which = kind(row.role, row.branch, row.author_iri, form)
+        time, digest = row_codec.micros(row.time), bytes.fromhex(row.digest)
+        made.append(row_codec.regular_row(row.iri, row.index, which, time, row.text, digest, more.get(row.iri, ())))
+    return made
 
 
 def catalog_statements(quads: Iterable[Quad]) -> list[Statement]:
