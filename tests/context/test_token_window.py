@@ -359,11 +359,11 @@ def test_lazy_turns_are_a_list_of_turns(steps: Sequence[str], length: int) -> No
                 lazy.append(made)
             elif step == "drop" and len(plain) > length:
                 del plain[-1:]
-                del lazy[-1:]
+                lazy.drop(1)
             elif plain:
                 at = position * 7 % len(plain)
                 assert lazy[at] == plain[at]
-                assert list(lazy[:at]) == plain[:at]
+                assert list(lazy[:at]) == list(lazy.below(at)) == plain[:at]
                 assert list(lazy[at:]) == plain[at:]
                 assert lazy[-1] == plain[-1]
         assert list(lazy) == plain

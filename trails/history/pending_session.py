@@ -12,7 +12,7 @@ from __future__ import annotations
 import secrets
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -137,7 +137,7 @@ class Worktree(Handle):
         record: SessionRecord,
         *,
         ancestors: Sequence[SessionRecord] = (),
-        turns: Sequence[Turn] = (),
+        turns: Transcript | None = None,
         stored: bool,
         prompt: SystemPrompt | None = None,
     ) -> None:
@@ -146,7 +146,7 @@ class Worktree(Handle):
         self.record = record
         """The session's row, as it is or will be stored."""
         self._ancestors = tuple(ancestors)
-        self.turns: MutableSequence[Turn] = turns if isinstance(turns, MutableSequence) else Transcript(tail=turns)
+        self.turns = Transcript() if turns is None else turns
         """All turns of the transcript, those inherited from ancestors first, pending ones last."""
         self.stored = stored
         self.alone = OneThread(record.id)
@@ -220,15 +220,12 @@ class Worktree(Handle):
     @property
     def head(self) -> str:
         """The digest of the last turn, which commits to all turns before it; provisional while turns are pending."""
-        if isinstance(self.turns, Transcript):
-            return self.turns.head
-        return self.turns[-1].digest if self.turns else digests.GENESIS
+        return self.turns.head
 
     def all_turns(self) -> Turns:
         """Return all turns, as a value that does not change with what is appended later."""
         if self._as_turns is None or len(self._as_turns) != len(self.turns):
-            made = self.turns if isinstance(self.turns, Transcript) else Transcript(tail=self.turns)
-            self._as_turns = made.as_turns()
+            self._as_turns = self.turns.as_turns()
         return self._as_turns
 
     # --- its window
@@ -280,8 +277,7 @@ class Worktree(Handle):
         """Forget the turns that were appended and not persisted; return how many. One never stored is not missed then."""
         with self.alone:
             count = len(self._drafts)
-            if count:
-                del self.turns[-count:]
+            self.turns.drop(count)
             self._drafts.clear()
             self._as_turns = self._lost = None
             self._given_up = True
@@ -292,7 +288,7 @@ class Worktree(Handle):
         with self.alone:
             if self._drafts:
                 self._drafts.pop()
-                self.turns.pop()
+                self.turns.drop(1)
             if self._lost is not None and self._lost.turns > len(self._drafts):
                 self._lost = None
             self._as_turns = None
@@ -300,7 +296,7 @@ class Worktree(Handle):
     def change_record(self, **changes: Any) -> None:
         """Change what the row will say, and make the pending turns anew, which are attributed by it."""
         self.record = self.record.model_copy(update=changes)
-        del self.turns[self.first_pending :]
+        self.turns.drop(self.pending)
         self._as_turns = self._lost = None
         for made in self._drafts:
             self.turns.append(made.turn(self.record, len(self.turns), self.head))
@@ -571,7 +567,7 @@ class Worktree(Handle):
     # --- forks
 
     def child(
-        self, index: int, *, turns: Sequence[Turn], session_id: str | None = None, by: str | None = None, **given: Any
+        self, index: int, *, turns: Transcript, session_id: str | None = None, by: str | None = None, **given: Any
     ) -> Worktree:
         """Return a fork at an index, whose first turns are given, with a window like this one's; nothing is stored.
 
@@ -604,13 +600,13 @@ class Worktree(Handle):
         """Store the pending turns as a fork at the point where this handle last agreed with the store; return the fork."""
         with self.alone:
             first = self.first_pending
-            fork = self.child(first, session_id=id, turns=self.turns[:first])
+            fork = self.child(first, session_id=id, turns=self.turns.below(first))
             fork.picker = self.picker
             for made in self._drafts:
                 fork.append(made)
             fork.persist()
             self._drafts = []
-            del self.turns[first:]
+            self.turns.drop(len(self.turns) - first)
             self._as_turns = self._lost = None
             return fork
 

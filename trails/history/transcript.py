@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final, overload
+from typing import Final, overload
 
 from trails.history.turn_reader import TurnRun
 from trails.integrity import digests
@@ -115,29 +115,35 @@ class Turns(Sequence[Turn]):
     A stored turn is made when it is touched.
     """
 
-    __slots__ = ("_stored", "_tail")
+    __slots__ = ("stored", "tail")
 
-    def __init__(self, stored: StoredTurns, tail: tuple[Turn, ...]) -> None:
-        """Not for callers: sessions give it."""
-        self._stored = stored
-        self._tail = tail
+    def __init__(self, stored: StoredTurns, tail: Sequence[Turn]) -> None:
+        """Not for callers: sessions give it. `tail` are the turns after the stored ones."""
+        self.stored = stored
+        self.tail = tail
 
     def __len__(self) -> int:
-        return len(self._stored) + len(self._tail)
+        return len(self.stored) + len(self.tail)
 
     @overload
     def __getitem__(self, index: int) -> Turn: ...
     @overload
     def __getitem__(self, index: slice) -> tuple[Turn, ...]: ...
     def __getitem__(self, index: int | slice) -> Turn | tuple[Turn, ...]:
-        found = _item(self._stored, self._tail, index)
-        return found if isinstance(found, Turn) else tuple(found)
+        size = len(self.stored)
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step != 1:
+                return tuple(self[each] for each in range(start, stop, step))
+            before = self.stored.between(start, min(stop, size)) if start < min(stop, size) else ()
+            return (*before, *self.tail[max(0, start - size) : max(0, stop - size)])
+        position = index + len(self) if index < 0 else index
+        if not 0 <= position < len(self):
+            raise IndexError(index)
+        return self.stored.between(position, position + 1)[0] if position < size else self.tail[position - size]
 
     def __iter__(self) -> Iterator[Turn]:
-        return chain(self._stored.between(0, len(self._stored)), self._tail)
-
-    def __reversed__(self) -> Iterator[Turn]:
-        return (self[index] for index in range(len(self) - 1, -1, -1))
+        return chain(self.stored.between(0, len(self.stored)), self.tail)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Turns | tuple):
@@ -157,18 +163,15 @@ class Turns(Sequence[Turn]):
         return repr(tuple(self))
 
 
-class Transcript(MutableSequence[Turn]):
-    """A session's turns as they are worked on. Only those behind the stored ones can be taken away, the last first."""
+class Transcript(Turns):
+    """A session's turns as they are worked on: turns are added at the end, and those behind the stored ones taken away."""
 
-    __slots__ = ("stored", "tail")
+    __slots__ = ()
+    tail: list[Turn]
 
     def __init__(self, stored: StoredTurns | None = None, tail: Iterable[Turn] = ()) -> None:
         """Take the stored turns, and those that come after them, in order of index."""
-        self.stored = StoredTurns() if stored is None else stored
-        self.tail = list(tail)
-
-    def __len__(self) -> int:
-        return len(self.stored) + len(self.tail)
+        super().__init__(StoredTurns() if stored is None else stored, list(tail))
 
     @property
     def head(self) -> str:
@@ -190,63 +193,18 @@ class Transcript(MutableSequence[Turn]):
         """Return all turns as they are now."""
         return Turns(self.stored, tuple(self.tail))
 
-    @overload
-    def __getitem__(self, index: int) -> Turn: ...
-    @overload
-    def __getitem__(self, index: slice) -> MutableSequence[Turn]: ...
-    def __getitem__(self, index: int | slice) -> Turn | MutableSequence[Turn]:
-        if isinstance(index, slice) and (index.start, index.step) == (None, None):  # the beginning, which a fork shares
-            end, size = index.indices(len(self))[1], len(self.stored)
-            return Transcript(self.stored.up_to(min(end, size)), self.tail[: max(0, end - size)])
-        found: Turn | MutableSequence[Turn] = _item(self.stored, self.tail, index)
-        return found
+    def below(self, end: int) -> Transcript:
+        """Return the turns below an index, which a fork shares."""
+        size = len(self.stored)
+        return Transcript(self.stored.up_to(min(end, size)), self.tail[: max(0, end - size)])
 
-    @overload
-    def __setitem__(self, index: int, value: Turn) -> None: ...
-    @overload
-    def __setitem__(self, index: slice, value: Iterable[Turn]) -> None: ...
-    def __setitem__(self, index: int | slice, value: Any) -> None:
-        raise TypeError("turns never change")
-
-    def __delitem__(self, index: int | slice) -> None:
-        if not isinstance(index, slice):
-            index = slice(index, index + 1 or None)
-        start, stop, step = index.indices(len(self))
-        if step != 1 or (stop != len(self) and stop > start):
-            raise TypeError("only the last turns can be taken away")
-        if stop > start:
-            if start < len(self.stored):
-                raise TypeError("turns that are stored cannot be taken away")
-            del self.tail[start - len(self.stored) :]
-
-    def insert(self, index: int, value: Turn) -> None:
+    def append(self, turn: Turn) -> None:
         """Add a turn at the end."""
-        if index != len(self):
-            raise TypeError("a turn can only be added at the end")
-        self.tail.append(value)
+        self.tail.append(turn)
 
-    def append(self, value: Turn) -> None:
-        self.tail.append(value)
-
-    def __iter__(self) -> Iterator[Turn]:
-        return chain(self.stored.between(0, len(self.stored)), self.tail)
-
-    def __reversed__(self) -> Iterator[Turn]:
-        return (self[index] for index in range(len(self) - 1, -1, -1))
-
-
-def _item(stored: StoredTurns, tail: Sequence[Turn], index: int | slice) -> Any:
-    size = len(stored)
-    if isinstance(index, slice):
-        start, stop, step = index.indices(size + len(tail))
-        if step == 1:
-            before = stored.between(start, min(stop, size)) if start < min(stop, size) else []
-            return [*before, *tail[max(0, start - size) : max(0, stop - size)]]
-        return [_item(stored, tail, each) for each in range(start, stop, step)]
-    position = index + size + len(tail) if index < 0 else index
-    if not 0 <= position < size + len(tail):
-        raise IndexError(index)
-    return stored.between(position, position + 1)[0] if position < size else tail[position - size]
+    def drop(self, count: int) -> None:
+        """Take away so many of the last turns, none of which is stored."""
+        del self.tail[len(self.tail) - count :]
 
 
 def check_fork_head(record: SessionRecord, turns: Transcript) -> None:

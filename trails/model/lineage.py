@@ -134,9 +134,10 @@ def answered_calls(turns: Sequence[Turn], turn: Turn) -> dict[str, str]:
     """Return the IRIs of the tool calls that a turn's results answer, by call id, among the turns before it."""
     wanted = {result.call_id for result in turn.tool_results}
     found: dict[str, str] = {}
-    for earlier in reversed(turns[: turn.index]):
+    for at in range(min(turn.index, len(turns)) - 1, -1, -1):
         if not wanted:
             break
+        earlier = turns[at]
         for position, call in reversed(list(enumerate(earlier.tool_calls))):
             if call.id in wanted:
                 found[call.id] = iris.tool_call(earlier.iri, position)

@@ -558,7 +558,7 @@ class Session(Handle, Tabular, public=True):
             "kind": kind,
         }
         given |= {"created": created, "source_session": source_session}
-        made = tree.child(index, turns=tree.turns[:index], session_id=id, by=by, **given)
+        made = tree.child(index, turns=tree.turns.below(index), session_id=id, by=by, **given)
         if id is not None or label is not None:
             made.check_names()
         self.persist()

@@ -310,7 +310,7 @@ def _recover(workspace: Workspace, path: Path) -> None:
     tree = Worktree(workspace, chain[0], ancestors=chain[1:], turns=turns, stored=True)
     index = min(int(header["index"]), len(tree.turns))
     if index != len(tree.turns) or tree.head != header["head"]:  # others went on meanwhile
-        tree = tree.child(index, turns=tree.turns[:index])
+        tree = tree.child(index, turns=tree.turns.below(index))
     options = {**header["options"], "time": datetime.fromisoformat(header["time"])}
     tree.append(_broken(header["role"], came, options, "the process ended")._replace(salt=salt))
     tree.persist()
