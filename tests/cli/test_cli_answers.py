@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from trails.cli import main, options
-from trails.cli.options import answer, there_is_more
+from trails.cli.options import STORE, TYPED, answer, there_is_more
 
 ONE_LINE = 62
 """How many characters of a command's first line stand beside the longest name on a terminal of 80."""
@@ -54,9 +54,12 @@ def test_what_is_none_is_not_drawn() -> None:
 
 
 def test_the_next_page_is_a_command_that_can_be_pasted() -> None:
-    assert there_is_more(None, "list") is None
-    said = there_is_more("a;b", "search", "it's", None, role="user", session=None, author="")
-    assert said == """there is more: trails search 'it'"'"'s' --role user --cursor 'a;b'"""
+    place = "postgresql://u:secret@h/d?store=s"
+    with click.Context(main).scope() as context:
+        context.meta.update({TYPED: [f"--store={place}", "search", "--cursor", "x", "--page=2", "it's"], STORE: place})
+        assert there_is_more(None) is None
+        said = there_is_more("a;b")
+    assert said == """there is more: trails '--store=postgresql://h/d?store=s' search 'it'"'"'s' --cursor 'a;b'"""
 
 
 @pytest.mark.parametrize("name", sorted(main.every()))

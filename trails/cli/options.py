@@ -10,11 +10,12 @@ import math
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import reduce, wraps
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 DEFAULT_STORE: Final = "./.trails"
 STORE: Final = "trails.store"
 _NAMED, _ACTOR, _JSON, _NO_PAGER = "trails.store.named", "trails.actor", "trails.json", "trails.no-pager"
-_AS_OF, _AS_OF_TEXT = "trails.as_of", "trails.as_of.text"
+_AS_OF: Final = "trails.as_of"
+TYPED: Final = "trails.typed"
+"""The arguments of the program, as they were typed."""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Shown = TypeVar("_Shown")
 _Item = TypeVar("_Item")
@@ -179,7 +182,6 @@ def remember_as_of(ctx: click.Context, parameter: click.Parameter, value: str | 
         return
     from trails.history.as_of.log_moment import MARK
 
-    ctx.meta[_AS_OF_TEXT] = value
     if Path(value).is_file():
         ctx.meta[_AS_OF] = Path(value).read_bytes()
     elif MARK.fullmatch(value):
@@ -516,25 +518,18 @@ def paged(ask: Callable[[str | None], _Page], page: int, cursor: str | None) -> 
     return rows
 
 
-def there_is_more(cursor: str | None, name: str, *arguments: str | None, **options: str | None) -> str | None:
-    """Return what to type for the page after this one, or None for the last; what was not given is left out.
-
-    >>> there_is_more("c", "list", agent="a b", label=None)
-    "there is more: trails list --agent 'a b' --cursor c"
-    """
+def there_is_more(cursor: str | None) -> str | None:
+    """Return what to type for the page after this one: what was typed for this one, with a cursor. None for the last."""
     if cursor is None:
         return None
-    words = ["trails", name, *(word for word in arguments if word is not None)]
-    context = click.get_current_context(silent=True)
-    meta: Mapping[str, Any] = context.meta if context else {}
-    if meta.get(_NAMED):
-        from trails.store.postgres.address import shown
+    from trails.store.postgres.address import shown
 
-        options["store"] = shown(store_location() or "")
-    options["as-of"] = meta.get(_AS_OF_TEXT)
-    for option, value in options.items():
-        words += [f"--{option}", value] if value else []
-    return f"there is more: {shlex.join([*words, '--cursor', cursor])}"
+    place = store_location() or ""
+    typed = [word.replace(place, shown(place)) for word in click.get_current_context().meta[TYPED]]  # no password
+    kept = [word for before, word in pairwise(["", *typed]) if not {before, word} & {"--cursor", "--page"}]
+    kept = [word for word in kept if not word.startswith(("--cursor=", "--page="))]
+    end = kept.index("--") if "--" in kept else len(kept)
+    return f"there is more: {shlex.join(['trails', *kept[:end], '--cursor', cursor, *kept[end:]])}"
 
 
 def echo_tsv(names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

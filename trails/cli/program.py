@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import click
 
+from trails.cli.options import TYPED
 from trails.cli.terminal import is_utf8
 from trails.display.progress import ANEW
 from trails.display.terminal_text import one_line
@@ -121,6 +122,11 @@ class Commands(Group):
         self.topics = topics
         self.first = first
         self._moved = moved
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep what was typed: it is said what to type for the next page of a list."""
+        ctx.meta[TYPED] = list(args)
+        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -69,26 +69,17 @@ def list_sessions(
     cli.one_of(as_tsv)
     facts = dict(cli.pairs(meta, "--meta")) or None
     asked = chosen | {"meta": facts, "active_since": since, "active_until": until}
-    value: Any = None
     from trails.history.lookup import names
 
     with cli.open_store(reading=True) as store:
-        summaries = cli.paged(lambda after: store.summaries(**asked, cursor=after), page, cursor)
+        found = cli.paged(lambda after: store.summaries(**asked, cursor=after), page, cursor)
         if as_tsv:
-            cli.echo_tsv(FIELDS, ([each.to_dict()[name] for name in FIELDS] for each in summaries))
+            cli.echo_tsv(FIELDS, ([each.to_dict()[name] for name in FIELDS] for each in found))
             return
-        near = {}
-        if cli.as_json():
-            value = {"sessions": _whole(store, summaries), "cursor": summaries.cursor}
-        else:
-            near = {each.id: names.near_ids(store.workspace, each.id) for each in summaries}
-        found = _Lines([_line_of(each) for each in summaries], summaries.cursor, near)
-    given = {name: chosen[name] for name in ("principal", "agent", "project")}
-    given |= {name: None if time is None else time.isoformat() for name, time in (("since", since), ("until", until))}
-    given["sort"] = None if chosen["sort"] == "created" else chosen["sort"]
-    given["limit"] = None if chosen["limit"] == 50 else str(chosen["limit"])
-    more = cli.there_is_more(found.cursor, "list", *(word for each in meta for word in ("--meta", each)), **given)
-    cli.answer(value, found.lines, lambda _: _draw(found), empty="no sessions found", said=more)
+        value = {"sessions": _whole(store, found), "cursor": found.cursor} if cli.as_json() else None
+        near = {} if cli.as_json() else {each.id: names.near_ids(store.workspace, each.id) for each in found}
+    more = cli.there_is_more(found.cursor)
+    cli.answer(value, found, lambda found: _draw(found, near), empty="no sessions found", said=more)
 
 
 def _whole(store: Repository, found: Sequence[SessionSummary]) -> list[dict[str, Any]]:
@@ -97,48 +88,23 @@ def _whole(store: Repository, found: Sequence[SessionSummary]) -> list[dict[str,
     return [records[each.id].to_dict() | each.to_dict() for each in found if each.id in records]
 
 
-class _Line(NamedTuple):
-    """What is shown of a session."""
-
-    id: str
-    label: str | None
-    told: str | None
-    turns: int
-    tokens: int | None
-    project: str | None
-    active: datetime | None
-    parent: str | None
-
-
-class _Lines(NamedTuple):
-    """A page of the list, its cursor, and by session the ids next to its own in order of text."""
-
-    lines: Sequence[_Line]
-    cursor: str | None
-    near: Mapping[str, Sequence[str]]
-
-
-def _line_of(each: SessionSummary) -> _Line:
-    told, tokens = each.title or each.first_prompt, total((each.input_tokens, each.output_tokens))
-    return _Line(each.id, each.label, told, each.turns, tokens, each.project, each.last_activity, each.parent)
-
-
-def _draw(found: _Lines) -> None:
+def _draw(found: Sequence[SessionSummary], near: Mapping[str, Sequence[str]]) -> None:
+    """Print sessions; `near` are by session the ids next to its own in order of text."""
     from trails.history.lookup.names import short_id
 
     now, width = datetime.now(UTC), cli.view.screen().width
-    longest = max(len(each.id) for each in found.lines)
+    longest = max(len(each.id) for each in found)
     is_narrow = width < _ROOMY + longest and longest > _SHORT
     rows = [
         {
-            "session": short_id(each.id, found.near.get(each.id, ())) if is_narrow else each.id,
+            "session": short_id(each.id, near.get(each.id, ())) if is_narrow else each.id,
             "turns": f"{each.turns:,}",
-            "tokens": short_number(each.tokens),
-            "active": cli.ago(each.active, now) if width < _ROOMY else cli.view.moment(each.active),
+            "tokens": short_number(total((each.input_tokens, each.output_tokens))),
+            "active": cli.ago(each.last_activity, now) if width < _ROOMY else cli.view.moment(each.last_activity),
             "project": _project(each.project, whole=width >= cli.view.ENDLESS),
             "about": _about(each),
         }
-        for each in found.lines
+        for each in found
     ]
     has_project = any(row["project"] != "-" for row in rows)
     shown = [name for name in rows[0] if width >= _FROM.get(name, 0) and (name != "project" or has_project)]
@@ -157,9 +123,9 @@ def _project(name: str | None, *, whole: bool) -> str:
     return "-" if not name else name if whole else name.rstrip("/").rpartition("/")[2]
 
 
-def _about(each: _Line) -> str:
+def _about(each: SessionSummary) -> str:
     fork = f"fork of {each.parent}" if each.parent and not each.label else None
-    return ": ".join(filter(None, (each.label, fork, each.told))) or "-"
+    return ": ".join(filter(None, (each.label, fork, each.title or each.first_prompt))) or "-"
 
 
 def short_number(number: int | None) -> str:

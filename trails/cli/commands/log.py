@@ -170,10 +170,8 @@ def log(*, ref: str | None, graph: bool, limit: int, page: int, cursor: str | No
         for line in lines:
             console.print(_line(listing, line, turns, graph=graph, width=console.width), soft_wrap=True)
 
-    given = [ref, "--graph" if graph else None, *(() if limit == 50 else ("-n", str(limit)))]
-    next_page = cli.there_is_more(onward, "log", *given)
     value = {"turns": rows, "cursor": onward}
-    cli.answer(value, shown, draw, empty="there are no turns", said=next_page)
+    cli.answer(value, shown, draw, empty="there are no turns", said=cli.there_is_more(onward))
 
 
 # --- pages

@@ -53,8 +53,7 @@ def search(
         values = [each.to_dict() | {"tools": " ".join(each.tools)} for each in found]
         cli.echo_tsv(FIELDS, ([each[name] for name in FIELDS] for each in values))
     else:
-        options = wanted | {"session": session, "limit": None if wanted["limit"] == 50 else str(wanted["limit"])}
-        more = cli.there_is_more(found.cursor, "search", text, **options)
+        more = cli.there_is_more(found.cursor)
         value = {"turns": found, "cursor": found.cursor}
         cli.answer(value, found, partial(_draw_hits, text=text), empty="nothing found", said=more)
     if not found:
