@@ -116,6 +116,26 @@ def test_help_explains_a_command_as_its_own_option_does() -> None:
     assert "no command 'frok' (did you mean 'fork'?)" in error_line(invoke("help", "frok"), 2)
 
 
+def test_help_writes_a_man_page_for_each_command_and_group(tmp_path: Path) -> None:
+    said = invoke("help", "--man", str(tmp_path)).stderr
+    pages = {file.name: file.read_text() for file in (tmp_path / "man1").iterdir()}
+    assert f"wrote {len(pages)} pages" in said
+    assert set(pages) >= {f"trails-{name.replace(' ', '-')}.1" for name in COMMANDS} | {"trails.1", "trails-inbox.1"}
+    fork = pages["trails-fork.1"].splitlines()
+    assert fork[2:5] == [
+        "trails\\-fork \\- Fork a session at an index and print the fork's id",
+        ".SH SYNOPSIS",
+        "\\fBtrails fork\\fR [OPTIONS] REF",
+    ]
+    assert (
+        fork[fork.index("\\fB\\-\\-at INDEX\\fR") + 1]
+        == "Share the turns below this index; default: all of REF. [x>=0]"
+    )
+    assert fork[fork.index(".SH EXAMPLES") + 3] == "  trails fork trip"
+    macros = {line.split()[0] for page in pages.values() for line in page.splitlines() if line.startswith((".", "'"))}
+    assert macros == {".TH", ".SH", ".PP", ".TP", ".nf", ".fi"}  # no text is taken for one
+
+
 def test_a_command_that_is_in_a_group_now_works_by_its_old_name_and_says_where_it_went(place: Path, run: Run) -> None:
     done = run("receive", "s3", "Hello")
     assert (done.exit_code, done.stdout) == (0, "1\n")

@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,7 @@ import click
 
 import trails
 from trails.cli import options as cli
-from trails.cli.program import Commands, Group, examples
+from trails.cli.program import Commands, Group
 from trails.errors import InvalidInput
 from trails.suggestions import did_you_mean
 
@@ -63,93 +63,63 @@ def help_(words: tuple[str, ...], man: Path | None) -> None:
     click.echo(found.get_help(inner))
 
 
-# --- man pages, in the macros of man(7), made from what `--help` says
+# --- man pages, in the macros of man(7)
+
+
+class _ManPage(click.HelpFormatter):
+    """Takes what `--help` says of a command, and writes it as a page."""
+
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        """Write how the command is called."""
+        self.write(f".SH SYNOPSIS\n\\fB{_roff_text(prog)}\\fR {_roff_text(args)}\n.SH DESCRIPTION\n")
+
+    def write_heading(self, heading: str) -> None:
+        """Write what stands above a section."""
+        self.write(f".SH {heading.upper()}\n")
+
+    def write_paragraph(self) -> None:
+        """Write nothing: each paragraph begins with a macro."""
+
+    def write_text(self, text: str) -> None:
+        """Write paragraphs; one that begins with `\\b` keeps its lines, and its title is a heading."""
+        for paragraph in re.split(r"\n\s*\n", text.strip(" \n")):
+            kept, lines = paragraph.startswith("\b"), paragraph.removeprefix("\b\n").splitlines()
+            if kept and lines[0] == "Examples:":
+                self.write_heading(lines.pop(0).removesuffix(":"))
+            if kept:
+                indents = (line[: len(line) - len(line.lstrip())] for line in lines)
+                shown = "".join(f"{indent}{_roff_text(line)}\n" for indent, line in zip(indents, lines, strict=True))
+                self.write(f".PP\n.nf\n{shown}.fi\n")
+            else:
+                self.write(f".PP\n{_roff_text(' '.join(lines))}\n")
+
+    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        """Write names with what they are."""
+        self.write("".join(f".TP\n\\fB{_roff_text(name)}\\fR\n{_roff_text(text)}\n" for name, text in rows))
 
 
 def write_pages(program: Commands, folder: Path) -> int:
     """Write `trails.1`, one page for each group and one for each command into a folder; return how many."""
     folder.mkdir(parents=True, exist_ok=True)
     root = click.Context(program, info_name="trails")
-    pages = {"trails": _program_page(program, root)}
-    pages |= {
-        f"trails-{path.replace(' ', '-')}": command_page(path, made, root) for path, made in program.every().items()
-    }
-    for name, made in program.commands.items():
-        if isinstance(made, Group):
-            usage, listed = f"{name}\\fR COMMAND [ARGS]...", _entries(_shorts(made.commands))
-            pages[f"trails-{name}"] = _page(f"trails-{name}", _short(made), rf"\fBtrails {usage}", COMMANDS=listed)
-    for name, text in pages.items():
-        (folder / f"{name}.1").write_text(text, encoding="utf-8")
-    return len(pages)
-
-
-def command_page(path: str, made: click.Command, root: click.Context) -> str:
-    """Return the page of one command; `path` is what is typed for it after `trails`."""
-    context = click.Context(made, info_name=path, parent=root)
-    usage = " ".join(made.collect_usage_pieces(context))
-    return _page(
-        f"trails-{path.replace(' ', '-')}",
-        _short(made),
-        rf"\fBtrails {_roff_text(path)}\fR {_roff_text(usage)}",
-        DESCRIPTION=_paragraphs(made.help or ""),
-        OPTIONS=_entries(each for one in made.params if (each := one.get_help_record(context))),
-        EXAMPLES=_verbatim(examples()[path]),
-    )
-
-
-def _program_page(program: Commands, root: click.Context) -> str:
-    summary, _, rest = (program.help or "").partition("\n")
-    return _page(
-        "trails",
-        summary,
-        r"\fBtrails\fR [OPTIONS] COMMAND [ARGS]...",
-        DESCRIPTION=_paragraphs(rest),
-        OPTIONS=_entries(each for one in program.get_params(root) if (each := one.get_help_record(root))),
-        COMMANDS=_entries(_shorts(program.every())),
-    )
-
-
-def _page(name: str, summary: str, usage: str, **sections: list[str]) -> str:
-    lines = [f'.TH "{name.upper()}" "1" "" "trails {trails.__version__}" "Trails"']
-    lines += [".SH NAME", rf"{_roff_text(name)} \- {_roff_text(summary.rstrip('.'))}", ".SH SYNOPSIS", usage]
-    for title, text in sections.items():
-        lines += [f".SH {title}", *text]
-    if name != "trails":
-        lines += [".SH SEE ALSO", r"\fBtrails\fR(1), \fBtrails-help\fR(1), \fBtrails-guide\fR(1)"]
-    return "\n".join([*lines, ""])
-
-
-def _short(made: click.Command) -> str:
-    return made.get_short_help_str(1000)
-
-
-def _shorts(commands: Mapping[str, click.Command]) -> Iterable[tuple[str, str]]:
-    return ((name, _short(made)) for name, made in commands.items())
-
-
-def _entries(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    return [line for name, text in pairs for line in (".TP", rf"\fB{_roff_text(name)}\fR", _roff_text(text))]
-
-
-def _paragraphs(text: str) -> list[str]:
-    """Return a help text's paragraphs; one that opens with `\\b` keeps its lines."""
-    lines: list[str] = []
-    for paragraph in filter(None, (each.strip("\n") for each in re.split(r"\n\s*\n", text.strip()))):
-        if paragraph.lstrip().startswith("\b"):
-            lines += _verbatim(paragraph.replace("\b", "").strip("\n").splitlines())
-        else:
-            lines += [".PP", _roff_text(paragraph)]
-    return lines
-
-
-def _verbatim(lines: Iterable[str]) -> list[str]:
-    return [".PP", ".nf", *map(_roff_text, lines), ".fi"]
+    every = program.every()
+    groups = {name: made for name, made in program.commands.items() if isinstance(made, Group)}
+    for path, made in {"": program, **groups, **every}.items():
+        page, name = _ManPage(), f"trails {path}".strip()
+        title = name.replace(" ", "-")
+        context = root if made is program else click.Context(made, info_name=path, parent=root)
+        page.write(f'.TH "{title.upper()}" "1" "" "trails {trails.__version__}" "Trails"\n.SH NAME\n')
+        page.write(f"{_roff_text(title)} \\- {_roff_text(made.get_short_help_str(1000).rstrip('.'))}\n")
+        program.format_everything(context, page) if made is program else made.format_help(context, page)
+        if made is not program:
+            page.write(".SH SEE ALSO\n\\fBtrails\\fR(1), \\fBtrails-help\\fR(1), \\fBtrails-guide\\fR(1)\n")
+        (folder / f"{title}.1").write_text(page.getvalue(), encoding="utf-8")
+    return 1 + len(groups) + len(every)
 
 
 def _roff_text(text: str) -> str:
     r"""Return text that no formatter takes for a request: one line, with `\`, `-` and a first dot escaped."""
-    plain = text if "\n" not in text else " ".join(text.split())
-    escaped = plain.replace("\\", r"\e").replace("-", r"\-")
+    escaped = " ".join(text.split()).replace("\\", r"\e").replace("-", r"\-")
     return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped
 
 
