@@ -18,7 +18,7 @@ from trails.store.contract import Durability
 from trails.store.embedded import EmbeddedStore
 from trails.store.folders import absolute
 from trails.store.postgres.address import is_address
-from trails.store.queries.query_limits import NO_LIMITS, QueryLimits
+from trails.store.queries.query_limits import QueryLimits
 from trails.store.view_store import ViewStore
 from trails.suggestions import checked
 
@@ -83,13 +83,14 @@ def open(  # noqa: A001 - trails.open, as io.open
     own = activity_records.process_actor(actor)
     turn_builder.check_screening(scan)
     limits = QueryLimits(query_timeout, query_max_rows, query_memory)
-    if read_only:
-        return _view(location, own, create=create, record_reads=record_reads, limits=limits)
     reading = import_records.reads_are_recorded() if record_reads is None else bool(record_reads)
     place, wait = as_location(location), _patience(timeout)
-    if place == ":memory:":
-        return Repository(EmbeddedStore(None), actor=own, record_reads=reading, scan=scan, limits=limits)
-    store = store_at(place, create=create, durability=durability, timeout=wait)
+    if read_only:
+        _check_view(place, create=create, reading=reading)
+        view = _of_address(place, is_read_only=True) if is_address(place) else ViewStore(absolute(place))
+        return Repository(view, actor=own, limits=limits)
+    in_memory = place == ":memory:"
+    store = EmbeddedStore(None) if in_memory else store_at(place, create=create, durability=durability, timeout=wait)
     return Repository(store, actor=own, record_reads=reading, scan=scan, limits=limits)
 
 
@@ -126,30 +127,19 @@ def _of_address(place: str, *, create: bool = False, is_read_only: bool = False)
     return open_store(place, create=create, is_read_only=is_read_only)
 
 
-def _view(
-    location: str | os.PathLike[str],
-    actor: str | None,
-    *,
-    create: bool,
-    record_reads: bool | None,
-    limits: QueryLimits = NO_LIMITS,
-) -> Repository:
-    place = as_location(location)
+def _check_view(place: str, *, create: bool, reading: bool) -> None:
+    """Raise `InvalidInput` for what cannot be opened to be read only."""
     if create:
         raise InvalidInput("a store that is opened with read_only=True is not created; give one of the two")
     if place == ":memory:":
         raise InvalidInput(
             "a store in memory is new each time it is opened, so there is nothing to read; name a folder"
         )
-    if import_records.reads_are_recorded() if record_reads is None else record_reads:
+    if reading:
         raise InvalidInput(
             f"reads are to be recorded (record_reads, or {import_records.RECORD_READS}=1), and a store opened with "
-            "read_only=True "
-            "cannot write that down; open it without, or say record_reads=False"
+            "read_only=True cannot write that down; open it without, or say record_reads=False"
         )
-    if is_address(place):
-        return Repository(_of_address(place, is_read_only=True), actor=actor, limits=limits)
-    return Repository(ViewStore(absolute(place)), actor=actor, limits=limits)
 
 
 def open_to_read(location: str | os.PathLike[str], *, actor: str | None = None) -> Repository:

@@ -241,16 +241,8 @@ def _name(function: Callable[..., Any]) -> str:
 
 def _signature(parameters: list[inspect.Parameter]) -> str:
     """Return the parameters without their types: those that must be given, and as many of the others as fit."""
-    shown: list[str] = []
-    for each in parameters:
-        if each.kind is each.KEYWORD_ONLY and "*" not in shown and not any(one.startswith("*") for one in shown):
-            shown.append("*")
-        stars = "*" if each.kind is each.VAR_POSITIONAL else "**" if each.kind is each.VAR_KEYWORD else ""
-        default = "" if each.default is each.empty else f"={each.default!r}"
-        shown.append(f"{stars}{each.name}{default}")
-    if len(text := ", ".join(shown)) > _LONGEST:
-        text = text[:_LONGEST].rpartition(",")[0] + ", ..."
-    return f"({text})"
+    shown = str(inspect.Signature([each.replace(annotation=each.empty) for each in parameters]))
+    return shown if len(shown) <= _LONGEST + 2 else f"{shown[: _LONGEST + 1].rpartition(',')[0]}, ...)"
 
 
 _LONGEST: Final = 160

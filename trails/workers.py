@@ -238,30 +238,9 @@ _SELDOM_THRESHOLD: Final = 20_000
 """New values after which it looks, for Python's 700: that is a fifth of an import's time where a program has imported much."""
 
 
-class _Collector:
-    """How often it looks, whoever asks for less of it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._before = (0, 0, 0)
-
-    def less(self) -> None:
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._before = gc.get_threshold()
-                if 0 < self._before[0] < _SELDOM_THRESHOLD:
-                    gc.set_threshold(_SELDOM_THRESHOLD, *self._before[1:])
-
-    def as_before(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside and gc.get_threshold() == (_SELDOM_THRESHOLD, *self._before[1:]):
-                gc.set_threshold(*self._before)
-
-
-_collector: Final = _Collector()
+_lock: Final = threading.Lock()
+_before: Final[list[tuple[int, int, int]]] = []
+"""What Python's thresholds were, once for each block that is under way."""
 
 
 @contextmanager
@@ -270,8 +249,14 @@ def collect_seldom() -> Iterator[None]:
 
     Where it looks as seldom already, or not at all, it is left alone, and so is whatever somebody sets meanwhile.
     """
-    _collector.less()
+    with _lock:
+        _before.append(_before[0] if _before else gc.get_threshold())
+        if len(_before) == 1 and 0 < _before[0][0] < _SELDOM_THRESHOLD:
+            gc.set_threshold(_SELDOM_THRESHOLD, *_before[0][1:])
     try:
         yield
     finally:
-        _collector.as_before()
+        with _lock:
+            before = _before.pop()
+            if not _before and gc.get_threshold() == (_SELDOM_THRESHOLD, *before[1:]):
+                gc.set_threshold(*before)
