@@ -23,7 +23,6 @@ from trails.model.validation import decodes
 from trails.provenance.statements import (
     BLANK,
     ELEMENTS,
-    EMPTY,
     INTERNATIONALIZED,
     KINDS,
     LABEL,
@@ -191,34 +190,25 @@ _RDF_TYPE: Final = vocab.RDF + "type"
 _REFERENCES: Final = (PROV + "hadGeneration", PROV + "hadUsage")
 
 
-def statements_of(facts: Facts, *, attributes: bool = True) -> list[Statement]:
-    """Return what facts say in PROV; with `attributes` also what else they say of its elements and qualified statements.
+def statements_of(facts: Facts) -> list[Statement]:
+    """Return what facts say in PROV, with what else they say of its elements and qualified statements.
 
     A statement that stands in both forms is given once, in its qualified one. A generation's and an invalidation's time
     joins the one statement that it can be about, and is a statement of its own if there are several or none.
     """
-    return _Reading(facts, attributes=attributes).statements()
+    return _Reading(facts).statements()
 
 
 class _Reading:
-    def __init__(self, facts: Facts, *, attributes: bool) -> None:
+    def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._terms = terms = trails_terms()
-        self._nodes = {node: term for term in terms.qualified for _, node in facts.get(term, ())}
-        self._wanted = attributes
-        self._about: dict[str, list[tuple[str, Object]]] = defaultdict(list)
-        if attributes or self._nodes:
-            self._collect()
-
-    def _collect(self) -> None:
-        """Collect what is said of each element and each qualified node beside relations and times."""
-        terms = self._terms
         properties = {*terms.relations, *terms.qualified, *terms.times, BUNDLE_OF_MENTION}
-        for predicate, pairs in self._facts.items():
-            if predicate not in properties:
-                for subject, value in pairs:
-                    if self._wanted or subject in self._nodes:
-                        self._about[subject].append((predicate, value))
+        self._about: dict[str, list[tuple[str, Object]]] = defaultdict(list)
+        """What is said of each element and each qualified node beside relations and times."""
+        for predicate in (each for each in facts if each not in properties):
+            for subject, value in facts[predicate]:
+                self._about[subject].append((predicate, value))
 
     def statements(self) -> list[Statement]:
         qualified = list(self._qualified())
@@ -239,10 +229,8 @@ class _Reading:
             for subject, value in self._facts[predicate]:
                 kinds.setdefault(subject, {})["activity"] = None
                 times.setdefault(subject, ({}, {}))[time.place][_text(value)] = None
-        empty = {subject for subject, type_ in self._facts.get(_RDF_TYPE, ()) if type_ == EMPTY}
         for subject, names in kinds.items():
-            types = ((TYPE, name_value(EMPTY)),) if subject in empty else ()
-            attributes = tuple(self._attributes(subject)) if self._wanted else types
+            attributes = tuple(self._attributes(subject))
             first = tuple(next(iter(each), None) for each in times.get(subject, ((), ())))
             for kind in names:
                 yield Statement(kind, subject, first if kind == "activity" else (), attributes)
@@ -362,7 +350,7 @@ def _value(value: Object) -> Value:
 
 @decodes
 def recorded_statements(store: QuadStore) -> Document:
-    """Return all that a store holds in PROV, without other attributes, as one history.
+    """Return all that a store holds in PROV, without attributes but for types, as one history.
 
     The graphs of a store are one history in pieces, a session's own turns in each, and name the same things by the same
     IRIs: read as one, an order that runs in a circle through several of them is found too.
@@ -375,7 +363,7 @@ def recorded_statements(store: QuadStore) -> Document:
         rows = store.table(query_files.find("prov_pairs").bind(predicate=predicate))
         if rows:
             facts[predicate] = [(_stored_node(subject), _stored_object(value)) for subject, value in rows]
-    return Document([Bundle(None, statements_of(facts, attributes=False))], vocab.PREFIXES)
+    return Document([Bundle(None, statements_of(facts))], vocab.PREFIXES)
 
 
 def _stored_node(term: str) -> str:

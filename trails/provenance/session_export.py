@@ -204,7 +204,7 @@ def _constructed(triples: Sequence[Triple], evidence: tuple[Attribute, ...]) -> 
     facts: dict[str, list[tuple[str, str | Value]]] = defaultdict(list)
     for triple in triples:
         facts[triple.predicate.value].append(fact_of(triple))
-    for each in statements_of(facts, attributes=False):
+    for each in statements_of(facts):
         times = each.arguments if each.kind == "activity" else ()
         for kind, time in zip(_OF_TIMES, times, strict=False):
             if time is not None:
