@@ -72,37 +72,34 @@ def make_pack(
     the report, and proofs are against that. Without either there are no proofs, which the manifest says.
     """
     read = [session_id for session_id, _, _ in report.sessions]
-    with import_records.record_reading(repository.workspace, read, "export"):
-        return _packed(repository, report, checkpoint, timestamp, signer)
-
-
-def _packed(
-    repository: Repository, report: Report, checkpoint: str | None, timestamp: bytes | None, signer: str | None
-) -> dict[str, bytes]:
-    kept_files = {} if checkpoint is None else {"kept.checkpoint": checkpoint.encode()}
-    if timestamp is not None:
-        kept_files["kept.checkpoint.tsr"] = timestamp
-    signed = None if signer is None else repository.proofs.checkpoint(signer, [report_extension(report.digest)])
-    proven, missing = _proofs(repository, report, signed or checkpoint)
-    provenance = io.BytesIO()
-    export_prov(repository, provenance, format="json", session=report.subject)
     files = {
         "README.txt": read_whole(Path(__file__).with_name("pack-readme.txt")),
-        "report.json": (json.dumps(report.to_dict(), ensure_ascii=False, indent=2) + "\n").encode(),
-        "report.md": documents.report_markdown(report).encode(),
-        "report.html": documents.report_html(report).encode(),
-        _RECORDS: _records(repository, report),
-        "provenance.json": provenance.getvalue(),
         VERIFIER_NAME: standalone_verifier(),
-        **kept_files,
-        **({} if signed is None else {"report.checkpoint": signed.encode()}),
-        **proven,
     }
-    if signed is not None and checkpoint is not None:
-        files["growth.proof"] = repository.proofs.growth(checkpoint, signed).to_json().encode()
-    files[MANIFEST] = _manifest(files, report, missing)
-    if signer is not None:
-        files[MANIFEST_NOTE] = sign(_said_of(files[MANIFEST]), signer).encode()
+    with import_records.record_reading(repository.workspace, read, "export"):
+        if checkpoint is not None:
+            files["kept.checkpoint"] = checkpoint.encode()
+        if timestamp is not None:
+            files["kept.checkpoint.tsr"] = timestamp
+        signed = None if signer is None else repository.proofs.checkpoint(signer, [report_extension(report.digest)])
+        proven, missing = _proofs(repository, report, signed or checkpoint)
+        provenance = io.BytesIO()
+        export_prov(repository, provenance, format="json", session=report.subject)
+        files |= {
+            "report.json": (json.dumps(report.to_dict(), ensure_ascii=False, indent=2) + "\n").encode(),
+            "report.md": documents.report_markdown(report).encode(),
+            "report.html": documents.report_html(report).encode(),
+            _RECORDS: _records(repository, report),
+            "provenance.json": provenance.getvalue(),
+            **proven,
+        }
+        if signed is not None:
+            files["report.checkpoint"] = signed.encode()
+        if signed is not None and checkpoint is not None:
+            files["growth.proof"] = repository.proofs.growth(checkpoint, signed).to_json().encode()
+        files[MANIFEST] = _manifest(files, report, missing)
+        if signer is not None:
+            files[MANIFEST_NOTE] = sign(_said_of(files[MANIFEST]), signer).encode()
     return files
 
 

@@ -188,21 +188,21 @@ def _ranks(shown: Picture) -> list[int]:
     causes: dict[int, list[int]] = defaultdict(list)
     for edge in shown.edges:
         causes[edge.source].append(edge.target)
-    ranks: list[int | None] = [None] * len(shown.nodes)
-    for start in range(len(shown.nodes)):
-        path: dict[int, None] = {}
-        stack = [(start, False)]
-        while stack:
-            node, is_done = stack.pop()
-            if is_done:
-                causes_ranks = [rank for each in causes[node] if (rank := ranks[each]) is not None]
-                ranks[node] = max(causes_ranks, default=-1) + 1
-                del path[node]
-            elif ranks[node] is None and node not in path:
-                path[node] = None
-                stack.append((node, True))
-                stack += [(each, False) for each in reversed(causes[node]) if each not in path]
-    return [rank or 0 for rank in ranks]
+    ranks: dict[int, int] = {}
+    path: set[int] = set()
+
+    def rank(node: int) -> int:  # there are at most `MAX_NODES`
+        if node not in ranks:
+            path.add(node)
+            above = -1
+            for cause in causes[node]:
+                if cause not in path:
+                    above = max(above, rank(cause))
+            path.remove(node)
+            ranks[node] = above + 1
+        return ranks[node]
+
+    return [rank(node) for node in range(len(shown.nodes))]
 
 
 def edge_ends(points: Sequence[Point], shown: Picture, edge: Edge) -> tuple[Point, Point]:

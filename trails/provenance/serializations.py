@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 from trails.errors import InvalidInput
 from trails.files import as_path, in_words, read_whole
-from trails.provenance import json_readers, rdf_mapping, text_readers
+from trails.provenance import json_readers, text_readers
+from trails.provenance.rdf_mapping import read_rdf
 from trails.provenance.statements import MAX_BYTES, Document, Statement
 from trails.provenance.writers import (
     JsonLdWriter,
-    Pieces,
     ProvJsonWriter,
     ProvNWriter,
     ProvXmlWriter,
@@ -25,17 +25,28 @@ from trails.provenance.writers import (
     Writer,
 )
 
-READ_FORMATS: Final[Mapping[str, tuple[str, ...]]] = {
-    "provn": (".provn",),
-    "json": (".json",),
-    "jsonld": (".jsonld",),
-    "xml": (".xml", ".provx"),
-    "turtle": (".ttl",),
-    "trig": (".trig",),
-    "ntriples": (".nt",),
-    "nquads": (".nq",),
+
+class Format(NamedTuple):
+    """A format: the ends of the names of files that hold it, what reads it, and what writes it, if anything does."""
+
+    endings: tuple[str, ...]
+    read: Callable[[bytes], Document]
+    writer: type[Writer] | None = None
+
+
+READ_FORMATS: Final[Mapping[str, Format]] = {
+    "provn": Format((".provn",), text_readers.read_provn, ProvNWriter),
+    "json": Format((".json",), json_readers.read_provjson, ProvJsonWriter),
+    "jsonld": Format((".jsonld",), json_readers.read_jsonld, JsonLdWriter),
+    "xml": Format((".xml", ".provx"), text_readers.read_provxml, ProvXmlWriter),
+    "turtle": Format((".ttl",), partial(read_rdf, format="turtle"), TurtleWriter),
+    "trig": Format((".trig",), partial(read_rdf, format="trig"), TrigWriter),
+    "ntriples": Format((".nt",), partial(read_rdf, format="ntriples")),
+    "nquads": Format((".nq",), partial(read_rdf, format="nquads")),
 }
-"""The formats by their names, and the ends of the names of files that hold them."""
+"""The formats by their names."""
+WRITERS: Final = {name: each.writer for name, each in READ_FORMATS.items() if each.writer is not None}
+"""The formats that can be written, by their names."""
 
 
 def read_prov(data: bytes, format: str) -> Document:  # noqa: A002 - the public name
@@ -47,14 +58,7 @@ def read_prov(data: bytes, format: str) -> Document:  # noqa: A002 - the public 
     >>> read_prov(b"document entity(prov:x) endDocument", "provn").statements
     1
     """
-    readers: dict[str, Callable[[bytes], Document]] = {
-        "provn": text_readers.read_provn,
-        "json": json_readers.read_provjson,
-        "jsonld": json_readers.read_jsonld,
-        "xml": text_readers.read_provxml,
-        **{name: partial(rdf_mapping.read_rdf, format=name) for name in rdf_mapping.RDF_FORMATS},
-    }
-    return readers[format](data)
+    return READ_FORMATS[format].read(data)
 
 
 def read_source(
@@ -86,24 +90,12 @@ def read_source(
 
 def _format_of(path: Path) -> str:
     """Return the format that a file's name says."""
-    format_ = next((name for name, ends in READ_FORMATS.items() if path.suffix.lower() in ends), None)
+    format_ = next((name for name, each in READ_FORMATS.items() if path.suffix.lower() in each.endings), None)
     if format_ is None:
-        endings = ", ".join(end for ends in READ_FORMATS.values() for end in ends)
-        raise InvalidInput(
-            f"the name {path.name!r} says no PROV format ({endings}); give one: {', '.join(READ_FORMATS)}"
-        )
+        endings = ", ".join(end for each in READ_FORMATS.values() for end in each.endings)
+        names = ", ".join(READ_FORMATS)
+        raise InvalidInput(f"the name {path.name!r} says no PROV format ({endings}); give one: {names}")
     return format_
-
-
-WRITERS: Final[Mapping[str, Callable[[Pieces, Mapping[str, str]], Writer]]] = {
-    "provn": ProvNWriter,
-    "json": ProvJsonWriter,
-    "jsonld": JsonLdWriter,
-    "xml": ProvXmlWriter,
-    "turtle": TurtleWriter,
-    "trig": TrigWriter,
-}
-"""The formats that can be written, by their names."""
 
 
 def write_prov(
@@ -119,19 +111,21 @@ def write_prov(
     """
     if format not in WRITERS:
         raise InvalidInput(f"{format!r} is no PROV format that can be written; there are: {', '.join(WRITERS)}")
-    text = Pieces(out)
-    writer = WRITERS[format](text, prefixes or {})
-    writer.begin()
-    for name, statements in bundles:
-        rest = iter(statements)
-        if name is None:
-            writer.write(rest)
-        elif (first := next(rest, None)) is not None:
-            writer.open(name)
-            writer.write(chain([first], rest))
-            writer.close()
-    writer.end()
-    text.flush()
+    text = io.TextIOWrapper(out, encoding="utf-8", newline="")
+    try:
+        writer = WRITERS[format](text, prefixes or {})
+        writer.begin()
+        for name, statements in bundles:
+            rest = iter(statements)
+            if name is None:
+                writer.write(rest)
+            elif (first := next(rest, None)) is not None:
+                writer.open(name)
+                writer.write(chain([first], rest))
+                writer.close()
+        writer.end()
+    finally:
+        text.detach()
 
 
 def prov_bytes(document: Document, format: str) -> bytes:  # noqa: A002 - the public name

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, BinaryIO, Final
+from typing import Any, Final, TextIO
 from xml.sax.saxutils import escape, quoteattr
 
 import pyoxigraph as ox
@@ -61,32 +61,6 @@ PREFIXES: Final[Mapping[str, str]] = {
 """The prefixes that an export declares; the last three stand for whatever the others do not cover."""
 
 
-_ENOUGH: Final = 1 << 16
-
-
-class Pieces:
-    """Text for a binary file, in UTF-8, in pieces large enough to be worth a call."""
-
-    def __init__(self, out: BinaryIO) -> None:
-        """Nothing is held back yet."""
-        self._out = out
-        self._held: list[str] = []
-        self._size = 0
-
-    def write(self, text: str) -> None:
-        """Take text; it goes to the file when there is enough of it."""
-        self._held.append(text)
-        self._size += len(text)
-        if self._size >= _ENOUGH:
-            self.flush()
-
-    def flush(self) -> None:
-        """Bring what is held to the file."""
-        self._out.write("".join(self._held).encode())
-        self._held.clear()
-        self._size = 0
-
-
 class PrefixNames:
     """IRIs as names with prefixes, the longest namespace first."""
 
@@ -122,7 +96,7 @@ class Writer:
     opening = closing = ending = ""
     """What begins a bundle, given its name, what ends one, and what ends the document."""
 
-    def __init__(self, out: Pieces, prefixes: Mapping[str, str] | None = None) -> None:
+    def __init__(self, out: TextIO, prefixes: Mapping[str, str] | None = None) -> None:
         """Nothing is written yet."""
         self.out = out
         self.names = PrefixNames(prefixes or {})
