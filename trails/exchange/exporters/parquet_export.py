@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from trails.display import tables
 from trails.display.tables import Kind, PlainTable
@@ -29,29 +29,43 @@ from trails.suggestions import checked
 
 FORMAT: Final = "parquet"
 _LEFT_OUT: Final = ("salts, proofs, signatures, tags, notes, system prompts, and what stands in ledgers",)
-_SESSIONS: Final[Mapping[str, Kind]] = {
-    "session": "text", "label": "text", "branch": "text", "parent": "text", "forked_at": "place", "fork_head": "text",
-    "depth": "integer", "root": "text", "spawned_by": "text", "turns": "integer", "own_turns": "integer",
-    "principal": "text", "agent": "text", "kind": "text", "state": "text", "created": "time", "source": "text",
-    "meta": "text",
+_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
+    "sessions": {
+        "session": "text record.id", "label": "text record.label", "branch": "text record.branch",
+        "parent": "text record.parent_session_id", "forked_at": "place record.forked_at_index",
+        "fork_head": "text record.fork_head", "depth": "integer", "root": "text", "spawned_by": "text record.spawned_by",
+        "turns": "integer", "own_turns": "integer", "principal": "text record.principal", "agent": "text record.agent",
+        "kind": "text record.kind", "state": "text record.state", "created": "time record.created",
+        "source": "text record.source_session", "meta": "text record.meta_json",
+    },
+    "turns": {
+        "session": "text", "index": "place index", "role": "text role", "content": "text",
+        "structured": "boolean structured", "redacted": "boolean redacted", "author": "text author", "time": "time time",
+        "model": "text model", "input_tokens": "integer", "output_tokens": "integer", "cost": "number",
+        "stop_reason": "text facts.model_call.stop_reason", "answers": "names",
+        "summarised_through": "place compaction.summarised_through", "usage": "text facts.model_call.usage_json",
+        "meta": "text facts.meta_json", "source_ids": "names", "digest": "text digest",
+    },
+    "calls": {
+        "session": "text", "index": "place", "position": "place", "call": "text", "name": "text", "arguments": "text",
+        "answered_at": "place", "is_error": "boolean is_error", "outcome": "text outcome", "started": "time started",
+        "ended": "time ended", "server": "text server", "version": "text version",
+    },
+    "scores": {
+        "score": "text id", "session": "text session_id", "on": "text on", "start": "place start", "end": "place end",
+        "name": "text name", "value": "text", "number": "number number", "by": "text by", "version": "text version",
+        "reason": "text reason", "time": "time time", "counts": "boolean", "turn_digest": "text turn_digest",
+    },
 }  # fmt: skip
-_TURNS: Final[Mapping[str, Kind]] = {
-    "session": "text", "index": "place", "role": "text", "content": "text", "structured": "boolean",
-    "redacted": "boolean", "author": "text", "time": "time", "model": "text", "input_tokens": "integer",
-    "output_tokens": "integer", "cost": "number", "stop_reason": "text", "answers": "names",
-    "summarised_through": "place", "usage": "text", "meta": "text", "source_ids": "names", "digest": "text",
-}  # fmt: skip
-_CALLS: Final[Mapping[str, Kind]] = {
-    "session": "text", "index": "place", "position": "place", "call": "text", "name": "text", "arguments": "text",
-    "answered_at": "place", "is_error": "boolean", "outcome": "text", "started": "time", "ended": "time",
-    "server": "text", "version": "text",
-}  # fmt: skip
-_SCORES: Final[Mapping[str, Kind]] = {
-    "score": "text", "session": "text", "on": "text", "start": "place", "end": "place", "name": "text",
-    "value": "text", "number": "number", "by": "text", "version": "text", "reason": "text", "time": "time",
-    "counts": "boolean", "turn_digest": "text",
-}  # fmt: skip
-_TABLES: Final = {"sessions": _SESSIONS, "turns": _TURNS, "calls": _CALLS, "scores": _SCORES}
+"""The columns of each table: the kind of each, and where in what the row is about its value stands, unless it is computed."""
+_TABLES: Final = {
+    table: {name: cast("Kind", said.split()[0]) for name, said in columns.items()}
+    for table, columns in _COLUMNS.items()
+}
+_PATHS: Final = {
+    table: {name: said.partition(" ")[2].split(".") for name, said in columns.items()}
+    for table, columns in _COLUMNS.items()
+}
 
 
 @checked
@@ -148,28 +162,20 @@ def _rows(found: Family) -> dict[str, list[Mapping[str, Any]]]:
     }
 
 
-def _row(columns: Mapping[str, Kind], source: object, /, **values: Any) -> dict[str, Any]:
-    """Return a row: the values that are given, and for all other columns the source's attributes of their names."""
-    return {
-        name: values[name] if name in values else None if source is None else getattr(source, name) for name in columns
-    }
+def _row(table: str, source: object, **values: Any) -> dict[str, Any]:
+    """Return a row: the values that are given, and for all other columns what the table says of the source."""
+    row = {}
+    for name, path in _PATHS[table].items():
+        found = values.get(name, source)
+        for part in () if name in values else path:
+            found = None if found is None else getattr(found, part)
+        row[name] = found
+    return row
 
 
 def _session(member: Member) -> dict[str, Any]:
-    record = member.record
-    return _row(
-        _SESSIONS,
-        record,
-        session=record.id,
-        parent=record.parent_session_id,
-        forked_at=record.forked_at_index,
-        depth=len(member.chain) - 1,
-        root=member.chain[-1].id,
-        turns=record.starts_at + len(member.turns),
-        own_turns=len(member.turns),
-        source=record.source_session,
-        meta=record.meta_json,
-    )
+    sizes = {"turns": member.record.starts_at + len(member.turns), "own_turns": len(member.turns)}
+    return _row("sessions", member, depth=len(member.chain) - 1, root=member.chain[-1].id, **sizes)
 
 
 def _scores(found: Family) -> Iterator[dict[str, Any]]:
@@ -178,28 +184,15 @@ def _scores(found: Family) -> Iterator[dict[str, Any]]:
     scored += [score for turn_scores in found.scores.values() for score in turn_scores]
     counting = {score.id for score in newest_scores(scored)}
     for score in scored:
-        own = {"score": score.id, "session": score.session_id, "value": str(score.value)}
-        yield _row(_SCORES, score, **own, counts=score.id in counting)
+        yield _row("scores", score, value=str(score.value), counts=score.id in counting)
 
 
 def _turn(session_id: str, turn: Turn) -> dict[str, Any]:
     call = turn.facts.model_call
     read, written, cost = call.reported if call else (None, None, None)
-    return _row(
-        _TURNS,
-        turn,
-        session=session_id,
-        content=None if turn.redacted else turn.text,
-        input_tokens=read,
-        output_tokens=written,
-        cost=cost,
-        stop_reason=call.stop_reason if call else None,
-        answers=[result.call_id for result in turn.tool_results],
-        summarised_through=turn.compaction.summarised_through if turn.compaction else None,
-        usage=call.usage_json if call else None,
-        meta=turn.facts.meta_json,
-        source_ids=list(turn.source_ids),
-    )
+    lists = {"answers": [result.call_id for result in turn.tool_results], "source_ids": list(turn.source_ids)}
+    used = {"input_tokens": read, "output_tokens": written, "cost": cost}
+    return _row("turns", turn, session=session_id, content=None if turn.redacted else turn.text, **lists, **used)
 
 
 def _calls(session_id: str, turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
@@ -213,4 +206,4 @@ def _calls(session_id: str, turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
             later = (each for each in answers[call.id] if each[0] >= turn.index)
             place, answer = next(later, (None, None))
             own = {"session": session_id, "index": turn.index, "position": position, "answered_at": place}
-            yield _row(_CALLS, answer, **own, call=call.id, name=call.name, arguments=call.arguments)
+            yield _row("calls", answer, **own, call=call.id, name=call.name, arguments=call.arguments)
