@@ -18,16 +18,8 @@ from pyoxigraph import Literal, NamedNode
 
 from trails.display.progress import Progress
 from trails.errors import InvalidInput, StoreFailed, TrailsError
-from trails.exchange import record_checks
+from trails.exchange import matching, record_checks
 from trails.exchange.import_secrets import SESSION_ID, SecretFilter
-from trails.exchange.matching import (
-    Match,
-    are_repeats_of,
-    holds_path,
-    match_turns,
-    shift_summaries,
-    without_usage,
-)
 from trails.exchange.source_transcript import FileProblem, ImportReport, SourceSession, SourceTurn, Transcript
 from trails.history import annotation_kinds, import_records, migrations
 from trails.history.import_records import ImportedFiles, ImportSource
@@ -277,13 +269,13 @@ class _Merge:
             is_left = stored.turns[0].source_ids != main[0].source_ids
         else:  # whether the spawner, as it is stored, says all that they say
             spawner = self._loaded(self._imported_id(self._source.spawned_by))
-            is_left = spawner is not None and are_repeats_of(main[:repeated], spawner.turns)
+            is_left = spawner is not None and matching.are_repeats_of(main[:repeated], spawner.turns)
         if is_left:
             self._note(
                 self._id, f"its first {repeated} turn(s) are its spawner's, told again; they are stored with that alone"
             )
-            return tuple(tuple(shift_summaries(path[repeated:], -repeated)) for path in paths)
-        return tuple((*map(without_usage, path[:repeated]), *path[repeated:]) for path in paths)
+            return tuple(tuple(matching.shift_summaries(path[repeated:], -repeated)) for path in paths)
+        return tuple((*map(matching.without_usage, path[:repeated]), *path[repeated:]) for path in paths)
 
     def _link_spawns(self) -> None:
         """Link the session with its spawner and its spawned sessions, if stored."""
@@ -385,16 +377,16 @@ class _Merge:
 
     def _holder(self, path: _Path) -> Session | None:
         """Return a stored session that holds a whole path; None for none."""
-        return next((session for session in self._family if holds_path(session.turns, path)), None)
+        return next((session for session in self._family if matching.holds_path(session.turns, path)), None)
 
-    def _best(self, path: _Path) -> tuple[Match, Session] | None:
+    def _best(self, path: _Path) -> tuple[matching.Match, Session] | None:
         """Return the best match of a path, with its session; None for none.
 
         In all of them, forks too, the path begins where the source session goes on from another one, or at 0 where it was
         imported before that one was.
         """
         offsets = {0, self._begin[1] if self._begin else 0}
-        found = ((match_turns(session.turns, path, at), session) for session in self._family for at in offsets)
+        found = ((matching.match_turns(session.turns, path, at), session) for session in self._family for at in offsets)
         return max(found, key=lambda each: (each[0].length, -len(each[0].rest)), default=None)
 
     def _note_in_clear(self, session: Session, length: int) -> None:
@@ -462,7 +454,9 @@ class _Merge:
         }
         if shared is not None:
             parent, at = shared
-            rest = shift_summaries(path, at) if self._begin else match_turns(parent.turns, path, 0).rest
+            rest = (
+                matching.shift_summaries(path, at) if self._begin else matching.match_turns(parent.turns, path, 0).rest
+            )
             session = parent.fork(at, **own)
             if spawner == parent.id:  # one that shares another session's turns hangs from that one alone
                 session.worktree.change_record(spawned_by=spawner)
@@ -521,7 +515,7 @@ class _Merge:
             else []
         )
         for session in map(self._repository.load, family):
-            shared = match_turns(session.turns, path, 0).length
+            shared = matching.match_turns(session.turns, path, 0).length
             if shared and (best is None or shared > best[1]):
                 best = session, shared
         if not self._source.is_surely_copied:  # equal instructions alone are no history: an answer that both have is
@@ -530,7 +524,7 @@ class _Merge:
             self._note(self._id, f"{parent_id!r}, which it names as its parent, shares no turn with it here")
         return best
 
-    def _branch(self, session: Session, match: Match, path: _Path, *, main: bool) -> Session | None:
+    def _branch(self, session: Session, match: matching.Match, path: _Path, *, main: bool) -> Session | None:
         """Fork a stored session for a path that leaves it."""
         first_new = self._withholding.turn(match.rest[0])
         fork_id = branch_id(self._id, [first_new])
