@@ -401,7 +401,7 @@ def test_a_name_that_was_taken_out_here_and_stands_there_is_told(two: tuple[Repo
     trails.push(ours, "plan", theirs)
     ours.redact_matching("Zenobia")
     [moved] = trails.push(ours, "plan", theirs).sessions
-    assert "turn 0 of session 'plan' lost a name" in moved.said[0]
+    assert "turn 0 of session 'plan' has a name" in moved.said[0]
     theirs.redact_matching("Zenobia")
     [moved] = trails.push(ours, "plan", theirs).sessions
     assert moved.said == ()

@@ -363,7 +363,7 @@ def test_a_secret_in_a_session_s_id_is_named_and_never_shown(run: Run, tmp_path:
     for shown in (done.output, again.output, found.output):
         assert _GITHUB[6:] not in shown
         assert "claude-code:[redacted: github-token]" in shown
-    assert "an id cannot be taken out" in done.output
+    assert "an id cannot be redacted" in done.output
     if as_json:
         ((told,), (scanned,)) = (json.loads(each.stdout)["secrets"] for each in (done, found))
         assert (told["kind"], told["session"], told["index"], told["where"], told["redacted"]) == (

@@ -64,7 +64,7 @@ WORK = {
     "a backup": ("log_maintenance", "sync_tree", "trails.open(top / 'in' / 'store').maintenance.backup(to)"),
     "a restore": ("log_maintenance", "sync_tree", "restore.restore_store(top / 'backup', to)"),
     "a load": ("log_maintenance", "sync_tree", "restore.load_dump(top / 'dump.gz', to)"),
-    "a dump": ("dumping", "_write", "trails.open(top / 'in' / 'store').maintenance.dump(to)"),
+    "a dump": ("dumping", "write_lines", "trails.open(top / 'in' / 'store').maintenance.dump(to)"),
 }
 
 

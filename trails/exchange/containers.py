@@ -50,9 +50,7 @@ def unpack_zstd(data: bytes, most: int | None, size: int = -1) -> bytes:
     try:
         zstandard = import_module("zstandard")
     except ImportError as error:
-        raise InvalidInput(
-            "it is compressed with zstd, which needs the package `zstandard`: pip install 'trails[zstd]'"
-        ) from error
+        raise InvalidInput("zstd needs the package `zstandard`: pip install 'trails[zstd]'") from error
     unpacker = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
     reader = unpacker.stream_reader(data, read_across_frames=True)
     try:

@@ -62,6 +62,10 @@ _WRITERS: Final[Mapping[str, Callable[[Family, BinaryIO], SessionExport]]] = {
 }
 """The formats that are written from one reading of a session with its forks."""
 _WITH_FORKS: Final = (html_page.FORMAT, messages_export.FORMAT, inspect_export.FORMAT)
+_FOLDER_WRITERS: Final = {
+    openclaw_folder.FORMAT: "openclaw_export.export_folder",
+    parquet_export.FORMAT: "parquet_export.export_tables",
+}
 EXPORT_FORMATS: Final = ("pi", openclaw_folder.FORMAT, *rdf_files.FORMATS, *_WRITERS, parquet_export.FORMAT)
 
 
@@ -287,9 +291,8 @@ def _groups(path: Path, wanted: Format | None, report: ImportReport) -> list[for
         else:
             report.refuse(file, f"is no transcript of a known format{_seems(file)}")
     if not of_format and not report.problems:
-        raise InvalidInput(
-            f"the folder {path} holds no transcripts (*.jsonl, *.jsonl.zst, *.json, *.eval, *.traj, *.nq, *.trig)"
-        )
+        endings = ", ".join(f"*{ending}" for ending in _ENDINGS)
+        raise InvalidInput(f"the folder {path} holds no transcripts ({endings})")
     if others:
         more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
         names = ", ".join(f"{file.relative_to(path)}{_seems(file)}" for file in others[:_NAMED])
@@ -369,19 +372,13 @@ def export_session(
     ...     export_session(store, "plan", "html", io.BytesIO(), forks=True).sessions
     ('plan', 'other')
     """
-    if format == openclaw_folder.FORMAT:
-        raise InvalidInput("openclaw is a whole folder, not one session: `openclaw_export.export_folder` writes it")
-    if format == parquet_export.FORMAT:
-        raise InvalidInput(
-            "parquet is a folder of tables, not one file: `exporters.parquet_export.export_tables` writes it"
-        )
+    if format in _FOLDER_WRITERS:
+        raise InvalidInput(f"{format} is a folder, not one file: `{_FOLDER_WRITERS[format]}` writes it")
     if format not in EXPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to export; there are: {', '.join(EXPORT_FORMATS)}")
     if forks and format not in _WITH_FORKS:
-        able = ", ".join(_WITH_FORKS)
-        raise InvalidInput(
-            f"a file of {format!r} holds one session, without its forks; those that hold them are: {able}"
-        )
+        what = f"a file of {format!r} holds one session, without its forks"
+        raise InvalidInput(f"{what}; those that hold them are: {', '.join(_WITH_FORKS)}")
     record = repository.record(session_id)
     if format in _WRITERS:
         spawned = format != messages_export.FORMAT

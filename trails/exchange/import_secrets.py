@@ -40,10 +40,8 @@ class SecretFilter:
         Ids cannot be redacted.
         """
         if self.out and (found := self.detector(source_id)):
-            raise InvalidInput(
-                f"the session's id itself holds a secret ({found[0].kind}), and an id cannot be taken out; nothing of this "
-                "session was imported. Change the id in the file and import it again"
-            )
+            what = f"the session's id itself holds a secret ({found[0].kind}), and an id cannot be redacted"
+            raise InvalidInput(f"{what}; the session was not imported. Change the id in the file and import it again")
 
     def value(self, value: Any, name: str = "") -> Any:
         """Return a JSON value as it is stored."""

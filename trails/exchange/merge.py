@@ -301,12 +301,8 @@ class _Merge:
         if (best and not best[0].rest) or (source.saved is not None and self._holder(path) is not None):
             return path  # it is here already
         self._report.turns_held += source.open_turns
-        self._note(
-            self._id,
-            f"{source.open_turns} turn(s) at the end of {source.open_in} were kept back: the file was just "
-            "written, and nothing in it says yet that they are whole. They come with a later import; --final "
-            "(`final=True`) takes them as they are",
-        )
+        what = f"{source.open_turns} turn(s) at the end of {source.open_in} were kept back: they may not be whole yet"
+        self._note(self._id, f"{what}. A later import brings them; --final (`final=True`) takes them as they are")
         return path[: -source.open_turns]
 
     def _start(self) -> tuple[Session, int] | None:
@@ -314,10 +310,8 @@ class _Merge:
         if self._source.continues is not None:
             for session_id, index in self._turns_from(self._source.continues):
                 return self._repository.load(session_id), index + 1
-            self._note(
-                self._id,
-                f"the record {self._source.continues!r} that it goes on from is not in the store; imported as a root",
-            )
+            what = f"the record {self._source.continues!r} that it goes on from is not in the store"
+            self._note(self._id, f"{what}; imported as a root")
         return None
 
     def _turns_from(self, source_id: str) -> list[tuple[str, int]]:
@@ -342,28 +336,20 @@ class _Merge:
         self._note_in_clear(session, match.length)
         self._recount(session, session.turns[: match.length])
         if match.uncounted:
-            self._note(
-                session.id,
-                f"the source tells the usage of {match.uncounted} turn(s) otherwise than they were imported; "
-                "turns never change, so it counts here as it did then",
-            )
+            what = f"the source tells the usage of {match.uncounted} turn(s) otherwise than they were imported"
+            self._note(session.id, f"{what}; the imported usage counts")
         if match.continued:
-            self._note(
-                session.id,
-                f"{match.continued} turn(s) had been imported in part; turns never change, so what the source "
-                "has more of them are turns of their own, which count only what its usage tells beyond the part",
-            )
+            what = f"{match.continued} turn(s) had been imported in part; the rest of each is a turn of its own"
+            self._note(session.id, f"{what}, which counts only the usage beyond the part")
         if not match.rest:
             self._note_unchanged(session)
         elif match.length == len(session) and not (self._source.forks_at_ends and session in self._homes):
             self._grow(session, match.rest)
         elif main and self._was_read_before(session):
             self._note_unchanged(session)
-            self._note(
-                session.id,
-                f"this file was imported before, when turn {match.length} was read otherwise; the session stays "
-                "as it is. To have it as it is read now, delete the session and import the file again",
-            )
+            what = f"this file was imported before, when turn {match.length} was read otherwise"
+            how = "To replace it, delete the session and import the file again"
+            self._note(session.id, f"{what}; the session stays as it is. {how}")
         else:
             session = self._branch(session, match, path, main=main) or session
         self._homes.append(session)
@@ -397,11 +383,7 @@ class _Merge:
         new = [each for each in found if each not in self._report.secrets]
         self._report.secrets += new
         if new:
-            self._note(
-                session.id,
-                f"{len(new)} secret(s) were imported before without taking them out, and turns never change; "
-                "`trails redact` takes the content out of such a turn",
-            )
+            self._note(session.id, f"{len(new)} secret(s) were imported before; `trails redact` redacts such a turn")
 
     def _recount(self, session: Session, turns: Sequence[Turn]) -> None:
         """Correct the token counts that an earlier version stored."""
@@ -413,11 +395,9 @@ class _Merge:
         tx.take(gone)
         tx.add(come)
         tx.commit(store)
-        self._note(
-            session.id,
-            f"an earlier version counted the tokens of {len({quad.subject for quad in come})} turn(s) otherwise; "
-            "they are counted as their source counts them now",
-        )
+        turns_changed = len({quad.subject for quad in come})
+        what = f"an earlier version counted the tokens of {turns_changed} turn(s) otherwise"
+        self._note(session.id, f"{what}; now they are counted as in the source")
 
     def _note_unchanged(self, session: Session) -> None:
         if session.id not in (*self._report.unchanged, *self._report.sessions_created, *self._report.grown):
@@ -469,11 +449,8 @@ class _Merge:
         found = list(self._withholding.in_session(self._given, session.id))
         self._report.secrets += found
         if any(each.where == SESSION_ID for each in found):
-            self._note(
-                self._id,
-                "the session's id itself holds a secret, and an id cannot be taken out of what is stored: "
-                "purge the session, change the id in the file and import it again",
-            )
+            how = "purge the session, change the id in the file and import it again"
+            self._note(self._id, f"the session's id itself holds a secret, and an id cannot be redacted: {how}")
         self._family.append(session)
         return session
 
@@ -543,11 +520,8 @@ class _Merge:
         self._family.append(fork)
         (self._report.changed if match.altered else self._report.forks_created).append(fork.id)
         if match.altered:
-            self._note(
-                fork.id,
-                f"the source's turn {match.length} differs from the one imported before into {session.id!r}; "
-                "both are kept",
-            )
+            what = f"the source's turn {match.length} differs from the one imported before into {session.id!r}"
+            self._note(fork.id, f"{what}; both are kept")
         elif main and session.id == self._id:
             self._note(fork.id, f"holds the source's main branch now; {session.id!r} was left as it was")
         return fork

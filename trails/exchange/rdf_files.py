@@ -194,10 +194,8 @@ def check_sessions(
 
 def _refused(faults: Sequence[str]) -> InvalidInput:
     more = f" (and {len(faults) - _SHOWN} more)" if len(faults) > _SHOWN else ""
-    return InvalidInput(
-        f"the file does not hold whole, unaltered sessions: {'; '.join(faults[:_SHOWN])}{more}; nothing was imported. "
-        "Export the session again, or restore it from a backup"
-    )
+    what = f"the file does not hold whole, unaltered sessions: {'; '.join(faults[:_SHOWN])}{more}"
+    return InvalidInput(f"{what}; nothing was imported. Export the session again, or restore it from a backup")
 
 
 def _check_owners(scratch: QuadStore, sessions: set[str], quads: Iterable[Quad]) -> None:
@@ -237,10 +235,9 @@ def _borrow_ancestors(target: Repository, scratch: EmbeddedStore, records: dict[
         try:
             chain = target.reader.lineage(parent)
         except TrailsError as error:
-            raise ParentMissing(
-                f"session {record.id!r} cannot be imported: its parent {parent!r} is not in the file and cannot be "
-                f"read in the store ({error}); import an export that holds both. Nothing was imported"
-            ) from error
+            what = f"the parent {parent!r} of session {record.id!r} is not in the file and not readable in the store"
+            how = "import an export that holds both. Nothing was imported"
+            raise ParentMissing(f"{what} ({error}); {how}") from error
         borrowed = [quad for each in chain if each.id not in records for quad in session_quads(target.store, each)]
         scratch.commit(Change(add=[quad for quad in borrowed if quad.predicate != vocab.SPAWNED_BY]))
 
@@ -296,7 +293,7 @@ class Arrival:
             return True
         if parent not in self.target:
             self._say(
-                f"was not imported: its parent {parent!r} is not in the store (a deleted one comes back with restore)"
+                f"was not imported: its parent {parent!r} is not in the store (restore brings back a deleted one)"
             )
             return False
         mine, theirs = transcript_digests(self.file, self.record.id), transcript_digests(self.target, parent)

@@ -93,9 +93,8 @@ def export_tables(
     with in_words(place, "written"):
         there = [name for name in _TABLES if (place / _file(name)).exists()]
         if there and not force:
-            raise InvalidInput(
-                f"{place / _file(there[0])} is there already; give force to replace it, or name another folder"
-            )
+            taken = place / _file(there[0])
+            raise InvalidInput(f"{taken} is there already; give force to replace it, or name another folder")
         if place.exists() and not place.is_dir():
             raise InvalidInput(f"{place} is a file; name a folder")
         with part_folder(place) as part:

@@ -89,9 +89,7 @@ def export_folder(
         if target.exists() and not target.is_dir():
             raise InvalidInput(f"{target} is a file; name a folder")
         if target.is_dir() and any(target.iterdir()) and not force:
-            raise InvalidInput(
-                f"{target} is not empty; give --force to replace what has the same names, or name another folder"
-            )
+            raise InvalidInput(f"{target} is not empty; give --force to replace equal names, or name another folder")
         read = sorted({each for name in wanted for each in plan.agents[name].sessions})
         with import_records.record_reading(repository.workspace, read, "export"):
             return _write(repository, target, plan, wanted, every=agents is None)

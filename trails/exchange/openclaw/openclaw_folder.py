@@ -266,10 +266,8 @@ def import_folder(
     with in_words(place, "read"):
         layout = find_layout(place)
         if layout is None:
-            raise InvalidInput(
-                f"{place} is no state folder of OpenClaw: it has no agents/AGENT/sessions/{openclaw_files.STORE}, and is none "
-                "itself"
-            )
+            why = f"it has no agents/AGENT/sessions/{openclaw_files.STORE}, and is none itself"
+            raise InvalidInput(f"{place} is no state folder of OpenClaw: {why}")
         secrets = SecretFilter(out=redact_secrets or repository.workspace.scan == "redact")
         began = begin_import(repository, FORMAT, by)
         return _FolderImport(repository, layout, progress, secrets, began, allow_outside).run()
@@ -387,10 +385,8 @@ class _FolderImport:
         loose = [f"{stem}.jsonl" for stem in folder.sessions if stem not in named]
         if loose:
             where = openclaw_files.shown_path(folder.place.folder)
-            self._report.notes.append(
-                f"{where}: {len(loose)} transcript(s) that no entry names, kept as sessions without a key: "
-                f"{openclaw_files.list_names(loose, 20)}"
-            )
+            what = f"{where}: {len(loose)} transcript(s) that no entry names, kept as sessions without a key"
+            self._report.notes.append(f"{what}: {openclaw_files.list_names(loose, 20)}")
 
     # --- entries
 

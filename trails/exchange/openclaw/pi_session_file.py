@@ -452,9 +452,8 @@ def _in_tree(entries: dict[str, _Entry], file: _SessionFile) -> dict[str, _Entry
         if not rooted[entry.id]:
             file.refuse(entry.line, "has parents that run in a circle", entry.data)
         elif entry.parent is not None and entry.parent not in entries:
-            file.notes.append(
-                f"line {entry.line}: the parent {entry.parent!r} is not in the file; its path stands alone"
-            )
+            what = f"line {entry.line}: the parent {entry.parent!r} is not in the file"
+            file.notes.append(f"{what}; its path stands alone")
     return {entry.id: entry for entry in entries.values() if rooted[entry.id]}
 
 

@@ -346,14 +346,13 @@ class Mirror(Handle, public=True):
         at = self._state.position
         if at == 0:
             return
-        if at < 0 or at > len(lines) or leaves.link_leaf(lines[at - 1]) != self._state.link:
-            raise InvalidInput(
-                f"{self._to.location} mirrors another store, or {self._store.store.location} was put back to an earlier state: "
-                f"it has {at} lines of a log that this one does not begin with. Nothing was sent; begin it anew to replace it"
-                if at >= 0
-                else f"{self._to.location} does not say how far it is: beginning it anew was cut short, or somebody altered it. "
-                "Nothing was sent; begin it anew to replace it"
-            )
+        if at < 0:
+            why = "does not say how far it is: beginning it anew was cut short, or somebody altered it"
+        elif at > len(lines) or leaves.link_leaf(lines[at - 1]) != self._state.link:
+            why = f"mirrors another store, or {self._store.store.location} was put back to an earlier state"
+        else:
+            return
+        raise InvalidInput(f"{self._to.location} {why}. Nothing was sent; begin it anew to replace it")
 
     def _note_writer(self, catalogue: str) -> None:
         """Have this process feed the mirror, under a new name: what anybody sent before does nothing from then on."""
@@ -387,15 +386,13 @@ class Mirror(Handle, public=True):
             return
         if self._found_writer() == self._writer:
             raise self._lost()
-        raise MirrorFailed(
-            f"{self._to.location} got late what this process had sent and given up; the next `sync` or `trails mirror` goes on"
-        )
+        what = f"{self._to.location} got late what this process had sent and given up"
+        raise MirrorFailed(f"{what}; the next `sync` or `trails mirror` goes on")
 
     def _lost(self) -> MirrorFailed:
-        return MirrorFailed(
-            f"{self._to.location} was sent something that was answered and not carried out: see whether the server itself "
-            "answers there, or something in front of it. The next `sync` or `trails mirror` writes it again"
-        )
+        what = f"{self._to.location} was sent something that was answered and not carried out"
+        how = "see whether a proxy answers there. The next `sync` or `trails mirror` writes it again"
+        return MirrorFailed(f"{what}: {how}")
 
     def _found_writer(self) -> str:
         """Return under which of this process's names the mirror is fed; raise `Displaced` where another one feeds it.

@@ -299,9 +299,7 @@ class Endpoint:
         except urllib.error.HTTPError as error:
             with error:
                 if error.code in _AWAY:  # it is of something in front of the server
-                    raise Away(
-                        f"{url} refused with {error.code}; what it has stays, and mirroring goes on later"
-                    ) from None
+                    raise Away(f"{url} refused with {error.code}; mirroring goes on later") from None
                 return server_kind(error.headers.get("Server"))
         except (OSError, HTTPException) as error:
             raise self._unreached(error, url) from error
@@ -315,10 +313,8 @@ class Endpoint:
             found = ox.parse_query_results(body, format=ox.QueryResultsFormat.JSON)
             rows = list(found)  # type: ignore[arg-type] # a SELECT
         except (SyntaxError, ValueError, TypeError) as error:
-            raise MirrorFailed(
-                f"{self.location} answered with what is no whole result ({error!s:.120}): see whether a SPARQL server answers "
-                "there; one may have ended the query at a time limit of its own, which is to be raised then"
-            ) from error
+            how = "see whether a SPARQL server answers there, and whether its time limit ended the query"
+            raise MirrorFailed(f"{self.location} gave no whole result ({error!s:.120}): {how}") from error
         most = headers.get("X-SPARQL-MaxRows")
         if most is not None and most.isdigit() and len(rows) >= int(most):
             raise CutShort(f"{self.location} gives at most {most} rows of a query (X-SPARQL-MaxRows)", int(most))

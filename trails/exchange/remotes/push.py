@@ -305,11 +305,8 @@ class _Moving(Handle):
         there = redaction.current_redactions(self._target.store)
         theirs = rdf_files.transcript_digests(self._target, step.there)
         left = [index for index, digest in enumerate(theirs) if digest in here and digest not in there]
-        return [
-            f"turn {index} of session {step.there!r} lost a name or a fact where it comes from, and has it there still; "
-            "take it out there too (`trails redact --matching`)"
-            for index in left
-        ]
+        what = "has a name or a fact that was redacted at the source; redact it there too (`trails redact --matching`)"
+        return [f"turn {index} of session {step.there!r} {what}" for index in left]
 
 
 def _refused(told: MovedSession, error: TrailsError) -> MovedSession:

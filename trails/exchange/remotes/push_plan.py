@@ -134,10 +134,8 @@ def _origin(act: Import, said: str, digests: Sequence[str]) -> Origin:
         root = bytes.fromhex(plain["root"])
         number, size = int(plain["number"]), int(plain["size"])
     except (ValueError, KeyError, TypeError) as error:
-        raise IntegrityError(
-            f"the proof of origin of session {act.session_id!r} cannot be read ({error}): the store was altered; restore it "
-            "from a backup"
-        ) from error
+        what = f"the proof of origin of session {act.session_id!r} cannot be read ({error})"
+        raise IntegrityError(f"{what}: the store was altered; restore it from a backup") from error
     is_turns = leaf.kind == "turns"
     holds = not is_turns or (0 < leaf.count <= len(digests) and digests[leaf.count - 1] == leaf.digest)
     try:
@@ -321,10 +319,9 @@ class PushPlan:
         if name in self._target:
             depth += len(self._target.reader.lineage(name)) - 1
         if depth > MAX_FORK_DEPTH:
-            raise ForkDepthExceeded(
-                f"session {session_id!r} would have {depth} ancestors at {self._target.store.location}, and "
-                f"{MAX_FORK_DEPTH} are allowed; flatten it first (`trails flatten`), and push what that makes"
-            )
+            what = f"session {session_id!r} would have {depth} ancestors at {self._target.store.location}"
+            how = "flatten it first (`trails flatten`), and push the flat session"
+            raise ForkDepthExceeded(f"{what}, and {MAX_FORK_DEPTH} are allowed; {how}")
 
 
 def refuse_same(source: Repository, target: Repository) -> None:

@@ -211,24 +211,18 @@ def _from_dump(file: Path, lines: dumping.SortedLines) -> _Source:
         raise InvalidInput(f"{file} is no whole dump: {error}; nothing was copied") from error
     found = _Source(str(file), lines, told.log)
     if not told.is_silent and not told.fits(found):
-        raise InvalidInput(
-            f"{file} is cut short or was altered: it does not hold what its end says; nothing was copied"
-        )
+        raise InvalidInput(f"{file} is cut short or altered: it does not hold what its end says; nothing was copied")
     if told.is_silent and not found.quads:
-        raise InvalidInput(
-            f"{file} holds nothing: it was cut short, or is a dump of an empty store; nothing was copied. An empty store is "
-            "made with `trails init`"
-        )
+        why = "it was cut short, or is a dump of an empty store, which `trails init` makes"
+        raise InvalidInput(f"{file} holds nothing: {why}; nothing was copied")
     return found
 
 
 def _refuse_altered(dump: _Source) -> None:
     """Raise `InvalidInput` for a dump whose log was altered: its end says nothing of that."""
     for number, wrong in leaves.check_links(dump.log or ()):
-        raise InvalidInput(
-            f"{dump.location} was altered, or is of a store whose log was: of line {number} of the log in it, {wrong}. Nothing "
-            "was copied; take another dump, or a backup"
-        )
+        what = f"the log in {dump.location} was altered: of its line {number}, {wrong}"
+        raise InvalidInput(f"{what}. Nothing was copied; take another dump, or a backup")
 
 
 # --- to a dump
@@ -249,9 +243,7 @@ def _to_dump(source: _Source, file: Path, progress: Progress | None) -> Copied:
             part, source.lines(), source.quads, progress, packed=packed, begin=_BEGIN, end=b"".join(end)
         )
         if _read_back(part) != (source.sha256, source.log):
-            raise IntegrityError(
-                f"{file} was written and does not hold what was read from {source.location}; copy it again"
-            )
+            raise _unequal_error(f"{file} was written and does not hold what was read from", source)
         dumping.publish(part, file)
     return _copied(source, str(file), written=True)
 
@@ -270,10 +262,8 @@ def _is_taken(place: str, log: list[str] | None, source: _Source) -> InvalidInpu
     """Return the error for a place of a copy where something else is, with the log of that where it has one."""
     now = source.log or []
     if log and len(log) < len(now) and now[: len(log)] == log:
-        return InvalidInput(
-            f"{place} is a whole copy of {source.location} as that was earlier, with {len(log)} of now {len(now)} lines of its "
-            "log; remove it and copy again, or name another place"
-        )
+        what = f"{place} is an earlier copy of {source.location}, with {len(log)} of now {len(now)} lines of its log"
+        return InvalidInput(f"{what}; remove it and copy again, or name another place")
     return InvalidInput(f"{place} is there already, and no copy of {source.location}; name a place where nothing is")
 
 
@@ -310,10 +300,8 @@ class _Arriving:
         except PreconditionFailed:
             is_alone = False
         if not is_alone:
-            raise StoreFailed(
-                f"another process writes to {self.store.location} while it is copied to: another copy into it, say. Wait until "
-                "that has ended, and copy again: what has arrived stays"
-            )
+            what = f"another process writes to {self.store.location} while it is copied to"
+            raise StoreFailed(f"{what}. Wait until it has ended, and copy again: what has arrived stays")
         self.number = done.number
 
     def begin_log(self) -> None:
@@ -351,10 +339,8 @@ def _fill(source: _Source, arriving: _Arriving, beside: Path, progress: Progress
     if source.log is None and known:
         return  # all had arrived: the log is begun after that
     if wanted[: len(known)] != known:
-        raise InvalidInput(
-            f"{target.location} is the half of a copy of another store than {source.location}, or of what that was before it "
-            "was put back to an earlier state; remove it, and copy again"
-        )
+        what = f"{target.location} is half of a copy of another store than {source.location}, or of a later state of it"
+        raise InvalidInput(f"{what}; remove it, and copy again")
     with _lines_of(target, beside) as lines:
         removed = _reconcile(source, lines(), arriving, progress)
     for start in range(len(known), len(wanted), _BATCH):
@@ -404,10 +390,8 @@ def _quads(lines: Sequence[bytes], source: _Source) -> list[ox.Quad]:
     except (SyntaxError, ValueError) as error:
         raise InvalidInput(f"{source.location} holds a line that is no N-Quads: {error}") from error
     except MemoryError as error:
-        raise InvalidInput(
-            f"{source.location} holds a line that cannot be read, longer than the engine's parsers take: {error}. "
-            "`trails store backup` copies such a store"
-        ) from error
+        what = f"{source.location} holds a line that is too long for the parser: {error}"
+        raise InvalidInput(f"{what}. `trails store backup` copies such a store") from error
 
 
 @contextlib.contextmanager
@@ -429,24 +413,22 @@ def _checked(source: _Source, arriving: _Arriving, beside: Path, progress: Progr
             source.log is not None or is_new or not any(each in line for each in _SALTS)
             for is_new, line in _differing(source.lines(), lines())
         ):
-            raise IntegrityError(
-                f"{target.location} does not hold what was read from {source.location}; remove the copy, and copy again"
-            )
+            raise _unequal_error(f"{target.location} does not hold what was read from", source)
     if source.log is not None and target.log.lines() != source.log:
-        raise IntegrityError(
-            f"the log of {target.location} is not that of {source.location}; remove the copy, and copy again"
-        )
+        raise _unequal_error(f"the log of {target.location} is not that of", source)
     if source.log is None:
         arriving.begin_log()
     report = _verified(target, progress)
     if not report.ok:
         shown = "; ".join(finding.message for finding in report.findings[:_SHOWN])
-        raise IntegrityError(
-            f"{source.location} arrived at {target.location} as it was read, and does not verify ({len(report.findings)} "
-            f"findings: {shown}); the copy stays unfinished. `trails verify` says more of the source, and `trails store backup` "
-            "copies a store whatever is wrong with it"
-        )
+        what = f"the copy of {source.location} at {target.location} is exact, and does not verify"
+        how = "Verify the source (`trails verify`); `trails store backup` copies a damaged store too"
+        raise IntegrityError(f"{what} ({len(report.findings)} findings: {shown}); it stays unfinished. {how}")
     return report
+
+
+def _unequal_error(what: str, source: _Source) -> IntegrityError:
+    return IntegrityError(f"{what} {source.location}; remove the copy, and copy again")
 
 
 def _verified(target: EmbeddedStore, progress: Progress | None) -> VerifyReport:
@@ -486,17 +468,11 @@ def discard_copy(location: str | os.PathLike[str]) -> DiscardedCopy:
     """
     place = os.fspath(location)
     if not is_address(place):
-        raise InvalidInput(
-            f"{place} is in no database: a copy in a folder, or a dump, that was not finished is deleted as any other"
-        )
+        raise InvalidInput(f"{place} is in no database; delete an unfinished copy in a folder, or a dump, as any other")
     with contextlib.closing(store_at(place)) as store:
         if store.number and not transaction.is_half_copied(store):
-            raise InvalidInput(
-                f"{store.location} is a whole store, and not a copy that was not finished; nothing was removed"
-            )
+            raise InvalidInput(f"{store.location} is a whole store, not an unfinished copy; nothing was removed")
         assert isinstance(store.commits, PostgresLog)  # noqa: S101 - of that address
         if not store.commits.remove_store(store):
-            raise StoreFailed(
-                f"{store.location} was written to just now: a copy into it goes on; nothing was removed. End that first"
-            )
+            raise StoreFailed(f"a copy into {store.location} still goes on; nothing was removed. End that first")
         return DiscardedCopy(location=store.location, commits=store.number)
