@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -93,7 +93,7 @@ class _ManPage(click.HelpFormatter):
             else:
                 self.write(f".PP\n{_roff_text(' '.join(lines))}\n")
 
-    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         """Write names with what they are."""
         self.write("".join(f".TP\n\\fB{_roff_text(name)}\\fR\n{_roff_text(text)}\n" for name, text in rows))
 

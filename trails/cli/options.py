@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
+import trails
 from trails.cli.terminal import after_paging, is_utf8, paging, to_json
 from trails.display.terminal_text import one_line
 from trails.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from trails import Repository
     from trails.cli import transcript_view
-    from trails.history.lookup.summaries import Page
 
 DEFAULT_STORE: Final = "./.trails"
 STORE: Final = "trails.store"
@@ -39,7 +38,7 @@ TYPED: Final = "trails.typed"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Shown = TypeVar("_Shown")
 _Item = TypeVar("_Item")
-_Page = TypeVar("_Page", bound="Page[Any]")
+_Page = TypeVar("_Page", bound="trails.Page[Any]")
 
 
 # --- times and turns as people write them
@@ -213,7 +212,7 @@ def store_folder() -> Path:
     return Path(as_location(place))
 
 
-def open_store(*, create: bool = False, reading: bool = False, recorded: bool = False) -> Repository:
+def open_store(*, create: bool = False, reading: bool = False, recorded: bool = False) -> trails.Repository:
     """Open the store that the command line or the environment names; it is created only if `create` says so.
 
     With `reading` it is only read, also while another process has it open, and as it was if `--as-of` says so. A
@@ -237,7 +236,7 @@ def is_as_of() -> bool:
     return _AS_OF in click.get_current_context().meta
 
 
-def _as_it_was(store: Repository) -> Repository:
+def _as_it_was(store: trails.Repository) -> trails.Repository:
     """Return a store as it was when `--as-of` says; note on stderr which sessions of then are changed or gone."""
     context = click.get_current_context()
     context.call_on_close(store.close)
@@ -248,16 +247,15 @@ def _as_it_was(store: Repository) -> Repository:
     return past
 
 
-def place_of(store: Repository, ref: str) -> Any:
+def place_of(store: trails.Repository, ref: str) -> Any:
     """Return the session that a REF names, and how many turns of it (None: all)."""
     from trails.history.lookup import names
 
     return names.parse_revision(store.workspace, ref)
 
 
-def open_at(place: str, *, create: bool = False, reading: bool = False, recorded: bool = False) -> Repository:
+def open_at(place: str, *, create: bool = False, reading: bool = False, recorded: bool = False) -> trails.Repository:
     """Open the store at a location that a command was given beside its own; all else is as for `open_store`."""
-    import trails
     from trails.history import import_records
     from trails.opening import open_to_read
 

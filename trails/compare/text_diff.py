@@ -64,7 +64,7 @@ def _match_between(left: Sequence[str], right: Sequence[str], rows: Pair, column
     if rows[0] == rows[1] or columns[0] == columns[1]:
         return []
     if (rows[1] - rows[0]) * (columns[1] - columns[0]) <= MAX_CELLS:
-        pairs = longest_increasing(left[slice(*rows)], right[slice(*columns)])
+        pairs = common_subsequence(left[slice(*rows)], right[slice(*columns)])
         return [(i + rows[0], j + columns[0]) for i, j in pairs]
     return _by_anchors(left, right, rows, columns)
 
@@ -103,7 +103,7 @@ def _anchors(left: Sequence[str], right: Sequence[str], rows: Pair, columns: Pai
     return kept[::-1]
 
 
-def longest_increasing(rows: Sequence[str], columns: Sequence[str]) -> list[Pair]:
+def common_subsequence(rows: Sequence[str], columns: Sequence[str]) -> list[Pair]:
     """Return a longest common subsequence of two sequences as pairs of places, in order."""
     wanted = _places(rows, columns)
     full = (1 << len(columns)) - 1

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import trails
 from trails.cli import options as cli
 from trails.display.terminal_text import clean, count, one_line, shorten
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from trails import Repository, Run
     from trails.runtime.routing.key_directory import PolicyCheck, SessionInfo
     from trails.runtime.tree import TreeRow
 
@@ -33,10 +33,9 @@ def list_runs(*, active: bool, session: str | None, limit: int | None) -> None:
     SESSION is an id, an IRI, a label or a session key. A run is running, ended, announcing (its requester is being told),
     or done. One that was cleaned up or archived is not here any more.
     """
-    from trails.runtime.runs import Runs
 
     with cli.open_store(reading=True) as store:
-        every = Runs(store).list(active=active, session=None if session is None else _session(store, session))
+        every = trails.Runs(store).list(active=active, session=None if session is None else _session(store, session))
     cli.answer_list("runs", every, limit, _draw_runs, "no active runs" if active else "no runs")
 
 
@@ -47,16 +46,15 @@ def show_run(run: str) -> None:
 
     RUN is a run's id.
     """
-    from trails.runtime.runs import Runs
 
     with cli.open_store(reading=True) as store:
-        found = Runs(store).get(run)
+        found = trails.Runs(store).get(run)
         events = list(_events(store, found))
         plain = [each | {"time": each["time"] and each["time"].isoformat()} for each in events]
         cli.answer(found.to_dict() | {"events": plain}, found, lambda found: _draw_run(found, events))
 
 
-def _draw_runs(every: Sequence[Run]) -> None:
+def _draw_runs(every: Sequence[trails.Run]) -> None:
     """Print runs: as a table if it fits, else two lines each, so that an id is never cut."""
     rows = [_row(each) for each in every]
     columns = ("id", "state", "asked for by", "started (UTC)", "took", "task")
@@ -69,9 +67,8 @@ def _draw_runs(every: Sequence[Run]) -> None:
         click.echo(clean(f"    {state}  by {asked}  {started}  {took}".rstrip()))
 
 
-def _session(store: Repository, name: str) -> str:
+def _session(store: trails.Repository, name: str) -> str:
     """Return what a session is called by: its id where the name is one, or a label; else the name, which may be a key."""
-    import trails
 
     try:
         return store.resolve(name)
@@ -79,17 +76,17 @@ def _session(store: Repository, name: str) -> str:
         return name
 
 
-def _row(run: Run) -> tuple[str, ...]:
+def _row(run: trails.Run) -> tuple[str, ...]:
     asked = run.requester_display_key or run.requester_session_key or ""
     state = f"{run.state}: {run.outcome}" if run.outcome else run.state
     return run.run_id, state, asked, _run_time(run.started), _took(run), shorten(run.label or _task(run), _CELL)
 
 
-def _task(run: Run) -> str:
+def _task(run: trails.Run) -> str:
     return "[taken out]" if run.said.withheld else run.task or ""
 
 
-def _took(run: Run) -> str:
+def _took(run: trails.Run) -> str:
     from trails.runtime.policy.run_rules import duration_words
 
     if run.started is None:
@@ -106,15 +103,13 @@ def _run_time(time: datetime | None) -> str:
 # --- one run
 
 
-def _events(store: Repository, run: Run) -> Iterator[dict[str, Any]]:
+def _events(store: trails.Repository, run: trails.Run) -> Iterator[dict[str, Any]]:
     """Give what happened around a run, in order: its task, the work on it, and the word to whoever asked for it."""
-    from trails import Ledger
     from trails.model import iris
-    from trails.rdf.ledger_records import Event
     from trails.runtime.inbox import Book
     from trails.runtime.runs.run_engine import TASK_SOURCE
 
-    ledger, book = Ledger(store), Book.of(store)
+    ledger, book = trails.Ledger(store), Book.of(store)
     if run.child_session is not None and run.child_session in store:
         for event in ledger.events(run.child_session, direction="inbound"):
             if event.source == TASK_SOURCE and event.event_id == run.run_id:
@@ -127,7 +122,7 @@ def _events(store: Repository, run: Run) -> Iterator[dict[str, Any]]:
     number = None if run.announced_as is None else iris.entry_number(run.announced_as)
     requester = None if run.announced_as is None else iris.session_id(run.announced_as)
     if requester is not None and number is not None and requester in store:
-        word = book.entry(requester, number, Event)
+        word = book.entry(requester, number, trails.Event)
         how = f"{run.announced_how}, {'waits in the inbox' if word.waiting else 'was taken up'}"
         text = ledger.content(word)
         announced = _event("announced", word.received, requester, number, how)
@@ -138,7 +133,7 @@ def _event(what: str, time: datetime | None, session_id: str, entry: int, how: s
     return {"what": what, "time": time, "session": session_id, "entry": entry, "how": how}
 
 
-def _draw_run(run: Run, events: Sequence[dict[str, Any]]) -> None:
+def _draw_run(run: trails.Run, events: Sequence[dict[str, Any]]) -> None:
     cli.view.print_grid({name: value for name, value in _facts(run).items() if value})
     if events:
         click.echo()
@@ -160,7 +155,7 @@ def _draw_run(run: Run, events: Sequence[dict[str, Any]]) -> None:
             click.echo(clean(each["text"]))
 
 
-def _facts(run: Run) -> dict[str, str]:
+def _facts(run: trails.Run) -> dict[str, str]:
     return {
         "run": run.run_id,
         "state": _joined(run.state, run.outcome),
@@ -234,17 +229,14 @@ def spawn_tree(session: str | None, *, ended: bool, stuck: float | None, orphans
 
 
 def _plain(each: TreeRow, now: datetime) -> dict[str, object]:
-    from trails.runtime.tree_state import Limits
 
     age, silent = round((now - each.created).total_seconds()), round((now - each.last).total_seconds())
-    return each.to_dict() | {"age_seconds": age, "silent_seconds": silent, "near": list(each.near(Limits()))}
+    return each.to_dict() | {"age_seconds": age, "silent_seconds": silent, "near": list(each.near(trails.Limits()))}
 
 
 def _draw_tree(shown: Sequence[TreeRow], now: datetime, indents: dict[str, str], *, tokens: bool) -> None:
     """Print a table; the lines before each session show what spawned it."""
     from rich.text import Text
-
-    from trails.runtime.tree_state import Limits
 
     numbers = ("age", "silent", "due", "depth", *(("tokens",) if tokens else ()))
     rows = []
@@ -252,7 +244,7 @@ def _draw_tree(shown: Sequence[TreeRow], now: datetime, indents: dict[str, str],
         due = "" if each.due is None else _span(each.due - now) if each.due >= now else f"{_span(now - each.due)} late"
         used = ("-" if each.tokens is None else f"{each.tokens:,}",) if tokens else ()
         asked = "asked to end" if each.due is not None and each.ends_by is not None else None
-        notes = ", ".join(filter(None, (*each.near(Limits()), asked, "orphan" if each.orphan else None)))
+        notes = ", ".join(filter(None, (*each.near(trails.Limits()), asked, "orphan" if each.orphan else None)))
         session = Text(indents.get(each.id, ""), style="dim").append(clean(each.id), style="cyan")
         state = Text(each.state, style=_STATES.get(each.state, ""))
         ages = _span(now - each.created), _span(now - each.last)
@@ -331,10 +323,9 @@ def list_keys(*, limit: int | None, config: Path | None, **which: Any) -> None:
     A key is what a message's channel, account and peer come to, such as agent:main:telegram:dm:123. Sessions without a
     key are in `trails list`.
     """
-    from trails.runtime.routing import Router
 
     with cli.open_store(reading=True) as store:
-        every = Router(store, config=_configuration(config)).list(**which)
+        every = trails.Router(store, config=_configuration(config)).list(**which)
     columns = "key,kind,label,agent,last activity (UTC),tokens,state"
     draw = cli.table(columns, _key_row, right=("tokens",), styles={"key": "cyan"})
     cli.answer_list("sessions", every, limit, draw, "no key names a session, or none that was asked for")
@@ -361,10 +352,9 @@ def check(key: str, *, config: Path | None) -> None:
     yet. Without --config, the defaults hold. A rule is a field of the session's entry (entry.sendPolicy), a place in
     the configuration (session.resetByChannel.discord), or the default.
     """
-    from trails.runtime.routing import Router
 
     with cli.open_store(reading=True) as store:
-        found = Router(store, config=_configuration(config)).check(key)
+        found = trails.Router(store, config=_configuration(config)).check(key)
     cli.answer(found, found, _draw_check)
 
 

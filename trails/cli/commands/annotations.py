@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
+import trails
 from trails.cli import options as cli
 from trails.display.terminal_text import clean, one_line
-
-if TYPE_CHECKING:
-    from trails.model.values import Note, Tag
-    from trails.rdf.score_records import Score
-    from trails.session.scoring import Scoring
 
 _ALL: Final = 1_000_000
 _UNTIL_VACUUM: Final = "in the store's files until `trails store vacuum`, and in older backups"
@@ -75,7 +71,7 @@ def list_tags(*, session: str | None, limit: int | None) -> None:
     cli.answer_list("tags", every, limit, draw, "there are no tags")
 
 
-def _tag_row(tag: Tag) -> tuple[str, ...]:
+def _tag_row(tag: trails.Tag) -> tuple[str, ...]:
     return tag.name, f"{tag.session_id}@{tag.length}", tag.digest[:8], tag.author, cli.view.moment(tag.time)
 
 
@@ -121,7 +117,7 @@ def list_notes(*, session: str, index: int | None, limit: int | None) -> None:
     cli.answer_list("notes", every, limit, draw, none, session=session_id)
 
 
-def _note_row(note: Note) -> tuple[str, ...]:
+def _note_row(note: trails.Note) -> tuple[str, ...]:
     return str(note.index), note.id, note.author, cli.view.moment(note.time), one_line(note.text)
 
 
@@ -212,7 +208,7 @@ def _score_by(program: tuple[str, ...], sessions: tuple[str, ...] | None, versio
         cli.end(1)
 
 
-def _summed(done: Scoring) -> str:
+def _summed(done: trails.Scoring) -> str:
     told = {
         "scored": done.scores,
         "scored before": done.skipped,
@@ -240,7 +236,7 @@ def list_scores(*, ref: str | None, name: str | None, scorer: str | None, limit:
     cli.answer_list("scores", every, limit, _scores, "there are no such scores")
 
 
-def _score_row(score: Score) -> tuple[str, ...]:
+def _score_row(score: trails.Score) -> tuple[str, ...]:
     value = str(score.value).lower() if isinstance(score.value, bool) else str(score.value)
     texts = map(one_line, (score.ref, score.name, value, score.by, score.version or "-"))
     return (*texts, score.id, cli.view.moment(score.time), one_line(score.reason or ""))

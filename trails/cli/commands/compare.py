@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+import trails
 from trails import files
 from trails.cli import options as cli
 from trails.cli.terminal import clean_csv, to_json
 from trails.display.terminal_text import clean, count
 
 if TYPE_CHECKING:
-    from trails import Repository, SessionRecord
     from trails.compare.arms import Method
-    from trails.compare.comparison import Comparison
-    from trails.model.values import Turn
-    from trails.replay.rerun import Rerun
 
 _COMPARE_FORMATS: Final = click.Choice(["table", "csv", "json", "markdown", "latex"])
 _METHODS: Final = click.Choice(["welch", "mann-whitney", "paired"])
@@ -138,7 +135,7 @@ def compare(
         comparison_view.draw(found, groups_only=groups_only or collapse, chosen=chosen, everything=everything)
 
 
-def _noted(store: Repository, meta: Sequence[str]) -> list[SessionRecord]:
+def _noted(store: trails.Repository, meta: Sequence[str]) -> list[trails.SessionRecord]:
     """Return all sessions that have some metadata, oldest first, or end the command where there are none."""
     from trails.history.lookup.summaries import MAX_PAGE
 
@@ -164,12 +161,12 @@ def _arms(given: Sequence[str]) -> dict[str, str] | None:
     return found or None
 
 
-def _names(given: Sequence[str], found: Comparison) -> list[str] | None:
+def _names(given: Sequence[str], found: trails.Comparison) -> list[str] | None:
     """Return the columns that an option names, with commas or again and again; a key with a comma in it is one name."""
     return [name.strip() for text in given for name in ([text] if text in found.kinds else text.split(","))] or None
 
 
-def _show_test(found: Comparison, column: str, between: tuple[str, str] | None, method: Method) -> None:
+def _show_test(found: trails.Comparison, column: str, between: tuple[str, str] | None, method: Method) -> None:
     """Print a test of two groups, those named or the only two beside the root and what is missing."""
     from trails.compare.statistics import MISSING, ROOT
 
@@ -257,7 +254,7 @@ def bisect_turns(*, ref: str, run: tuple[str, ...], good: int, bad: int | None) 
         turns = store.load(place.session_id).turns[: place.end]
     # the store is closed here: the command may use it
 
-    def is_good(prefix: Sequence[Turn]) -> bool | None:
+    def is_good(prefix: Sequence[trails.Turn]) -> bool | None:
         verdict = _run(run, prefix)
         said = {True: "good", False: "bad", None: "cannot be told"}[verdict]
         cli.note(f"the first {count(len(prefix), 'turn')}: {said}")
@@ -271,7 +268,7 @@ def bisect_turns(*, ref: str, run: tuple[str, ...], good: int, bad: int | None) 
         cli.end(1)
 
 
-def _run(run: Sequence[str], prefix: Sequence[Turn]) -> bool | None:
+def _run(run: Sequence[str], prefix: Sequence[trails.Turn]) -> bool | None:
     """Run a command on the first turns of a transcript; return whether it found them good, or None for a skip."""
     lines = "".join(f"{json.dumps(turn.to_dict(), ensure_ascii=False)}\n" for turn in prefix)
     try:
@@ -345,11 +342,11 @@ def rerun(
         cli.end(1)
 
 
-def _tell(done: Rerun) -> None:
+def _tell(done: trails.Rerun) -> None:
     cli.note(f"{done.id}: {_said(done)}")
 
 
-def _said(done: Rerun) -> str:
+def _said(done: trails.Rerun) -> str:
     """Return what came of a rerun in a line."""
     shared = f"it shares {count(done.agreed, 'turn')} with {done.source_id}"
     if done.outcome == "failed":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 
+import trails
 from trails import files
 from trails.cli import options as cli
 from trails.cli.terminal import escaping
@@ -17,7 +18,6 @@ from trails.errors import InvalidInput, TrailsError
 from trails.model import iris
 
 if TYPE_CHECKING:
-    from trails import Repository
     from trails.display.progress import Progress
     from trails.exchange.exporters.session_family import SessionExport
     from trails.exchange.openclaw.openclaw_export import ExportReport
@@ -236,7 +236,7 @@ def _moves(progress: Progress, number: int, paths: int) -> Progress:
 
 
 def _import_one(
-    store: Repository, path: Path, format_: str | None, *, progress: Progress | None, **how: Any
+    store: trails.Repository, path: Path, format_: str | None, *, progress: Progress | None, **how: Any
 ) -> ImportReport:
     from trails.exchange.file_import import import_bytes, import_path
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+import trails
 from trails.cli import options as cli
 from trails.display.terminal_text import clean, count, shorten
 from trails.errors import TrailsError
@@ -18,9 +19,7 @@ from trails.errors import TrailsError
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from trails.model.values import Turn
-    from trails.rdf.ledger_records import Delivery, Event, Exchange
-    from trails.runtime.ledger import Ledger, Running
+    from trails.runtime.ledger import Running
     from trails.runtime.message_exchanges import HeadMove
 
 _CELL: Final = 60
@@ -29,12 +28,11 @@ _entry_argument = click.argument("entry", metavar="ENTRY", type=click.IntRange(m
 
 
 @contextmanager
-def _ledger_of(session: str, *, reading: bool = False) -> Iterator[tuple[str, Ledger]]:
+def _ledger_of(session: str, *, reading: bool = False) -> Iterator[tuple[str, trails.Ledger]]:
     """Open the store, and give the id of a session and the ledger."""
-    from trails.runtime.ledger import Ledger
 
     with cli.open_store(reading=reading) as store:
-        yield store.resolve(session), Ledger(store)
+        yield store.resolve(session), trails.Ledger(store)
 
 
 # --- show
@@ -57,7 +55,7 @@ def head(session: str, moves: bool) -> None:
     cli.answer(value, turn, lambda turn: _draw_head(turn, made), empty=empty)
 
 
-def _draw_head(turn: Turn, moves: Sequence[HeadMove] | None) -> None:
+def _draw_head(turn: trails.Turn, moves: Sequence[HeadMove] | None) -> None:
     text = "[redacted]" if turn.redacted else turn.text
     click.echo(f"{turn.index} {turn.digest} {clean(turn.role)}: {shorten(text, _CELL)}")
     if moves is not None:
@@ -106,7 +104,7 @@ def exchanges(*, session: str, state: Any, limit: int | None) -> None:
     cli.answer_list("exchanges", every, limit, draw, empty, session=session_id)
 
 
-def _exchange_row(exchange: Exchange) -> tuple[str, ...]:
+def _exchange_row(exchange: trails.Exchange) -> tuple[str, ...]:
     how = f"again after {exchange.retry_of}" if exchange.retry_of is not None else ""
     match exchange.state:
         case "completed":
@@ -130,18 +128,17 @@ def events(*, session: str, limit: int | None) -> None:
 
     SESSION is an id, an IRI or a label. The attempts to deliver an answer are listed too.
     """
-    from trails.rdf.ledger_records import Event
 
     with _ledger_of(session, reading=True) as (session_id, ledger):
-        every: list[Event | Delivery] = [*ledger.events(session_id), *ledger.deliveries(session_id)]
+        every: list[trails.Event | trails.Delivery] = [*ledger.events(session_id), *ledger.deliveries(session_id)]
         rows = sorted(every, key=lambda each: each.number)[:limit]
-        content = {each.number: ledger.content(each) for each in rows if isinstance(each, Event)}
+        content = {each.number: ledger.content(each) for each in rows if isinstance(each, trails.Event)}
     more = len(every) - len(rows)
-    messages = [each.to_dict() | {"content": content[each.number]} for each in rows if isinstance(each, Event)]
-    attempts = [each for each in rows if not isinstance(each, Event)]
+    messages = [each.to_dict() | {"content": content[each.number]} for each in rows if isinstance(each, trails.Event)]
+    attempts = [each for each in rows if not isinstance(each, trails.Event)]
     draw = cli.table(
         "entry,what,time (UTC),where,id,text",
-        lambda e: _event_row(e, content) if isinstance(e, Event) else _sent_row(e),
+        lambda e: _event_row(e, content) if isinstance(e, trails.Event) else _sent_row(e),
         right=("entry",),
         fold=("text",),
     )
@@ -149,18 +146,18 @@ def events(*, session: str, limit: int | None) -> None:
     cli.answer(value, rows, draw, empty=f"session {session_id!r} has no events", said=cli.left_out(len(rows), more))
 
 
-def _event_row(event: Event, content: Mapping[int, Any]) -> tuple[str, ...]:
+def _event_row(event: trails.Event, content: Mapping[int, Any]) -> tuple[str, ...]:
     what, when = "in" if event.direction == "inbound" else "out", _when(event.received or event.time)
     return str(event.number), what, when, _address(event), event.event_id or "", _text(content[event.number])
 
 
-def _sent_row(each: Delivery) -> tuple[str, ...]:
+def _sent_row(each: trails.Delivery) -> tuple[str, ...]:
     what = f"attempt {each.attempt}: {each.outcome}" + (f": {each.reason}" if each.reason else "")
     text = "[taken out]" if each.words is not None and each.words.withheld else each.text or ""
     return str(each.number), what, _when(each.time), each.channel, "", shorten(text, _CELL)
 
 
-def _address(event: Event) -> str:
+def _address(event: trails.Event) -> str:
     return " ".join(filter(None, (event.source, event.channel, event.account, event.peer)))
 
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+import trails
 from trails.cli import options as cli
 from trails.display.terminal_text import count
 from trails.usage import total
 
 if TYPE_CHECKING:
-    from trails import Repository
-    from trails.history.lookup.summaries import SessionSummary
-    from trails.history.lookup.usage_statistics import Row, Statistics
+    from trails.history.lookup.usage_statistics import Row
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _ROOMY: Final = 110
@@ -82,13 +81,13 @@ def list_sessions(
     cli.answer(value, found, lambda found: _draw(found, near), empty="no sessions found", said=more)
 
 
-def _whole(store: Repository, found: Sequence[SessionSummary]) -> list[dict[str, Any]]:
+def _whole(store: trails.Repository, found: Sequence[trails.SessionSummary]) -> list[dict[str, Any]]:
     """Return sessions as plain values: their records, with what their summaries say."""
     records = store.reader.records([each.id for each in found])
     return [records[each.id].to_dict() | each.to_dict() for each in found if each.id in records]
 
 
-def _draw(found: Sequence[SessionSummary], near: Mapping[str, Sequence[str]]) -> None:
+def _draw(found: Sequence[trails.SessionSummary], near: Mapping[str, Sequence[str]]) -> None:
     """Print sessions; `near` are by session the ids next to its own in order of text."""
     from trails.history.lookup.names import short_id
 
@@ -123,7 +122,7 @@ def _project(name: str | None, *, whole: bool) -> str:
     return "-" if not name else name if whole else name.rstrip("/").rpartition("/")[2]
 
 
-def _about(each: SessionSummary) -> str:
+def _about(each: trails.SessionSummary) -> str:
     fork = f"fork of {each.parent}" if each.parent and not each.label else None
     return ": ".join(filter(None, (each.label, fork, each.title or each.first_prompt))) or "-"
 
@@ -227,7 +226,7 @@ def _cell(row: Row, name: str) -> str:
     return money(value) if name == "cost" else "-" if value is None else f"{value:,}"
 
 
-def _answer(found: Statistics, columns: Sequence[str], limit: int | None, *, as_tsv: bool) -> None:
+def _answer(found: trails.Statistics, columns: Sequence[str], limit: int | None, *, as_tsv: bool) -> None:
     """Answer with rows by group and their total; a limit shows the last days, or the first of other groups."""
     cli.one_of(as_tsv)
     rows = list(found)

@@ -6,16 +6,14 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
+import trails
 from trails.cli import options as cli
 from trails.display.terminal_text import count, one_line
 from trails.errors import MirrorFailed
-
-if TYPE_CHECKING:
-    from trails import Mirror, Mirrored, Moved, MovedSession, Repository
 
 _moving = cli.options(
     click.argument("sessions", metavar="SESSION...", nargs=-1, type=cli.Named("session")),
@@ -36,7 +34,6 @@ def push(sessions: tuple[str, ...], *, every: bool, dry_run: bool, other: str, c
     fork there. Nothing is overwritten, and pushing again adds nothing. Turns that were redacted on either side are redacted
     there. The exit code is 1 where something that was asked for could not go.
     """
-    import trails
 
     with (
         cli.open_store(reading=True, recorded=True) as store,
@@ -55,7 +52,6 @@ def pull(sessions: tuple[str, ...], *, every: bool, dry_run: bool, other: str, c
 
     SESSION is an id, an IRI or a label there. All else is as with `trails push`, from there to here.
     """
-    import trails
 
     with (
         cli.open_at(other, reading=True, recorded=True) as there,
@@ -65,7 +61,7 @@ def pull(sessions: tuple[str, ...], *, every: bool, dry_run: bool, other: str, c
     _tell(done)
 
 
-def _named(store: Repository, sessions: Sequence[str], *, every: bool) -> list[str]:
+def _named(store: trails.Repository, sessions: Sequence[str], *, every: bool) -> list[str]:
     if every and sessions:
         cli.refuse("--all is all sessions; give it, or name some")
     if not every and not sessions:
@@ -118,7 +114,7 @@ _SAID: Final = {
 }
 
 
-def _tell(done: Moved) -> None:
+def _tell(done: trails.Moved) -> None:
     cli.answer(done, done.sessions, _draw, empty="there are no sessions")
     if not cli.as_json():
         added = sum(each.turns_added for each in done.sessions)
@@ -128,7 +124,7 @@ def _tell(done: Moved) -> None:
         cli.end(1)
 
 
-def _draw(sessions: Iterable[MovedSession]) -> None:
+def _draw(sessions: Iterable[trails.MovedSession]) -> None:
 
     for each in sessions:
         said = _SAID.get(each.outcome, "")
@@ -167,7 +163,6 @@ def mirror(*, source: str, url: str, follow: bool, interval: float, **given: Any
     server is away it tries again. Redactions and deletions reach the mirror. A name and a password stand in URL, else in
     the environment's TRAILS_MIRROR_USER and TRAILS_MIRROR_PASSWORD. `trails verify --mirror URL` compares.
     """
-    from trails import Mirror
 
     with cli.open_at(source, reading=True) as store:
         if follow:
@@ -175,15 +170,14 @@ def mirror(*, source: str, url: str, follow: bool, interval: float, **given: Any
                 _follow(store, url, given, interval)
             return
         with cli.view.working("mirroring"):
-            there = Mirror(store, url, **given)
+            there = trails.Mirror(store, url, **given)
             done = there.sync()
     value = {"mirror": there.location, "server": there.kind} | _plain(done)
     cli.answer(value, _said(done, there))
     _note_references(done)
 
 
-def _follow(store: Repository, url: str, given: dict[str, Any], interval: float) -> None:
-    from trails import Mirror
+def _follow(store: trails.Repository, url: str, given: dict[str, Any], interval: float) -> None:
     from trails.exchange.remotes.mirror import Displaced
     from trails.exchange.remotes.mirror_endpoint import Away
     from trails.store.postgres.server import Unreachable
@@ -191,7 +185,7 @@ def _follow(store: Repository, url: str, given: dict[str, Any], interval: float)
     there, wait = None, 1.0
     while True:
         try:
-            there = Mirror(store, url, **given)
+            there = trails.Mirror(store, url, **given)
             given["anew"] = False
             for done in there.follow(interval):
                 wait = 1.0
@@ -207,11 +201,11 @@ def _follow(store: Repository, url: str, given: dict[str, Any], interval: float)
             wait = min(2 * wait, _LONGEST_WAIT)
 
 
-def _plain(done: Mirrored) -> dict[str, int]:
+def _plain(done: trails.Mirrored) -> dict[str, int]:
     return {name: getattr(done, name) for name in ("position", "sessions", "triples", "dropped", "references")}
 
 
-def _said(done: Mirrored, there: Mirror) -> str:
+def _said(done: trails.Mirrored, there: trails.Mirror) -> str:
     if not done.triples and not done.dropped:
         return f"nothing new: {there.location} has all {count(done.position, 'line')} of the log"
     gone = f", {count(done.dropped, 'graph')} gone" if done.dropped else ""
@@ -219,14 +213,14 @@ def _said(done: Mirrored, there: Mirror) -> str:
     return f"{sent}: {there.location} has {count(done.position, 'line')} of the log"
 
 
-def _note_references(done: Mirrored) -> None:
+def _note_references(done: trails.Mirrored) -> None:
     if done.references:
         cli.note(
             f"{count(done.references, 'literal')} cannot be held by that server: a reference (SHA-256, bytes) stands for each"
         )
 
 
-def verify_mirror(store: Repository, url: str) -> None:
+def verify_mirror(store: trails.Repository, url: str) -> None:
     """Answer with how a mirror differs from its store; the exit code is 1 where it does."""
     from trails.exchange.remotes.mirror_comparison import compare_mirror
     from trails.exchange.remotes.mirror_endpoint import Endpoint

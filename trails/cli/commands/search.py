@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+import trails
 from trails.cli import options as cli
 from trails.display.terminal_text import clean, count, one_line
 from trails.model import validation
@@ -18,7 +19,6 @@ from trails.model import validation
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from trails import Repository
     from trails.history.lookup.search import Hit
     from trails.rdf.query_files import QueryFile
     from trails.store.contract import Result
@@ -145,7 +145,7 @@ def _grouped(params: tuple[str, ...]) -> dict[str, list[str]]:
     return values
 
 
-def _ask(store: Repository, query: str, values: dict[str, list[str]], limits: dict[str, Any]) -> Result:
+def _ask(store: trails.Repository, query: str, values: dict[str, list[str]], limits: dict[str, Any]) -> Result:
     from trails.rdf import query_files
 
     if query == "-":
@@ -162,7 +162,7 @@ def _ask(store: Repository, query: str, values: dict[str, list[str]], limits: di
     return store.query(text, **limits)
 
 
-def _bound(store: Repository, query: QueryFile, values: dict[str, list[str]]) -> dict[str, Any]:
+def _bound(store: trails.Repository, query: QueryFile, values: dict[str, list[str]]) -> dict[str, Any]:
     """Return parameters as the query takes them: numbers as such, labels as session ids, one value not as a list."""
     kinds = {parameter.name: parameter.kind for parameter in query.parameters}
     bound: dict[str, Any] = {}
@@ -172,7 +172,7 @@ def _bound(store: Repository, query: QueryFile, values: dict[str, list[str]]) ->
     return bound
 
 
-def _converted(store: Repository, name: str, kind: str, value: str) -> Any:
+def _converted(store: trails.Repository, name: str, kind: str, value: str) -> Any:
     if kind == "integer":
         if not value.isdecimal():
             cli.refuse(f"the parameter {name} takes a whole number, not {value!r}")
@@ -182,7 +182,7 @@ def _converted(store: Repository, name: str, kind: str, value: str) -> Any:
     return value
 
 
-def _session_of(store: Repository, name: str) -> str:
+def _session_of(store: trails.Repository, name: str) -> str:
     """Return the id of a session that is there, or was; raise `SessionNotFound` for one that never was."""
 
     if validation.is_session_id(name) and (name in store or store.reader.is_deleted(name)):

@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
+import trails
 from trails.cli import options as cli
 from trails.display.terminal_text import clean, count, one_line
 
@@ -246,7 +247,6 @@ def delete(*, session: str, children: Any, reason: str | None, yes: bool) -> Non
     SESSION is an id, an IRI or a label. A tombstone stays. A session that a tag names is kept, unless --children
     cascade takes the tag too. It asks first on a terminal; elsewhere it needs --yes.
     """
-    from trails import HasChildren
 
     with cli.open_store() as store:
         session_id = store.resolve(session, exact=True)
@@ -256,8 +256,8 @@ def delete(*, session: str, children: Any, reason: str | None, yes: bool) -> Non
             cli.confirm(f"Delete session {session_id!r}{also}?", "deleting", "nothing was deleted")
         try:
             deleted = store.delete(session_id, children=children, reason=reason)
-        except HasChildren as error:
-            raise HasChildren(re.sub(r'children="(\w+)"', r"--children \1", f"{error}")) from error
+        except trails.HasChildren as error:
+            raise trails.HasChildren(re.sub(r'children="(\w+)"', r"--children \1", f"{error}")) from error
     cli.echo_each(deleted)
 
 

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+import trails
 from trails.cli import options as cli
 from trails.cli.terminal import to_json
 from trails.display.terminal_text import count, one_line, shorten
 from trails.errors import IntegrityError, TrailsError
 
 if TYPE_CHECKING:
-    from trails import Repository
-    from trails.context import Context
-    from trails.history.watch import Notice
-    from trails.model.values import Turn
     from trails.session.blame import Blame
 
 _BLAME_TEXT: Final = 60
@@ -40,7 +37,7 @@ def show(ref: str, turns_: str | None, full: bool) -> None:
         record, turns, system = loaded.record, loaded.turns[: place.end], loaded.system
     chosen = turns if turns_ is None else [turns[index] for index in cli.indexes(turns_, len(turns))]
 
-    def draw(chosen: Sequence[Turn]) -> None:
+    def draw(chosen: Sequence[trails.Turn]) -> None:
         cli.view.session_head(record, turns, system, full=full)
         cli.view.transcript(record.id, chosen, full=full)
 
@@ -118,7 +115,7 @@ def show_context(*, session: str, query: str | None, form: str, leave_out_cut: b
         cli.note(f"over the budget: {context.why}")
 
 
-def _draw_context(context: Context) -> None:
+def _draw_context(context: trails.Context) -> None:
     rows: list[tuple[str, ...]] = []
     dropped = context.dropped
     for part in context.parts:
@@ -194,7 +191,7 @@ def blame(ref: str, turns: str | None) -> None:
     cli.answer(value, found, lambda found: _draw_blame(found, texts), empty="there are no turns")
 
 
-def _text(turn: Turn) -> str:
+def _text(turn: trails.Turn) -> str:
     from trails.model import content_parts
 
     return "(redacted)" if turn.redacted else shorten(content_parts.plain_text(turn.content), _BLAME_TEXT)
@@ -260,7 +257,7 @@ def _tail(session: str | None, *, follow: bool, last: int) -> None:
                 time.sleep(_POLL)
 
 
-def _notice(line: str) -> Notice | None:
+def _notice(line: str) -> trails.Notice | None:
     """Return what a line tells of a session; None for one that tells of the log itself, or nothing new."""
     from trails.history.watch import is_told, notice_of
     from trails.integrity import leaves
@@ -273,12 +270,12 @@ def _notice(line: str) -> Notice | None:
     return notice_of(leaf) if is_told(leaf) else None
 
 
-def _last(lines: Sequence[str], wanted: str | None, last: int) -> list[tuple[int, Notice]]:
+def _last(lines: Sequence[str], wanted: str | None, last: int) -> list[tuple[int, trails.Notice]]:
     """Return the last lines that tell of a session (of the one that is wanted), with their places."""
     from trails.model import iris
 
     part = " " if wanted is None else f" {iris.session(wanted)} "
-    found: list[tuple[int, Notice]] = []
+    found: list[tuple[int, trails.Notice]] = []
     for at in range(len(lines) - 1, -1, -1):
         if len(found) == last:
             break
@@ -288,7 +285,7 @@ def _last(lines: Sequence[str], wanted: str | None, last: int) -> list[tuple[int
     return found[::-1]
 
 
-def _texts(store: Repository, lines: Sequence[str], at: int, notice: Notice) -> tuple[str, ...]:
+def _texts(store: trails.Repository, lines: Sequence[str], at: int, notice: trails.Notice) -> tuple[str, ...]:
     """Return the texts of the turns that came with a line; none where they are gone since."""
     if notice.kind != "turns":
         return ()
@@ -303,7 +300,7 @@ def _texts(store: Repository, lines: Sequence[str], at: int, notice: Notice) -> 
     return tuple(f"{turn.role}: {'[redacted]' if turn.redacted else shorten(turn.text, _TAIL_TEXT)}" for turn in turns)
 
 
-def _print(notice: Notice, texts: Sequence[str]) -> None:
+def _print(notice: trails.Notice, texts: Sequence[str]) -> None:
     if cli.as_json():
         line = notice.to_dict() | ({"texts": list(texts)} if texts else {})
         click.echo(to_json(line, ascii_only=True, indent=None))
@@ -313,7 +310,7 @@ def _print(notice: Notice, texts: Sequence[str]) -> None:
         click.echo(f"    {one_line(text)}")
 
 
-def told(notice: Notice) -> str:
+def told(notice: trails.Notice) -> str:
     """Return what happened, for people."""
     if notice.kind == "turns":
         return f"{count(notice.count, 'turn')}, head {notice.digest[:8]}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import trails
 from trails.cli import options as cli
 from trails.cli.commands.moving import verify_mirror
 from trails.cli.commands.proofs import evidence_options, note_option, signature_options
@@ -18,7 +19,6 @@ from trails.files import read_whole
 if TYPE_CHECKING:
     from trails.integrity.proofs import TurnProof
     from trails.integrity.signed_notes import Checkpoint
-    from trails.model.values import VerifyReport
     from trails.store.doctor import Check
 
 
@@ -167,7 +167,7 @@ def verify(*, session: str | None, mirror: str | None, **how: Any) -> None:
     answer_report(report)
 
 
-def answer_report(report: VerifyReport) -> None:
+def answer_report(report: trails.VerifyReport) -> None:
     """Answer with what was verified; the exit code is 1 where something was found."""
     cli.answer(report, report, cli.view.verdict)
     if not report.ok:
