@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 from trails.errors import IndexGap, IntegrityError
 from trails.integrity import leaves
@@ -215,34 +215,22 @@ def shorten_lengths(session_id: str, length: int, recorded: int) -> IndexGap:
     )
 
 
-Extent = Literal["grown", "row", "redacted", "anew"]
-"""`grown`: there are more turns. `row`: what the catalog says may differ, and there may be more turns. `redacted`: so may single
-turns. `anew`: anything may."""
-
-_ORDER: Final[tuple[Extent, ...]] = ("grown", "row", "redacted", "anew")
-_ANEW: Final = frozenset({"create", "fork", "detach", "delete"})
-_MANY_SESSIONS: Final = 1_000
-"""Redacted turns of a session from which on all of it is read again: that takes less time."""
 _NO_CHANGE: Final = frozenset(leaves.LEDGER_KINDS) - {"transition", "cancel", "result"} | {
     "sync", "close", "said", "run", "task", "remove", "document", "discard",
 }  # fmt: skip
 """What changes neither a session's row nor its turns."""
 
 
-_EXTENTS: Final[dict[str, Extent]] = {"turns": "grown", "redact": "redacted", **dict.fromkeys(_ANEW, "anew")}
-
-
-def changed_sessions(lines: Iterable[str]) -> dict[str, Extent] | None:
-    """Return by session id how much is to be read again; None where that is everything.
+def changed_sessions(lines: Iterable[str]) -> set[str] | None:
+    """Return the ids of the sessions of which a row or turns changed; None if that may be all.
 
     That is so for a text that was taken out wherever it stood, and for a line that Trails never writes.
 
     >>> from trails.integrity.leaves import Leaf, START
     >>> changed_sessions([Leaf("turns", "urn:trails:session:a", 2, "ab" * 32).line(START)])
-    {'a': 'grown'}
+    {'a'}
     """
-    found: dict[str, Extent] = {}
-    redacted = 0
+    found: set[str] = set()
     for line in lines:
         try:
             leaf, _ = leaves.parse_leaf(line)
@@ -252,10 +240,5 @@ def changed_sessions(lines: Iterable[str]) -> dict[str, Extent] | None:
             continue
         if not iris.is_session(leaf.session_iri):
             return None
-        extent = _EXTENTS.get(leaf.kind, "row")
-        session_id = iris.session_id(leaf.session_iri)
-        found[session_id] = max(found.get(session_id, extent), extent, key=_ORDER.index)
-        redacted += extent == "redacted"
-    if redacted > _MANY_SESSIONS:
-        return {session_id: "anew" if extent == "redacted" else extent for session_id, extent in found.items()}
+        found.add(iris.session_id(leaf.session_iri))
     return found

@@ -188,7 +188,7 @@ class _Audit:
         self._redactions()
         for record in self._records.values():
             self._lineage(record)
-        changed = self._changed() if only_new else None
+        changed = log_history.changed_sessions(self._known.lines[self._known.since or 0 :]) if only_new else None
         self._check_sessions(changed, shards=changed is None)
         self._records_of_kinds(every=True)
         for code, owner, what in transaction.slot_findings(self._records.values()):
@@ -213,10 +213,6 @@ class _Audit:
                 length = recorded(self._known.sessions.get(session_id))
                 self.found.rows += row_faults.session_faults(connection, session_id, statements, length)
             self.found.rows += row_faults.store_faults(connection, {tag for tag in tags if tag}, self._store.number)
-
-    def _changed(self) -> Collection[str] | None:
-        """Return the sessions of which lines tell that a checkpoint does not cover; None where that may be all."""
-        return log_history.changed_sessions(self._known.lines[self._known.since or 0 :])
 
     @property
     def _basis(self) -> CheckBasis:
