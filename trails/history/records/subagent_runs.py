@@ -136,13 +136,19 @@ def register_run(run: Run) -> Proposal:
 def change_run(old: Run, new: Run) -> tuple[Run, Proposal]:
     """Return a run as it becomes, and the commit that changes it: only from the revision, and with the texts, that were read."""
     new = new.model_copy(update={"revision": old.revision + 1}).salted_anew()
-    before, after = set(runentry.run_quads(old)), set(runentry.run_quads(new))
+    remove, add = _difference(old, new)
     tx = Transaction()
-    tx.add(after - before)
-    tx.remove(before - after)
-    tx.require(_held(before))
+    tx.add(add)
+    tx.remove(remove)
+    tx.require(_held(runentry.run_quads(old)))
     tx.log_leaves([runentry.run_leaf(new)])
     return new, tx.change()
+
+
+def _difference(old: Run, new: Run) -> tuple[set[Quad], set[Quad]]:
+    """Return what goes and what comes of a run's quads."""
+    before, after = set(runentry.run_quads(old)), set(runentry.run_quads(new))
+    return before - after, after - before
 
 
 def _held(quads: Iterable[Quad]) -> list[Quad]:
@@ -288,15 +294,8 @@ def _checks(evidence: Evidence) -> Checks:
 
 def withhold_run(runs: Iterable[Run]) -> tuple[list[Quad], list[Quad]]:
     """Return what goes and what comes when the texts of runs are taken out."""
-    remove: list[Quad] = []
-    add: list[Quad] = []
-    for run in runs:
-        if run.said.withheld:
-            continue
-        before, after = (set(runentry.run_quads(run)), set(runentry.run_quads(runentry.run_without_texts(run))))
-        remove += before - after
-        add += after - before
-    return remove, add
+    swaps = [_difference(run, runentry.run_without_texts(run)) for run in runs if not run.said.withheld]
+    return [quad for remove, _ in swaps for quad in remove], [quad for _, add in swaps for quad in add]
 
 
 def runs_leaving(store: QuadStore, doomed: Collection[str], _: set[str]) -> Leaving:
@@ -318,9 +317,9 @@ def runs_leaving(store: QuadStore, doomed: Collection[str], _: set[str]) -> Leav
         if runentry.run_row_digest(left) != runentry.run_row_digest(run):
             left = left.model_copy(update={"revision": run.revision + 1}).salted_anew()
             made.append(runentry.run_leaf(left))
-        before, after = set(runentry.run_quads(run)), set(runentry.run_quads(left))
-        remove += before - after
-        add += after - before
+        gone, come = _difference(run, left)
+        remove += gone
+        add += come
     return Leaving(remove=remove, add=add, leaves=made)
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from trails.errors import HasChildren, SessionNotFound
-from trails.history.records.subagent_runs import unfinished_runs
+from trails.history.records.subagent_runs import archive_times, unfinished_runs
 from trails.history.transaction import is_stored
 from trails.model import iris
 from trails.model.values import Value
@@ -207,15 +207,15 @@ class Upkeep:
         Return whether it could.
         """
         engine = self._engine
-        event_there = None if run.announced_as is None else self._message(run.announced_as)
-        if event_there is None:
+        event = None if run.announced_as is None else self._message(run.announced_as)
+        if event is None:
             return True  # the requester is gone, and the message with it: there is nobody to tell
-        event, how = event_there, run.announced_how or "direct"
+        session_id = event.session_id
         if engine.host.announce is not None:
             word = Announcement(
                 run=run,
-                how=how,
-                session_id=event.session_id,
+                how=run.announced_how or "direct",
+                session_id=session_id,
                 session_key=run.requester_session_key or "",
                 event=event,
                 text=engine.ledger.content(event),
@@ -231,7 +231,7 @@ class Upkeep:
                 _report.warning("the host could not announce the run %r; it is tried again", run.run_id)
                 return False
         elif engine.host.agent is not None and event.waiting:
-            engine.lanes.submit("main", lambda: engine.work(event.session_id))
+            engine.lanes.submit("main", lambda: engine.work(session_id))
         return True
 
     def _message(self, iri: str) -> Event | None:
@@ -400,8 +400,9 @@ class Upkeep:
     def _sweep(self, did: _Progress) -> None:
         engine, tried = self._engine, {*did["failed"], *did["unheard"]}
         self._swept = now = engine.now()
-        due = {run.run_id for run in engine.registry.due(now)}
-        for run in unfinished_runs(engine.repository.store):
+        store = engine.repository.store
+        due = {run_id for run_id, moment in archive_times(store) if moment <= now}
+        for run in unfinished_runs(store):
             if run.ended is not None and not run.cleanup_handled and run.run_id not in due | tried:
                 did.note_announced(run.run_id, self.announce(run.run_id))
         for run_id in sorted(due):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from trails.errors import InvalidInput, RequestRefused
@@ -168,15 +167,6 @@ class Registry:
             what = "was cleaned up or archived" if gone else "is not in the registry"
             raise InvalidInput(f"the run {run_id!r} {what}; see `trails runs list`")
         return run
-
-    def due(self, now: datetime) -> list[Run]:
-        """Return the runs whose time in the registry is over.
-
-        Only those are read.
-        """
-        times = list(subagent_runs.archive_times(self._store))
-        runs = [self.find(run_id) for run_id, moment in times if moment <= now]
-        return sorted((run for run in runs if run is not None), key=lambda run: (run.archive_at or now, run.run_id))
 
     def change(self, run_id: str, step: Step, also: Callable[[Run], Proposal] | None = None) -> Run | None:
         """Change a run in one commit (with what `also` gives for the run as it becomes); return it as it became.
