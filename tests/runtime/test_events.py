@@ -352,9 +352,7 @@ def test_a_ledger_survives_dump_and_load_and_backup(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["nquads", "trig"])
-def test_an_export_takes_the_ledger_along_and_comes_out_the_same_again(
-    opener: Callable[[str], Repository], form: str
-) -> None:
+def test_an_export_has_the_ledger_and_comes_out_the_same_again(opener: Callable[[str], Repository], form: str) -> None:
     def exported(store: Repository) -> bytes:
         out = io.BytesIO()
         export_session(store, "main", form, out)

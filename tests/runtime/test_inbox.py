@@ -39,9 +39,7 @@ def test_a_message_waits_until_it_is_processed_also_over_a_restart(tmp_path: Pat
         assert [turn.author for turn in store.load("main").turns] == ["eve", "clerk"]
 
 
-def test_a_message_with_a_known_id_adds_nothing_before_and_after_it_was_processed(
-    ledger: Ledger, store: Repository
-) -> None:
+def test_a_message_with_a_known_id_adds_nothing(ledger: Ledger, store: Repository) -> None:
     first = ledger.receive("main", "m1", source="mail", event_id="1")
     assert ledger.receive("main", "m1", source="mail", event_id="1") == first
     ledger.process("main", echo)
@@ -325,9 +323,7 @@ def waiting(number: int, second: float, mode: str, peer: str = "a") -> Event:
         max_size=12,
     )
 )
-def test_every_message_comes_up_once_in_order_and_nothing_waits_longer_than_the_debounce(
-    gaps: list[tuple[float, str, str]],
-) -> None:
+def test_messages_come_up_once_in_order_within_the_debounce(gaps: list[tuple[float, str, str]]) -> None:
     moments, at = [], 0.0
     for gap, mode, peer in gaps:
         at += gap
@@ -369,9 +365,7 @@ def test_a_message_that_is_dropped_is_gone_and_not_processed(ledger: Ledger, sto
     assert store.verify().ok
 
 
-def test_the_message_of_a_failed_exchange_can_be_dropped_with_what_its_error_repeats(
-    ledger: Ledger, store: Repository
-) -> None:
+def test_dropping_the_message_of_a_failed_exchange_removes_its_error_too(ledger: Ledger, store: Repository) -> None:
     event = ledger.receive("main", "a secret")
 
     def handler(running: Running) -> None:
@@ -398,9 +392,7 @@ def test_a_message_that_a_turn_says_or_that_is_in_the_works_cannot_be_dropped(le
         ledger.drop("main", done.number)
 
 
-def test_a_message_that_is_redacted_while_it_is_to_be_taken_up_again_keeps_no_other_waiting(
-    ledger: Ledger, store: Repository
-) -> None:
+def test_a_message_redacted_before_its_retry_keeps_no_other_waiting(ledger: Ledger, store: Repository) -> None:
     ledger.receive("main", "the secret")
 
     def failing(running: Running) -> None:
@@ -432,9 +424,7 @@ def test_a_message_with_nothing_in_it_is_refused(store: Repository, content: Any
 
 
 @pytest.mark.parametrize("answer", ["", [], [{"type": "text", "text": ""}], None])
-def test_an_exchange_whose_handler_answers_nothing_is_completed_without_an_answer(
-    store: Repository, answer: Any
-) -> None:
+def test_a_handler_that_answers_nothing_completes_its_exchange(store: Repository, answer: Any) -> None:
     store.create(id="desk").persist()
     ledger = Ledger(store)
     ledger.receive("desk", "Is it open?")

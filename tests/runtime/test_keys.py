@@ -494,9 +494,7 @@ def test_a_direct_chats_key_says_what_it_was_built_from(
     thread=IDS,
     marker=st.sampled_from(["thread", "topic"]),
 )
-def test_a_groups_thread_says_what_it_was_built_from(
-    *, agent: str, channel: str, peer: str, kind: str, thread: str, marker: Any
-) -> None:
+def test_a_threads_key_parses_back(*, agent: str, channel: str, peer: str, kind: str, thread: str, marker: Any) -> None:
     base = build_peer_key(agent_id=agent, channel=channel, peer_kind=kind, peer_id=peer)
     key = keys.thread_keys(base, thread, marker=marker).session_key
     found = parse_key(key)

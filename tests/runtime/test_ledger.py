@@ -37,9 +37,7 @@ from trails.store.contract import Committed
 # --- one message at a time (shared case)
 
 
-def test_two_messages_are_processed_one_after_the_other_each_on_the_head_that_the_one_before_left(
-    store: Repository, shared: Path
-) -> None:
+def test_messages_are_processed_in_turn_each_on_the_head_before(store: Repository, shared: Path) -> None:
     cases = json.loads((shared / "cases" / "nexus_agents_ledger.json").read_text())["cases"]
     case = next(each for each in cases if each["name"] == "serial processing")
     session_of(store, case["start"])
@@ -424,9 +422,7 @@ def test_a_turn_is_named_by_itself_its_iri_or_its_place(store: Repository, how: 
         (("gone", 0), SessionNotFound),
     ],
 )
-def test_a_fork_from_an_unknown_turn_is_refused_and_nothing_is_written(
-    store: Repository, turn: Any, error: type[Exception]
-) -> None:
+def test_a_fork_from_an_unknown_turn_writes_nothing(store: Repository, turn: Any, error: type[Exception]) -> None:
     session_of(store, "a", "b")
     before = len(store.store)
     with pytest.raises(error, match=str(turn if isinstance(turn, str) and "main" in turn else "main|gone|example")):
@@ -501,9 +497,7 @@ def detached(running: Running) -> None:
 
 
 @pytest.mark.parametrize("early", [persisted, forked, detached])
-def test_a_handler_that_persists_by_itself_is_refused_and_the_head_stays(
-    store: Repository, early: Callable[[Running], None]
-) -> None:
+def test_a_handler_may_not_persist_and_the_head_stays(store: Repository, early: Callable[[Running], None]) -> None:
     session_of(store, "before")
     ledger = Ledger(store)
     ledger.receive("main", "m1")

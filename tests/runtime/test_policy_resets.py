@@ -148,9 +148,7 @@ def test_a_bad_rule_is_refused_by_its_path(session: dict[str, Any], path: str) -
         ("Asia/Kathmandu", "2026-01-01T03:59:59+05:45", 4, "2025-12-31T04:00:00+05:45"),
     ],
 )
-def test_the_last_reset_of_the_day_is_told_as_a_local_javascript_date_does(
-    zone: str, now: str, hour: int, expected: str
-) -> None:
+def test_the_last_reset_is_that_of_a_local_javascript_date(zone: str, now: str, hour: int, expected: str) -> None:
     found = from_ms(last_local_hour(datetime.fromisoformat(now), hour, zone))
     assert found == datetime.fromisoformat(expected)
 
@@ -221,7 +219,7 @@ PLACES = st.sampled_from(["UTC", "Europe/Berlin", "America/Los_Angeles", "Austra
 
 
 @given(now=TIMES, earlier=TIMES, later=TIMES, policy=POLICIES, zone=PLACES)
-def test_whoever_was_active_later_is_at_least_as_fresh(
+def test_later_activity_is_at_least_as_fresh(
     *, now: int, earlier: int, later: int, policy: ResetPolicy, zone: str
 ) -> None:
     first, second = sorted((earlier, later))

@@ -174,9 +174,7 @@ SESSIONS = st.fixed_dictionaries(
 
 
 @given(policy=POLICIES, session=SESSIONS, rule=RULES, place=st.integers(0, 4))
-def test_a_rule_that_denies_is_undone_by_no_other_rule(
-    policy: SendPolicy, session: JSON, rule: SendRule, place: int
-) -> None:
+def test_no_other_rule_undoes_one_that_denies(policy: SendPolicy, session: JSON, rule: SendRule, place: int) -> None:
     before = explain_send_policy(policy, **session)
     more = policy.model_copy(update={"rules": (*policy.rules[:place], rule, *policy.rules[place:])})
     after = explain_send_policy(more, **session)

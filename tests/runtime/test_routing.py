@@ -47,9 +47,7 @@ def said(peer: str, content: Any = "Hello", **more: Any) -> Inbound:
 # --- made with the first message
 
 
-def test_the_first_message_of_a_key_makes_its_session_and_the_next_one_goes_there(
-    store: Repository, clock: Clock
-) -> None:
+def test_the_first_message_of_a_key_makes_its_session(store: Repository, clock: Clock) -> None:
     router = Router(store, config=PER_PEER, clock=clock)
     first = router.route(said("123", "Hello"))
     again = router.route(said("123", "Anybody?"))
@@ -248,9 +246,7 @@ def test_a_thread_can_name_the_session_that_it_was_started_from(memory: Reposito
     assert thread.forked_from == main.session_id
 
 
-def test_a_thread_of_a_session_that_cannot_be_forked_any_more_is_refused_and_nothing_is_touched(
-    memory: Repository,
-) -> None:
+def test_a_thread_beyond_the_fork_depth_is_refused_and_changes_nothing(memory: Repository) -> None:
     session = memory.create(id="root")
     session.persist()
     for depth in range(trails.MAX_FORK_DEPTH):
@@ -267,9 +263,7 @@ def test_a_thread_of_a_session_that_cannot_be_forked_any_more_is_refused_and_not
 # --- beginning anew
 
 
-def test_a_session_begins_anew_at_the_hour_when_its_user_was_last_active_before(
-    store: Repository, clock: Clock
-) -> None:
+def test_a_session_begins_anew_if_its_user_was_last_active_before_the_hour(store: Repository, clock: Clock) -> None:
     router = Router(store, config=PER_PEER, clock=clock)
     first = router.route(said("1", "Good evening"))
     clock.pass_by(hours=15.9)  # 03:54
@@ -295,9 +289,7 @@ def test_what_a_machine_writes_never_keeps_a_session_fresh_nor_renews_it(memory:
 
 
 @pytest.mark.parametrize(("minutes", "reset"), [(60, None), (60.001, "idle")])
-def test_a_session_is_idle_after_more_than_its_minutes(
-    memory: Repository, clock: Clock, minutes: float, reset: str
-) -> None:
+def test_a_session_is_idle_after_its_minutes(memory: Repository, clock: Clock, minutes: float, reset: str) -> None:
     router = Router(memory, config={"session": {"reset": {"mode": "idle", "idleMinutes": 60}}}, clock=clock)
     router.route(said("1"))
     clock.pass_by(minutes=minutes)

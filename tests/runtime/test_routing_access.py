@@ -73,9 +73,7 @@ DENY_JOBS = {"session": {"sendPolicy": {"rules": [{"action": "deny", "match": {"
 
 
 @pytest.mark.parametrize(("key", "allowed"), [("cron:daily", False), ("agent:ops:cron:daily", False), ("main", True)])
-def test_a_rule_by_the_beginning_of_a_key_meets_the_key_without_its_agent(
-    store: Repository, key: str, allowed: bool
-) -> None:
+def test_a_key_prefix_matches_the_key_without_its_agent(store: Repository, key: str, allowed: bool) -> None:
     router = Router(store, config=DENY_JOBS)
     asked_before = router.may_send(key)
     router.session(key)
@@ -369,7 +367,7 @@ def test_a_session_with_spawned_ones_is_deleted_with_them_or_not_at_all(family: 
     assert store.verify().findings == ()
 
 
-def test_what_another_writer_says_of_a_session_while_it_is_deleted_goes_with_it(
+def test_what_is_written_of_a_session_while_it_is_deleted_goes_too(
     store: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     router = Router(store)

@@ -248,9 +248,7 @@ def slowly(clock: Clock, seconds: float) -> Callable[[Step], str]:
     return answer
 
 
-def test_a_run_is_worked_on_and_announced_with_findings_and_figures(
-    store: Repository, runs: Runs, desk: Desk, clock: Clock
-) -> None:
+def test_a_run_is_announced_with_findings_and_figures(store: Repository, runs: Runs, desk: Desk, clock: Clock) -> None:
     def answer(step: Step) -> None:
         clock.pass_by(seconds=83)
         usage = {"input_tokens": 1200, "output_tokens": 300, "cost": 0.0213}
@@ -296,7 +294,7 @@ def test_without_a_host_to_act_the_agent_answers_in_the_main_lane(store: Reposit
         (TimeoutError("too long"), ("timeout", "timed out.")),
     ],
 )
-def test_an_agent_that_fails_ends_its_run_and_the_requester_is_told(
+def test_a_failed_agent_ends_its_run(
     store: Repository, runs: Runs, desk: Desk, error: Exception, told: tuple[str, str]
 ) -> None:
     def fail(step: Step) -> None:
@@ -321,9 +319,7 @@ def test_a_run_that_takes_as_long_as_it_may_ends_with_a_time_out(runs: Runs, des
     assert "timed out" in (desk.told[0].text or "")
 
 
-def test_a_run_whose_time_is_up_is_ended_by_the_clock_while_its_agent_goes_on(
-    store: Repository, runs: Runs, desk: Desk, clock: Clock
-) -> None:
+def test_the_clock_ends_a_run_while_its_agent_goes_on(store: Repository, runs: Runs, desk: Desk, clock: Clock) -> None:
     seen = []
 
     def answer(step: Step) -> str:
@@ -339,9 +335,7 @@ def test_a_run_whose_time_is_up_is_ended_by_the_clock_while_its_agent_goes_on(
     assert runs.get("id-2").outcome == "timeout"
 
 
-def test_a_run_that_timed_out_may_be_gone_when_its_agent_comes_back(
-    store: Repository, runs: Runs, desk: Desk, clock: Clock
-) -> None:
+def test_a_run_may_be_gone_when_its_agent_comes_back(store: Repository, runs: Runs, desk: Desk, clock: Clock) -> None:
     def answer(step: Step) -> str:
         clock.pass_by(seconds=30)
         runs.tick()
@@ -355,9 +349,7 @@ def test_a_run_that_timed_out_may_be_gone_when_its_agent_comes_back(
 
 
 @pytest.mark.parametrize("seconds", [250_000_000_000, 10**12, 10**20, 10**300])
-def test_a_time_longer_than_the_calendar_in_an_older_store_stops_nothing(
-    store: Repository, runs: Runs, clock: Clock, seconds: int
-) -> None:
+def test_a_time_beyond_the_calendar_stops_nothing(store: Repository, runs: Runs, clock: Clock, seconds: int) -> None:
     runs.spawn(MAIN, "Look", run_timeout_seconds=5)
     assert runs.spawn(MAIN, "Look elsewhere").run_id == "id-4"
     Registry(store).change("id-4", lambda run: {"run_timeout_seconds": seconds})
@@ -436,9 +428,7 @@ def test_events_of_a_runs_life_start_and_end_it(store: Repository, clock: Clock,
     assert store.verify().ok
 
 
-def test_a_run_elsewhere_is_waited_for_and_a_wait_that_times_out_changes_nothing(
-    store: Repository, clock: Clock, desk: Desk
-) -> None:
+def test_a_wait_for_another_process_that_times_out_changes_nothing(store: Repository, clock: Clock, desk: Desk) -> None:
     asked: list[tuple[str, float]] = []
     known: dict[str, Any] = {"status": "timeout"}
 
@@ -461,9 +451,7 @@ def test_a_run_elsewhere_is_waited_for_and_a_wait_that_times_out_changes_nothing
 # --- announcing
 
 
-def test_a_requester_at_work_is_steered_or_queued_by_its_queue_mode(
-    store: Repository, clock: Clock, desk: Desk
-) -> None:
+def test_a_requester_at_work_is_told_by_its_queue_mode(store: Repository, clock: Clock, desk: Desk) -> None:
     ways = []
     for mode in ("steer", "steer+backlog", "followup", "collect", "interrupt", None):
         queue = {"messages": {"queue": {"mode": mode}}} if mode else {}
@@ -501,9 +489,7 @@ def test_what_is_steered_in_is_taken_up_by_the_exchange_under_way(store: Reposit
 
 
 @pytest.mark.parametrize("raises", [True, False])
-def test_an_announcement_that_fails_is_tried_again_with_the_same_key_and_one_message(
-    store: Repository, clock: Clock, raises: bool
-) -> None:
+def test_a_failed_announcement_is_tried_again_with_the_same_key(store: Repository, clock: Clock, raises: bool) -> None:
     tries: list[str] = []
 
     def announce(word: Announcement) -> object:
@@ -524,9 +510,7 @@ def test_an_announcement_that_fails_is_tried_again_with_the_same_key_and_one_mes
 
 
 @pytest.mark.parametrize("answer", [None, 0, "", [], True])
-def test_only_a_plain_false_says_that_an_announcement_did_not_get_out(
-    store: Repository, clock: Clock, answer: object
-) -> None:
+def test_only_false_says_that_an_announcement_failed(store: Repository, clock: Clock, answer: object) -> None:
     runs = Runs(store, announce=lambda word: answer, clock=clock, new_id=counter())
     runs.spawn(MAIN, "Look")
     runs.ended("id-2", "ok")
@@ -542,7 +526,7 @@ def test_an_announcement_goes_to_the_session_that_the_key_names_then(store: Repo
     assert runs.get(answer.run_id or "").announced_as == f"urn:trails:session:{after}/ledger/2"  # 1 is the reset
 
 
-def test_a_run_of_which_nobody_is_left_to_be_told_stays_until_it_is_archived(
+def test_a_run_that_nobody_can_be_told_of_stays_until_it_is_archived(
     store: Repository, clock: Clock, desk: Desk
 ) -> None:
     runs = elsewhere(store, clock, desk)
@@ -561,9 +545,7 @@ def test_a_run_of_which_nobody_is_left_to_be_told_stays_until_it_is_archived(
 # --- cleaning up
 
 
-def test_a_run_that_is_to_be_deleted_goes_with_its_session_once_it_is_announced(
-    store: Repository, runs: Runs, desk: Desk
-) -> None:
+def test_a_run_to_be_deleted_goes_with_its_session_once_announced(store: Repository, runs: Runs, desk: Desk) -> None:
     answer = runs.spawn(MAIN, "Look", cleanup="delete")
     child = runs.get(answer.run_id or "").child_session or ""
     runs.work()
@@ -588,9 +570,7 @@ def test_a_session_that_others_depend_on_is_kept_and_that_is_said(store: Reposit
     assert child not in store
 
 
-def test_a_kept_run_is_archived_after_an_hour_by_a_sweep_every_minute(
-    store: Repository, runs: Runs, clock: Clock
-) -> None:
+def test_a_kept_run_is_archived_by_the_first_sweep_after_an_hour(store: Repository, runs: Runs, clock: Clock) -> None:
     answer = runs.spawn(MAIN, "Look")
     child = runs.get(answer.run_id or "").child_session or ""
     runs.work()
@@ -605,9 +585,7 @@ def test_a_kept_run_is_archived_after_an_hour_by_a_sweep_every_minute(
     assert len(inbox(store, runs)) == 1
 
 
-def test_a_run_that_nothing_was_heard_of_is_announced_before_it_is_archived(
-    store: Repository, clock: Clock, desk: Desk
-) -> None:
+def test_a_run_without_news_is_announced_before_it_is_archived(store: Repository, clock: Clock, desk: Desk) -> None:
     runs = elsewhere(store, clock, desk)
     runs.spawn(MAIN, "Look")
     clock.pass_by(seconds=3600)
@@ -651,9 +629,7 @@ def test_a_restart_takes_up_what_waited_what_ended_and_what_was_being_announced(
         assert store.verify().ok
 
 
-def test_messages_that_waited_when_the_process_ended_are_worked_on_after_the_restart(
-    tmp_path: Path, clock: Clock, desk: Desk
-) -> None:
+def test_messages_that_waited_are_worked_on_after_a_restart(tmp_path: Path, clock: Clock, desk: Desk) -> None:
     with trails.open(tmp_path / "s", create=True, durability="process") as store:
         runs = Runs(store, agent=desk.agent, clock=clock)
         runs.spawn(MAIN, "Look")
@@ -746,9 +722,7 @@ def test_the_shared_cases_of_the_registrys_file_hold(shared: Path, clock: Clock,
         assert runs.recover().announced == ()
 
 
-def test_every_field_of_a_record_comes_out_as_it_came_in_also_those_that_nobody_knows(
-    store: Repository, runs: Runs
-) -> None:
+def test_every_field_of_a_record_comes_out_as_it_came_in(store: Repository, runs: Runs) -> None:
     whole = record(
         requesterOrigin={"channel": "slack", "to": "C1", "accountId": "a", "threadId": 7, "extra": [1]},
         label="trains",
@@ -794,7 +768,7 @@ def test_what_cannot_be_read_of_a_file_is_told_and_the_rest_is_taken(runs: Runs)
         (2, {"announceHandled": True}, None),
     ],
 )
-def test_in_version_1_a_completed_run_counts_as_handled(
+def test_a_completed_run_of_version_1_is_handled(
     runs: Runs, version: int, fields: dict[str, Any], handled: bool | None
 ) -> None:
     runs.import_file(file_of(record(**fields), version=version))
@@ -847,9 +821,7 @@ def test_redacting_the_task_in_the_sub_agents_turn_takes_it_out_of_the_registry(
     assert report.ledger_quotes == (run.announced_as,)
 
 
-def test_redacting_another_turn_lists_the_runs_that_hold_its_text_and_they_can_be_withheld(
-    store: Repository, runs: Runs
-) -> None:
+def test_redacting_a_turn_lists_runs_with_its_text_which_can_be_withheld(store: Repository, runs: Runs) -> None:
     session = store.create(id="desk")
     session.append("user", "swordfish")
     session.persist()

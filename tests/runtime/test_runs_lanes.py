@@ -145,9 +145,7 @@ def test_agents_that_are_coroutines_run_together_in_the_event_loop(store: Reposi
     assert store.verify().ok
 
 
-def test_work_that_waits_for_work_in_another_lane_does_not_hang_in_an_event_loop(
-    store: Repository, clock: Clock
-) -> None:
+def test_work_that_waits_for_another_lane_does_not_hang_in_an_event_loop(store: Repository, clock: Clock) -> None:
     answers = []
 
     def agent(step: Step) -> str:

@@ -655,9 +655,7 @@ def test_a_request_to_end_can_be_subscribed_to(tree: Tree, main: Node) -> None:
     assert one == ["other"]
 
 
-def test_a_grace_longer_than_the_calendar_ends_nothing_and_breaks_nothing(
-    store: Repository, main: Node, clock: Clock
-) -> None:
+def test_a_grace_longer_than_the_calendar_ends_nothing(store: Repository, main: Node, clock: Clock) -> None:
     tree = Tree(store, clock=clock, grace=timedelta.max)
     made = tree.spawn(main, "branch", "Find", id="b", ttl=timedelta(days=999_999))
     worker(made, "w", ttl=timedelta(days=999_999))
@@ -905,7 +903,7 @@ def test_a_restart_of_many_tells_each_parent_once(folder: Path, clock: Clock) ->
         assert store.verify().ok
 
 
-def test_a_restart_that_is_cut_short_goes_on_with_the_next(
+def test_the_next_restart_finishes_one_that_was_cut_short(
     folder: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("trails.runtime.tree._BATCH", 2)
@@ -986,7 +984,7 @@ def test_redacting_a_turn_names_the_tasks_that_repeat_it(tree: Tree, main: Node)
     assert [entry[-8:] for entry in found.ledger_quotes] == ["ledger/2", "ledger/3"]
 
 
-def test_a_branch_takes_over_no_prompt_that_is_taken_out_while_it_is_read(
+def test_a_branch_inherits_no_prompt_that_is_redacted_meanwhile(
     tree: Tree, main: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = threading.Thread(target=tree.store.redact_matching, args=("Be brief",))
@@ -1083,9 +1081,7 @@ def test_two_in_one_slot_are_found(tmp_path: Path) -> None:
         (vocab.TIER, "large", "small", "row-altered"),
     ],
 )
-def test_what_the_tree_wrote_cannot_be_altered_unnoticed(
-    predicate: ox.NamedNode, old: str, new: str, code: str
-) -> None:
+def test_verify_finds_what_was_altered_in_the_tree(predicate: ox.NamedNode, old: str, new: str, code: str) -> None:
     with trails.open(":memory:") as store:
         made = branch(Tree(store, clock=Clock()).main("planner", "chat", id="main"), "b", tier="large")
         made.complete("done", artifacts=[("file:///a", "created")])
