@@ -432,3 +432,15 @@ def test_a_handler_that_answers_nothing_completes_its_exchange(store: Repository
     assert done.state == "completed"
     assert [turn.content for turn in store.load("desk").turns] == ["Is it open?"]
     assert [event.direction for event in ledger.events("desk")] == ["inbound"]
+
+
+def test_two_who_have_one_store_open_put_messages_into_one_ledger_in_turn(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "s", create=True) as one, trails.open(tmp_path / "s") as other:
+        session_of(one)
+        ledgers = (Ledger(one), Ledger(other))
+        events = [ledgers[number % 2].receive("main", f"m{number}") for number in range(6)]
+        assert [event.number for event in events] == [1, 2, 3, 4, 5, 6]
+        assert [event.content for event in ledgers[0].inbox("main")] == ["m0", "m1", "m2", "m3", "m4", "m5"]
+        ledgers[1].process("main", echo, limit=1)
+        assert contents(one) == ["m0", "re: m0"]
+        assert ledgers[0].receive("main", "m6").number == 9  # the exchange and its answer are 7 and 8

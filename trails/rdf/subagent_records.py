@@ -52,10 +52,6 @@ class RunOrigin(Value):
     account_id: Annotated[str | None, Kept(v.REQUESTER_ACCOUNT)] = None
     thread_id: Annotated[str | int | None, Kept(v.REQUESTER_THREAD, _THREAD)] = None
 
-    def is_empty(self) -> bool:
-        """Tell whether nothing is known of it."""
-        return self == RunOrigin()
-
     def to_json(self) -> dict[str, Any]:
         """Return it as in a record of a run."""
         return self.model_dump(by_alias=True, exclude_none=True)

@@ -107,6 +107,10 @@ def is_number(value: object) -> TypeGuard[int | float | Decimal]:
         return False
 
 
+Json = Mapping[str, Any]
+"""A JSON object."""
+
+
 class Section:
     """One object of a configuration.
 

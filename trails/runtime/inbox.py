@@ -143,18 +143,16 @@ class Book:
         with lock:
             yield self._last(session_id) + 1
 
-    def write(
-        self, session_id: str, made: Sequence[Entry], moved: Moved = (), *, taken_out: Deed | None = None
-    ) -> None:
+    def write(self, session_id: str, made: Sequence[Entry], moved: Moved = (), *, deed: Deed | None = None) -> None:
         """Write entries in one commit (inside `at`).
 
         Raise `SessionNotFound` if the session is gone.
 
-        With `taken_out`, those that move on lose their texts for good: that is recorded.
+        With `deed`, those that move on lose their texts for good: that is recorded.
         """
         tx = Transaction()
-        if taken_out is not None:
-            redaction.redaction_record(tx, [old.iri for old, _ in moved], taken_out, place="ledger text")
+        if deed is not None:
+            redaction.redaction_record(tx, [old.iri for old, _ in moved], deed, place="ledger text")
         put_entries(tx, session_id, made, moved)
         tx.commit(self._repository.store, otherwise=lambda failure: self.refusal(session_id, failure))
 

@@ -185,7 +185,7 @@ class Ledger(Handle, public=True):
             )
             moved: list[tuple[Entry, Entry]] = [(event, event.without_text(withheld=True, waiting=False))]
             moved += [(each, each.without_text(withheld=True)) for each in users]
-            self._book.write(session_id, [failed] if event.waiting else [], moved, taken_out=deed)
+            self._book.write(session_id, [failed] if event.waiting else [], moved, deed=deed)
         return self._book.entry(session_id, number, Event)
 
     # --- exchanges

@@ -38,6 +38,10 @@ _TTL: Final = "sweep: time to live"
 _Result = TypeVar("_Result")
 
 
+Briefing = Mapping[str, str]
+"""What a session is told when it is made: its "task" and its "context"."""
+
+
 class Lifecycle:
     """The tree of one store under one host's settings.
 
@@ -183,9 +187,7 @@ class Lifecycle:
         record = record.model_copy(update={"agent": agent, "channel": channel, "slot": slot})
         return self.attempt(lambda: self._spawn_main(record, system, brief, deed))
 
-    def _spawn_main(
-        self, record: SessionRecord, system: str | None, brief: Mapping[str, str], deed: Deed
-    ) -> SessionRecord:
+    def _spawn_main(self, record: SessionRecord, system: str | None, brief: Briefing, deed: Deed) -> SessionRecord:
         held = self.main_of(record.slot or "")
         if held is not None:
             message = (
@@ -209,7 +211,7 @@ class Lifecycle:
         return bool(self.repository.store.quads((quad.subject, quad.predicate, quad.object, quad.graph_name)))  # type: ignore[arg-type] # IRIs
 
     def _spawn_child(
-        self, parent_id: str, record: SessionRecord, agent: str | None, brief: Mapping[str, str], deed: Deed
+        self, parent_id: str, record: SessionRecord, agent: str | None, brief: Briefing, deed: Deed
     ) -> SessionRecord:
         kind, parent = rules.check_kind(record.kind), self._active_parent(parent_id, deed.time)
         rules.check_depth(self._agent_limits.get(parent.agent, self._limits), kind, parent)
@@ -277,7 +279,7 @@ class Lifecycle:
         record: SessionRecord,
         depth: int,
         system: str | None,
-        brief: Mapping[str, str],
+        brief: Briefing,
         deed: Deed,
         *,
         inherits: Sequence[Quad] = (),

@@ -6,12 +6,12 @@ Provider keys, `{provider}:{scope}:{identifier}`, stand in a published decision 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, Final, Literal, Self, get_args
 
 from trails.errors import InvalidInput
 from trails.model.values import Value
-from trails.runtime.config_values import Section, lower, trim
+from trails.runtime.config_values import Json, Section, lower, trim
 from trails.runtime.keys.session_key import (
     DEFAULT_ACCOUNT,
     DEFAULT_AGENT,
@@ -85,7 +85,7 @@ class KeySettings(Value):
         return "global" if self.scope == "global" else self.main_key
 
     @classmethod
-    def from_json(cls, config: Mapping[str, Any] | None, *, fold_case: bool = False) -> Self:
+    def from_json(cls, config: Json | None, *, fold_case: bool = False) -> Self:
         """Read `session`, `agents.list` and `bindings`.
 
         A bad field raises `InvalidInput` with its path.
@@ -135,7 +135,11 @@ def _binding(binding: Section) -> Binding:
     )
 
 
-def main_session_key(config: Mapping[str, Any] | KeySettings | None = None) -> str:
+Config = Json | KeySettings | None
+"""A configuration as JSON, or read."""
+
+
+def main_session_key(config: Config = None) -> str:
     """Return the key of the main session: of the default agent, or "global" if all share one.
 
     The default agent is the one so marked, else the first in the list, else "main".
@@ -146,13 +150,11 @@ def main_session_key(config: Mapping[str, Any] | KeySettings | None = None) -> s
     return _settings(config).main_session_key
 
 
-def _settings(config: Mapping[str, Any] | KeySettings | None) -> KeySettings:
+def _settings(config: Config) -> KeySettings:
     return config if isinstance(config, KeySettings) else KeySettings.from_json(config)
 
 
-def canonicalize_main_alias(
-    session_key: str, *, agent_id: str | None, config: Mapping[str, Any] | KeySettings | None
-) -> str:
+def canonicalize_main_alias(session_key: str, *, agent_id: str | None, config: Config) -> str:
     """Return an agent's main session for every name of it, and any other key unchanged.
 
     >>> canonicalize_main_alias("main", agent_id="ops", config={"session": {"mainKey": "work"}})
@@ -195,7 +197,7 @@ def to_request_key(store_key: str | None) -> str | None:
     return parsed.rest if parsed else raw or None
 
 
-def canonical_key(session_key: str, config: Mapping[str, Any] | KeySettings | None = None) -> str:
+def canonical_key(session_key: str, config: Config = None) -> str:
     """Return the key under which a session is stored, for any name of it that a caller may use.
 
     "main" and the main key are the main session of the default agent (or "global"); a key without an agent is the default
@@ -237,7 +239,7 @@ def display_key(key: str, *, alias: str, main_key: str) -> str:
     return DEFAULT_MAIN_KEY if key in (alias, main_key) else key
 
 
-def is_main_key(key: str, config: Mapping[str, Any] | KeySettings | None = None) -> bool:
+def is_main_key(key: str, config: Config = None) -> bool:
     """Return whether a key, under any of its names, is some agent's main session or the global one.
 
     >>> is_main_key("main"), is_main_key("agent:ops:main"), is_main_key("agent:main:discord:group:1")
@@ -264,7 +266,7 @@ class GroupResolution(Value):
 
 
 def resolve_group_key(
-    context: Mapping[str, Any], *, channels: Collection[str] = _SURFACES, fold_case: bool = False
+    context: Json, *, channels: Collection[str] = _SURFACES, fold_case: bool = False
 ) -> GroupResolution | None:
     """Return the group or channel that a message's envelope names.
 
@@ -303,7 +305,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def derive_session_key(scope: str, context: Mapping[str, Any], *, fold_case: bool = False) -> str:
+def derive_session_key(scope: str, context: Json, *, fold_case: bool = False) -> str:
     """Return the short key of a message: "global", its group's, its sender's number, or "unknown".
 
     >>> derive_session_key("per-sender", {"From": "whatsapp:+1 555"}), derive_session_key("per-sender", {})
@@ -328,9 +330,7 @@ def phone_number(text: str) -> str:
     return digits if digits.startswith("+") else f"+{digits}"
 
 
-def resolve_session_key(
-    scope: str, context: Mapping[str, Any], *, main_key: str | None = None, fold_case: bool = False
-) -> str:
+def resolve_session_key(scope: str, context: Json, *, main_key: str | None = None, fold_case: bool = False) -> str:
     """Return the key of the session that a message belongs to when direct messages share the main session.
 
     A `SessionKey` in the envelope wins. Groups and channels have sessions of their own.
@@ -400,7 +400,7 @@ class Route(Value):
 
 
 def resolve_route(
-    settings: KeySettings | Mapping[str, Any] | None,
+    settings: Config,
     *,
     channel: str,
     account_id: str | None = None,

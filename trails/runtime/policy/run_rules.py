@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final, Literal, NamedTuple, Self
 
 from trails.errors import RequestRefused
 from trails.model.values import Value
-from trails.runtime.config_values import Section, from_ms, is_number, time_after, to_ms, trim
+from trails.runtime.config_values import Json, Section, from_ms, is_number, time_after, to_ms, trim
 from trails.runtime.keys.session_key import normalize_agent_id
 from trails.runtime.policy.session_entry import queue_mode, thinking_level
 from trails.usage import EXACT
@@ -63,7 +63,7 @@ class SpawnRequest(Value):
     cleanup: Cleanup = "keep"
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
+    def from_json(cls, value: Json) -> Self:
         """Read the parameters of `sessions_spawn`.
 
         Wrong and unknown ones raise `RequestRefused`.
@@ -100,9 +100,7 @@ class SpawnRequest(Value):
 _SPAWN_TEXTS: Final = ("task", "label", "agentId", "model", "thinking")
 
 
-def tool_texts(
-    tool: str, fields: Mapping[str, Any], texts: Sequence[str], others: Sequence[str]
-) -> dict[str, str | None]:
+def tool_texts(tool: str, fields: Json, texts: Sequence[str], others: Sequence[str]) -> dict[str, str | None]:
     """Return the parameters of a tool's call that are texts, trimmed, None for an empty one.
 
     Raise `RequestRefused` for another type, and for a parameter that is neither in `texts` nor in `others`.

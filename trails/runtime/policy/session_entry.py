@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from trails.errors import InvalidInput, RequestRefused
-from trails.runtime.config_values import Moment, js_text, lower, to_ms, trim, utf16_length
+from trails.runtime.config_values import Json, Moment, js_text, lower, to_ms, trim, utf16_length
 from trails.runtime.keys.session_key import is_subagent_key
 
 MAX_LABEL: Final = 64
@@ -41,7 +41,7 @@ def check_label(value: object) -> str:
     return label
 
 
-def check_free_label(label: str, key: str, entries: Mapping[str, Mapping[str, Any]]) -> None:
+def check_free_label(label: str, key: str, entries: Mapping[str, Json]) -> None:
     """Refuse a label that another session has.
 
     Case counts, and a session may keep its own.
@@ -150,7 +150,7 @@ def thinking_levels(provider: str | None, model: str | None, models: Collection[
 
 
 _PATCHABLE: Final = (
-    "label spawnedBy execNode model thinkingLevel verboseLevel reasoningLevel elevatedLevel responseUsage execHost "
+    "spawnedBy label model execNode thinkingLevel verboseLevel reasoningLevel elevatedLevel responseUsage execHost "
     "execSecurity execAsk groupActivation sendPolicy"
 )
 PATCHABLE: Final = tuple(_PATCHABLE.split())
@@ -164,9 +164,7 @@ KEPT_ON_RESET: Final = tuple(_KEPT_ON_RESET.split())
 """The fields that survive a reset that somebody asked for; one by the hour or by idleness keeps all but counters."""
 
 
-def merge_entry(
-    existing: Mapping[str, Any] | None, patch: Mapping[str, Any], *, now: Moment, new_id: str
-) -> dict[str, Any]:
+def merge_entry(existing: Json | None, patch: Json, *, now: Moment, new_id: str) -> dict[str, Any]:
     """Return an entry with a patch's fields laid over it, unchecked: what the systems do with facts of their own.
 
     The session's id is the patch's, else the entry's, else `new_id`; `updatedAt` is the latest of the two and `now`.
@@ -180,12 +178,12 @@ def merge_entry(
     return {**old, **patch, "sessionId": named, "updatedAt": latest}
 
 
-def _updated(entry: Mapping[str, Any]) -> int:
+def _updated(entry: Json) -> int:
     value = entry.get("updatedAt")
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-def touch_entry(existing: Mapping[str, Any] | None, *, now: Moment, new_id: str) -> dict[str, Any]:
+def touch_entry(existing: Json | None, *, now: Moment, new_id: str) -> dict[str, Any]:
     """Return an entry as it begins a change: an existing one with its time moved on, or a new one. Time never goes back.
 
     >>> touch_entry(None, now=5, new_id="n"), touch_entry({"label": "a", "updatedAt": 9}, now=5, new_id="n")
@@ -196,7 +194,7 @@ def touch_entry(existing: Mapping[str, Any] | None, *, now: Moment, new_id: str)
     return {**existing, "updatedAt": max(_updated(existing), to_ms(now))}
 
 
-def reset_entry(entry: Mapping[str, Any] | None, *, now: Moment, new_id: str) -> dict[str, Any]:
+def reset_entry(entry: Json | None, *, now: Moment, new_id: str) -> dict[str, Any]:
     """Return an entry after a reset that somebody asked for: a new session's id, counters at 0, and few fields kept.
 
     Kept are levels, the model in use, send policy, label and where it was last heard of (`KEPT_ON_RESET`). Overrides of
@@ -219,7 +217,7 @@ def _begun(now: Moment, new_id: str) -> dict[str, Any]:
     return {"sessionId": new_id, "updatedAt": to_ms(now), "systemSent": False, "abortedLastRun": False}
 
 
-def renew_entry(entry: Mapping[str, Any] | None, *, now: Moment, new_id: str) -> dict[str, Any]:
+def renew_entry(entry: Json | None, *, now: Moment, new_id: str) -> dict[str, Any]:
     """Return an entry after a reset by the hour or by idleness: a new session's id and counters at 0; all else is kept.
 
     Overrides stay, since nobody asked to drop them. The transcript's file and memory flushes belong to the old session.
@@ -232,7 +230,7 @@ def renew_entry(entry: Mapping[str, Any] | None, *, now: Moment, new_id: str) ->
     return {**kept, **_begun(now, new_id), **_ZEROES, "compactionCount": 0}
 
 
-def total_tokens(entry: Mapping[str, Any]) -> int:
+def total_tokens(entry: Json) -> int:
     """Return an entry's tokens in all: as stored, else what was read and written.
 
     >>> total_tokens({"inputTokens": 10, "outputTokens": 20}), total_tokens({"totalTokens": 7, "inputTokens": 10})
@@ -242,7 +240,7 @@ def total_tokens(entry: Mapping[str, Any]) -> int:
     return int((entry.get("inputTokens") or 0) + (entry.get("outputTokens") or 0) if total is None else total)
 
 
-def delivery_context(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def delivery_context(value: Json | None) -> dict[str, Any] | None:
     """Return where an answer goes (`channel`, `to`, `accountId`, `threadId`), trimmed, the channel in lower case; None if empty.
 
     >>> delivery_context({"channel": " WhatsApp ", "accountId": " acct-main ", "to": ""})
@@ -297,12 +295,12 @@ def model_ref(text: str, default_provider: str) -> ModelRef:
     return reference
 
 
-Entries = Mapping[str, Mapping[str, Any]]
+Entries = Mapping[str, Json]
 Entry = dict[str, Any]
 
 
 def apply_patch(
-    entries: Entries, key: str, patch: Mapping[str, Any], *, now: Moment, new_id: str, models: ModelHost = DEFAULT_HOST
+    entries: Entries, key: str, patch: Json, *, now: Moment, new_id: str, models: ModelHost = DEFAULT_HOST
 ) -> Entry:
     """Return the entry of a key as a patch leaves it.
 
@@ -343,7 +341,7 @@ def apply_patch(
     return entry
 
 
-def _named(patch: Mapping[str, Any]) -> Entry:
+def _named(patch: Json) -> Entry:
     """Return a patch under the names of `sessions.json`.
 
     Refuse fields that cannot be patched.

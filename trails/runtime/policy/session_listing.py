@@ -14,12 +14,12 @@ from pydantic.alias_generators import to_camel
 from trails.errors import InvalidInput, RequestRefused
 from trails.model.values import Value
 from trails.runtime import config_values
-from trails.runtime.config_values import Moment, Section, is_number, lower, trim
+from trails.runtime.config_values import Json, Moment, Section, is_number, lower, trim
 from trails.runtime.keys.key_resolution import KeySettings, canonical_key, group_display_name, store_key_of_agent
 from trails.runtime.keys.session_key import classify_key, normalize_agent_id, parse_agent_key, parse_group_key
 from trails.runtime.policy.session_entry import check_label, total_tokens
 
-Entries = Mapping[str, Mapping[str, Any]]
+Entries = Mapping[str, Json]
 TITLE_UNITS: Final = 60
 """The length of a title, in UTF-16 code units."""
 _MINUTE: Final = 60_000
@@ -42,7 +42,7 @@ class ListQuery(Value):
     limit: float | None = None
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any] | None) -> Self:
+    def from_json(cls, value: Json | None) -> Self:
         """Read the parameters of `sessions.list`.
 
         Others, and those of the wrong kind, raise `InvalidInput`.
@@ -68,7 +68,7 @@ class SessionRow:
     """One session of a list: its key, its entry as stored, and what is derived of both."""
 
     key: str
-    entry: Mapping[str, Any]
+    entry: Json
     kind: Literal["global", "unknown", "group", "direct"]
     display_name: str | None = None
     channel: str | None = None
@@ -86,14 +86,14 @@ class SessionRow:
         return self.entry.get("label")
 
 
-def combined_entries(entries: Entries, settings: KeySettings | None = None) -> dict[str, Mapping[str, Any]]:
+def combined_entries(entries: Entries, settings: KeySettings | None = None) -> dict[str, Json]:
     """Return entries under keys of one form: one without an agent is the default agent's. The newer of two entries wins.
 
     >>> list(combined_entries({"main": {"sessionId": "s"}, "global": {"sessionId": "g"}}))
     ['agent:main:main', 'global']
     """
     agent = (settings or KeySettings()).default_agent
-    combined: dict[str, Mapping[str, Any]] = {}
+    combined: dict[str, Json] = {}
     for key, entry in entries.items():
         whole = store_key_of_agent(key, agent)
         merged: dict[str, Any] = {}
@@ -105,7 +105,7 @@ def combined_entries(entries: Entries, settings: KeySettings | None = None) -> d
     return combined
 
 
-def last_update(entry: Mapping[str, Any]) -> int | None:
+def last_update(entry: Json) -> int | None:
     """Return when an entry was last updated, in milliseconds since 1970, if it says so."""
     value: Any = entry.get("updatedAt")
     return int(value) if is_number(value) else None
@@ -134,7 +134,7 @@ def list_sessions(
     return rows
 
 
-def is_asked(key: str, entry: Mapping[str, Any], asked: ListQuery) -> bool:
+def is_asked(key: str, entry: Json, asked: ListQuery) -> bool:
     """Return whether a query asks for a session, by all but its search, its time and its limit."""
     alone = key in ("global", "unknown")
     if (key == "global" and not asked.include_global) or (key == "unknown" and not asked.include_unknown):
@@ -153,7 +153,7 @@ def is_of_agent(key: str, agent_id: str) -> bool:
     return parsed is not None and normalize_agent_id(parsed.agent_id) == normalize_agent_id(agent_id)
 
 
-def _row(key: str, entry: Mapping[str, Any]) -> SessionRow:
+def _row(key: str, entry: Json) -> SessionRow:
     group = parse_group_key(key)
     channel = entry.get("channel") or (group.channel if group else None)
     name = entry.get("displayName")
@@ -184,7 +184,7 @@ def _searched_text(row: SessionRow) -> str:
     return "\0".join(text for text in texts if isinstance(text, str)).lower()
 
 
-def session_title(entry: Mapping[str, Any] | None, first_user_message: str | None = None) -> str | None:
+def session_title(entry: Json | None, first_user_message: str | None = None) -> str | None:
     """Return how a list entitles a session: its name, its subject, the start of its first message, or its id and day.
 
     A message is cut after 60 UTF-16 code units, at a space where one is near, and no character is split.
@@ -296,7 +296,7 @@ def _by_key(entries: Entries, key: str, agent_id: str | None, spawned_by: str | 
     return whole
 
 
-def is_visible(key: str, entry: Mapping[str, Any] | None, requester_key: str) -> bool:
+def is_visible(key: str, entry: Json | None, requester_key: str) -> bool:
     """Return whether a sandboxed session sees another: itself, and what it spawned.
 
     >>> is_visible("agent:main:subagent:1", {"spawnedBy": "agent:main:main"}, "agent:main:main")

@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from string import Template
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Final, Literal, NamedTuple, Self
 
 from trails.errors import InvalidInput, RequestRefused
 from trails.model.values import Value
-from trails.runtime.config_values import Section, is_number, js_text, single_spaced, trim
+from trails.runtime.config_values import Json, Section, is_number, js_text, single_spaced, trim
 from trails.runtime.keys.session_key import agent_id_from_key, may_spawn, normalize_agent_id
 
 MAX_PING_PONG_TURNS: Final = 5
@@ -32,7 +32,7 @@ class AgentToAgentPolicy(Value):
     """Patterns of agent ids; none at all means everybody."""
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any] | None) -> Self:
+    def from_json(cls, value: Json | None) -> Self:
         """Read `tools.agentToAgent`: enabled by `true` alone.
 
         An `allow` that is no list is an empty one, as documented.
@@ -82,7 +82,7 @@ class SpawnSettings(Value):
     agents: tuple[tuple[str, SubagentSettings], ...] = ()
 
     @classmethod
-    def from_json(cls, config: Mapping[str, Any] | None) -> Self:
+    def from_json(cls, config: Json | None) -> Self:
         """Read `agents.defaults.subagents` and each `agents.list[].subagents`.
 
         >>> settings = SpawnSettings.from_json({"agents": {"list": [{"id": "Main", "subagents": {"allowAgents": ["beta"]}}]}})

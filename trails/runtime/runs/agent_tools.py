@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -25,7 +25,7 @@ from trails.rdf import vocab
 from trails.rdf.ledger_records import Outcome
 from trails.rdf.subagent_records import Run, RunContent
 from trails.runtime import inbox, keys
-from trails.runtime.config_values import Section, is_number
+from trails.runtime.config_values import Json, Section, is_number
 from trails.runtime.policy import subagents
 from trails.runtime.policy.message_policy import resolve_send_policy
 from trails.runtime.policy.run_rules import SpawnRequest, archive_time, tool_texts
@@ -87,7 +87,7 @@ class SendRequest:
     requester_channel: str | None = None
 
     @classmethod
-    def from_json(cls, parameters: Mapping[str, Any], *, sandboxed: bool = False, channel: str | None = None) -> Self:
+    def from_json(cls, parameters: Json, *, sandboxed: bool = False, channel: str | None = None) -> Self:
         """Read the parameters of `sessions_send`.
 
         Wrong and unknown ones raise `RequestRefused`.
@@ -360,9 +360,7 @@ class Spawned(ToolAnswer):
     error: str | None = None
 
 
-def spawn_subagent(
-    engine: Engine, requester: str, request: SpawnRequest, origin: Mapping[str, Any] | None = None
-) -> Spawned:
+def spawn_subagent(engine: Engine, requester: str, request: SpawnRequest, origin: Json | None = None) -> Spawned:
     """Start a sub-agent for a session.
 
     `origin` says where the request came from (channel, to, accountId, threadId).
@@ -433,12 +431,12 @@ def _entry(
         return apply_patch({}, child_key, plain, now=now, new_id="", models=engine.models), f"{refused}"
 
 
-def _model_in(entry: Mapping[str, Any]) -> str | None:
+def _model_in(entry: Json) -> str | None:
     provider, model = entry.get("providerOverride"), entry.get("modelOverride")
     return f"{provider}/{model}" if provider and model else model
 
 
-def _store(engine: Engine, run: Run, requester: SessionRecord, entry: Mapping[str, Any], label: str | None) -> Run:
+def _store(engine: Engine, run: Run, requester: SessionRecord, entry: Json, label: str | None) -> Run:
     """Store the child's session, its task in its inbox and the run in one commit; return the run as stored."""
     task = inbox.inbound_event(
         uuid4().hex,

@@ -60,16 +60,9 @@ def content_text(content: Any) -> str | None:
     >>> content_text([{"type": "text", "text": " Found "}, {"type": "tool_use", "id": "c", "name": "n", "input": {}}])
     'Found'
     """
-    if isinstance(content, str):
-        return content.strip() or None
-    parts: Sequence[Any] = content if isinstance(content, Sequence) else ()
-    texts = [part if isinstance(part, str) else _text(part) for part in parts]
-    return "".join(texts).strip() or None
-
-
-def _text(part: Any) -> str:
-    is_text = isinstance(part, Mapping) and part.get("type") in _TEXTS
-    return part["text"] if is_text and isinstance(part.get("text"), str) else ""
+    parts: Sequence[Any] = [content] if isinstance(content, str) else content if isinstance(content, Sequence) else ()
+    texts = [part.get("text") if isinstance(part, Mapping) and part.get("type") in _TEXTS else part for part in parts]
+    return "".join(text for text in texts if isinstance(text, str)).strip() or None
 
 
 def turns_of(repository: Repository, session_id: str | None) -> Sequence[Turn]:

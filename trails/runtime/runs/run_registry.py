@@ -15,7 +15,7 @@ from trails.rdf.activity_records import Deed
 from trails.rdf.ledger_records import Event
 from trails.rdf.subagent_records import Run, RunContent, RunOrigin, RunStatus
 from trails.runtime import keys
-from trails.runtime.config_values import Section, from_ms, moment_of, to_ms
+from trails.runtime.config_values import Json, Section, from_ms, moment_of, to_ms
 from trails.runtime.keys import KeySettings
 from trails.runtime.policy.session_entry import delivery_context
 from trails.runtime.routing import Router
@@ -85,7 +85,7 @@ class Places:
             return keys.DEFAULT_MAIN_KEY
         return keys.display_key(key, alias=settings.alias, main_key=settings.main_key)
 
-    def entry(self, key: str) -> Mapping[str, Any]:
+    def entry(self, key: str) -> Json:
         """Return what is kept of the session of a key beside its turns.
 
         Empty if nothing is.
@@ -120,7 +120,7 @@ class Places:
         return self.session_of(key) or self._router.session(key).id
 
     def begin_child(
-        self, run: Run, requester: SessionRecord, fields: Mapping[str, Any], task: Event, *, label: str | None
+        self, run: Run, requester: SessionRecord, fields: Json, task: Event, *, label: str | None
     ) -> Run | None:
         """Store a sub-agent's session, its entry, its task and the run in one commit; return the run.
 
@@ -279,7 +279,7 @@ def run_to_json(run: Run) -> dict[str, Any]:
     return plain
 
 
-def origin_of(value: Mapping[str, Any] | None) -> RunOrigin:
+def origin_of(value: Json | None) -> RunOrigin:
     """Return where a request came from, of `channel`, `to`, `accountId` and `threadId`."""
     return RunOrigin.model_validate(delivery_context(value) or {})
 
@@ -334,12 +334,12 @@ def outcome_of(value: Any) -> tuple[RunStatus | None, str | None]:
     return status if status in ("ok", "error", "timeout") else "unknown", _text(value, "error")
 
 
-def _text(fields: Mapping[str, Any], name: str) -> str | None:
+def _text(fields: Json, name: str) -> str | None:
     value = fields.get(name)
     return value if isinstance(value, str) else None
 
 
-def _extra(kept: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, Any]:
+def _extra(kept: Json, raw: Json) -> dict[str, Any]:
     """Return the fields of a record that are not in what is kept of it."""
     extra: dict[str, Any] = {}
     for name, value in raw.items():
