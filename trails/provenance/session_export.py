@@ -86,8 +86,6 @@ _DROPPED: Final = frozenset(
 Row = Sequence[str]
 Sources = Mapping[str, tuple[Attribute, ...]]
 """What imported turns rest on, by turn."""
-_STARTED: Final = ("activity", 0)
-_ENDED: Final = ("activity", 1)
 
 
 class ExportPart(NamedTuple):
@@ -288,7 +286,7 @@ def _subject(term: str, rows: Iterable[Row], sources: Sources, terms: Terms) -> 
             times[time.kind, time.place] = tsv.date_time(value) or ""
         else:
             attributes.append((RDF_NAMES.get(name, name), _value(value)))
-    activity = (times.get(_STARTED), times.get(_ENDED))
+    activity = (times.get(("activity", 0)), times.get(("activity", 1)))
     if times:
         _join(times, relations, subject, evidence)
         if any(activity):

@@ -130,49 +130,46 @@ class _ProvNParser:
             token = self._tokens[self._next]
             raise self._refused(token.place, f"{text!r} is wanted where {token.text[:40]!r} stands")
 
+    def _step(self) -> _Token:
+        self._next += 1
+        return self._tokens[self._next - 1]
+
     def _of(self, kind: str, what: str) -> str:
         token = self._tokens[self._next]
         if token.kind != kind:
             raise self._refused(token.place, f"{what} is wanted where {token.text[:40]!r} stands")
-        self._next += 1
-        return token.text
+        return self._step().text
 
     # --- documents and bundles
 
     def document(self) -> Document:
         self._want("document")
         scope = self._declared(Namespaces())
-        own = list(self._statements(scope, "bundle", "endDocument"))
-        bundles = [Bundle(None, own)]
+        own: list[Statement] = []
+        bundles: list[Bundle] = []
         prefixes = scope.prefixes
-        while self._take("bundle"):
+        while not self._take("endDocument"):
+            if not self._take("bundle"):
+                own.append(self._statement(scope))  # examples of the Recommendation go on after a bundle
+                continue
+            place = self._tokens[self._next].place
             name = self._of("name", "the name of a bundle")
-            place = self._tokens[self._next - 1].place
             inner = self._declared(Namespaces(outer=scope))
-            statements = list(self._statements(inner, "endBundle"))
+            statements: list[Statement] = []
+            while not self._take("endBundle"):
+                statements.append(self._statement(inner))
             bundles.append(Bundle(self._iri(name, inner, place), statements))
             prefixes = {**inner.prefixes, **prefixes}
-            self._want("endBundle")
-            own += self._statements(
-                scope, "bundle", "endDocument"
-            )  # examples of the Recommendation go on after a bundle
-        self._want("endDocument")
         if (token := self._tokens[self._next]).kind != "end":
             raise self._refused(token.place, f"{token.text[:40]!r} stands after the document's end")
-        return Document(bundles, prefixes)
+        return Document([Bundle(None, own), *bundles], prefixes)
 
     def _declared(self, scope: Namespaces) -> Namespaces:
         """Take the declarations of prefixes at the beginning of a document or a bundle."""
-        while True:
-            is_default = self._take("default")
-            if not is_default and not self._take("prefix"):
-                return scope
+        while (is_default := self._take("default")) or self._take("prefix"):
             prefix = DEFAULT_PREFIX if is_default else self._of("name", "a prefix")
             scope.declare(prefix, self._of("iri", "a namespace in angle brackets")[1:-1])
-
-    def _statements(self, scope: Namespaces, *ends: str) -> Iterator[Statement]:
-        while not any(self._is(end) for end in ends):
-            yield self._statement(scope)
+        return scope
 
     # --- statements
 
@@ -226,18 +223,16 @@ class _ProvNParser:
         arguments: list[str | None] = []
         depth = 1
         while depth:
-            token = self._tokens[self._next]
+            token = self._step()
             if token.kind == "end":
                 raise self._refused(token.place, "a statement is not closed")
-            self._next += 1
             depth += (token.text in ("(", "{", "[")) - (token.text in (")", "}", "]")) if token.kind == "sign" else 0
             if depth == 1 and token.kind != "sign":
                 arguments.append(self._iri(token.text, scope, token.place) if token.kind == "name" else token.text)
         return Statement(kind, None, tuple(arguments))
 
     def _argument(self, scope: Namespaces) -> str | None:
-        token = self._tokens[self._next]
-        self._next += 1
+        token = self._step()
         if token.kind == "mark":
             return None
         if token.kind == "name":
@@ -259,8 +254,7 @@ class _ProvNParser:
         return tuple(attributes)
 
     def _value(self, scope: Namespaces) -> Value:
-        token = self._tokens[self._next]
-        self._next += 1
+        token = self._step()
         if token.kind == "integer":
             return Value(token.text, _INTEGER)
         if token.kind == "quoted":
@@ -270,11 +264,10 @@ class _ProvNParser:
         text = self._unescaped(token.text[3:-3] if token.kind == "long" else token.text[1:-1], token.place)
         after = self._tokens[self._next]
         if after.kind == "language":
-            self._next += 1
-            return Value(text, INTERNATIONALIZED, after.text[1:])
+            return Value(text, INTERNATIONALIZED, self._step().text[1:])
         if after.kind != "type":
             return Value(text)
-        self._next += 1
+        self._step()
         if self._tokens[self._next].kind == "iri":
             datatype = self._of("iri", "a datatype")[1:-1]
         else:
