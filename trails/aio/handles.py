@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Callable, Coroutine, Generator
-from datetime import UTC, datetime
+from collections.abc import Callable, Generator
+from concurrent.futures import CancelledError
 from functools import cache, partial, wraps
 from itertools import islice
-from types import SimpleNamespace
 from typing import Any, Final, Self
 
-from anyio import CancelScope, create_task_group
+from anyio import CancelScope
 from pyoxigraph import QuerySolution
 
 from trails import opening
@@ -26,7 +25,7 @@ from trails.model import validation
 from trails.model.values import ToolCall, Turn
 from trails.rdf.ledger_records import Exchange
 from trails.replay import rerun as reruns
-from trails.replay.playback import Playing, ReplayOptions, refuse_yields
+from trails.replay.playback import Playing, refuse_yields
 from trails.replay.rerun import Rerun
 from trails.runtime.ledger import Ledger
 from trails.runtime.message_exchanges import Running
@@ -40,7 +39,7 @@ from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
 from trails.session.recorded_calls import ToolAnswer, named_call
 from trails.session.repository import Repository
-from trails.session.session import Session
+from trails.session.session import Session, load_session
 from trails.session.streaming import Streaming
 from trails.session.tags_notes import Notes, Tags
 from trails.store.queries import query_pool
@@ -469,100 +468,76 @@ def open(*args: Any, **options: Any) -> Opening:  # noqa: A001 - trails.aio.open
     return Opening(lambda: opening.open(*args, **options))
 
 
-def _arguments(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> SimpleNamespace:
-    """Return the arguments of a call by name, defaults too, with the session and the ways that they stand for."""
-    bound = inspect.signature(function).bind(*args, **options)
-    bound.apply_defaults()
-    given = SimpleNamespace(**bound.arguments)
-    if not isinstance(given.session, AsyncSession):
-        raise InvalidInput(f"a rerun is of a session, as `await store.load(id)` gives it, not of {given.session!r:.80}")
-    given.ways = ReplayOptions(given.model, given.tools, given.on_miss)
-    fork = ("id", "label", "principal", "meta", "by")
-    given.fork = {name: bound.arguments[name] for name in fork if name in bound.arguments}
-    return given
+class _Cancelled(BaseException):
+    """Ends an agent whose coroutine was cancelled: nothing is stored of what it said."""
+
+
+async def _attempt(agent: Any, playing: AsyncPlaying) -> tuple[Any, SystemExit | None]:
+    """Return what an agent gives, or the exit that it asks for, which must not end the event loop."""
+    try:
+        return await _answer(agent(playing)), None
+    except SystemExit as leaving:
+        return None, leaving
+
+
+async def _tell(progress: Callable[[Rerun], object], done: Rerun) -> None:
+    progress(done)
+
+
+async def _rerun(function: Callable[..., Any], session: object, agent: Any, *args: Any, **options: Any) -> Any:
+    """Call `rerun` or `rerun_many` on a worker thread; the agent and `progress` run in this event loop."""
+    if not isinstance(session, AsyncSession):
+        raise InvalidInput(f"a rerun is of a session, as `await store.load(id)` gives it, not of {session!r:.80}")
+    await session.persist()
+    workers, progress = session.workers, options.pop("progress", None)
+
+    def work(settle: Settle) -> Any:
+        def host(playing: Playing) -> Any:
+            try:
+                result, leaving = settle(_attempt(agent, AsyncPlaying(playing, workers)))
+            except CancelledError as error:
+                raise _Cancelled from error
+            if leaving is not None:
+                raise leaving
+            return result
+
+        if progress is not None:
+            options["progress"] = lambda done: settle(_tell(progress, done))
+        try:
+            return function(load_session(session.sync.worktree.workspace, session.sync.id), host, *args, **options)
+        except _Cancelled as error:
+            raise CancelledError from error
+        except SystemExit as leaving:
+            return leaving
+
+    done = await workers.run_hosting(work)
+    if isinstance(done, SystemExit):
+        raise done
+    return done
 
 
 @checked
 @wraps(reruns.rerun, assigned=_NAMES)
-def rerun(*args: Any, **options: Any) -> Coroutine[Any, Any, Rerun]:
+async def rerun(session: AsyncSession, agent: Any, **options: Any) -> Rerun:
     """Run a coroutine over a session's record and store what it says as a fork, as `trails.rerun` does.
 
     `agent` gets an `AsyncPlaying`; `model`, `tools` and what the agent names for live answers may be coroutine functions.
     The rerun's `session` is the fork's synchronous handle. A cancellation while the agent runs stores nothing. Several
     reruns run side by side as tasks.
     """
-    given = _arguments(reruns.rerun, args, options)
-
-    async def run() -> Rerun:
-        session = given.session
-        playing = await session.call(
-            lambda: reruns.begin_rerun(session.sync, given.agent, given.ways, given.upto, given.fork)
-        )
-        return reruns.unless_failed(await _attempt(AsyncPlaying(playing, session.workers), given.agent, given.by))
-
-    return run()
+    done: Rerun = await _rerun(reruns.rerun, session, agent, **options)
+    return done
 
 
 @checked
 @wraps(reruns.rerun_many, assigned=_NAMES)
-def rerun_many(*args: Any, **options: Any) -> Coroutine[Any, Any, list[Rerun]]:
+async def rerun_many(session: AsyncSession, agent: Any, *args: Any, **options: Any) -> list[Rerun]:
     """Run a coroutine `count` times over a session's record, `workers` at a time as tasks, as `trails.rerun_many` does.
 
     A cancellation stores nothing of those that are under way; those that were done stay, and are not run again.
     """
-    given = _arguments(reruns.rerun_many, args, options)
-
-    async def run() -> list[Rerun]:
-        session = given.session
-        pool, places = await session.call(
-            lambda: reruns.plan_reruns(
-                session.sync,
-                given.count,
-                given.workers,
-                name=given.name,
-                ways=given.ways,
-                upto=given.upto,
-                options=given.fork,
-            )
-        )
-        done = {each.number: each.done for each in places if each.done is not None}
-        failures: list[Exception] = []
-        todo = iter([each for each in places if each.done is None])
-
-        async def work() -> None:
-            for place in todo:
-                try:
-                    playing = await session.workers.run(lambda: pool.playing(place))  # noqa: B023 - it is awaited here
-                    twin = AsyncPlaying(playing, session.workers)
-                    done[place.number] = rerun = await _attempt(twin, given.agent, given.by)
-                    if given.progress is not None:
-                        given.progress(rerun)
-                except Exception as error:  # noqa: BLE001 - raised below, when the others are done
-                    failures.append(error)
-
-        async with create_task_group() as tasks:
-            for _ in range(given.workers):
-                tasks.start_soon(work)
-        if failures:
-            raise failures[0]
-        return [done[each.number] for each in places]
-
-    return run()
-
-
-async def _attempt(twin: AsyncPlaying, agent: Callable[[AsyncPlaying], Any], by: str | None) -> Rerun:
-    """Run an agent once and store what came of it; an error of the agent stands in the rerun."""
-    started, result, error = datetime.now(UTC), None, None
-    try:
-        result = await _answer(agent(twin))
-    except (Exception, SystemExit) as raised:  # noqa: BLE001 - the rerun has it; scripts call exit
-        error = raised
-    except BaseException:
-        twin.sync.give_up()
-        raise
-    with CancelScope(shield=True):
-        done = await twin.call(lambda: reruns.store_rerun(twin.sync, result, error, started, by))
-    return done  # noqa: RET504 - a scope may swallow a cancellation, as type checkers see it
+    done: list[Rerun] = await _rerun(reruns.rerun_many, session, agent, *args, **options)
+    return done
 
 
 __all__ = [*(form.__name__ for form in FORMS.values()), "AsyncStreaming", "Opening", "open", "rerun", "rerun_many"]  # noqa: PLE0604

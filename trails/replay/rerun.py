@@ -134,21 +134,14 @@ def attempt(
     session: Session, agent: Agent, *, ways: ReplayOptions, upto: int | None, by: str | None = None, **options: Any
 ) -> Rerun:
     """Do what `rerun` does; an error of the agent stands in the rerun and is not raised."""
-    return run_agent(begin_rerun(session, agent, ways, upto, {**options, "by": by}), agent, by)
-
-
-def begin_rerun(
-    session: Session, agent: object, ways: ReplayOptions, upto: int | None, options: Mapping[str, Any]
-) -> Playing:
-    """Return what an agent is given to run with; raise for what cannot be run, or could not be stored later."""
     if not isinstance(session, Session):
         raise InvalidInput(f"a rerun is of a session, as store.load(id) gives it, not of {session!r:.80}")
     if not callable(agent):
         raise InvalidInput(f"an agent is a function of the run, not {agent!r:.80}")
     session.persist()
-    playing = Playing(session, recording_of(session, upto), ways, options)
+    playing = Playing(session, recording_of(session, upto), ways, {**options, "by": by})
     playing.refuse_early()
-    return playing
+    return run_agent(playing, agent, by)
 
 
 def recording_of(session: Session, upto: int | None) -> Recording:
@@ -383,18 +376,13 @@ class Pool:
             raise InvalidInput(f"session {fork_id!r} is there, and no rerun of {self.source!r}; give another name")
         return acts[0]
 
-    def playing(self, place: RerunPlace, source: Session | None = None) -> Playing:
-        """Return what the agent of one of them is given, over a handle on the session; None loads one."""
-        over = load_session(self.workspace, self.source) if source is None else source
-        run = Playing(over, self.recording, self.ways, {**self.options, "id": place.id}, place.number)
-        run.refuse_early()
-        return run
-
     def run(self, agent: Agent, place: RerunPlace, here: threading.local) -> Rerun:
         """Run one of them, over the handle that its thread has."""
         if not hasattr(here, "source"):
             here.source = load_session(self.workspace, self.source)
-        return run_agent(self.playing(place, here.source), agent, self.options["by"])
+        playing = Playing(here.source, self.recording, self.ways, {**self.options, "id": place.id}, place.number)
+        playing.refuse_early()
+        return run_agent(playing, agent, self.options["by"])
 
 
 def rerun_id(source: str, name: str, number: int) -> str:
