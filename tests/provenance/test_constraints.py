@@ -11,10 +11,10 @@ import pytest
 from tests.support.histories import EX, History
 from tests.support.machines import Size
 from tests.support.places import SHARED
+from tests.support.prov_records import parsed
 from trails.errors import InvalidInput
 from trails.provenance import Bundle, Document, Finding, Statement, validate
 from trails.provenance.constraints import check_constraints
-from trails.provenance.serializations import read_prov
 
 CASES = SHARED / "prov-cases"
 
@@ -108,12 +108,6 @@ PLANTS: dict[str, tuple[str, str, str]] = {
     "two mentions of one entity": ("unique-mention", "new:m",
         "prov:mentionOf(new:m, new:1, new:b) prov:mentionOf(new:m, new:2, new:b)"),
 }  # fmt: skip
-
-
-def parsed(text: str) -> list[Statement]:
-    """The statements of PROV-N in three namespaces: a history's, that of what is new in it, and `urn:` for all else."""
-    prefixes = f"prefix old <{EX}> prefix new <{EX}new/> default <urn:>"
-    return list(read_prov(f"document {prefixes} {text} endDocument".encode(), "provn").bundles[0].statements)
 
 
 ROUNDS = {"quick": 4, "all": 40, "long": 1000}

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.histories import History
 from tests.support.machines import Size
+from tests.support.prov_records import parsed
 from trails.errors import InvalidInput
 from trails.provenance import Bundle, Document, Statement, Timing, validate
 from trails.provenance.constraints import check_constraints
@@ -44,58 +45,29 @@ def test_a_read_after_a_deletion_is_valid_by_the_w3c_and_found_by_its_times() ->
 
 A, B = at(1), at(2)
 WRONG = {
-    30: [Statement("activity", "a", (B, A))],
-    31: [Statement("wasStartedBy", "s", ("a", None, "x", A)), Statement("wasStartedBy", "t", ("a", None, "y", B))],
-    32: [Statement("wasEndedBy", "s", ("a", None, "x", A)), Statement("wasEndedBy", "t", ("a", None, "y", B))],
-    33: [Statement("activity", "a", (B, None)), Statement("used", None, ("a", "e", A))],
-    34: [Statement("activity", "a", (None, A)), Statement("wasGeneratedBy", None, ("e", "a", B))],
-    35: [
-        Statement("activity", "a", (B, None)),
-        Statement("activity", "b", (None, A)),
-        Statement("wasInformedBy", None, ("b", "a")),
-    ],
-    36: [Statement("wasGeneratedBy", None, ("e", None, B)), Statement("wasInvalidatedBy", None, ("e", None, A))],
-    37: [Statement("wasGeneratedBy", None, ("e", None, B)), Statement("used", None, ("a", "e", A))],
-    38: [Statement("used", None, ("a", "e", B)), Statement("wasInvalidatedBy", None, ("e", None, A))],
-    39: [Statement("wasGeneratedBy", "g", ("e", "a", A)), Statement("wasGeneratedBy", "h", ("e", "b", B))],
-    40: [Statement("wasInvalidatedBy", "g", ("e", "a", A)), Statement("wasInvalidatedBy", "h", ("e", "b", B))],
-    41: [
-        Statement("wasDerivedFrom", None, ("e2", "e1", "a", "g", "u")),
-        Statement("used", "u", ("a", "e1", B)),
-        Statement("wasGeneratedBy", "g", ("e2", "a", A)),
-    ],
-    42: [
-        Statement("wasGeneratedBy", None, ("e1", None, B)),
-        Statement("wasGeneratedBy", None, ("e2", None, A)),
-        Statement("wasDerivedFrom", None, ("e2", "e1", None, None, None)),
-    ],
-    43: [Statement("wasGeneratedBy", None, ("e", None, B)), Statement("wasStartedBy", None, ("a", "e", None, A))],
-    44: [Statement("wasEndedBy", None, ("a", "e", None, B)), Statement("wasInvalidatedBy", None, ("e", None, A))],
-    45: [
-        Statement("wasGeneratedBy", None, ("e1", None, B)),
-        Statement("wasGeneratedBy", None, ("e2", None, A)),
-        Statement("specializationOf", None, ("e2", "e1")),
-    ],
-    46: [
-        Statement("wasInvalidatedBy", None, ("e1", None, A)),
-        Statement("wasInvalidatedBy", None, ("e2", None, B)),
-        Statement("specializationOf", None, ("e2", "e1")),
-    ],
-    47: [
-        Statement("activity", "a", (B, None)),
-        Statement("wasInvalidatedBy", None, ("ag", None, A)),
-        Statement("wasAssociatedWith", None, ("a", "ag", None)),
-    ],
-    48: [
-        Statement("wasGeneratedBy", None, ("ag", None, B)),
-        Statement("wasGeneratedBy", None, ("e", None, A)),
-        Statement("wasAttributedTo", None, ("e", "ag")),
-    ],
-    49: [
-        Statement("wasGeneratedBy", None, ("boss", None, B)),
-        Statement("wasInvalidatedBy", None, ("ag", None, A)),
-        Statement("actedOnBehalfOf", None, ("ag", "boss", None)),
-    ],
+    number: parsed(text)
+    for number, text in {
+        30: f"activity(a, {B}, {A})",
+        31: f"wasStartedBy(s; a, -, x, {A}) wasStartedBy(t; a, -, y, {B})",
+        32: f"wasEndedBy(s; a, -, x, {A}) wasEndedBy(t; a, -, y, {B})",
+        33: f"activity(a, {B}, -) used(a, e, {A})",
+        34: f"activity(a, -, {A}) wasGeneratedBy(e, a, {B})",
+        35: f"activity(a, {B}, -) activity(b, -, {A}) wasInformedBy(b, a)",
+        36: f"wasGeneratedBy(e, -, {B}) wasInvalidatedBy(e, -, {A})",
+        37: f"wasGeneratedBy(e, -, {B}) used(a, e, {A})",
+        38: f"used(a, e, {B}) wasInvalidatedBy(e, -, {A})",
+        39: f"wasGeneratedBy(g; e, a, {A}) wasGeneratedBy(h; e, b, {B})",
+        40: f"wasInvalidatedBy(g; e, a, {A}) wasInvalidatedBy(h; e, b, {B})",
+        41: f"wasDerivedFrom(e2, e1, a, g, u) used(u; a, e1, {B}) wasGeneratedBy(g; e2, a, {A})",
+        42: f"wasGeneratedBy(e1, -, {B}) wasGeneratedBy(e2, -, {A}) wasDerivedFrom(e2, e1)",
+        43: f"wasGeneratedBy(e, -, {B}) wasStartedBy(a, e, -, {A})",
+        44: f"wasEndedBy(a, e, -, {B}) wasInvalidatedBy(e, -, {A})",
+        45: f"wasGeneratedBy(e1, -, {B}) wasGeneratedBy(e2, -, {A}) specializationOf(e2, e1)",
+        46: f"wasInvalidatedBy(e1, -, {A}) wasInvalidatedBy(e2, -, {B}) specializationOf(e2, e1)",
+        47: f"activity(a, {B}, -) wasInvalidatedBy(ag, -, {A}) wasAssociatedWith(a, ag, -)",
+        48: f"wasGeneratedBy(ag, -, {B}) wasGeneratedBy(e, -, {A}) wasAttributedTo(e, ag)",
+        49: f"wasGeneratedBy(boss, -, {B}) wasInvalidatedBy(ag, -, {A}) actedOnBehalfOf(ag, boss, -)",
+    }.items()
 }
 
 

@@ -11,9 +11,17 @@ from prov.identifier import Identifier, QualifiedName
 from prov.model import Literal, ProvBundle, ProvDocument, ProvRecord
 
 from trails.provenance import Statement, Value
+from trails.provenance.serializations import read_prov
 from trails.provenance.statements import INTERNATIONALIZED, KINDS, QUALIFIED_NAME
 from trails.provenance.uniqueness import moment
 from trails.rdf import vocab
+
+
+def parsed(text: str) -> list[Statement]:
+    """The statements of PROV-N in three namespaces: a history's, that of what is new in it, and `urn:` for all else."""
+    prefixes = "prefix old <http://example.org/> prefix new <http://example.org/new/> default <urn:>"
+    return list(read_prov(f"document {prefixes} {text} endDocument".encode(), "provn").bundles[0].statements)
+
 
 Said = tuple[str | None, str, str | None, tuple[Any, ...], frozenset[Any]]
 
