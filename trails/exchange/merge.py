@@ -208,27 +208,13 @@ class _Merge:
                 continue
             # of the turn that came from a record, if that is in the session, else of the session
             scored = next((turn for turn in turns if each.of in turn.source_ids), None)
-            target = scoring.ScoreTarget(
-                session.worktree.chain,
-                scored.index if scored else None,
-                scored.index + 1 if scored else len(turns),
-                scored or (turns[-1] if len(turns) else None),
-            )
+            start, last = (scored.index if scored else None), scored or (turns[-1] if len(turns) else None)
+            target = scoring.ScoreTarget(session.worktree.chain, start, last.index + 1 if last else 0, last)
+            value, reason = filtered.value(each.value), filtered.value(each.reason)
+            told: dict[str, Any] = {"version": each.version, "reason": reason, "time": each.time, "id": each.id}
             try:
-                new[each.id] = (
-                    target,
-                    scoring.make_score(
-                        workspace,
-                        target,
-                        each.name,
-                        filtered.value(each.value),
-                        by_iri=workspace.who(each.by),
-                        version=each.version,
-                        reason=filtered.value(each.reason),
-                        time=each.time,
-                        id=each.id,
-                    ),
-                )
+                by = workspace.who(each.by)
+                new[each.id] = target, scoring.make_score(workspace, target, each.name, value, by_iri=by, **told)
             except InvalidInput as error:
                 reason = f"session {session.id!r}: the score {each.name[:80]!r} cannot be kept: {error}"
                 self._report.refuse(self._file, reason)
@@ -424,14 +410,8 @@ class _Merge:
         if source.spawned_by is not None and spawner is None:
             meta[import_records.AWAITED_PARENT] = self._imported_id(source.spawned_by)
         created = source.created or next((turn.time for turn in path if turn.time), None)
-        own: dict[str, Any] = {
-            "id": self._id,
-            "principal": source.principal,
-            "agent": source.agent,
-            "meta": meta,
-            "created": created,
-            "source_session": self._name,
-        }
+        own: dict[str, Any] = {"principal": source.principal, "agent": source.agent, "meta": meta, "created": created}
+        own |= {"id": self._id, "source_session": self._name}
         if shared is not None:
             parent, at = shared
             rest = (

@@ -23,7 +23,7 @@ from trails.exchange.exporters.session_family import Family, Member, SessionExpo
 from trails.exchange.json_files import as_object, as_text, objects_in, without_keys, without_null
 from trails.exchange.traces.inspect_log import SAMPLE_META
 from trails.model import iris
-from trails.model.values import ToolCall, Turn
+from trails.model.values import Call, ToolCall, ToolResult, Turn
 from trails.rdf.score_records import Score
 from trails.usage import source_of
 
@@ -421,42 +421,23 @@ class _Sample:
             if isinstance(number, int) and not isinstance(number, bool):
                 self._usage[model, name] += number
         choices = [{"message": message, "stop_reason": reason}]
-        output = {"model": model, "choices": choices, "completion": message_text(message)}
-        told = turn.call
-        started = told.started if told and told.started else self._time
-        self._event(
-            "model",
-            span,
-            turn.digest,
-            timestamp=started.isoformat(),
-            **({"completed": told.ended.isoformat()} if told and told.ended else {}),
-            model=model,
-            input=[],
-            input_refs=line.ranges(),
-            tools=[],
-            tool_choice="auto",
-            config={},
-            output=output | ({"usage": usage} if usage else {}),
-        )
+        output: _Json = {"model": model, "choices": choices, "completion": message_text(message)}
+        output |= {"usage": usage} if usage else {}
+        given: _Json = {"input": [], "input_refs": line.ranges(), "tools": [], "tool_choice": "auto", "config": {}}
+        self._event("model", span, turn.digest, **self._times(turn.call), model=model, **given, output=output)
 
     def _tool_event(self, turn: Turn, message: _Json, call: ToolCall, span: str) -> None:
         error = {"error": message["error"]} if message.get("error") else {}
         result = next((each for each in turn.tool_results if each.call_id == call.id), None)
-        started = (result.started if result else None) or self._time
-        self._event(
-            "tool",
-            span,
-            turn.digest,
-            timestamp=started.isoformat(),
-            **({"completed": result.ended.isoformat()} if result and result.ended else {}),
-            type="function",
-            id=call.id,
-            function=call.name,
-            arguments=call_arguments(call),
-            result=message_text(message),
-            message_id=message["id"],
-            **error,
-        )
+        asked = {"type": "function", "id": call.id, "function": call.name, "arguments": call_arguments(call)}
+        answer = {"result": message_text(message), "message_id": message["id"], **error}
+        self._event("tool", span, turn.digest, **self._times(result), **asked, **answer)
+
+    def _times(self, told: Call | ToolResult | None) -> _Json:
+        """Return when a call began and ended, as far as that is known."""
+        started = (told.started if told else None) or self._time
+        ended = {"completed": told.ended.isoformat()} if told and told.ended else {}
+        return {"timestamp": started.isoformat(), **ended}
 
     # --- messages
 

@@ -132,13 +132,9 @@ def _header(chain: Sequence[SessionRecord], system: str | None) -> _Json:
         header.setdefault("parentSession", header["branchedFrom"])
     if isinstance(left, dict):
         header |= {key: value for key, value in left.items() if key == "timestamp" or key not in header}
-    noted = without_null(
-        {
-            "principal": None if record.principal == DEFAULT_PRINCIPAL else record.principal,
-            "agent": None if record.agent == pi_session_file.SOURCE else record.agent,
-            "system": system,
-        }
-    )
+    principal = None if record.principal == DEFAULT_PRINCIPAL else record.principal
+    agent = None if record.agent == pi_session_file.SOURCE else record.agent
+    noted = without_null({"principal": principal, "agent": agent, "system": system})
     return header | ({"trails": noted} if noted else {})
 
 

@@ -552,15 +552,8 @@ def _session(
     except InvalidInput as error:
         file.refuse(1, f"the header's {error}", header)
         meta = {}
-    return SourceSession(
-        source=SOURCE,
-        id=header["id"],
-        paths=paths,
-        title=title,
-        created=time,
-        meta=meta,
-        **noted.model_dump(),
-    )
+    own = {"title": title, "created": time, **noted.model_dump()}
+    return SourceSession(source=SOURCE, id=header["id"], paths=paths, meta=meta, **own)
 
 
 def _title_and_labels(entries: Iterable[_Entry], file: _SessionFile) -> tuple[str | None, dict[str, str]]:

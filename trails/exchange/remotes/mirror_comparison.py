@@ -60,12 +60,8 @@ def mirror_term(term: Node, server: Server) -> Node:
 
 def statements(quads: Iterable[ox.Quad], server: Server) -> list[str]:
     """Return quads as the statements of an INSERT DATA, each once, without their graphs."""
-    return list(
-        dict.fromkeys(
-            f"{mirror_term(quad.subject, server)} {quad.predicate} {mirror_term(quad.object, server)} ."
-            for quad in quads
-        )
-    )
+    terms = ((mirror_term(quad.subject, server), quad.predicate, mirror_term(quad.object, server)) for quad in quads)
+    return list(dict.fromkeys(f"{subject} {predicate} {value} ." for subject, predicate, value in terms))
 
 
 def statements_digest(lines: Iterable[str]) -> str:
@@ -132,13 +128,8 @@ class MirrorReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON."""
-        return {
-            "mirror": self.location,
-            "ok": self.ok,
-            "graphs": self.graphs,
-            "triples": self.triples,
-            "differences": [each.to_dict() for each in self.differences],
-        }
+        counts = {"mirror": self.location, "ok": self.ok, "graphs": self.graphs, "triples": self.triples}
+        return {**counts, "differences": [each.to_dict() for each in self.differences]}
 
 
 def compare_mirror(
@@ -167,17 +158,11 @@ def compare_mirror(
 
 
 def _ours(store: Repository, endpoint: Endpoint, graph: ox.NamedNode | ox.DefaultGraph) -> Counter[object]:
-    server = endpoint.server
-    return Counter(
-        {
-            (
-                same_term(mirror_term(quad.subject, server)),
-                quad.predicate.value,
-                same_term(mirror_term(quad.object, server)),
-            )
-            for quad in store.store.quads((None, None, None, graph))
-        }
-    )
+    def held(term: Node) -> object:
+        return same_term(mirror_term(term, endpoint.server))
+
+    quads = store.store.quads((None, None, None, graph))
+    return Counter({(held(quad.subject), quad.predicate.value, held(quad.object)) for quad in quads})
 
 
 def _theirs(endpoint: Endpoint, graph: ox.NamedNode | None) -> Iterator[object]:

@@ -58,14 +58,9 @@ class SourceLog:
         if number is None:
             return None
         self._tree = self._tree or HashTree(leaf_hash(line.encode()) for line in self._lines)
-        said = {
-            "leaf": self._lines[number],
-            "number": number,
-            "size": len(self._lines),
-            "root": self._tree.root().hex(),
-            "hashes": [each.hex() for each in self._tree.inclusion(number)],
-        }
-        return json.dumps(said, separators=(",", ":"))
+        place = {"leaf": self._lines[number], "number": number, "size": len(self._lines)}
+        way = {"root": self._tree.root().hex(), "hashes": [each.hex() for each in self._tree.inclusion(number)]}
+        return json.dumps(place | way, separators=(",", ":"))
 
 
 class Origin(Value):
@@ -126,9 +121,9 @@ def read_origins(
     return found
 
 
-def _origin(act: Import, said: str, digests: Sequence[str]) -> Origin:
+def _origin(act: Import, proof: str, digests: Sequence[str]) -> Origin:
     try:
-        plain: dict[str, Any] = json.loads(said)
+        plain: dict[str, Any] = json.loads(proof)
         leaf, _ = leaves.parse_leaf(plain["leaf"])
         hashes = [bytes.fromhex(each) for each in plain["hashes"]]
         root = bytes.fromhex(plain["root"])
@@ -142,19 +137,10 @@ def _origin(act: Import, said: str, digests: Sequence[str]) -> Origin:
         merkle.verify_inclusion(leaf_hash(plain["leaf"].encode()), number, size, hashes, root)
     except IntegrityError:
         holds = False
-    return Origin(
-        session_id=act.session_id,
-        by_iri=act.by_iri,
-        time=act.time,
-        how=act.importer,
-        leaf=plain["leaf"],
-        number=number,
-        size=size,
-        root=root.hex(),
-        turns=leaf.count if is_turns else 0,
-        head=leaf.digest if is_turns else None,
-        holds=holds,
-    )
+    made = {"session_id": act.session_id, "by_iri": act.by_iri, "time": act.time, "how": act.importer}
+    said = {"leaf": plain["leaf"], "number": number, "size": size, "root": root.hex()}
+    head = {"turns": leaf.count, "head": leaf.digest} if is_turns else {"turns": 0, "head": None}
+    return Origin.model_validate({**made, **said, **head, "holds": holds})
 
 
 @dataclass(frozen=True, slots=True)
