@@ -63,15 +63,12 @@ class RequestRefused(InvalidInput):
     """A rule of sessions refuses a request. `code` is its kind, and the text is what the systems of session keys answer.
 
     `code` is INVALID_REQUEST (the request is wrong), FORBIDDEN (it is right, and not allowed) or UNAVAILABLE (it cannot
-    be answered now). The text has no page at its end, since hosts pass it on as it is: `page` names it.
+    be answered now). `message` is that text; hosts pass it on as it is.
     """
 
     def __init__(self, message: str, *, code: str = "INVALID_REQUEST") -> None:
         super().__init__(message)
         self.code = code
-
-    def __str__(self) -> str:
-        return self.message
 
 
 class SessionNotFound(TrailsError, KeyError):

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, NamedTuple
 from trails.errors import InvalidInput
 from trails.model import content_parts
 from trails.model.sdk_messages import API
+from trails.model.validation import stored_json
 from trails.model.values import NO_FACTS, Facts, ToolCall, Turn
 
 Counter = Callable[[str], float]
@@ -257,7 +258,7 @@ def _with_fields(turn: TurnView, message: Message) -> Message:
 
 
 def _structured(turn: TurnView) -> list[Message]:
-    content: list[Any] = json.loads(turn.text)
+    content: list[Any] = stored_json(turn.text)
     given_calls = turn.facts.tool_calls[len(content_parts.calls_in(content)) :]
     given_results = turn.facts.tool_results[len(content_parts.results_in(content)) :]
     if given_results or (_ROLES.get(turn.role) == "tool" and not content_parts.results_in(content)):

@@ -98,6 +98,7 @@ class RowTurns:
         (end,) = self._ask(asked, session_id, start)[0]
         return start if end is None else int(end)
 
+    @decodes
     def digests(self, session_id: str, start: int, end: int | None) -> list[tuple[int, str]]:
         """Return index and digest of the turns that a session owns in a run of indices."""
         asked = (

@@ -138,12 +138,19 @@ def _columns() -> Mapping[str, Sequence[str]]:
         return {table: [row[1] for row in made.execute(f"PRAGMA table_info({table})")] for table in _TABLES}
 
 
+def has_all_tables(connection: sqlite3.Connection) -> bool:
+    """Tell whether no table is missing."""
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    return there.issuperset(_TABLES)
+
+
 def drop_tables(connection: sqlite3.Connection) -> None:
-    """Remove all rows with their tables, within the caller's transaction."""
-    shards = [f"texts_{shard}" for (shard,) in connection.execute("SELECT shard FROM shards")]
-    for table in [*shards, *_TABLES]:
-        connection.execute(f"DROP TABLE {table}")
-    connection.execute("DELETE FROM sqlite_sequence WHERE name IN ('turns', 'kinds')")
+    """Remove all rows with their tables, as far as they are there, within the caller's transaction."""
+    shards = "SELECT name FROM sqlite_master WHERE name GLOB 'texts_[0-9]*' AND sql LIKE 'CREATE VIRTUAL TABLE%'"
+    for table in [*(name for (name,) in connection.execute(shards).fetchall()), *_TABLES]:
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+    for _ in connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'").fetchall():
+        connection.execute("DELETE FROM sqlite_sequence WHERE name IN ('turns', 'kinds')")
 
 
 def create_functions(connection: sqlite3.Connection) -> None:

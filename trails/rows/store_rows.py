@@ -11,11 +11,14 @@ from typing import Any, Final
 from pyoxigraph import NamedNode, RdfFormat, parse
 
 from trails.display.progress import made_anew
+from trails.errors import IntegrityError, TrailsError
+from trails.model.validation import DECODING_ERRORS
 from trails.rdf import vocab
 from trails.rows import row_schema, row_writer, text_index
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.index.historical_store import PastStore
+from trails.store.log import sqlite
 from trails.store.log.records import CommitRecord, Row
 from trails.store.log.sqlite import SqliteHome
 
@@ -29,17 +32,34 @@ _NOTHING: Final = (vocab.RUN, None, None, vocab.CATALOG)
 
 def bring_in_commit(connection: sqlite3.Connection, number: int, change: Any) -> None:
     """Bring in one commit, and first those before it that are missing: what the log calls in each commit's transaction."""
-    catch_up(connection, number - 1)
     record = change.record
-    row_writer.apply(connection, remove=change.remove, add=change.add, drop=record.drop, leaves=change.lines)
-    connection.execute("UPDATE rows_at SET number = ?", (number,))
+    with _in_words():
+        catch_up(connection, number - 1)
+        row_writer.apply(connection, remove=change.remove, add=change.add, drop=record.drop, leaves=change.lines)
+        connection.execute("UPDATE rows_at SET number = ?", (number,))
+
+
+@contextmanager
+def _in_words(location: str = "the store") -> Iterator[None]:
+    """Say in words that the rows hold what cannot be."""
+    try:
+        yield
+    except TrailsError:
+        raise
+    except sqlite3.Error as error:
+        raise sqlite.worded(error, location) from error
+    except DECODING_ERRORS as error:
+        raise IntegrityError(
+            f"the rows of the store hold what Trails never writes ({type(error).__name__}: {f'{error}'[:200]}): they were "
+            "altered, or the disk damaged them; `trails store vacuum` makes them anew from the log"
+        ) from error
 
 
 def rows_number(connection: sqlite3.Connection) -> int:
-    """Return the number of the last record that the rows hold; -1 if there are no tables yet."""
+    """Return the number of the last record that the rows hold; -1 if there are no tables yet, or they do not say."""
     with suppress(sqlite3.OperationalError):
         row = connection.execute("SELECT number FROM rows_at").fetchone()
-        return -1 if row is None else int(row[0])
+        return row[0] if row and type(row[0]) is int else -1
     return -1
 
 
@@ -49,6 +69,7 @@ def catch_up(connection: sqlite3.Connection, until: int) -> None:
     if at >= until:
         return
     if at < 0:
+        row_schema.drop_tables(connection)
         row_schema.create_tables(connection)
         at = 0
     start = at
@@ -91,7 +112,14 @@ class StoreRows:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection to the rows, which hold all that was committed before this call."""
+        """Give a connection to the rows, which hold all that was committed before this call.
+
+        Raises `IntegrityError` for what the caller finds there, and cannot be.
+        """
+        with _in_words(self._store.location):
+            yield from self._reading()
+
+    def _reading(self) -> Iterator[sqlite3.Connection]:
         home = self._home
         if isinstance(self._store, EmbeddedStore):
             self._store.refuse_failed()
@@ -176,8 +204,12 @@ class StoreRows:
         if self._home is None or self._home.is_read_only:
             return
         with self._home.reading() as connection:
-            is_clean = rows_number(connection) < 0 or not text_index.is_dirty(connection)
-        if not is_clean:
+            number = rows_number(connection)
+            is_whole = number < 0 or row_schema.has_all_tables(connection)
+            is_clean = number < 0 or not is_whole or not text_index.is_dirty(connection)
+        if not is_whole:
+            self.rebuild()
+        elif not is_clean:
             with self._home.deriving() as connection:
                 text_index.erase(connection)
 
@@ -185,8 +217,7 @@ class StoreRows:
         """Make all rows anew from the log."""
         if self._home is not None:
             with self._home.deriving() as connection:
-                if rows_number(connection) >= 0:
-                    row_schema.drop_tables(connection)
+                row_schema.drop_tables(connection)
                 (head,) = connection.execute("SELECT head FROM trails_stores").fetchone()
                 catch_up(connection, head)
 

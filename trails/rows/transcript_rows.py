@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from trails.model import iris
+from trails.model.validation import decodes
 from trails.model.values import NO_FACTS, Facts, Turn
 from trails.rows import row_codec
 from trails.rows.row_codec import EPOCH, JSON, MICROSECOND, REDACTED, Kind
@@ -45,11 +46,13 @@ class RowRun:
         """Return the first turns."""
         return RowRun(self.session_id, self.start, self._rows[:count], self._kinds)
 
+    @decodes
     def digest(self, at: int) -> str:
         """Return the digest of the turn at a place in the run."""
         digest: str = self._rows[at][4].hex()
         return digest
 
+    @decodes
     def turns(self, first: int, last: int) -> list[Turn]:
         """Make the turns from one place in the run to another, exclusive."""
         begun: dict[int, dict[str, Any]] = {}
@@ -89,12 +92,14 @@ class RowRun:
         iri = iris.turn(iris.session(self.session_id), place, digest.hex())
         return row_codec.facts_of(iri, row_codec.decode_statements(more, iri))
 
+    @decodes
     def said(self) -> Iterator[tuple[int, str, str, str, bool]]:
         """Yield index, role, branch, text and whether that is JSON, of each turn."""
         for place, number, _, text, *_ in self._rows:
             kind = self._kinds[number]
             yield place, kind.role, kind.branch, text, kind.form == JSON
 
+    @decodes
     def brief(self) -> Iterator[tuple[str, tuple[str, str, str], int | None, str, bool, bool]]:
         """Yield digest, (role, branch, author), time, text, whether that is JSON, and whether it is redacted, of each turn."""
         for _, number, time, text, digest, *_ in self._rows:

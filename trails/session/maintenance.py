@@ -101,12 +101,13 @@ class Maintenance(Handle, public=True):
         indexes of other
         processes that have not caught up are named in `behind`: they lose the text with their next `sync`.
         """
-        deletion.sweep_pending(self._store)
-        transaction.sweep_names(self._store)
-        migrations.recount_usage(self._store, self._workspace.reader.ids())
-        done = embedded_store(self._store, "vacuum").vacuum()
-        self._workspace.rows.rebuild()
-        return done
+        store = embedded_store(self._store, "vacuum")
+        self._workspace.rows.rebuild()  # first: whatever was done to them, commits fill them
+        deletion.sweep_pending(store)
+        transaction.sweep_names(store)
+        migrations.recount_usage(store, self._workspace.reader.ids())
+        self._workspace.rows.erase()
+        return store.vacuum()
 
     def backup(self, destination: str | os.PathLike[str]) -> None:
         """Write a whole copy of the store as it is now into a new folder, while other threads go on.

@@ -8,7 +8,6 @@ have changed. A small store has its engine in memory.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import threading
 import weakref
@@ -21,6 +20,7 @@ from typing import Any, Final, TypeVar
 import pyoxigraph as ox
 
 from trails.errors import InvalidInput, QueryEnded, StoreFailed
+from trails.model import validation
 from trails.store import folders, process_fork
 from trails.store.contract import Change, Committed, Durability, read_only
 from trails.store.index import engine_filling
@@ -91,7 +91,7 @@ class EmbeddedStore(EngineReader):
             own = weakref.ref(self)
             self._log.source = lambda: None if (store := own()) is None else store._commits.trouble(store)
             if path is not None and not self._commits.is_read_only:
-                self._commits.hold_owner()
+                self._commits.show_writer()
             if not self._commits.is_read_only and not self._commits.is_remote:
                 self._commits.finish_erasures(self)
         except BaseException:  # an interrupt too
@@ -136,7 +136,7 @@ class EmbeddedStore(EngineReader):
     def older(self) -> dict[str, Any] | None:
         """What was written in an older format: which, the `lines` of the log until then, and `until` when."""
         told = self._commits.home.note()["older"]
-        return None if told is None else dict(json.loads(told))
+        return None if told is None else validation.stored_object(told)
 
     @property
     def token(self) -> object:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
-from trails.store.log.locks import OWNER, NamedLocks
+from trails.store.log.locks import WRITERS, NamedLocks
 
 
 class ViewStore(EmbeddedStore):
@@ -26,7 +26,7 @@ class ViewStore(EmbeddedStore):
     @property
     def has_living_owner(self) -> bool:
         """Whether another process may change what is kept beside the store just now."""
-        return self._path is not None and NamedLocks(self._path).is_held(OWNER)
+        return self._path is not None and NamedLocks(self._path).is_shared(WRITERS)
 
     is_beside_owner = has_living_owner
 

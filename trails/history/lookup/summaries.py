@@ -248,6 +248,7 @@ def _rows(
     return Page([made(row) for row in rows], None if end is None else make_cursor(*sort_page(end, order)))
 
 
+@validation.decodes
 def _summary(workspace: Workspace, row: Mapping[str, Any]) -> SessionSummary:
     label = row["label"]
     if row["key"] is not None:  # the label of a session with a key is its conversation's, and survives a reset

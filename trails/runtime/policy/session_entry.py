@@ -29,7 +29,7 @@ def check_label(value: object) -> str:
     'Briefing'
     >>> check_label("")
     Traceback (most recent call last):
-    trails.errors.RequestRefused: invalid label: empty
+    trails.errors.RequestRefused: invalid label: empty (trails guide errors/request-refused)
     """
     if not isinstance(value, str):
         raise RequestRefused("invalid label: must be a string")
@@ -49,7 +49,7 @@ def check_free_label(label: str, key: str, entries: Mapping[str, Json]) -> None:
     >>> check_free_label("Trip", "a", {"a": {"label": "Trip"}, "b": {"label": "trip"}})
     >>> check_free_label("Trip", "a", {"b": {"label": "Trip"}})
     Traceback (most recent call last):
-    trails.errors.RequestRefused: label already in use: Trip
+    trails.errors.RequestRefused: label already in use: Trip (trails guide errors/request-refused)
     """
     if any(other != key and entry.get("label") == label for other, entry in entries.items()):
         raise RequestRefused(f"label already in use: {label}")
@@ -317,7 +317,7 @@ def apply_patch(
     {'sessionId': 'n', 'updatedAt': 5, 'thinkingLevel': 'high'}
     >>> apply_patch({}, "agent:main:main", {"sendPolicy": "deny", "label": ""}, now=5, new_id="n")
     Traceback (most recent call last):
-    trails.errors.RequestRefused: invalid label: empty
+    trails.errors.RequestRefused: invalid label: empty (trails guide errors/request-refused)
     """
     wanted = _named(patch)
     existing = entries.get(key)

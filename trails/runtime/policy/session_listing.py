@@ -251,7 +251,7 @@ def resolve_session(
     ('agent:main:main', 'agent:main:main')
     >>> resolve_session(store)
     Traceback (most recent call last):
-    trails.errors.RequestRefused: Either key, sessionId, or label is required
+    trails.errors.RequestRefused: Either key, sessionId, or label is required (trails guide errors/request-refused)
     """
     given = [name for name in (key, session_id, label) if isinstance(name, str) and trim(name)]
     if len(given) > 1:
@@ -314,7 +314,7 @@ def check_deletable(key: str, settings: KeySettings | None = None) -> str:
     'agent:main:discord:group:dev'
     >>> check_deletable("main")
     Traceback (most recent call last):
-    trails.errors.RequestRefused: Cannot delete the main session (agent:main:main).
+    trails.errors.RequestRefused: Cannot delete the main session (agent:main:main). (trails guide errors/request-refused)
     """
     known = settings or KeySettings()
     whole = canonical_key(key, known)

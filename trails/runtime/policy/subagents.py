@@ -149,7 +149,7 @@ def spawn_target(
     'ops'
     >>> spawn_target("agent:ops:subagent:1")
     Traceback (most recent call last):
-    trails.errors.RequestRefused: sessions_spawn is not allowed from sub-agent sessions
+    trails.errors.RequestRefused: sessions_spawn is not allowed from sub-agent sessions (trails guide errors/request-refused)
     """
     if not may_spawn(requester_key):
         raise RequestRefused("sessions_spawn is not allowed from sub-agent sessions", code="FORBIDDEN")

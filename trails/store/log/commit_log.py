@@ -24,7 +24,7 @@ from trails.errors import IntegrityError, StoreFailed, StoreLocked
 from trails.store.log import erasing, records
 from trails.store.log.committing import Batch, Waiting, matching
 from trails.store.log.erasing import Gone
-from trails.store.log.locks import OWNER, NamedLocks
+from trails.store.log.locks import WRITERS, NamedLocks
 from trails.store.log.log_maintenance import Behind, Vacuumed
 from trails.store.log.records import ERASES, START, Row, Unpacked
 from trails.store.log.sqlite import NAME, Head, SqliteHome
@@ -143,9 +143,9 @@ class Log:
         self._digest, self._erased = head.digest, head.erased
         return head
 
-    def hold_owner(self) -> None:
-        """Hold the name by which it is seen that a process writes to the store, unless another one does."""
-        self._locks.hold(OWNER)
+    def show_writer(self) -> None:
+        """Let others see, until this is closed, that a process has the store open to write."""
+        self._locks.share(WRITERS)
 
     # --- appending
 

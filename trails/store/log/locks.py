@@ -10,11 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from trails.errors import StoreFailed
 from trails.files import PRIVATE
 
 NAME: Final = "locks"
-OWNER: Final = "owner"
-"""The name of the first process that has the store open to write."""
+WRITERS: Final = "writers"
+"""The name that all processes share which have the store open to write."""
 
 
 class NamedLocks:
@@ -24,6 +25,7 @@ class NamedLocks:
         self._folder = None if folder is None else folder / NAME
         self._held: dict[str, tuple[int, int]] = {}
         """By name, the descriptor, and how often it is held: within a hold, the same thread holds it again."""
+        self._shared: list[int] = []
         self._lock = threading.Lock()
         self._owners: dict[str, int] = {}
 
@@ -45,31 +47,56 @@ class NamedLocks:
     def _taken(self, name: str) -> int | None:
         if self._folder is None:
             return -1
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        path = self._path(name)
         while True:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE)
+            descriptor = self._opened(name)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.samestat(os.fstat(descriptor), path.stat()):
+                if os.path.samestat(os.fstat(descriptor), self._path(name).stat()):
                     return descriptor
             except BlockingIOError:
                 os.close(descriptor)
                 return None
             except FileNotFoundError:
                 pass  # whoever held it removed it just now
+            except OSError as error:
+                os.close(descriptor)
+                raise self._unusable(error) from error
             os.close(descriptor)
 
-    def is_held(self, name: str) -> bool:
-        """Tell whether any process holds a name."""
+    def _opened(self, name: str) -> int:
+        path = self._path(name)
+        for is_last in (False, True):
+            try:
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE)
+            except OSError as error:
+                if is_last or not isinstance(error, FileNotFoundError):  # else somebody deleted the folder just now
+                    raise self._unusable(error) from error
+        raise AssertionError("the last try returns or raises")
+
+    def _unusable(self, error: OSError) -> StoreFailed:
+        return StoreFailed(
+            f"{self._folder} cannot be used for the locks of the store ({error.strerror}); remove what stands there if it is no "
+            "folder, and check its permissions: Trails makes it when it is missing"
+        )
+
+    def share(self, name: str) -> None:
+        """Hold a name until `close`, together with all others that share it."""
+        if self._folder is not None:
+            self._shared.append(self._opened(name))
+            with suppress(OSError):  # some file systems have no locks
+                fcntl.flock(self._shared[-1], fcntl.LOCK_SH)
+
+    def is_shared(self, name: str) -> bool:
+        """Tell whether any process shares a name."""
         if self._folder is None:
-            return name in self._held
+            return False
         try:
             descriptor = os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
             return False
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return True
         finally:
@@ -100,3 +127,5 @@ class NamedLocks:
                 if descriptor >= 0:
                     os.close(descriptor)
             self._held.clear()
+            while self._shared:
+                os.close(self._shared.pop())

@@ -129,7 +129,7 @@ class Row:
         try:
             payload = _unpack(self.body)
             leaves, drop, removed = _PARTS.unpack_from(payload)
-        except (zlib.error, struct.error) as error:
+        except (zlib.error, struct.error, TypeError) as error:
             raise ValueError(f"its body cannot be unpacked: {error}") from error
         rest = _PARTS.pack(0, drop, removed) + payload[_PARTS.size + leaves :]
         told = self.leaves or payload[_PARTS.size : _PARTS.size + leaves]

@@ -45,6 +45,7 @@ CREATE TABLE trails_records (
     body_digest BLOB NOT NULL, digest BLOB NOT NULL, rewritten BLOB, lines INTEGER NOT NULL);
 CREATE TABLE trails_graphs (graph INTEGER NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (graph, number)) WITHOUT ROWID;
 """
+_TYPES: Final = (int, str, int, bytes, bytes, bytes, bytes)
 _HEAD: Final = "SELECT head, digest, erased, due FROM trails_stores"
 _TAIL: Final = f"SELECT {_COLUMNS} FROM trails_records WHERE number > ? ORDER BY number LIMIT ?"  # noqa: S608 - constants
 _ADD: Final = f"INSERT INTO trails_records ({_COLUMNS}, lines) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
@@ -281,23 +282,9 @@ class SqliteHome:
         try:
             yield
         except sqlite3.Error as error:
-            raise self._worded(error) from error
+            raise worded(error, self.location) from error
         except OSError as error:
             raise StoreFailed(f"the store {self.location} cannot be used: {error}") from error
-
-    def _worded(self, error: sqlite3.Error) -> TrailsError:
-        name = getattr(error, "sqlite_errorname", None) or ""
-        if name.startswith("SQLITE_FULL"):
-            return StoreFailed(
-                f"the store {self.location} cannot be written: its disk is full. Nothing was written; make room and try again"
-            )
-        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-            return StoreFailed(f"the log of {self.location} is damaged ({error}); restore a backup")
-        if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-            return StoreFailed(f"the store {self.location} cannot be written here ({error}); check its permissions")
-        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            return StoreLocked(f"the store {self.location} is in use by another process; try again")
-        return StoreFailed(f"the store {self.location} cannot be used: {error}; check its disk")
 
     # --- reading
 
@@ -357,8 +344,7 @@ class SqliteHome:
     def lines(self, number: int) -> int:
         """Return how many lines the log of leaves has after a record."""
         with self._reader() as connection:
-            row = connection.execute("SELECT lines FROM trails_records WHERE number = ?", (number,)).fetchone()
-        return 0 if row is None else int(row[0])
+            return _lines(connection, number)
 
     def leaves(self, after: int, until: int, *, backwards: bool = False) -> Iterator[tuple[int, tuple[str, ...]]]:
         """Yield the number of lines after each record between two numbers, and the lines of its leaves; a step at a time."""
@@ -450,7 +436,7 @@ class SqliteHome:
             self._writer.execute("COMMIT")
         except sqlite3.Error as error:
             self._roll_back()
-            raise self._worded(error) from error
+            raise worded(error, self.location) from error
         except BaseException:  # what the engine raises, too, which may be made anew and asked again
             self._roll_back()
             raise
@@ -468,15 +454,11 @@ class SqliteHome:
                 if new and new[0][0].number != head.number + 1:
                     raise StoreFailed(f"the copy of the log at {self.location} lacks record {head.number + 1}")
                 if new:
-                    self._add([row for row, _ in new], [change for _, change in new], self._lines(head.number))
+                    self._add([row for row, _ in new], [change for _, change in new], _lines(self._writer, head.number))
                 numbers = sorted({number for _, change in new for number in change.record.rewrites})
                 for start in range(0, len(numbers), _STEP):
                     for row in rewritten(numbers[start : start + _STEP]):
                         self._writer.execute(_REWRITE, (row.body, row.body_digest, row.rewritten, row.number))
-
-    def _lines(self, number: int) -> int:
-        found = self._writer.execute("SELECT lines FROM trails_records WHERE number = ?", (number,)).fetchone()
-        return 0 if found is None else int(found[0])
 
     def note_vacuum(self, erased: int) -> None:
         """Note at which number the store was vacuumed last."""
@@ -502,7 +484,7 @@ class SqliteHome:
             if digests:
                 record = CommitRecord.of_rewriting(digests)
                 row = records.row_of(record, secrets.token_hex(8), head.number + 1, head.digest)
-                writer.execute(_ADD, (*row.values(), self._lines(head.number)))
+                writer.execute(_ADD, (*row.values(), _lines(self._writer, head.number)))
                 writer.execute(_MOVE, (row.number, row.digest, 0))
             writer.execute("UPDATE trails_stores SET due = 0 WHERE due <= ?", (until,))
             if is_vacuum:
@@ -520,9 +502,7 @@ class SqliteHome:
             )
             numbers = sorted({number for rows in found for (number,) in rows if number <= until})
         for number in numbers:
-            row = self._writer.execute(_TAIL, (number - 1, 1)).fetchone()
-            if row is not None:
-                yield Row(*row)
+            yield from _rows(self._writer.execute(_TAIL, (number - 1, 1)).fetchall())
 
     def vacuum(self) -> bool:
         """Rewrite the file without free pages, and empty the write-ahead log; return False if a reader prevents that."""
@@ -607,6 +587,27 @@ class SqliteHome:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
+def worded(error: sqlite3.Error, location: str) -> TrailsError:
+    """Return the error that says what SQLite says of the log at a location, and what to do."""
+    name = getattr(error, "sqlite_errorname", None) or ""
+    if name.startswith("SQLITE_FULL"):
+        return StoreFailed(
+            f"the store {location} cannot be written: its disk is full. Nothing was written; make room and try again"
+        )
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return StoreFailed(f"the log of {location} is damaged ({error}); restore a backup")
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+        return StoreFailed(f"the store {location} cannot be written here ({error}); check its permissions")
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return StoreLocked(f"the store {location} is in use by another process; try again")
+    if name == "SQLITE_ERROR":  # a statement that fits the tables of Trails does not fit these
+        return StoreFailed(
+            f"the tables in {location} are not as Trails makes them ({error}); `trails store vacuum` makes the rows "
+            "anew, and if that does not help, restore a backup"
+        )
+    return StoreFailed(f"the store {location} cannot be used: {error}; check its disk")
+
+
 def connect(path: Path) -> sqlite3.Connection:
     """Return a plain connection to a file, for what is done to a log that nobody else has open."""
     return sqlite3.connect(path)
@@ -656,9 +657,21 @@ def _identity(path: str) -> tuple[int, int]:
 def _head(row: tuple[Any, ...] | None) -> Head:
     if row is None:
         raise StoreFailed("the log names no store any more; restore it from a backup")
-    number, digest, erased, due = row
-    return Head(number, digest, erased, due)
+    if tuple(map(type, row)) != (int, bytes, int, int):
+        raise StoreFailed("what the log says of its own end was altered; restore it from a backup")
+    return Head(*row)
+
+
+def _lines(connection: sqlite3.Connection, number: int) -> int:
+    found = connection.execute("SELECT lines FROM trails_records WHERE number = ?", (number,)).fetchone()
+    lines = 0 if found is None else found[0]
+    if type(lines) is not int:
+        raise StoreFailed(f"record {number} of the log was altered: it does not tell its leaves. Restore a backup")
+    return lines
 
 
 def _rows(found: Sequence[tuple[Any, ...]]) -> list[Row]:
+    for row in found:
+        if tuple(map(type, row[:7])) != _TYPES or (row[7] is not None and type(row[7]) is not bytes):
+            raise StoreFailed(f"record {row[0]} of the log was altered; nothing of it was read. Restore a backup")
     return [Row(*row) for row in found]
