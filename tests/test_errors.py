@@ -66,7 +66,7 @@ def test_a_class_that_is_not_public_has_the_page_of_the_one_above_it() -> None:
 
 
 def test_a_refusal_keeps_the_words_that_hosts_pass_on() -> None:
-    assert str(RequestRefused("invalid label: empty")) == "invalid label: empty"
+    assert RequestRefused("invalid label: empty").message == "invalid label: empty"
     assert RequestRefused.page == "errors/request-refused"
 
 
