@@ -20,7 +20,7 @@ from trails.store.embedded import EmbeddedStore
 from trails.store.index.historical_store import PastStore
 from trails.store.log import sqlite
 from trails.store.log.records import CommitRecord, Row
-from trails.store.log.sqlite import SqliteHome
+from trails.store.log.sqlite import SqliteHome, connect
 
 _STEP: Final = 500
 """Records that are read at once."""
@@ -232,7 +232,7 @@ class StoreRows:
 
 
 def _empty() -> sqlite3.Connection:
-    made = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    made = connect(":memory:")
     row_schema.create_tables(made)
     return made
 

@@ -232,7 +232,6 @@ def _take_over(file: Path, note: dict[str, Any], lines: int) -> None:
             "UPDATE trails_stores SET id = ?, made = ?, older = ?",
             (note["id"], note.get("created", ""), None if older is None else json.dumps(older)),
         )
-        connection.commit()
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -127,7 +127,7 @@ class SqliteHome:
 
     def _connect(self) -> sqlite3.Connection:
         if self._path is None:
-            return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            return connect(":memory:")
         if self._path.is_symlink():
             raise StoreFailed(link_refused(self._path))
         if not self.is_read_only:
@@ -136,18 +136,14 @@ class SqliteHome:
             ):  # one that is there is not touched: closing it would free SQLite's locks
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE))
                 sync_folder(self._path.parent)
-            return self._tuned(sqlite3.connect(self._path, timeout=_TRY, isolation_level=None, check_same_thread=False))
+            return self._tuned(connect(self._path))
         if os.access(self._path, os.W_OK) and os.access(self._path.parent, os.W_OK):
             # As any other connection, which removes SQLite's files beside the log when it is the last one.
-            made = sqlite3.connect(
-                f"{self._path.as_uri()}?mode=rw", uri=True, timeout=_TRY, isolation_level=None, check_same_thread=False
-            )
+            made = connect(f"{self._path.as_uri()}?mode=rw")
             made.execute("PRAGMA query_only = ON")
             return made
         for mode in ("mode=ro", "mode=ro&immutable=1"):
-            made = sqlite3.connect(
-                f"{self._path.as_uri()}?{mode}", uri=True, timeout=_TRY, isolation_level=None, check_same_thread=False
-            )
+            made = connect(f"{self._path.as_uri()}?{mode}")
             try:
                 made.execute(_HEAD).fetchone()
             except sqlite3.OperationalError as error:
@@ -608,9 +604,19 @@ def worded(error: sqlite3.Error, location: str) -> TrailsError:
     return StoreFailed(f"the store {location} cannot be used: {error}; check its disk")
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """Return a plain connection to a file, for what is done to a log that nobody else has open."""
-    return sqlite3.connect(path)
+class _Connection(sqlite3.Connection):
+    """One that is closed when nobody uses it any more, without Python's warning: the store itself warns if it was not closed."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def connect(database: str | Path) -> sqlite3.Connection:
+    """Return a connection in autocommit mode, for any thread, to a file, a `file:` URI or `:memory:`."""
+    is_uri = isinstance(database, str) and database.startswith("file:")
+    return sqlite3.connect(
+        database, timeout=_TRY, isolation_level=None, check_same_thread=False, uri=is_uri, factory=_Connection
+    )
 
 
 def refuse_remote(path: Path) -> None:
