@@ -121,6 +121,13 @@ class Workspace(Handle):
         with suppress(TrailsError):  # whoever opens the store next does it
             self.rows.erase()
 
+    def refresh(self, wanted: bool = True) -> bool:
+        """See everything that was acknowledged before this call, if that is wanted; return whether there is something new."""
+        has_news = wanted and isinstance(self.store, EmbeddedStore) and self.store.sync()
+        if wanted:
+            self.rows.refresh()
+        return has_news
+
     def start_anew(self) -> None:
         """Forget what was read, of a store as it was: something was removed from it."""
         self.rows.start_anew()

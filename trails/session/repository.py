@@ -21,7 +21,6 @@ from trails.history.lookup import forest, names, search, summaries, usage_statis
 from trails.history.lookup.forest import Forest
 from trails.history.lookup.model_prices import prices_of
 from trails.history.lookup.names import Name
-from trails.history.lookup.search import Hit
 from trails.history.lookup.summaries import Page, Summaries
 from trails.history.lookup.usage_statistics import Statistics
 from trails.history.pending_session import Worktree, new_prompt, record_fields
@@ -228,17 +227,11 @@ class Repository(Handle, public=True):
         ...     "chat" in view, view.refresh(), "chat" in view
         (False, True, True)
         """
-        has_news = isinstance(self.store, EmbeddedStore) and self.store.sync()
-        self.workspace.rows.refresh()
-        return has_news
+        return self.workspace.refresh()
 
     def sync(self) -> bool:
         """Bring in everything that was committed anywhere before this call: `refresh`, as stores with many writers name it."""
         return self.refresh()
-
-    def _refresh_where(self, fresh: bool) -> None:
-        if fresh:
-            self.refresh()
 
     # --- sessions
 
@@ -385,7 +378,7 @@ class Repository(Handle, public=True):
         (['b', 'c'], 3, 'a')
         """
         bounds = context_window_of(max_tokens, pinned_count, counter)
-        self._refresh_where(fresh)
+        self.workspace.refresh(fresh)
         return load_session(self.workspace, session, bounds, last)
 
     def forest(self, session: Name | None = None) -> Forest:
@@ -506,7 +499,7 @@ class Repository(Handle, public=True):
         wanted = summaries.SummaryFilter(
             principal, agent, label, meta, project, since, until, active_since, active_until, sort
         )
-        self._refresh_where(fresh)
+        self.workspace.refresh(fresh)
         return summaries.summary_records(self.workspace, wanted, limit, cursor)
 
     def summaries(
@@ -540,7 +533,7 @@ class Repository(Handle, public=True):
         wanted = summaries.SummaryFilter(
             principal, agent, label, meta, project, since, until, active_since, active_until, sort
         )
-        self._refresh_where(fresh)
+        self.workspace.refresh(fresh)
         return summaries.read_summaries(self.workspace, wanted, limit, cursor)
 
     set_label = verb(names.set_label)
@@ -705,40 +698,7 @@ class Repository(Handle, public=True):
 
     remove_score = verb(scoring.remove_score)
 
-    def search(
-        self,
-        text: str | None = None,
-        *,
-        tool: str | None = None,
-        session: Name | None = None,
-        role: str | None = None,
-        author: str | None = None,
-        limit: int = 50,
-        cursor: str | None = None,
-        fresh: bool = False,
-    ) -> Page[Hit]:
-        """Return one page of the stored turns that hold a text, newest first; those without a time come last.
-
-        `text` is looked for as it is, upper and lower case alike ("ß" and "SS" too), in what the content says, not in how
-        its JSON is written, and in the arguments of tool calls.
-        `tool` is the exact name of a tool that the turn calls; with both, the text stands in the content or in that
-        call's arguments. `session` (any name of it) limits the search to its transcript, inherited turns included;
-        without it, a turn that was copied is found once. `author` is a principal or an agent, `agent:NAME` an agent.
-        `limit` is 1 to 1,000; `cursor` is the `cursor` of the page before: turns added meanwhile do not shift the pages.
-        With `fresh`, `refresh` comes first, as for `load`.
-
-        Raises `InvalidInput` where nothing is asked for, or for a cursor that no page gave, and what `refresh` does with `fresh`.
-
-        >>> import trails
-        >>> with trails.open(":memory:") as store:
-        ...     plan = store.create(id="plan"); _ = plan.append("user", "Plan a trip to the Alps"); written = plan.persist()
-        ...     [(hit.session_id, hit.index, hit.snippet) for hit in store.search("alps")]
-        [('plan', 0, 'Plan a trip to the Alps')]
-        """
-        within = None if session is None else names.name_text(session)
-        wanted = search.SearchFilter(text=text, tool=tool, session=within, role=role, author=author)
-        self._refresh_where(fresh)
-        return search.search_turns(self.workspace, wanted, limit=limit, cursor=cursor)
+    search = verb(search.search_turns)
 
     # --- who follows
 
@@ -950,7 +910,7 @@ class Repository(Handle, public=True):
         """
         validation.text(text, "the query")
         limits = QueryLimits(timeout, max_rows)
-        self._refresh_where(fresh)
+        self.workspace.refresh(fresh)
         if text in query_files.load_all():
             return self._of_catalogue(query_files.find(text), limits, parameters)
         self._refuse_named(text, parameters)
@@ -1019,7 +979,7 @@ class Repository(Handle, public=True):
         """
         validation.text(text, "the query")
         limits = QueryLimits(timeout, max_rows).over(self.limits)
-        self._refresh_where(fresh)
+        self.workspace.refresh(fresh)
         if text in query_files.load_all():
             return user_queries.rows(self.store, query_files.find(text).bind(**parameters), limits, is_ours=True)
         self._refuse_named(text, parameters)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from trails.errors import InvalidInput
 from trails.history.lookup import names, summaries
+from trails.history.lookup.names import Name
 from trails.history.lookup.summaries import Page, check_limit
 from trails.history.workspace import Workspace
 from trails.model import iris, lineage, validation
@@ -43,29 +43,45 @@ class Hit(Value):
         return plain | {"session": self.session_id, "time": self.time.isoformat() if self.time else None}
 
 
-@dataclass(frozen=True, slots=True)
-class SearchFilter:
-    """What is looked for; None stands for anything."""
+def search_turns(
+    workspace: Workspace,
+    text: str | None = None,
+    *,
+    tool: str | None = None,
+    session: Name | None = None,
+    role: str | None = None,
+    author: str | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
+    fresh: bool = False,
+) -> Page[Hit]:
+    """Return one page of the stored turns that hold a text, newest first; those without a time come last.
 
-    text: str | None = None
-    tool: str | None = None
-    session: str | None = None
-    role: str | None = None
-    author: str | None = None
+    `text` is looked for as it is, upper and lower case alike ("ß" and "SS" too), in what the content says, not in how
+    its JSON is written, and in the arguments of tool calls.
+    `tool` is the exact name of a tool that the turn calls; with both, the text stands in the content or in that
+    call's arguments. `session` (any name of it) limits the search to its transcript, inherited turns included;
+    without it, a turn that was copied is found once. `author` is a principal or an agent, `agent:NAME` an agent.
+    `limit` is 1 to 1,000; `cursor` is the `cursor` of the page before: turns added meanwhile do not shift the pages.
+    With `fresh`, `refresh` comes first, as for `load`.
 
+    Raises `InvalidInput` where nothing is asked for, or for a cursor that no page gave, and what `refresh` does with `fresh`.
 
-def search_turns(workspace: Workspace, wanted: SearchFilter, *, limit: int, cursor: str | None) -> Page[Hit]:
-    """Return one page of turns; see `Repository.search`."""
-    text, tool, role, author = wanted.text, wanted.tool, wanted.role, wanted.author
+    >>> import trails
+    >>> with trails.open(":memory:") as store:
+    ...     plan = store.create(id="plan"); _ = plan.append("user", "Plan a trip to the Alps"); written = plan.persist()
+    ...     [(hit.session_id, hit.index, hit.snippet) for hit in store.search("alps")]
+    [('plan', 0, 'Plan a trip to the Alps')]
+    """
     if text is None and tool is None and role is None and author is None:
         raise InvalidInput("a search needs a text, a tool, a role or an author to look for")
     if text is not None and not validation.text(text, "the text"):
         raise InvalidInput("the text to look for is empty; leave it out to find every turn")
     check_limit(limit)
     runs: dict[str, lineage.Segment] = {}
-    if wanted.session is not None:
-        of_session = names.find_lineage(workspace, wanted.session)
-        runs = {run.record.id: run for run in lineage.segments(of_session)}
+    workspace.refresh(fresh)
+    if session is not None:
+        runs = {run.record.id: run for run in lineage.segments(names.find_lineage(workspace, session))}
     after = None if cursor is None else _Place(*summaries.parse_cursor(cursor, len(_Place._fields)))
     asked = Wanted(
         text=text,
@@ -79,7 +95,7 @@ def search_turns(workspace: Workspace, wanted: SearchFilter, *, limit: int, curs
         counted = (each for each in found if not runs or _is_in(runs[each.session_id], each.row.place))
         first = list(islice(_after(counted, after), limit + 1))
     end = summaries.make_cursor(*_place_of(first[limit - 1])) if len(first) > limit else None
-    return Page([_hit(each, wanted) for each in first[:limit]], end)
+    return Page([_hit(each, text, tool) for each in first[:limit]], end)
 
 
 class _Place(NamedTuple):
@@ -121,8 +137,8 @@ def _authors(author: str) -> list[str]:
     return [one] if plain.startswith(("agent:", "urn:trails:")) else [one, iris.agent(plain), iris.tool(plain)]
 
 
-def _hit(found: FoundTurn, wanted: SearchFilter) -> Hit:
-    snippet, matches = found.text.snippet(wanted.text, wanted.tool)
+def _hit(found: FoundTurn, text: str | None, tool: str | None) -> Hit:
+    snippet, matches = found.text.snippet(text, tool)
     row = found.row
     return Hit(
         session_id=found.session_id,
