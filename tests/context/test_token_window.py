@@ -370,4 +370,4 @@ def test_lazy_turns_are_a_list_of_turns(steps: Sequence[str], length: int) -> No
         with pytest.raises(IndexError):
             lazy[len(plain)]
         for held in list(store.workspace.holders):
-            held.discard_pending()  # type: ignore[attr-defined] # all are worktrees
+            held.discard_pending()

@@ -468,7 +468,7 @@ def test_a_session_with_a_window_is_compacted_by_its_counter_and_need_not_be_rea
     turn = loaded.compact(Summariser("next"), keep_turns=5)
     assert turn.compaction is not None
     assert turn.compaction.summarised_from == 180
-    assert loaded.worktree.turns.stored.made < 150  # type: ignore[attr-defined] # turns that are read when asked for
+    assert loaded.worktree.turns.stored.made < 150
     assert store.verify().ok
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from pyoxigraph import NamedNode, RdfFormat, parse
+from pyoxigraph import DefaultGraph, NamedNode, RdfFormat, parse
 
 from trails.display.progress import made_anew
 from trails.errors import IntegrityError, TrailsError
@@ -180,7 +180,8 @@ class StoreRows:
                 held = store.held
                 with self.later.reading() as rows:
                     copied = row_writer.copy_turns(made, rows, held.turns)
-                graphs = [vocab.CATALOG, *(NamedNode(each) for each in held.graphs if each not in copied)]
+                graphs: list[NamedNode | DefaultGraph] = [vocab.CATALOG]
+                graphs += [NamedNode(each) for each in held.graphs if each not in copied]
                 quads = [quad for graph in graphs for quad in store.quads((None, None, None, graph))]
             else:
                 quads = store.quads(_EVERYTHING)
