@@ -314,13 +314,9 @@ class _Rollout:
         system = as_text(instructions.get("text") if isinstance(instructions, dict) else instructions)
         parent, replayed = self._parent(thread_id, header, spawn), self._thread.replayed
         line, meta = self._headers[0][0] if self._headers else 0, self._meta(header)
-        about: dict[str, Any] = {
-            "title": self._thread.title,
-            "created": parse_time(header.get("timestamp")),
-            "spawned_by": spawner,
-        }
-        about |= {"agent": header_agent(header, spawn), "system": system, "copied_from": parent or spawner}
-        about |= {"is_surely_copied": parent is not None or replayed > 0}
+        about: dict[str, Any] = {"title": self._thread.title, "created": parse_time(header.get("timestamp"))}
+        about |= {"agent": header_agent(header, spawn), "system": system, "spawned_by": spawner}
+        about |= {"copied_from": parent or spawner, "is_surely_copied": parent is not None or replayed > 0}
         about |= {"repeats": replayed if spawner is not None else 0, "open_in": self._name}
         about |= {"open_turns": self._thread.open_turns() if by_lines else 0}
         self._reading.sessions.append(

@@ -94,14 +94,8 @@ class Entry:
             compaction = compaction.model_copy(update={"summarised_through": index - 1})
         place = f"item-{index}" + (f"~{self.generation}" if self.generation else "")
         model = self.model if self.by_model or self.usage is not None else None
-        about: dict[str, Any] = {
-            "time": self.time,
-            "author": self.author,
-            "model": model,
-            "usage": self.usage,
-            "meta": self.meta,
-        }
-        return SourceTurn(self.role, (Piece(place, self.content),), compaction=compaction, **about)
+        about: dict[str, Any] = {"time": self.time, "author": self.author, "usage": self.usage, "meta": self.meta}
+        return SourceTurn(self.role, (Piece(place, self.content),), model=model, compaction=compaction, **about)
 
 
 def message_content(role: str, content: Any) -> str | tuple[Any, ...]:

@@ -435,15 +435,12 @@ def add_session(session: Session, reading: Reading, origin: Session | None = Non
     info, shown = session.info, [path[skipped:] for path in paths]
     times = without_keys(as_object(info.get("time")), "created")
     meta = without_keys(info, *_INFO_OWN) | ({"time": times} if isinstance(info.get("time"), dict) else {})
-    about: dict[str, Any] = {
-        "title": as_text(info.get("title")),
-        "spawned_by": as_text(info.get("parentID")),
-        "system": reader.system,
-    }
+    about: dict[str, Any] = {"title": as_text(info.get("title")), "spawned_by": as_text(info.get("parentID"))}
     about |= {"created": epoch_time(session.created, 1000) if session.created else None, "continues": continues}
     about |= {"open_turns": _open_turns(shown[-1], last), "open_in": session.name, "files": (session.name,)}
+    about |= {"system": reader.system, "forks_at_ends": kept is not None}
     meta |= session.beside | {AFTER: reader.waiting}
-    reading.add_session(SOURCE, session.id, shown, meta, forks_at_ends=kept is not None, **about)
+    reading.add_session(SOURCE, session.id, shown, meta, **about)
 
 
 def _open_turns(path: Sequence[SourceTurn], last: Message | None) -> int:
