@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
@@ -33,6 +33,8 @@ from trails.exchange.json_files import (
     without_keys,
     without_null,
 )
+from trails.exchange.record_checks import turn_fault
+from trails.exchange.source_transcript import Piece, SourceTurn
 from trails.exchange.source_values import image_part, parse_time, valid_name
 from trails.model import validation
 from trails.usage import with_source
@@ -375,9 +377,10 @@ def read_record(raw: Mapping[str, Any], file: str, line: int) -> Record | str | 
         return None if value is None else f"has an {name} that is no text"
     agent, own_kind = raw.get("agentId"), _kind(raw)
     agent = (agent if isinstance(agent, str) else "") if raw.get("isSidechain") is True else None
-    defect = _defect(raw) if own_kind != "link" else None
-    own_kind, time = "link" if defect is not None else own_kind, parse_time(raw.get("timestamp"))
-    return Record(file, line, raw, raw["uuid"], raw["sessionId"], agent, time, defect, own_kind)
+    time = parse_time(raw.get("timestamp"))
+    record = Record(file, line, raw, raw["uuid"], raw["sessionId"], agent, time, None, own_kind)
+    defect = _defect(record) if own_kind != "link" else None
+    return record if defect is None else replace(record, defect=defect, kind="link")
 
 
 def _kind(raw: Mapping[str, Any]) -> str:
@@ -428,37 +431,24 @@ def leftovers(record: Record, common: Mapping[str, Any]) -> dict[str, Any]:
     return kept | ({"message": rest} if rest else {})
 
 
-def _defect(raw: Mapping[str, Any]) -> str | None:
-    """Return why a record cannot be a turn: everything that a store would refuse is found here."""
+def _defect(record: Record) -> str | None:
+    """Return why a record cannot be a turn."""
+    message = record.raw.get("message")
+    if record.raw["type"] in SPOKEN:
+        if message is None:
+            return "has no message"
+        if not isinstance(message, dict):
+            return f"has a message that is no object but a {type(message).__name__}"
+        if message.get("content") is None:
+            return "has no content"
     try:
-        message = raw.get("message")
-        if raw["type"] in SPOKEN:
-            if message is None:
-                return "has no message"
-            if not isinstance(message, dict):
-                return f"has a message that is no object but a {type(message).__name__}"
-            if message.get("content") is None:
-                return "has no content"
-            validation.check_parts(message["content"])
-        attachment = attachment_of(raw)
-        if attachment is not None:
-            validation.content(_attached(raw, attachment))
-            validation.meta(attachment_rest(raw, attachment) or None)
-        # Text that was read from UTF-8 can be kept anywhere; keys, and how deep values go, are what to look at.
-        if validation.is_surely_kept(raw):
-            validation.check_meta_keys(k for k, v in raw.items() if k not in _STRUCTURE)
-            return None
-        if raw["type"] in SPOKEN:
-            validation.content(as_object(message)["content"])
-            validation.usage(as_object(as_object(message).get("usage")) or None)
-        odd = {name: raw[name] for name in COMMON if name in raw and not isinstance(raw[name], str)}
-        validation.meta(without_keys(raw, *_STRUCTURE) | odd)
-        message = without_keys(as_object(raw.get("message")), "content")
-        nested = {name: value for name, value in message.items() if isinstance(value, dict | list)}
-        validation.meta({"message": nested} if nested else None)
+        validation.check_parts(as_object(message).get("content", ""))
     except InvalidInput as error:
         return f"cannot be kept: {error}"
-    return None
+    content = "" if record.kind == "compact_boundary" else record.content
+    turn = SourceTurn("user", (Piece(record.id, content),), usage=record.usage(), meta=leftovers(record, {}))
+    fault = turn_fault(turn)
+    return None if fault is None else f"cannot be kept: {fault}"
 
 
 # --- how records follow each other
