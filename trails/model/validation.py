@@ -177,19 +177,6 @@ def is_surely_short(value: object) -> bool:
     return room >= 0
 
 
-def is_surely_kept(value: object) -> bool:
-    """Tell whether a value that was read from a file's JSON is so short, and nested so little, that it can be kept; cheaply.
-
-    >>> is_surely_kept({"a": [1, "x"]}), is_surely_kept({"a": "x" * 16_000_000})
-    (True, False)
-    """
-    try:
-        data = marshal.dumps(value, _WITHOUT_REFERENCES)  # type: ignore[arg-type] # else it raises
-    except ValueError:
-        return False
-    return _MOST_TO_ONE * len(data) <= _SHORT and data.count(b"{") + data.count(b"[") <= MAX_JSON_DEPTH
-
-
 def fits(text: str) -> bool:
     """Tell whether a text that is to be written can be read again; see `MAX_TEXT`."""
     return len(text) <= _SHORT or written_size(text) <= MAX_TEXT
@@ -474,14 +461,9 @@ def meta(value: object) -> str | None:
         return None
     if not isinstance(value, Mapping):
         raise InvalidInput(f"meta must be a mapping, not {type(value).__name__}")
-    check_meta_keys(value)
-    return to_json(value, "meta") if value else None
-
-
-def check_meta_keys(keys: Iterable[object]) -> None:
-    """Accept keys of 1 to 100 characters."""
-    for key in keys:
+    for key in value:
         _plain_name(key, "a meta key", MAX_META_KEY, spaces=True)
+    return to_json(value, "meta") if value else None
 
 
 def decimal(value: int | float | Decimal) -> str:
