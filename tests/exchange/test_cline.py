@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-import trails
 from tests.support.accounts import unaccounted
 from trails import Repository
 from trails.exchange.coding_agents import cline
-from trails.exchange.file_import import import_bytes, import_path
+from trails.exchange.file_import import import_path
 from trails.model.content_parts import plain_text
 from trails.usage import cost_of, counts_of
 
@@ -103,24 +102,6 @@ def test_a_task_folder_has_the_usage_and_what_only_a_person_saw(store: Repositor
     assert import_path(store, folder).turns_added == 0
     task_folder(tmp_path, history=[*HISTORY, {"role": "user", "content": [text("<feedback>\nThanks\n</feedback>")]}])
     assert import_path(store, folder).turns_added == 1
-
-
-@pytest.mark.parametrize("odd", [None, 3, "x", [], {}, [None], {"role": 3}, {"role": "user", "content": 5}], ids=repr)
-def test_odd_values_cost_themselves_and_nothing_else(tmp_path: Path, odd: Any) -> None:
-    with trails.open(":memory:") as store:
-        more = [odd, {"role": "assistant", "content": odd, "metrics": odd, "modelInfo": odd, "ts": odd, "id": odd}]
-        import_bytes(
-            store, json.dumps(session("S", *TALK, *more, agent=odd, system_prompt=odd)).encode(), format="cline"
-        )
-        assert said(store, "cline:S")[0] == ("user", "Read the file that is there")
-        shown = [
-            *SHOWN,
-            odd,
-            {"ts": odd, "type": "say", "say": odd, "text": odd, "conversationHistoryIndex": odd},
-            {**SHOWN[1], "conversationHistoryIndex": 99},
-        ]
-        import_path(store, task_folder(tmp_path, [*HISTORY, *more], shown))
-        assert said(store, f"cline:{TASK}")[1][0] == "assistant"
 
 
 def test_files_are_told_from_what_only_looks_like_them() -> None:

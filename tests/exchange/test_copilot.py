@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import trails
 from tests.support.accounts import unaccounted
 from trails import Repository
 from trails.exchange.coding_agents import copilot
@@ -346,47 +345,6 @@ def test_files_of_the_first_versions_come_in_with_what_only_their_timeline_says(
     )
     assert unaccounted(store, report, held) == []
     assert import_path(store, file).turns_added == 0
-
-
-ODD: list[Any] = [None, 3, "x", [], {}, [None], {"id": 3}, True]
-
-
-@pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_odd_values_cost_themselves_and_nothing_else(odd: Any) -> None:
-    fields = {
-        "user.message": ("content", "attachments", "transformedContent", "source"),
-        "system.message": ("content",),
-        "assistant.message": (
-            "content",
-            "toolRequests",
-            "reasoningText",
-            "model",
-            "outputTokens",
-            "apiCallId",
-            "chunkIndex",
-        ),
-        "tool.execution_start": ("toolCallId", "toolName", "arguments", "parentToolCallId"),
-        "tool.execution_complete": ("toolCallId", "result", "success", "error"),
-        "tool.user_requested": ("toolCallId", "toolName"),
-        "subagent.started": ("toolCallId", "parentId"),
-        "session.compaction_complete": ("summaryContent", "compactionTokensUsed", "trigger", "preCompactionTokens"),
-        "session.shutdown": ("modelMetrics",),
-        "session.model_change": ("newModel",),
-        "assistant.usage": ("inputTokens", "model"),
-        "session.binary_asset": ("assetId", "data"),
-    }
-    lines = [event(100 + n, kind, {name: odd}) for n, (kind, names) in enumerate(fields.items()) for name in names]
-    lines += [
-        event(200, "user.message") | {"data": odd},
-        event(201, "user.message", {"content": "y"}, agentId=odd),
-        odd,
-    ]
-    lines += [event(202, "user.message", {"content": "z"}) | {"type": odd}, event(203, "abort") | {"timestamp": odd}]
-    with trails.open(":memory:") as store:
-        import_bytes(store, log(*TALK, *lines, user(300, "The end")), format="copilot-cli")
-        told = [text for _, text in said(store)]
-        assert told[:2] == ["You are the terminal assistant", "Look around"]
-        assert told[-1] == "The end"
 
 
 def test_a_log_is_told_from_what_only_looks_like_one() -> None:
