@@ -19,7 +19,7 @@ import tempfile
 import zipfile
 import zlib
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -171,6 +171,11 @@ def tables_of(whole: bytes | BinaryIO) -> Tables:
         with open_database(whole if isinstance(whole, bytes) else Path(str(whole.name))) as database:
             return database.tables
     return {}
+
+
+def has_tables(signs: Mapping[str, Collection[str]], tables: Tables) -> bool:
+    """Tell whether a database has tables with the columns that are a program's signs."""
+    return all(tables.get(name, frozenset()).issuperset(columns) for name, columns in signs.items())
 
 
 @contextmanager

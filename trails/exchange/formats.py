@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import entry_points
 from io import BytesIO
 from pathlib import Path
@@ -17,7 +17,7 @@ from trails.errors import InvalidInput
 from trails.exchange import containers, record_checks
 from trails.exchange.chats import chatgpt, message_lists
 from trails.exchange.coding_agents import atif, claude_code, cline, codex, copilot, gemini, goose, opencode, swe_agent
-from trails.exchange.containers import Database, Tables
+from trails.exchange.containers import Database, Tables, has_tables
 from trails.exchange.openclaw import pi_session_file
 from trails.exchange.source_transcript import Transcript, group_files
 from trails.exchange.traces import inspect_log, langfuse, otlp, step_traces
@@ -93,14 +93,21 @@ _FORMATS: Final = (
     Format(step_traces.MLFLOW, step_traces.sniff_mlflow, step_traces.parse_mlflow),
     Format("otel", otlp.sniff, otlp.parse, otlp.companions),
     Format(cline.SOURCE, cline.sniff, cline.parse, cline.companions),
-    Format(goose.SOURCE, goose.sniff, goose.parse, groups=one_by_one, tables=goose.holds, rows=goose.rows),
+    Format(
+        goose.SOURCE,
+        goose.sniff,
+        goose.parse,
+        groups=one_by_one,
+        tables=partial(has_tables, goose.TABLES),
+        rows=goose.rows,
+    ),
     Format(
         "opencode",
         opencode.sniff,
         opencode.parse,
         opencode.companions,
         opencode.groups,
-        tables=opencode.is_database,
+        tables=partial(has_tables, opencode.TABLES),
         rows=opencode.read_rows,
     ),
     Format("openclaw", is_folder=True),

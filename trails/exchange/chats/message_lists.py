@@ -307,7 +307,8 @@ class _Record:
         asked = calls_in(as_list(content))
         calls += self._given(message, {call.id for call in asked})
         if refusal := message.get("refusal"):
-            content = [*_as_parts(content), {"type": "refusal", "refusal": refusal}]
+            said_before = [{"type": "text", "text": content}] if as_text(content) else as_list(content)
+            content = [*said_before, {"type": "refusal", "refusal": refusal}]
         if (calls or asked) and self.has_answered:
             self.waiting, self.has_answered = {}, False
         self.waiting |= {call.id: call.name for call in asked}
@@ -441,7 +442,3 @@ def _is_text(block: _Json) -> bool:
 def _name_of(call: _Json) -> str | None:
     function = call.get("function")
     return valid_name((function if isinstance(function, dict) else call).get("name"))
-
-
-def _as_parts(content: object) -> list[Any]:
-    return [{"type": "text", "text": content}] if as_text(content) else list(as_list(content))

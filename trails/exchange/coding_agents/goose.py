@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from trails.exchange.containers import Database, Tables
+from trails.exchange.containers import Database
 from trails.exchange.format_detection import outline_of_first
 from trails.exchange.json_files import as_object, as_text, objects_in, parse_json, value_at, without_keys
 from trails.exchange.record_checks import Reading, combine_files, each_file
@@ -27,9 +27,9 @@ from trails.exchange.source_values import call_part, epoch_time, image_part, lef
 from trails.model.values import Compaction
 
 SOURCE: Final = "goose"
-_SIGNS: Final = {
-    "sessions": frozenset({"id", "working_dir", "extension_data"}),
-    "messages": frozenset({"session_id", "role", "content_json", "created_timestamp"}),
+TABLES: Final = {
+    "sessions": {"id", "working_dir", "extension_data"},
+    "messages": {"session_id", "role", "content_json", "created_timestamp"},
 }
 _EXPORT: Final = frozenset({"id", "working_dir", "conversation"})
 _LINES: Final = frozenset({"description", "message_count"})
@@ -51,11 +51,6 @@ def sniff(head: bytes) -> bool:
     """
     first = outline_of_first(head)
     return first.keys() >= _EXPORT or (first.keys() >= _LINES and not first.keys() & {"conversation", "messages"})
-
-
-def holds(tables: Tables) -> bool:
-    """Tell whether a database with these tables is Goose's."""
-    return all(tables.get(name, frozenset()) >= columns for name, columns in _SIGNS.items())
 
 
 def rows(database: Database, name: str) -> Iterator[Transcript]:

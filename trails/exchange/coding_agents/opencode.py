@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from trails.exchange import format_detection, json_files
 from trails.exchange.coding_agents.opencode_turns import Session, add_session, gist, shared_meta
-from trails.exchange.containers import Database, Tables
+from trails.exchange.containers import Database
 from trails.exchange.json_files import as_object, as_text, objects_in, without_keys
 from trails.exchange.record_checks import Reading
 from trails.exchange.source_transcript import Problem, Transcript, group_files
@@ -37,7 +37,7 @@ _HELD: Final = re.compile(rb'"messages"\s*:\s*\[\s*(?:\]|\{\s*"(?:info|parts)"\s
 _SESSION: Final = re.compile(rb'^\s*\{\s*"info"\s*:\s*\{[^{}\[\]]*"id"\s*:\s*"ses_')
 _FOLDERS: Final = frozenset({"session", "message", "part"})
 _DEEPEST: Final = 4
-_SIGNS: Final = {
+TABLES: Final = {
     "session": {"id", "parent_id", "title", "version", "time_created"},
     "message": {"id", "session_id", "time_created", "data"},
     "part": {"id", "message_id", "data"},
@@ -46,7 +46,7 @@ _PARTS: Final = """
     SELECT part.* FROM part JOIN message ON message.id = part.message_id WHERE message.session_id = ? ORDER BY part.id"""
 _STRAYS: Final = """
     SELECT session_id, count(*) AS count FROM message WHERE session_id NOT IN (SELECT id FROM session) GROUP BY 1"""
-_READ: Final = frozenset({*_SIGNS, "session_message", "todo"})
+_READ: Final = frozenset({*TABLES, "session_message", "todo"})
 _NAMES: Final = {
     "parent_id": "parentID", "project_id": "projectID", "workspace_id": "workspaceID",
     "fork_session_id": "forkSessionID", "fork_message_id": "forkMessageID",
@@ -263,11 +263,6 @@ def _number_apart(session: Session) -> None:
 
     session.messages = [(apart(info), [apart(part) for part in parts]) for info, parts in session.messages]
     session.later = [apart(each) for each in session.later]
-
-
-def is_database(tables: Tables) -> bool:
-    """Tell whether a database with these tables is opencode's."""
-    return all(tables.get(name, frozenset()) >= columns for name, columns in _SIGNS.items())
 
 
 def read_rows(database: Database, name: str) -> Iterator[Transcript]:

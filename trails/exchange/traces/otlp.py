@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -53,7 +53,6 @@ _REPEATED: Final = "answer(s) were told by another span before, whose usage is t
 _UNCOUNTED: Final = "span(s) tell a usage and no answer; it is not counted"
 _NOTES: Final = (_SYSTEMS, _UNTOLD, _REPEATED, _UNCOUNTED)
 
-Refuse = Callable[[str, object], None]
 SOURCE: Final = "otel"
 _EXPORT: Final = {"resourceSpans", "resource_spans", "scopeSpans", "resourceLogs", "resource_logs", "scopeLogs"}
 _BESIDE: Final = ((".traces.", ".logs."), (".logs.", ".traces."))
@@ -93,10 +92,10 @@ class _Path:
 class TracedSession:
     """A session in the making; spans come in the order of their start."""
 
-    def __init__(self, name: str, agent: str | None, reading: Reading, *, spawned_by: str | None = None) -> None:
+    def __init__(self, name: str, agent: str | None, spans: Spans, *, spawned_by: str | None = None) -> None:
         self.id = name
         self._agent = agent
-        self._reading = reading
+        self._spans = spans
         self._spawned_by = spawned_by
         self._paths: list[_Path] = []
         self._system: str | None = None
@@ -116,7 +115,7 @@ class TracedSession:
         """Tell whether a span's history has anything in common with this one's."""
         return any(path.common(said.given) for path in self._paths)
 
-    def place(self, span: TraceSpan, said: SpanContent, agent: str | None, refuse: Refuse) -> None:
+    def place(self, span: TraceSpan, said: SpanContent, agent: str | None) -> None:
         """Add what is new in a span: to the end of a path, or as a path of its own from where it leaves one."""
         self._created = self._created or span.start
         self._traces.setdefault(span.trace)
@@ -125,14 +124,14 @@ class TracedSession:
             self._systems.add(said.system)
         path, common = self._path_for(span, said.given)
         for number, message in enumerate(said.given[common:], start=common):
-            self._append(path, message.key, self._given(span, number, message), refuse)
+            self._append(path, message.key, self._given(span, number, message), span)
         length = len(path.keys) if common < len(said.given) else common
         if not said.answers and span_usage(span):
             self._noted[_UNCOUNTED] += 1
         for number, answer in enumerate(said.answers):
-            self._answer(path, length, answer, self._answered(span, number, answer, agent), refuse)
+            self._answer(path, length, answer, self._answered(span, number, answer, agent), span)
 
-    def tool(self, span: TraceSpan, refuse: Refuse, *, in_time: bool = False) -> None:
+    def tool(self, span: TraceSpan, *, in_time: bool = False) -> None:
         """Add what a tool's span says, where a path ends with the call and no message answers it.
 
         With `in_time`, while spans come in order and no message will ever tell the answer, the call may stand before others.
@@ -152,16 +151,16 @@ class TracedSession:
         part |= {"is_error": True} if span.failed else {}
         named, place = self._name((call_id,), f"{span.trace}/{span.id}"), {"span": span.id, "trace": span.trace}
         turn = SourceTurn("tool", (Piece(named, (part,)),), time=span.end or span.start, meta=place)
-        self._append(path, f"tool {call_id}", turn, refuse)
+        self._append(path, f"tool {call_id}", turn, span)
 
-    def add_to(self, reading: Reading, source: str) -> None:
-        """Add the session to a reading, and note what a reader should know."""
+    def add(self, source: str) -> None:
+        """Add the session to the reading, and note what a reader should know."""
         self._noted[_SYSTEMS] = len(self._systems) if len(self._systems) > 1 else 0
-        reading.notes += [f"{self.id}: {number} {what}" for what in _NOTES if (number := self._noted[what])]
+        self._spans.reading.notes += [f"{self.id}: {number} {what}" for what in _NOTES if (number := self._noted[what])]
         paths = [tuple(self._told(turn) for turn in path.turns if turn is not None) for path in self._paths] or [()]
         about: dict[str, Any] = {"created": self._created, "agent": self._agent, "system": self._system}
         meta = {"traces": list(self._traces)}
-        reading.add_session(source, self.id, paths, meta, spawned_by=self._spawned_by, **about)
+        self._spans.reading.add_session(source, self.id, paths, meta, spawned_by=self._spawned_by, **about)
 
     # --- paths
 
@@ -181,20 +180,20 @@ class TracedSession:
             return path, common
         fork = path.until(common)
         self._paths.append(fork)
-        self._reading.notes.append(
+        self._spans.reading.notes.append(
             f"{self.id}: the input of span {span.id} leaves the history after {common} message(s); it is kept as a fork"
         )
         return fork, common
 
-    def _append(self, path: _Path, key: str, turn: SourceTurn, refuse: Refuse) -> None:
+    def _append(self, path: _Path, key: str, turn: SourceTurn, span: TraceSpan) -> None:
         reason = turn_fault(turn)
         if reason is not None:
-            refuse(f"has a message that cannot be kept: {reason}", turn.content)
+            self._spans.refuse_span(span, f"has a message that cannot be kept: {reason}", turn.content)
         path.keys.append(key)
         path.turns.append(turn if reason is None else None)
         self._latest = path
 
-    def _answer(self, path: _Path, length: int, answer: SpanMessage, turn: SourceTurn, refuse: Refuse) -> None:
+    def _answer(self, path: _Path, length: int, answer: SpanMessage, turn: SourceTurn, span: TraceSpan) -> None:
         """Add an answer to the first `length` messages of a path, unless one there says it already."""
         before = path.keys[:length]
         for other in self._paths:
@@ -204,10 +203,10 @@ class TracedSession:
         if len(path.keys) > length:
             path = path.until(length)
             self._paths.append(path)
-            self._reading.notes.append(
-                f"{self.id}: another answer after {length} message(s), of span {turn.meta['span']}, is kept as a fork"
+            self._spans.reading.notes.append(
+                f"{self.id}: another answer after {length} message(s), of span {span.id}, is kept as a fork"
             )
-        self._append(path, answer.key, turn, refuse)
+        self._append(path, answer.key, turn, span)
 
     # --- turns
 
@@ -367,19 +366,19 @@ class Spans:
                 self._noted["span(s) of agents repeat what the spans below them say, and made no turn"] += 1
             else:
                 home = self._home(key, homes[key], conversations)
-                home.place(span, self._said.pop(key), self._agent(key), self._refuser(key))
+                home.place(span, self._said.pop(key), self._agent(key))
         for key in sorted(tools, key=lambda key: self._spans[key].order):
             self._run(key, homes[key], conversations)
         self.reading.notes += [f"{count} {what}" for what, count in self._noted.items()]
         for conversation in conversations.values():
-            conversation.add_to(self.reading, self._source)
+            conversation.add(self._source)
         return combine_files([("", self.reading)])
 
     def _run(self, key: _Key, name: str, conversations: Mapping[str, TracedSession], *, in_time: bool = False) -> None:
         """Add what a tool's span says to the conversations that it may belong to."""
         for each, conversation in conversations.items():
             if each == name or each.startswith(f"{name}:agent-"):
-                conversation.tool(self._spans[key], self._refuser(key), in_time=in_time)
+                conversation.tool(self._spans[key], in_time=in_time)
 
     def take(self, name: str, span: TraceSpan, kind: str | None = None) -> None:
         """Take a span of a file, and count it as a record of its kind."""
@@ -409,7 +408,7 @@ class Spans:
 
     def _hear(self, key: _Key) -> None:
         """Find what a span says, and what conversation it names."""
-        span, name = self._spans[key], self._files[key]
+        span = self._spans[key]
         spans.translate_openinference(span)
         if (conversation := span.text("gen_ai.conversation.id")) is not None:
             self._traces.setdefault(span.trace, set()).add(conversation)
@@ -418,7 +417,7 @@ class Spans:
         for told in (INPUT, OUTPUT):
             span.attributes.pop(told, None)
         for reason, record in said.faults:
-            self.refuse(name, span.line, f"span {span.id} {reason}", record)
+            self.refuse_span(span, reason, record)
         if said.given or said.answers:
             self._said[key] = said
             if span.failed and not said.answers:
@@ -437,9 +436,9 @@ class Spans:
         """Keep a record of a file that cannot be used."""
         self.reading.refuse(line, f"{reason} (in {name})" if self._many else reason, record)
 
-    def _refuser(self, key: _Key) -> Callable[[str, object], None]:
-        span = self._spans[key]
-        return lambda reason, record: self.refuse(self._files[key], span.line, f"span {span.id} {reason}", record)
+    def refuse_span(self, span: TraceSpan, reason: str, record: object) -> None:
+        """Keep what cannot be used of a span."""
+        self.refuse(self._files[span.trace, span.id], span.line, f"span {span.id} {reason}", record)
 
     # --- where a span belongs
 
@@ -487,7 +486,7 @@ class Spans:
         if name not in conversations:
             if name == span.trace and not self._traces.get(span.trace):
                 self.reading.notes.append(f"trace {name} has no conversation id; the trace names the session")
-            conversations[name] = TracedSession(name, self._agent(key), self.reading)
+            conversations[name] = TracedSession(name, self._agent(key), self)
             return conversations[name]
         outer, agents = conversations[name], self._agents(key)
         for agent in reversed(agents[:-1]):
@@ -495,6 +494,6 @@ class Spans:
             if inner not in conversations:
                 if outer.shares(self._said[key]):
                     break
-                conversations[inner] = TracedSession(inner, self._agent(key), self.reading, spawned_by=outer.id)
+                conversations[inner] = TracedSession(inner, self._agent(key), self, spawned_by=outer.id)
             outer = conversations[inner]
         return outer
