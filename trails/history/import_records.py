@@ -1,10 +1,7 @@
-"""Record imports, readings and links to spawning sessions.
+"""Record how sessions came in from files, which session spawned another, and who read sessions.
 
-How a session came in from a file: recorded in the commit that stores what came, and read again.
-
-Links from sessions to those that spawned them, added after both are stored.
-
-Keeping a record of what is read out of a store: off unless the store was opened so, and then before anything is given out.
+An import is recorded in the commit that stores what came. A link to the spawning session may be added after both are
+stored. Reads are recorded only if the store was opened so, and before anything is given out.
 """
 
 from __future__ import annotations

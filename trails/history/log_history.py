@@ -1,14 +1,7 @@
 """Read sessions, heads, lengths and changes from the log.
 
-Read sessions, heads and lengths from the log.
-
-What the log says of sessions: their rows, heads and deletions, and what in it cannot be; pure.
-
-How long transcripts are by a store's log, which tells of each batch of turns how many there were after it.
-
-That is what a transcript is held against when it is read: a turn that is gone from its end leaves no gap.
-
-Which sessions lines of a store's log tell of, and how much of each is to be read again.
+The log says how many turns a transcript has after each batch. A transcript is checked against that when it is read,
+because turns that are missing at its end leave no gap.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
-"""Make the log leaves of sessions, turns and copies.
+"""Make the log leaves of sessions, turns and copies. Each commit writes them into the store's log; `log_history` reads
+them.
 
-What stands beside copied turns: by which copying they came, and where the calls that they keep were really made.
+A row has two parts. What a session was made with never changes and has one leaf. Everything else that is said of it may
+change, and every change has a leaf. Each part is covered together with random bits beside it, which the same commit
+writes.
 
-A copy repeats what its digest covers. That a model or a tool was called is none of it: that happened once, where the turn
-stood first. So calls are counted by the first turn's digest, for the session and the principal that they were made for,
-and deleting either of the two turns changes no bill.
-
-Each commit writes them into the store's log. `log_history` reads them.
-
-A row has two parts. What a session was made with never changes and has one leaf; all else that is said of it may change,
-and every change has a leaf. Each part is covered together with random bits that stand beside it, which are put there by
-the same commit.
+A copy of a turn repeats what its digest covers. The model or tool call happened once, where the turn stood first. So
+calls are counted by the first turn's digest, for the session and the principal that they were made for, and deleting
+either of the two turns changes no bill.
 """
 
 from __future__ import annotations

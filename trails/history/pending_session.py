@@ -1,10 +1,8 @@
 """Hold a session with its pending turns, and commit them.
 
-Quoted turns at the commit that stores what quotes them: they must still stand there as they were read.
-
-A session as it is worked on: its stored turns in memory, the pending ones after them, and the commit that stores those.
-
-Git's word for it is the working tree. `trails.session.Session` is what users hold of it.
+This is git's working tree: the stored turns in memory, the pending ones after them, and the commit that stores those.
+`trails.session.Session` is what users hold of it. Turns that quote others are stored only while those stand as they
+were read.
 """
 
 from __future__ import annotations

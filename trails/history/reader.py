@@ -1,4 +1,4 @@
-"""Reading sessions out of a store: rows, lineages and transcripts, each in as few queries as it takes."""
+"""Read sessions out of a store: rows, lineages and transcripts, each in as few queries as possible."""
 
 from __future__ import annotations
 

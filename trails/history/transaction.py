@@ -1,6 +1,4 @@
-"""Write commits, with their preconditions and unfinished work.
-
-One way to write a commit: what comes and what goes, what must hold meanwhile, and which error it means where it doesn't.
+"""Write commits, with their preconditions, and mark unfinished work.
 
     tx = Transaction(reader)
     tx.session("plan")                      # it is there, and was not deleted
@@ -8,16 +6,15 @@ One way to write a commit: what comes and what goes, what must hold meanwhile, a
     tx.log(leaves.rows("change", ["plan"])) # what the log says of it
     tx.commit(store)
 
-A precondition carries its own refusal; where one without any does not hold, `PreconditionFailed` is left to the caller.
+A precondition carries the error that it means if it does not hold. Without one, `PreconditionFailed` is raised.
 
-Principals, agents and tools that nothing mentions any more: what the catalog says of them goes with their last mention.
+The catalog's statements about a principal, an agent or a tool are removed with the last mention of it.
 
-What this process has begun in a store and not finished yet: turns being copied, graphs of deleted sessions being swept.
+Turns that are being copied and graphs of deleted sessions that are being swept have a mark in the catalog, which no
+leaf covers. A mark is honest if this process put it there. What a killed process left is finished when the store is
+opened next.
 
-Both leave a mark in the catalog while they last, which no leaf covers. A store belongs to one process, and opening it
-finishes what an earlier one left: so a mark is honest where this process put it, and was put there by hand otherwise.
-
-The slots of the session tree in the catalog: each is taken by one session at most, also by one that is imported.
+Each slot of the session tree is taken by at most one session, imported ones included.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The turns of a session as they are worked on: stored ones, each made when it is touched, then those that were appended."""
+"""The turns of a session as they are worked on: stored turns, each made when it is touched, then appended ones."""
 
 from __future__ import annotations
 

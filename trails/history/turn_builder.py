@@ -1,12 +1,8 @@
 """Build, check and screen new turns.
 
-What a host tells of a model call, and of the tool calls that a turn answers: checked. Pure.
-
-A turn on its way in: checked and frozen at `append`, its digest made anew whenever what it chains to changes.
-
-What a new turn is by the turns before it: whose answer it is, and whether what its model was shown is there. Pure.
-
-Secrets in a turn on its way in: it is refused, or a mark takes their place, before anything is hashed or stored.
+A turn is checked and frozen at `append`, and its digest is made anew whenever what it chains to changes. The turns
+before it say whose answer it is, and whether the context that its model was shown is there. A turn with a secret is
+refused, or a mark replaces the secret, before anything is hashed or stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Read runs of a session's own turns: out of the rows, or out of the quads.
+"""Read runs of a session's own turns from the rows, or from the quads.
 
-The rows are quicker. The quads are read where rows would prove nothing: for whatever is held against them, and for a session that
-holds what Trails never writes, of which the quads say what is wrong.
+The rows are quicker. The quads are read if rows would prove nothing: for checks against the quads, and for a session
+that holds what Trails never writes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Who follows a store: callbacks and async iterators on new turns, forks and changes of state, in the order of the commits.
+"""Tell subscribers of new turns, forks and changes of state, in the order of the commits.
 
-A notice is made of what a commit wrote into the store's log, once that is there. Callbacks run on a thread of the feed,
-one after the other: a slow one delays the others, and never a writer. Without a subscriber there is no thread and no work.
+A notice is made of what a commit wrote into the store's log. Callbacks run one after the other on a thread of the feed.
+A slow one delays the others, and never a writer. Without a subscriber there is no thread and no work.
 """
 
 from __future__ import annotations

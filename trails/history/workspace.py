@@ -1,8 +1,6 @@
-"""Share an open store among sessions.
+"""Share an open store among sessions: its quads, its reader, and the handles that may hold something unwritten.
 
-One thread at a time on a handle: a second one is told, or waits where the first is soon done.
-
-An open store as sessions share it: its quads, how they are read, and the handles that may hold something unwritten.
+A handle serves one thread at a time. A second thread gets an error, or waits if the first is soon done.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""Find who wrote each turn, and where an outcome flips.
+"""Find who wrote each turn (blame), and which turn changes an outcome (bisect).
 
-Blame: of each turn of a transcript, which session owns it, who wrote it, and where it stood first.
-
-Bisect: at which turn of a transcript an outcome flips, in as few tries as it takes.
-
-What is tried are prefixes of the transcript. One that is good and one that is bad are given; each try halves what is
-between, as `git bisect` does. A try may say that it cannot tell (skip): then another prefix near the middle is taken.
+Bisect tries prefixes of a transcript. It is given a good prefix and a bad one, and each try halves the range between
+them, as `git bisect` does. A try may skip; then another prefix near the middle is tried.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Quote turns and outcomes of other sessions.
+"""Quote turns of other sessions, and take the outcome of a fork.
 
-Cherry-picking: turns of one transcript as new turns at the end of another, which say what they were quoted from.
+A picked turn is a new turn at the end of a session, with its own index, time and digest. `prov:wasQuotedFrom` names the
+turn that it repeats, and its digest covers that. Nothing is applied and no history is renumbered, unlike in git.
 
-Git's word for it fits only half: nothing is applied, and no history is renumbered. A picked turn is a turn of its own,
-with its own index, time and digest; `prov:wasQuotedFrom` names the one that it repeats, and its digest covers that.
-
-An outcome comes back: one turn at a session's end that says what came of a fork of it, derived from the fork's head.
+Taking an outcome adds one turn that says what came of a fork. It is derived from the fork's head.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Diffs between stored sessions and open handles: the common ancestor found, and the two tails read and nothing else."""
+"""Compare stored sessions and open handles: find their common ancestor, and read only the two tails after it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
-"""Delete sessions, and maintain the files of a store.
+"""Delete sessions, maintain the files of a store, and check a stored session against what a caller asks for.
 
-Deleting a session with what depends on it: refused, taken along, or cut loose first.
-
-Upkeep: the files of a store rebuilt, copied while it is used, and dumped.
-
-Whether a stored session is what a caller who asks for it by its id says that it is.
+A session that others depend on is kept, deleted with them, or detached from them first.
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
-"""Assemble and compact what a model is shown.
+"""Assemble what a model is shown of a session, and compact sessions.
 
-Contexts of sessions: which turns of a transcript a model is shown, read from the store without the rest.
-
-After a compaction a transcript is shown from the first turn that its latest summary kept; other summaries among those
+After a compaction, a transcript is shown from the first turn that its latest summary kept. Other summaries among those
 turns are left out, since the latest one stands for them too. (The rule is pi's, and the lifecycle document's.)
 
-Compacting a session: a summary turn at its end, after which a model is shown the summary and what was kept.
+A compaction asks the host's summariser first. Then it adds one turn at the end, and changes nothing else. Turns that
+were appended meanwhile, here or by another writer, come before the summary and are kept.
 
-The order is what keeps history safe: the host's summariser is asked first; only then is anything changed, and what is
-changed is one more turn at the end. Turns that were appended meanwhile, here or by another writer, come before it and are kept.
-
-The steps are generators that yield what has to be called outside, so that sync and async callers share all of them.
+The steps are generators that yield what has to be called outside, so that sync and async callers share them.
 """
 
 from __future__ import annotations

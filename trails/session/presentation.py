@@ -1,10 +1,5 @@
-"""Present sessions and answers of queries.
-
-A transcript as Python's sequences are asked: by an index, by a slice, and whether it has a turn.
-
-The answer of a query as the form that was asked for: rows, yes or no, triples.
-
-A session in a notebook: its transcript, cut sensibly, and as a table of turns.
+"""Present sessions and answers of queries: a transcript as a sequence, a table and HTML, and an answer in the form
+asked for.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Verify a store, sign heads, and prove turns.
 
-Signing the head of a session, in the commit that stores what is new of it.
-
-Proofs: a store held against its digests and against signed checkpoints, and what proves a part of it to others.
+A head is signed in the commit that stores the session's new turns. A store is verified against its digests and against
+signed checkpoints.
 """
 
 from __future__ import annotations

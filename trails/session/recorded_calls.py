@@ -1,12 +1,11 @@
-"""Answer calls of models and tools from a recording.
+"""Answer calls of models and tools from a recorded session; nothing is written.
 
-What a record answers: calls of models and of tools, by the chain before them, the call itself, and its occurrence. Pure.
+The record finds an answer by the chain of turns before the call, by the call itself, and by how many equal calls came
+before.
 
-A turn is held against another by what it says (role, content, tool calls and the calls that it answers), whoever wrote it and
-whenever, and whatever the ids of its calls are. The digest of a chain covers what each of its turns says, in order: it is not
-the turns' own digest, which covers salts and times that no second run could have.
-
-Playing a recorded session: calls of models and tools are answered as they were, and nothing is written.
+Two turns are compared by what they say: role, content, tool calls and the calls that they answer. Author, time and the
+ids of calls do not count. The digest of a chain covers what each of its turns says, in order. It is not the turns' own
+digest, which covers salts and times that no second run could have.
 """
 
 from __future__ import annotations

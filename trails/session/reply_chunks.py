@@ -1,7 +1,7 @@
-"""What model SDKs stream, put together: the chunks of one reply become that reply, as `trails.model.sdk_messages` takes it whole.
+"""Put the chunks of a streamed reply together, as `trails.model.sdk_messages` takes the whole reply.
 
-Known by shape alone are the chunks of OpenAI's chat completions, the events of its responses and of Anthropic's messages,
-LangChain's message chunks and Vercel's text streams, as the SDKs' objects or as plain data. Pure: nothing is stored here.
+Chunks are recognised by their shape: OpenAI's chat completions and responses, Anthropic's messages, LangChain's message
+chunks and Vercel's text streams, as the SDKs' objects or as plain data. Nothing is stored here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Making a store from a backup or a dump: checked before it takes its place, and never over one that is there."""
+"""Make a store from a backup or a dump: it is verified before it takes its place, and never replaces a store."""
 
 from __future__ import annotations
 

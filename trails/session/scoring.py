@@ -1,8 +1,7 @@
-"""Score sessions, one at a time or many.
+"""Score sessions, turns and spans of turns, one at a time or many.
 
-Scores: what a session, a turn or a span of turns is found to be worth, beside the chain and never in it.
-
-Scoring many sessions with one function: by a pool of threads, going on where it stopped, one that fails alone.
+A score stands beside the chain and is never part of it. `score_all` scores many sessions on a pool of threads. It skips
+what was scored before, and a session that fails does not stop the others.
 """
 
 from __future__ import annotations

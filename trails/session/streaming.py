@@ -1,9 +1,9 @@
-"""A turn that is written as it comes: kept on disk meanwhile, so that a killed process loses none of it.
+"""Write a turn as it comes, and keep it on disk meanwhile, so that a killed process loses none of it.
 
-While it lasts, what was written stands in a file of its own in the store's folder, one line a chunk, and nowhere in the graph: no
-query, verification or export sees it. Where it ends, the turn is stored in one commit and the file goes. Opening a store
-makes what a killed process left a turn, before anything else can be asked of it, so redaction and deletion reach it there.
-A store in memory has no such file.
+Until the turn ends, its chunks stand in a file in the store's folder, one line each, and nowhere in the graph: no
+query, verification or export sees them. When it ends, the turn is stored in one commit and the file is deleted. Opening
+a store makes a turn of what a killed process left, before anything else can be asked, so that redaction and deletion
+reach it. A store in memory has no such file.
 """
 
 from __future__ import annotations

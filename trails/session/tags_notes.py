@@ -1,10 +1,7 @@
 """Add and remove tags and notes.
 
-Taking a tag, a note or a score away: its quads go, and a record of who did it when comes in their place.
-
-Notes: what somebody writes about a turn afterwards, beside the chain and never in it.
-
-Tags: names for a session at an index that stay where they are until they are taken away.
+A tag names a session at an index and is never moved. A note is text about a turn, beside the chain. When a tag, a note
+or a score is removed, a record of who removed it, and when, takes its place.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Which place of a store's log is meant: by a checkpoint, by a mark that Trails gave out, or by a time.
+"""Find the place of a store's log that a checkpoint, a mark or a time stands for.
 
 The log says in which order things were committed, and not when. A time stands for the longest beginning of the log in
-which nothing was recorded later: no turn that is kept was made or redacted later, no session created or deleted later.
+which nothing was recorded later: no turn that is kept was made or redacted later, and no session created or deleted
+later.
 """
 
 from __future__ import annotations

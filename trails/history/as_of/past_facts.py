@@ -1,12 +1,6 @@
-"""Tell from log and catalog what a store held earlier.
+"""Tell from the log and the catalog what a store held earlier.
 
-The catalog of a store by subject: whose each is, and when it was recorded. Pure, once it is read.
-
-Tell from the log what a store held earlier.
-
-What a log says that there was at an earlier place of it, and what became of that since; pure.
-
-What the log proves of a store as it was: all that never changes, and of what may change as much as is as it was.
+The log proves everything that never changes. Of what may change, it proves as much as is still as it was.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The store as it was: out of the store as it is, what the log says was not there yet is left out.
+"""Show a store as it was: everything in the store of now that the log does not place later.
 
-Turns and forks never change, so they are as they were; the log's leaves prove it. What may change of a session (label,
-metadata, notes, tags, scores) is kept as it is now, and its older states are nowhere: so what came later is told by the
-times that it bears and by how often the log says that it changed. Such sessions are named (`AsOf.changed`).
+Turns and forks never change, and the log's leaves prove them. What may change of a session (label, metadata, notes,
+tags, scores) is stored only as it is now. So later changes are told by the times that are recorded with them, and by
+how often the log says that the session changed. Such sessions are named in `AsOf.changed`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Look up the prices of model calls.
+"""Look up what a model call would have cost if its source did not report it.
 
-Price tables: what a model call would have cost, where its source did not report it. Pure, but for reading a file.
-
-The prices that the package `genai-prices` knows, where it is installed: the extra `prices`.
-
-They are those that came with the package: nothing is fetched.
+Prices come from a table, or from the package `genai-prices` if it is installed (the extra `prices`). Its prices are
+those that came with the package; nothing is fetched.
 """
 
 from __future__ import annotations

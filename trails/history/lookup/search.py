@@ -1,4 +1,4 @@
-"""Searching turns by text and by tool, in pages that stay where they are while turns are added."""
+"""Search turns by text and by tool, in pages that do not shift while turns are added."""
 
 from __future__ import annotations
 

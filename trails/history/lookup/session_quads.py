@@ -1,10 +1,6 @@
-"""Collect the quads of a session; scan them for secrets.
+"""Collect all quads of a session for exports and views, and scan them for secrets.
 
-All that is said of one session, wherever it stands: what an export holds of it, and what a view shows.
-
-Looking through what is stored for secrets: whatever a session says, in its turns and beside them.
-
-It goes by what the store holds, and not by what sessions are known to say: every text of a graph is looked at.
+The scan looks at every text of a graph, whatever it says of a session.
 """
 
 from __future__ import annotations

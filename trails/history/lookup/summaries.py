@@ -1,9 +1,4 @@
-"""List sessions with their summaries, in pages.
-
-Pages of what a store holds: how long one may be, and the cursor that continues after it.
-
-Which sessions there are, a page at a time: found and sorted by the index, with what tells one from another.
-"""
+"""List sessions with what tells them apart, a page at a time, found and sorted by the rows."""
 
 from __future__ import annotations
 

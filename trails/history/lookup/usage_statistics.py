@@ -1,4 +1,4 @@
-"""How much was done and what it cost, by day, model, project, principal or session: added up by the index."""
+"""Add up what was done and what it cost, by day, model, project, principal or session."""
 
 from __future__ import annotations
 

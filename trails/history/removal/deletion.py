@@ -1,12 +1,10 @@
 """Delete sessions, keep tombstones, prune old sessions.
 
-What a deleted session was, and the log of its store just before: looked up when it goes, held against the log later.
+A session is deleted only if nothing depends on it, or together with what does. Its tombstone says what it was, and how
+the log ended just before; `verify` checks both.
 
-The one rule of deleting, for every path that deletes: refused while anything depends on the session.
-
-Deleting what nobody uses any more, by age, number and size: off until asked for, and by the one rule of deleting.
-
-Leaves go before what they depend on, so whole dead trees can go, and nothing that a session which stays depends on.
+Pruning deletes what nobody uses any more, by age, number and size, if asked to. It deletes dependent sessions first, so
+that whole unused trees are deleted, and nothing that a kept session depends on.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Making a session independent of its ancestors by copying what it inherits: detach and flatten.
+"""Make a session independent of its ancestors by copying what it inherits: detach and flatten.
 
-A copy keeps everything that its digest covers, and its salt, so heads and proofs stay true; only its IRI is new, with
-`prov:alternateOf` the original, and the copying is what generated it: no model and no tool was called again. Copies go in
-small batches where no loader looks, the last commit makes them count. Until then a mark (`trails:UnfinishedCopy`) says
-what is being copied: where it is refused or cut short, the copies go again.
+A copy keeps everything that its digest covers, and its salt, so heads and proofs stay valid. Its IRI is new, with
+`prov:alternateOf` the original. The copying generated it: no model and no tool was called again.
+
+Copies are written in small batches that no loader reads, and the last commit makes them count. Until then a mark
+(`trails:UnfinishedCopy`) says what is being copied. If the copying is refused or interrupted, the copies are deleted.
 """
 
 from __future__ import annotations

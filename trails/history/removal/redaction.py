@@ -1,18 +1,14 @@
 """Redact turns, and keep records of redactions.
 
-What the catalog says of redactions: who took what out, when and why; as quads and back.
+A redacted turn keeps its place, author, time and digest. Its value becomes `""^^trails:Redacted`. Its salt becomes the
+digest of salt and content. The arguments of its tool calls, its metadata and the request that a summary answers become
+their salted digests. That is exactly what the turn's digest covers, so the chain still verifies. `vacuum` removes the
+text from the store's files.
 
-A redaction of a turn carries the turn's digest, by which its copies are known. Where more went than the digest can do
-without (a name, a role, a fact that has no digest of its own), it also carries a digest over the turn as it stands
-since. A redaction of anything else names the session, the kinds of places, and what was changed there.
-
-Taking the content of a turn out of a store for good, so that the digest chain still verifies.
-
-A redacted turn keeps its place, author, time and digest. Its value becomes `""^^trails:Redacted`, its salt the digest
-of salt and content, its tool calls' arguments, its metadata and the request that a summary answers become their salted
-digests: exactly what the turn's digest covers. A Deletion in the catalog says who did it and when, and carries the
-turn's digest, by which copies that come in later (an old export) are redacted too. The text itself leaves the store's
-files with `vacuum`.
+The catalog says who redacted what, when and why. A redaction of a turn carries the turn's digest, by which its copies
+are known, those in an older export that is imported later too. If more was removed than the digest can do without (a
+name, a role, a fact without a digest of its own), it also carries a digest over the turn as it stands since. A
+redaction of anything else names the session, the kinds of places, and what was changed there.
 """
 
 from __future__ import annotations

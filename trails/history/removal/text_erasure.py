@@ -1,17 +1,14 @@
-"""Erase one text wherever it stands in a store.
+"""Erase one text wherever it stands in a store: in turns and what is said with them, rows, ledgers, runs and names.
 
-Going through a store for a text, and how turns and rows are changed so that everything else still verifies.
+Every quad of the store is looked at. What holds the text is replaced in one commit. What cannot be replaced (ids of
+sessions and runs, which the log names) is reported. Each kind of thing is changed as `verify` expects it: see
+`ErasureWalk`.
 
-The content of a turn, call arguments, metadata and requests go as `redact` takes them: their digests stay, and the turn's
-own digest proves the rest. An author, a role and other facts enter that digest in clear, so it cannot be made again
-without them: what the turn is now has a digest of its own, which the redaction carries. Texts of notes and system prompts
-leave their salted digests, and rows of the catalog are logged again. Records with leaves of their own are their kind's.
-
-Taking one text out of a store wherever it stands: turns and all that is said with them, rows, ledgers, runs, names.
-
-Every quad of the store is looked at, so that nothing is forgotten because nobody thought of it. What holds the text is
-replaced in one commit; what cannot be (ids of sessions and runs, which the log names) is told. Each kind of thing is
-changed as `verify` expects it: see `ErasureWalk`.
+Content, call arguments, metadata and requests are removed as `redact` removes them: their digests stay, and the turn's
+own digest proves the rest. An author, a role and other facts enter that digest in clear, so it cannot be computed again
+without them. The redaction then carries a digest over the turn as it is now. Texts of notes and system prompts leave
+their salted digests, and rows of the catalog are logged again. Records with leaves of their own are changed by their
+kind.
 """
 
 from __future__ import annotations
