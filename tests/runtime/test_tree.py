@@ -358,8 +358,8 @@ def test_a_result_goes_to_the_parent(tree: Tree, main: Node, clock: Clock) -> No
     )
     expected = ("b", "main", "completed", "Take the 9:04.", None)
     assert (result.session_id, result.parent_id, result.status, result.summary, result.error) == expected
-    expected = (Artifact(uri="file:///a", change="created", sha256=SHA), Artifact(uri="file:///b", change="deleted"))
-    assert result.artifacts == expected
+    artifacts = (Artifact(uri="file:///a", change="created", sha256=SHA), Artifact(uri="file:///b", change="deleted"))
+    assert result.artifacts == artifacts
     assert (result.memory_ids, result.time) == (("m1", "m2"), START + timedelta(minutes=1))
     assert main.results() == [result] == [made.result]
     assert made.state == "completed"
@@ -555,8 +555,8 @@ def test_every_change_of_state_is_recorded(store: Repository, tree: Tree, main: 
     expected = {str(vocab.TRANSITION), str(vocab.ACTIVITY)}
     assert {str(quad.object) for quad in store.store.quads((first, vocab.TYPE, None, graph))} == expected
     assert [str(quad.object)[-3:] for quad in store.store.quads((first, vocab.USED, None, graph))] == ["/2>"]
-    expected = [(None, "active"), ("active", "suspended"), ("suspended", "active"), ("active", "failed")]
-    assert [(each.before, each.after) for each in made.history if isinstance(each, Transition)] == expected
+    states = [(None, "active"), ("active", "suspended"), ("suspended", "active"), ("active", "failed")]
+    assert [(each.before, each.after) for each in made.history if isinstance(each, Transition)] == states
 
 
 @pytest.mark.parametrize("state", ["completed", "failed", "expired"])
