@@ -431,7 +431,10 @@ class Lifecycle:
         is_cancelled = live.ends_by is not None and live.ends_by <= now and live.state == "active"
         try:
             if is_cancelled:
-                error = self._cancellation_text(live.id)
+                store = self.repository.store
+                asked = ledger_entries.read_entries_where(store, live.id, vocab.TYPE, vocab.CANCELLATION)
+                reason = next((each.reason for each in asked if isinstance(each, Cancellation)), None)
+                error = "it did not wrap up in time after it was asked to end" + (f" ({reason})" if reason else "")
                 self.end(live.id, "failed", "cancelled", error=error, by=self.keeper(), rule=_GRACE, now=now)
             else:
                 error = "its time to live was over"
@@ -439,11 +442,6 @@ class Lifecycle:
         except (IllegalTransition, SessionNotFound):
             return False  # another writer ended or deleted it meanwhile
         return True
-
-    def _cancellation_text(self, session_id: str) -> str:
-        entries = ledger_entries.read_entries_where(self.repository.store, session_id, vocab.TYPE, vocab.CANCELLATION)
-        reason = next((each.reason for each in entries if isinstance(each, Cancellation)), None)
-        return "it did not wrap up in time after it was asked to end" + (f" ({reason})" if reason else "")
 
     def _suspended_below(self, session_id: str) -> list[Live]:
         suspended = [each for each in self.runtime.index.children(session_id) if each.state == "suspended"]

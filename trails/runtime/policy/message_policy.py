@@ -152,8 +152,11 @@ def explain_send_policy(
     parts, agent = parse_key(key), parse_agent_key(key)
     keys = (key, agent.rest) if agent and strip_agent else (key,)
     names = (lower(name) for name in (channel, facts.get("channel"), facts.get("lastChannel")) if isinstance(name, str))
-    channel = next(filter(None, names), None) or _plain_channel(key)
-    kind = normalize_chat_type(chat_type if chat_type is not None else facts.get("chatType")) or _plain_type(key)
+    words = [part for part in key.split(":") if part]
+    plain = lower(words[0]) if len(words) >= 3 and words[1] in ("group", "channel") else None
+    channel = next(filter(None, names), None) or plain or None
+    kind = normalize_chat_type(chat_type if chat_type is not None else facts.get("chatType"))
+    kind = kind or ("group" if ":group:" in key else "channel" if ":channel:" in key else None)
     denied_channel = channel or lower(parts.channel) or None
     denied_kind = kind or normalize_chat_type(parts.kind)
 
@@ -172,15 +175,6 @@ def explain_send_policy(
             if found == action:
                 return SendDecision(found, "rule", place)
     return SendDecision(policy.default, "default")
-
-
-def _plain_channel(key: str) -> str | None:
-    parts = [part for part in key.split(":") if part]
-    return lower(parts[0]) or None if len(parts) >= 3 and parts[1] in ("group", "channel") else None
-
-
-def _plain_type(key: str) -> ChatType | None:
-    return "group" if ":group:" in key else "channel" if ":channel:" in key else None
 
 
 Activation = Literal["mention", "always"]

@@ -246,7 +246,10 @@ class Engine:
 
     def _answer(self, agent: Agent, running: Running, lane: Lane) -> Answer:
         record = running.session.record
-        run = self._run_of(running.messages)
+        ids = (
+            event.event_id for event in running.messages if event.source == TASK_SOURCE and event.event_id is not None
+        )
+        run = next(map(self.registry.find, ids), None)
         context = self._context(running, run, lane)
         step = Step(running=running, session_key=self.places.key_of(record), run=run, **asdict(context))
         if run is None:
@@ -259,12 +262,6 @@ class Engine:
         finally:
             with self._lock:
                 self._going.pop(run.run_id, None)
-
-    def _run_of(self, messages: Sequence[Event]) -> Run | None:
-        for event in messages:
-            if event.source == TASK_SOURCE and event.event_id is not None:
-                return self.registry.find(event.event_id)
-        return None
 
     def _context(self, running: Running, run: Run | None, lane: Lane) -> WorkContext:
         if run is not None:
