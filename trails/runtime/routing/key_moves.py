@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from pyoxigraph import Literal, NamedNode, Quad
+from pyoxigraph import NamedNode, Quad
 
 from trails.errors import InvalidInput
 from trails.history import log_leaves
@@ -192,10 +192,6 @@ class KeyPlan:
         for quad in store.quads((None, vocab.ALIAS_WAS_OF, node, vocab.CATALOG)):
             self._old |= set(store.quads((quad.subject, None, None, vocab.CATALOG)))  # type: ignore[arg-type] # an IRI
 
-    def label_is_free(self, label: str) -> bool:
-        """Return whether no session and no conversation has a label."""
-        return not self.keyring.repository.store.quads((None, vocab.LABEL, Literal(label), vocab.CATALOG))
-
     def report(self, **more: Any) -> Moving:
         """Return what was done."""
         return Moving(
@@ -314,14 +310,15 @@ class Renaming:
         for alias in conversations.aliases_of(self._store):
             if (alias.alias, alias.key) in left and alias.reason != "manual":
                 plan.unalias(alias)
-        records = self._keyring.repository.reader.records([move.session_id for move in done])
+        reader = self._keyring.repository.reader
+        records = reader.records([move.session_id for move in done])
         for move in reversed(done):
             record = records.get(move.session_id)
             if record is not None and record.key == move.to_key:
-                label = move.former_label if move.former_label and plan.label_is_free(move.former_label) else None
+                is_free = move.former_label and reader.labelled(move.former_label) is None
                 current = move.was_current and plan.conversation(move.from_key) is None
                 back = {"session_id": move.session_id, "from_key": move.to_key, "to_key": move.from_key}
-                plan.move(MovedSession(**back, current=current), label=label)
+                plan.move(MovedSession(**back, current=current), label=move.former_label if is_free else None)
                 continue
             why = "was deleted" if record is None else f"has the key {record.key!r} by now"
             reason = f"session {move.session_id!r} {why}"

@@ -15,13 +15,11 @@ from uuid import uuid4
 
 from pydantic import AliasGenerator
 from pydantic.alias_generators import to_camel
-from pyoxigraph import Literal as RdfLiteral
 
 from trails.errors import InvalidInput, RequestRefused, SessionNotFound
 from trails.history.records.subagent_runs import is_removed_run
 from trails.model import validation
 from trails.model.values import SessionRecord, Value
-from trails.rdf import vocab
 from trails.rdf.ledger_records import Outcome
 from trails.rdf.subagent_records import Run, RunContent
 from trails.runtime import inbox, keys
@@ -402,7 +400,7 @@ def spawn_subagent(engine: Engine, requester: str, request: SpawnRequest, origin
     if record is None:
         record = engine.repository.record(engine.places.ensure(key))
     warnings = [warning] if warning else []
-    if label is not None and engine.repository.store.quads((None, vocab.LABEL, RdfLiteral(label), vocab.CATALOG)):
+    if label is not None and engine.repository.reader.labelled(label) is not None:
         warnings.append(f"label already in use: {label}")
         label = None
     stored = _store(engine, run, record, entry, label)
