@@ -33,6 +33,7 @@ from trails.history.workspace import Workspace
 from trails.model import iris, validation
 from trails.model.values import SessionRecord
 from trails.rdf import query_files, query_guard
+from trails.rdf.activity_records import Deed
 from trails.rdf.session_records import DEFAULT_AGENT, DEFAULT_PRINCIPAL
 from trails.rows import query_twins
 from trails.rows.session_lists import Sort
@@ -1025,17 +1026,7 @@ class Repository(Handle, public=True):
         Raises `SessionNotFound`, or `InvalidInput` where there is no such turn.
         """
         wanted = self.resolve(session, exact=True)
-        try:
-            with self.workspace.erasing():
-                return redaction.redact_turn(
-                    self.store,
-                    self.reader,
-                    self.reader.lineage(wanted),
-                    validation.index(index, "index"),
-                    self.workspace.deed(by, reason),
-                )
-        finally:
-            self._flush_redaction()
+        return redact_turn(self, wanted, validation.index(index, "index"), self.workspace.deed(by, reason))
 
     def redact_matching(
         self, text: str, *, dry_run: bool = False, by: str | None = None, reason: str | None = None
@@ -1070,13 +1061,7 @@ class Repository(Handle, public=True):
                 return text_erasure.redact_matching(self.store, text, self.workspace.deed(by, reason), dry_run=dry_run)
         finally:
             if not dry_run:
-                self._flush_redaction()
-
-    def _flush_redaction(self) -> None:
-        """Let go of the record of the commit, which says what it took out, and of what readers who were killed have left."""
-        self.store.flush()
-        if isinstance(self.store, EmbeddedStore):
-            self.store.sweep_readers()
+                _flush_redaction(self.store)
 
     def prune(
         self,
@@ -1133,6 +1118,23 @@ class Repository(Handle, public=True):
         older = self.store.older if isinstance(self.store, EmbeddedStore | ViewStore) else None
         told = {} if older is None else {"older": older}
         return {"location": self.store.location, "quads": len(self.store), **row, **told}
+
+
+def redact_turn(repository: Repository, session_id: str, index: int, deed: Deed) -> Redaction:
+    """Redact a turn and all its copies, as done by whom the deed names."""
+    store, reader = repository.store, repository.reader
+    try:
+        with repository.workspace.erasing():
+            return redaction.redact_turn(store, reader, reader.lineage(session_id), index, deed)
+    finally:
+        _flush_redaction(store)
+
+
+def _flush_redaction(store: QuadStore) -> None:
+    """Let go of the record of the commit, which says what it took out, and of what readers who were killed have left."""
+    store.flush()
+    if isinstance(store, EmbeddedStore):
+        store.sweep_readers()
 
 
 def opened(store: object, what: str) -> Repository:

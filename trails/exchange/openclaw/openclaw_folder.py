@@ -43,7 +43,7 @@ from trails.files import as_path, in_words
 from trails.history import import_records, log_leaves
 from trails.history.import_records import ImportedFiles, ImportSource
 from trails.history.records import conversations
-from trails.history.transaction import Transaction, is_stored
+from trails.history.transaction import Transaction
 from trails.model import iris, validation
 from trails.model.values import SessionRecord
 from trails.rdf import conversation_records, vocab
@@ -190,13 +190,8 @@ class Binder:
             return "it shares its parent's turns, and is kept as a fork of that"
         if self._descends(spawner, session_id):
             return f"{spawner_key!r}, which spawned it, comes from it itself"
-        node, parent = NamedNode(record.iri), NamedNode(iris.session(spawner))
-        tx = Transaction()
-        tx.require([is_stored(spawner)])
-        tx.add([Quad(node, vocab.SPAWNED_BY, parent, vocab.CATALOG)])
-        tx.forbid((node, vocab.SPAWNED_BY, None, vocab.CATALOG))
         try:
-            self._commit(tx, session_id)
+            import_records.spawn_link(self._store, session_id, spawner)
         except PreconditionFailed:
             return f"{spawner_key!r}, which spawned it, was changed meanwhile; import the folder again"
         return None

@@ -29,7 +29,7 @@ from trails.rdf.codec import parse_time
 from trails.rdf.session_records import prompt_quads
 from trails.rdf.session_records import session_quads as row_quads
 from trails.session import Repository
-from trails.session.repository import opened
+from trails.session.repository import opened, redact_turn
 from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
 from trails.suggestions import checked
@@ -284,17 +284,10 @@ class _Moving(Handle):
 
     def _redacted(self, step: Step, told: MovedSession) -> MovedSession:
         """Redact at the other side what the source has redacted, as done by who did it and when."""
-        target, done = self._target, []
-        for index, deed in _redactions_due(self._source, target, step):
-            try:
-                with target.workspace.erasing():
-                    chain = target.reader.lineage(step.there)
-                    redaction.redact_turn(target.store, target.reader, chain, index, deed)
-            finally:
-                target.store.flush()
-                if isinstance(target.store, EmbeddedStore):
-                    target.store.sweep_readers()
-            done.append(index)
+        due = _redactions_due(self._source, self._target, step)
+        for index, deed in due:
+            redact_turn(self._target, step.there, index, deed)
+        done = [index for index, _ in due]
         return told.model_copy(update={"redacted": tuple(done), "said": (*told.said, *self._names_left(step))})
 
     def _names_left(self, step: Step) -> list[str]:
