@@ -153,9 +153,9 @@ def _wrong_argument(
             hint = eval(parameter.annotation, {}, names)  # noqa: S307 - an annotation of this package
             if not _is_of(value, hint):
                 types = re.sub(r"(?:\w+\.)+", "", inspect.formatannotation(hint))
-                wrong = InvalidInput(f"{_name(function)}(): {name!r} must be {types}, not {value!r:.80}")
-                wrong.argument = name  # type: ignore[attr-defined] # the function that called this one has a name for it, too
-                return wrong
+                error = InvalidInput(f"{_name(function)}(): {name!r} must be {types}, not {value!r:.80}")
+                error.argument = name  # type: ignore[attr-defined] # the function that called this one has a name for it, too
+                return error
     return None
 
 

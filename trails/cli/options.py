@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 DEFAULT_STORE: Final = "./.trails"
 STORE: Final = "trails.store"
 _NAMED, _ACTOR, _JSON, _NO_PAGER = "trails.store.named", "trails.actor", "trails.json", "trails.no-pager"
-_AS_OF: Final = "trails.as_of"
+_AS_OF, _LIMIT = "trails.as_of", "trails.limit"
 TYPED: Final = "trails.typed"
 """The arguments of the program, as they were typed."""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -299,6 +299,13 @@ id_option = option("--id ID", "The new session's id; made up unless given.")
 label_option = option("--label LABEL", "A name for it that no other session has.")
 session_argument = click.argument("session", metavar="SESSION")
 _OPTIONS: Final = {
+    "limit": option(
+        "-n --limit N",
+        "How many at most; default: all.",
+        type=click.IntRange(1, 1_000_000),
+        expose_value=False,
+        callback=_remember(_LIMIT),
+    ),
     "by": by_option,
     "reason": option("--reason TEXT", "Why; it is kept."),
     "yes": option("--yes", "Do not ask."),
@@ -344,7 +351,7 @@ def command(
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a command of a function: with `--json` and `--store` unless told otherwise, and names completed by a shell.
 
-    `by`, `reason`, `yes` and `as_of` add those options. With `pager`, output that is longer than the screen goes through
+    `limit`, `by`, `reason`, `yes` and `as_of` add those options. With `pager`, output that is longer than the screen goes through
     a pager.
     """
     wanted = {
@@ -372,21 +379,10 @@ def command(
     return wrap
 
 
-def limit_option(default: int | None = 50, most: int = 1000) -> Callable[[_Command], _Command]:
-    """Add `-n N` or `--limit N`: how many lines a list has at most; None for all of them."""
-    return option(
-        "-n --limit N",
-        "How many at most." if default is not None else "How many at most; default: all.",
-        type=click.IntRange(1, most),
-        default=default,
-        show_default=default is not None,
-    )
-
-
 def page_options(*, most: int = 1000) -> Callable[[_Command], _Command]:
     """Add `--limit` (at most `most`), `--page` and `--cursor`: which part of a list is shown."""
     return options(
-        limit_option(most=most),
+        option("-n --limit N", "How many at most.", type=click.IntRange(1, most), default=50),
         option("--page N", "The Nth page of the list.", type=click.IntRange(1, 1000), default=1, show_default=False),
         option("--cursor TEXT", "Go on where the page before ended."),
     )
@@ -477,18 +473,23 @@ def table(columns: str, row: Callable[[Any], Sequence[Any]], **layout: Any) -> C
     return draw
 
 
+def list_limit() -> int | None:
+    """Return how many lines a list has at most; None for all of them."""
+    found: int | None = click.get_current_context().meta.get(_LIMIT)
+    return found
+
+
 def answer_list(
     name: str,
     every: Sequence[Any],
-    limit: int | None,
     draw: Callable[[Any], object],
     empty: str,
     *,
     describe: Callable[[Any], Any] | None = None,
     **value: Any,
 ) -> None:
-    """Answer with the first values of a list, `limit` at most (None: all), under a name, and how many are left out."""
-    shown = every[:limit]
+    """Answer with the first values of a list, as many as `--limit` lets, under a name, and how many are left out."""
+    shown = every[: list_limit()]
     more = len(every) - len(shown)
     values = shown if describe is None else [describe(each) for each in shown]
     answer({**value, name: values, "more": more}, shown, draw, empty=empty, said=left_out(len(shown), more))

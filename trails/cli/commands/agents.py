@@ -23,11 +23,10 @@ if TYPE_CHECKING:
 _CELL = 60
 
 
-@cli.command("list", pager=True)
+@cli.command("list", pager=True, limit=True)
 @cli.option("--active", "Only those that are not announced and done.")
 @cli.option("--session SESSION", "Only those in this session, or asked for by it.")
-@cli.limit_option(None, most=1_000_000)
-def list_runs(*, active: bool, session: str | None, limit: int | None) -> None:
+def list_runs(*, active: bool, session: str | None) -> None:
     """List the runs of sub-agents.
 
     SESSION is an id, an IRI, a label or a session key. A run is running, ended, announcing (its requester is being told),
@@ -36,7 +35,7 @@ def list_runs(*, active: bool, session: str | None, limit: int | None) -> None:
 
     with cli.open_store(reading=True) as store:
         every = trails.Runs(store).list(active=active, session=None if session is None else _session(store, session))
-    cli.answer_list("runs", every, limit, _draw_runs, "no active runs" if active else "no runs")
+    cli.answer_list("runs", every, _draw_runs, "no active runs" if active else "no runs")
 
 
 @cli.command("show", pager=True)
@@ -305,7 +304,7 @@ def _configuration(file: Path | None) -> dict[str, Any] | None:
     return found
 
 
-@cli.command("list", pager=True)
+@cli.command("list", pager=True, limit=True)
 @cli.option(
     "--active MIN", "Only those with activity within MIN minutes.", name="active_minutes", type=cli.Number(min=0)
 )
@@ -315,9 +314,8 @@ def _configuration(file: Path | None) -> dict[str, Any] | None:
 @cli.option("--search TEXT", "Only those with TEXT in their name, label, subject, id or key.")
 @cli.option("--global", "Also the session that all share.", name="include_global")
 @cli.option("--unknown", "Also the session of senders of whom nothing is known.", name="include_unknown")
-@cli.limit_option(None, most=1_000_000)
 @_config_option
-def list_keys(*, limit: int | None, config: Path | None, **which: Any) -> None:
+def list_keys(*, config: Path | None, **which: Any) -> None:
     """List the sessions that keys name, the latest first.
 
     A key is what a message's channel, account and peer come to, such as agent:main:telegram:dm:123. Sessions without a
@@ -328,7 +326,7 @@ def list_keys(*, limit: int | None, config: Path | None, **which: Any) -> None:
         every = trails.Router(store, config=_configuration(config)).list(**which)
     columns = "key,kind,label,agent,last activity (UTC),tokens,state"
     draw = cli.table(columns, _key_row, right=("tokens",), styles={"key": "cyan"})
-    cli.answer_list("sessions", every, limit, draw, "no key names a session, or none that was asked for")
+    cli.answer_list("sessions", every, draw, "no key names a session, or none that was asked for")
 
 
 def _key_row(info: SessionInfo) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ import trails
 from trails.cli import options as cli
 from trails.display.terminal_text import clean, one_line
 
-_ALL: Final = 1_000_000
 _UNTIL_VACUUM: Final = "in the store's files until `trails store vacuum`, and in older backups"
 
 
@@ -56,10 +55,9 @@ def tag(*, name: str, ref: str | None, remove: bool) -> None:
     cli.answer({"tag": found}, shown, said=f"tag {name!r} is removed" if remove else None)
 
 
-@cli.command("tags", pager=True, as_of=True)
+@cli.command("tags", pager=True, as_of=True, limit=True)
 @click.argument("session", metavar="[SESSION]", required=False)
-@cli.limit_option(None, most=_ALL)
-def list_tags(*, session: str | None, limit: int | None) -> None:
+def list_tags(*, session: str | None) -> None:
     """List tags by name: all, or those of one session.
 
     SESSION is an id, an IRI or a label.
@@ -68,7 +66,7 @@ def list_tags(*, session: str | None, limit: int | None) -> None:
         every = store.tags.list(None if session is None else store.resolve(session))
     styles = {"tag": "bold yellow", "turns": "cyan"}
     draw = cli.table("tag,turns,digest,by,made (UTC)", _tag_row, fold=("turns",), styles=styles)
-    cli.answer_list("tags", every, limit, draw, "there are no tags")
+    cli.answer_list("tags", every, draw, "there are no tags")
 
 
 def _tag_row(tag: trails.Tag) -> tuple[str, ...]:
@@ -100,11 +98,10 @@ def write_note(*, session: str | None, index: int | None, text: str, gone: str |
     cli.answer({"note": made}, made.id, said=None if gone is None else removed)
 
 
-@cli.command("notes", pager=True, as_of=True)
+@cli.command("notes", pager=True, as_of=True, limit=True)
 @click.argument("session", metavar="SESSION")
 @click.argument("index", metavar="[INDEX]", type=click.IntRange(min=0), required=False)
-@cli.limit_option(None, most=_ALL)
-def list_notes(*, session: str, index: int | None, limit: int | None) -> None:
+def list_notes(*, session: str, index: int | None) -> None:
     """List the notes on a session's turns, or on one of them.
 
     SESSION is an id, an IRI or a label. Notes on turns that it inherits are listed too.
@@ -114,7 +111,7 @@ def list_notes(*, session: str, index: int | None, limit: int | None) -> None:
         every = store.notes.list(session_id, index)
     draw = cli.table("turn,note,by,written (UTC),text", _note_row, fold=("text",), right=("turn",))
     none = f"there are no notes on {'its turns' if index is None else f'turn {index}'}"
-    cli.answer_list("notes", every, limit, draw, none, session=session_id)
+    cli.answer_list("notes", every, draw, none, session=session_id)
 
 
 def _note_row(note: trails.Note) -> tuple[str, ...]:
@@ -219,21 +216,20 @@ def _summed(done: trails.Scoring) -> str:
     return "\n".join([*lines, *(one_line(f"{each.session_id}: {each.error}") for each in done.failed)])
 
 
-@cli.command("scores", pager=True, as_of=True)
+@cli.command("scores", pager=True, as_of=True, limit=True)
 @click.argument("ref", metavar="[REF]", required=False)
 @cli.option("--name NAME", "Only scores with this name.")
 @cli.option("--scorer NAME", "Only those by a principal, or agent:NAME.")
 @cli.option("--version TEXT", "Only those by this version of the scorer.")
 @cli.option("--history", "Older ones by the same scorer in the same version, too.")
-@cli.limit_option(None, most=_ALL)
-def list_scores(*, ref: str | None, name: str | None, scorer: str | None, limit: int | None, **which: Any) -> None:
+def list_scores(*, ref: str | None, name: str | None, scorer: str | None, **which: Any) -> None:
     """List scores: all, or those of a session, a turn or a span.
 
     REF is as for `trails score`. Scores of turns that a session inherits are listed too.
     """
     with cli.open_store(reading=True) as store:
         every = store.scores(ref, name, by=scorer, **which)
-    cli.answer_list("scores", every, limit, _scores, "there are no such scores")
+    cli.answer_list("scores", every, _scores, "there are no such scores")
 
 
 def _score_row(score: trails.Score) -> tuple[str, ...]:

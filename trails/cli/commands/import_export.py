@@ -98,9 +98,8 @@ def import_documents(paths: tuple[Path, ...], format_: str, *, create: bool, kee
             cli.answer({"documents": list(map(_plain, found))}, map(_described, found))
 
 
-@cli.command("documents", pager=True)
-@cli.limit_option(None, most=1_000_000)
-def list_documents(*, limit: int | None) -> None:
+@cli.command("documents", pager=True, limit=True)
+def list_documents() -> None:
     """List the PROV documents of others, the oldest first.
 
     `trails import --format prov FILE` brings one in, `trails prov DOCUMENT` writes it again.
@@ -110,9 +109,7 @@ def list_documents(*, limit: int | None) -> None:
     with cli.open_store(reading=True) as store:
         every = documents(store)
     empty = "there are no PROV documents of others"
-    cli.answer_list(
-        "documents", every, limit, lambda found: cli.echo_each(map(_described, found)), empty, describe=_plain
-    )
+    cli.answer_list("documents", every, lambda found: cli.echo_each(map(_described, found)), empty, describe=_plain)
 
 
 @cli.command("delete-document", by=True, reason=True, yes=True)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from trails.runtime.message_exchanges import HeadMove
 
 _CELL: Final = 60
-_ALL: Final = 1_000_000
 _entry_argument = click.argument("entry", metavar="ENTRY", type=click.IntRange(min=1))
 
 
@@ -66,10 +65,9 @@ def _draw_head(turn: trails.Turn, moves: Sequence[HeadMove] | None) -> None:
         )(moves)
 
 
-@cli.command("list", pager=True)
+@cli.command("list", pager=True, limit=True)
 @cli.session_argument
-@cli.limit_option(None, most=_ALL)
-def inbox(*, session: str, limit: int | None) -> None:
+def inbox(*, session: str) -> None:
     """List the messages of a session that wait for an exchange.
 
     SESSION is an id, an IRI or a label.
@@ -83,14 +81,13 @@ def inbox(*, session: str, limit: int | None) -> None:
         fold=("message",),
     )
     empty = f"no message waits in the inbox of session {session_id!r}"
-    cli.answer_list("messages", every, limit, draw, empty, session=session_id)
+    cli.answer_list("messages", every, draw, empty, session=session_id)
 
 
-@cli.command("exchanges", pager=True)
+@cli.command("exchanges", pager=True, limit=True)
 @cli.session_argument
 @cli.option("--state", "Only those in this state.", type=click.Choice(["pending", "streaming", "completed", "failed"]))
-@cli.limit_option(None, most=_ALL)
-def exchanges(*, session: str, state: Any, limit: int | None) -> None:
+def exchanges(*, session: str, state: Any) -> None:
     """List a session's exchanges, and how each of them ended.
 
     An exchange is the work on a message, or several. SESSION is an id, an IRI or a label. An exchange that is streaming
@@ -101,7 +98,7 @@ def exchanges(*, session: str, state: Any, limit: int | None) -> None:
     columns = "entry,state,took up,queued (UTC),ended (UTC),what"
     draw = cli.table(columns, _exchange_row, right=("entry",), fold=("what",))
     empty = f"session {session_id!r} has no exchanges{f' that are {state}' if state else ''}"
-    cli.answer_list("exchanges", every, limit, draw, empty, session=session_id)
+    cli.answer_list("exchanges", every, draw, empty, session=session_id)
 
 
 def _exchange_row(exchange: trails.Exchange) -> tuple[str, ...]:
@@ -120,10 +117,9 @@ def _exchange_row(exchange: trails.Exchange) -> tuple[str, ...]:
     return str(exchange.number), state, events, *times, "; ".join(filter(None, (how, ended)))
 
 
-@cli.command("events", pager=True)
+@cli.command("events", pager=True, limit=True)
 @cli.session_argument
-@cli.limit_option(None, most=_ALL)
-def events(*, session: str, limit: int | None) -> None:
+def events(*, session: str) -> None:
     """List the messages that came to a session, and its answers.
 
     SESSION is an id, an IRI or a label. The attempts to deliver an answer are listed too.
@@ -131,7 +127,7 @@ def events(*, session: str, limit: int | None) -> None:
 
     with _ledger_of(session, reading=True) as (session_id, ledger):
         every: list[trails.Event | trails.Delivery] = [*ledger.events(session_id), *ledger.deliveries(session_id)]
-        rows = sorted(every, key=lambda each: each.number)[:limit]
+        rows = sorted(every, key=lambda each: each.number)[: cli.list_limit()]
         content = {each.number: ledger.content(each) for each in rows if isinstance(each, trails.Event)}
     more = len(every) - len(rows)
     messages = [each.to_dict() | {"content": content[each.number]} for each in rows if isinstance(each, trails.Event)]

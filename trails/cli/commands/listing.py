@@ -154,7 +154,7 @@ def _options(by: str) -> Callable[[_Command], _Command]:
     return cli.options(
         cli.option("--by", "What to group by.", type=groups, default=by),
         session_filters,
-        cli.limit_option(None, most=100_000),
+        cli.option("-n --limit N", "How many at most; default: all.", type=click.IntRange(1, 100_000)),
         cli.time_option("--since", "Only what was done at this time or later, such as 7d."),
         cli.time_option("--until", "Only what was done before this time."),
         cli.tsv_option,

@@ -190,10 +190,9 @@ def _session_of(store: trails.Repository, name: str) -> str:
     return store.resolve(name)
 
 
-@cli.command("queries", pager=True)
+@cli.command("queries", pager=True, limit=True)
 @click.argument("name", metavar="[NAME]", required=False, type=cli.Named("query"))
-@cli.limit_option(None, most=1_000_000)
-def list_queries(*, name: str | None, limit: int | None) -> None:
+def list_queries(*, name: str | None) -> None:
     """List the ready-made queries, or print one of them.
 
     With NAME, the query's own text: it runs as it stands in any SPARQL console.
@@ -208,7 +207,7 @@ def list_queries(*, name: str | None, limit: int | None) -> None:
     draw = cli.table(
         "name,purpose,parameters", _row, least={"purpose": 24, "parameters": 10}, styles={"name": "cyan"}, rule=False
     )
-    cli.answer_list("queries", every, limit, draw, "there are none", describe=_described)
+    cli.answer_list("queries", every, draw, "there are none", describe=_described)
 
 
 def _row(query: QueryFile) -> tuple[str, str, str]:

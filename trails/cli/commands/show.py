@@ -44,10 +44,9 @@ def show(ref: str, turns_: str | None, full: bool) -> None:
     cli.answer({"session": record, "system": system, "turns": chosen}, chosen, draw)
 
 
-@cli.command("branches", pager=True, as_of=True)
+@cli.command("branches", pager=True, as_of=True, limit=True)
 @cli.session_argument
-@cli.limit_option(None, most=1_000_000)
-def branches(*, session: str, limit: int | None) -> None:
+def branches(*, session: str) -> None:
     """List a session's direct forks, oldest first.
 
     SESSION is an id, an IRI or a label.
@@ -56,7 +55,7 @@ def branches(*, session: str, limit: int | None) -> None:
         session_id = store.resolve(session)
         every = store.branches(session_id)
     empty = f"session {session_id!r} has no forks"
-    cli.answer_list("branches", every, limit, cli.view.sessions, empty, session=session_id)
+    cli.answer_list("branches", every, cli.view.sessions, empty, session=session_id)
 
 
 @cli.command("replay", pager=True, as_of=True)
