@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
+from importlib import import_module
 from pathlib import Path
-from string import Template
 from typing import Any, Final, Literal
+
+from markupsafe import Markup
 
 from trails.display.tables import PlainTable, to_markdown
 from trails.errors import IntegrityError, InvalidInput
@@ -145,7 +147,6 @@ def report_extension(digest: str) -> str:
 
 _GOOD: Final = {"validity": "valid", "completeness": "complete", "integrity": "holds", "findings": "none"}
 _BAD: Final = {"validity": "NOT VALID", "completeness": "INCOMPLETE", "integrity": "DOES NOT HOLD", "findings": "SOME"}
-_PAGE: Final = Template(Path(__file__).with_name("report.html").read_text("utf-8"))
 
 
 def verdict_word(verdict: Verdict) -> str:
@@ -185,27 +186,26 @@ def shown_cell(value: Any) -> str:
     return "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in text)
 
 
-# --- Markdown
+# --- documents
 
 
 def report_markdown(report: Report) -> str:
     """Return the report as Markdown."""
-    return "\n".join(_verdict_markdown(report)) + "\n"
+    return _rendered(report, "report.md")
 
 
-def _verdict_markdown(report: Report) -> Iterator[str]:
-    yield from (f"# {_literal(report_title(report))}", "", *_markdown_list(report_facts(report)), "")
-    yield _markdown_table(("session", "turns", "head"), report.sessions)
-    for verdict in report.verdicts:
-        yield from (f"## {verdict.name.capitalize()}: {verdict_word(verdict)}", "", f"{_literal(verdict.said)}.", "")
-        for finding in verdict.found:
-            yield from (f"### `{finding.query}`: {_literal(finding.purpose)}", "")
-            yield _markdown_table(finding.columns, finding.rows)
-    yield from ("## What this cannot show", "", *_markdown_list(report.cannot_show))
+def report_html(report: Report) -> str:
+    """Return the report as one page."""
+    return _rendered(report, "report.html")
 
 
-def _markdown_list(items: Iterable[str]) -> Iterator[str]:
-    return (f"- {_literal(each)}" for each in items)
+def _rendered(report: Report, name: str) -> str:
+    options = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    made = import_module("jinja2").Environment(**options, autoescape=name.endswith(".html"))
+    made.filters |= {"literal": _literal, "cell": lambda value: Markup(escape(shown_cell(value)))}  # noqa: S704 - it is escaped
+    page = made.from_string(Path(__file__).with_name(name).read_text("utf-8"))
+    facts = {"title": report_title(report), "facts": report_facts(report), "word": verdict_word}
+    return str(page.render(report=report, markdown_table=_markdown_table, **facts))
 
 
 def _markdown_table(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...]) -> str:
@@ -216,38 +216,6 @@ def _markdown_table(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...])
 def _literal(text: str) -> str:
     """Return text that Markdown shows as it is."""
     return to_markdown(PlainTable({text: "text"}, [])).splitlines()[0][2:-2]
-
-
-# --- HTML
-
-
-def report_html(report: Report) -> str:
-    """Return the report as one page."""
-    return _PAGE.substitute(title=escape(report_title(report)), body="\n".join(_verdict_html(report)))
-
-
-def _verdict_html(report: Report) -> Iterator[str]:
-    yield from _html_list(report_facts(report))
-    yield from _html_table(("session", "turns", "head"), report.sessions)
-    for verdict in report.verdicts:
-        yield f"<h2>{verdict.name.capitalize()}: {verdict_word(verdict)}</h2>"
-        yield f"<p>{escape(shown_cell(verdict.said))}.</p>"
-        for finding in verdict.found:
-            yield f"<h3><code>{escape(finding.query)}</code>: {escape(finding.purpose)}</h3>"
-            yield from _html_table(finding.columns, finding.rows)
-    yield "<h2>What this cannot show</h2>"
-    yield from _html_list(report.cannot_show)
-
-
-def _html_list(items: list[str] | tuple[str, ...]) -> Iterator[str]:
-    yield from ("<ul>", *(f"<li>{escape(shown_cell(each))}</li>" for each in items), "</ul>")
-
-
-def _html_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    yield from ("<table>", f"<tr>{''.join(f'<th>{escape(each)}</th>' for each in columns)}</tr>")
-    for row in rows:
-        yield f"<tr>{''.join(f'<td>{escape(shown_cell(each))}</td>' for each in row)}</tr>"
-    yield "</table>"
 
 
 def check_signed_report(
