@@ -10,12 +10,12 @@ import hashlib
 import json
 from collections.abc import Sequence
 from html import escape
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from markupsafe import Markup
 
+from trails.display import html
 from trails.display.tables import PlainTable, to_markdown
 from trails.errors import IntegrityError, InvalidInput
 from trails.integrity.signed_notes import Checkpoint, open_checkpoint, to_base64
@@ -200,10 +200,8 @@ def report_html(report: Report) -> str:
 
 
 def _rendered(report: Report, name: str) -> str:
-    options = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
-    made = import_module("jinja2").Environment(**options, autoescape=name.endswith(".html"))
-    made.filters |= {"literal": _literal, "cell": lambda value: Markup(escape(shown_cell(value)))}  # noqa: S704 - it is escaped
-    page = made.from_string(Path(__file__).with_name(name).read_text("utf-8"))
+    filters = {"literal": _literal, "cell": lambda value: Markup(escape(shown_cell(value)))}  # noqa: S704 - it is escaped
+    page = html.template(Path(__file__).with_name(name), filters, autoescape=name.endswith(".html"))
     facts = {"title": report_title(report), "facts": report_facts(report), "word": verdict_word}
     return str(page.render(report=report, markdown_table=_markdown_table, **facts))
 

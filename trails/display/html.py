@@ -10,7 +10,9 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from html import escape
+from importlib import import_module
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from trails.display.terminal_text import clean, count, one_line, shorten
@@ -44,6 +46,14 @@ def safe(method: _Method) -> _Method:
             return box(inline(repr(value)), [note(f"it cannot be shown: {error}")])
 
     return shown  # type: ignore[return-value] # the same signature
+
+
+def template(path: Path, filters: Mapping[str, Callable[..., Any]], *, autoescape: bool = True) -> Any:
+    """Return a Jinja2 template, in which blocks leave no lines; what a filter makes HTML it returns as `Markup`."""
+    options = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    made = import_module("jinja2").Environment(**options, autoescape=autoescape)
+    made.filters |= filters
+    return made.from_string(path.read_text("utf-8"))
 
 
 # --- pieces

@@ -14,11 +14,12 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
-from trails.display import tables
+from trails.display import html, tables
 from trails.provenance.statements import ELEMENTS, EVIDENCE, KINDS, QUALIFIED_NAME, TYPE, Statement, Value
 
 MAX_NODES: Final = 200
@@ -241,60 +242,17 @@ def pentagon(middle: Point) -> list[Point]:
 # --- drawings
 
 
-_ARROW: Final = (
-    '<defs><marker id="to" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
-    '<path d="M0 0L8 4L0 8z"/></marker></defs>'
-)
-
-
 def draw_svg(shown: Picture) -> bytes:
     """Return the picture as SVG 1.1, its texts as text."""
     points, width, height = lay_out_picture(shown)
-    size = f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}"'
-    lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="DejaVu Sans, Verdana, sans-serif" font-size="11">',
-        _ARROW,
-        '<rect width="100%" height="100%" fill="#ffffff"/>',
-        *(_svg_edge(points, shown, edge) for edge in shown.edges),
-        *(_svg_node(point, node) for point, node in zip(points, shown.nodes, strict=True)),
-    ]
-    if shown.note:
-        lines.append(f'<text x="{width / 2:g}" y="{height - 12:g}" text-anchor="middle">{escape(shown.note)}</text>')
-    return "\n".join([*lines, "</svg>", ""]).encode("ascii", "xmlcharrefreplace")
-
-
-def _svg_edge(points: Sequence[Point], shown: Picture, edge: Edge) -> str:
-    one, two = edge_ends(points, shown, edge)
-    colour, dash = (DERIVED, ' stroke-dasharray="4 3"') if edge.is_derived else (_PLAIN, "")
-    x, y = label_at(one, two)
-    return (
-        f'<line x1="{one.x:.1f}" y1="{one.y:.1f}" x2="{two.x:.1f}" y2="{two.y:.1f}" stroke="{colour}"{dash} '
-        f'marker-end="url(#to)"/><text x="{x:.1f}" y="{y:.1f}" font-size="9" fill="{colour}" text-anchor="middle" '
-        f'stroke="#ffffff" stroke-width="3" paint-order="stroke">{escape(edge.label)}</text>'
-    )
-
-
-def _svg_node(point: Point, node: Node) -> str:
-    look = f'fill="{COLOURS[node.kind]}" stroke="{STROKES[node.kind]}"'
-    if node.kind == "entity":
-        shape = f'<ellipse cx="{point.x:.1f}" cy="{point.y:.1f}" rx="{WIDTH / 2:g}" ry="{HEIGHT / 2:g}" {look}/>'
-    elif node.kind == "agent":
-        corners = " ".join(f"{corner.x:.1f},{corner.y:.1f}" for corner in pentagon(point))
-        shape = f'<polygon points="{corners}" {look}/>'
-    else:
-        x, y = point.x - WIDTH / 2, point.y - HEIGHT / 2
-        shape = f'<rect x="{x:.1f}" y="{y:.1f}" width="{WIDTH:g}" height="{HEIGHT:g}" {look}/>'
-    below = (
-        f'<tspan x="{point.x:.1f}" dy="13" font-size="9" fill="{_PLAIN}">{_xml(node.type)}</tspan>' if node.type else ""
-    )
-    y = point.y + (0 if node.type else 4)
-    text = f'<text x="{point.x:.1f}" y="{y:.1f}" text-anchor="middle">{_xml(node.name)}{below}</text>'
-    return f"<g><title>{_xml(node.iri)}</title>{shape}{text}</g>"
-
-
-def _xml(text: str) -> str:
-    return escape(_printable(text))
+    ends = [edge_ends(points, shown, edge) for edge in shown.edges]
+    edges = [(edge, one, two, label_at(one, two)) for edge, (one, two) in zip(shown.edges, ends, strict=True)]
+    nodes = zip(shown.nodes, points, map(pentagon, points), strict=True)
+    filters = {"xml": lambda text: escape(_printable(text)), "fixed": "{:.1f}".format, "plain": "{:g}".format}
+    page = html.template(Path(__file__).with_name("picture.svg"), filters, autoescape=False)
+    look = {"colours": COLOURS, "strokes": STROKES, "derived": DERIVED, "line": _PLAIN, "w": WIDTH, "h": HEIGHT}
+    text = page.render(edges=edges, nodes=nodes, width=width, height=height, note=shown.note, **look)
+    return str(text).encode("ascii", "xmlcharrefreplace")
 
 
 def _printable(text: str) -> str:
