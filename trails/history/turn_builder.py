@@ -163,6 +163,7 @@ class Draft(NamedTuple):
                 "text": self.text,
                 "structured": self.structured,
                 "redacted": False,
+                "old_iri": None,
                 "facts": self.facts,
                 "digest": digests.turn_digest(
                     previous=previous,

@@ -6,18 +6,20 @@ that holds what Trails never writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
 from pyoxigraph import Literal, NamedNode
 
 from trails.errors import IntegrityError
+from trails.integrity import digests
 from trails.model import iris
 from trails.model.lineage import Segment
 from trails.model.validation import decodes
 from trails.model.values import Facts, Turn
 from trails.rdf import query_files, vocab
+from trails.rdf.codec import subject_of
 from trails.rdf.turn_quads import decode_facts, decode_turn
 from trails.rows.store_rows import StoreRows
 from trails.rows.transcript_rows import OddTurn, RowRun, read_run, read_turns_at, recorded_lengths
@@ -155,6 +157,32 @@ class QuadTurns:
                 "`trails verify` names them; restore the session from an export or a backup"
             ) from error
         turns.sort(key=attrgetter("index"))
+        if all(turn.digest for turn in turns):
+            return turns
+        return [turn for turn in self._with_digests(session_id, end, told) if turn.index >= start]
+
+    def _with_digests(self, session_id: str, end: int, told: Mapping[str, Facts]) -> list[Turn]:
+        """Return the first turns of a session from before digests existed, with digests that later turns can chain to."""
+        graph = NamedNode(iris.session(session_id))
+        turns: list[Turn] = []
+        for row in sorted(
+            self._select("turns", session=session_id, start=0, end=end), key=lambda row: int(row[0].value)
+        ):
+            turn = decode_turn(session_id, row, told)
+            if not turn.digest:
+                digest = digests.turn_digest(
+                    previous=turns[-1].digest if turns else digests.GENESIS,
+                    index=turn.index,
+                    branch=turn.branch,
+                    role=turn.role,
+                    author=iris.author_key(turn.author_iri),
+                    time=turn.time,
+                    content=digests.content_digest(turn.text, "", structured=turn.structured),
+                    facts=digests.facts_digest(turn.facts, ""),
+                )
+                (quad, *_) = self._store.quads((None, vocab.INDEX, vocab.integer(turn.index), graph))
+                turn = turn.model_copy(update={"old_iri": subject_of(quad), "digest": digest})
+            turns.append(turn)
         return turns
 
     @decodes

@@ -413,6 +413,8 @@ class Turn(Value):
     redacted: bool
     digest: str
     facts: Facts = NO_FACTS
+    old_iri: str | None = None
+    """The IRI of a turn from before digests existed, which cannot be told from its index and digest."""
 
     def _told(self) -> Iterator[tuple[str, Any]]:
         if self.is_cut:
@@ -441,7 +443,7 @@ class Turn(Value):
     @property
     def iri(self) -> str:
         """The turn's IRI; provisional until the turn is persisted."""
-        return iris.turn(iris.session(self.session_id), self.index, self.digest)
+        return self.old_iri or iris.turn(iris.session(self.session_id), self.index, self.digest)
 
     @property
     def author(self) -> str:

@@ -347,13 +347,13 @@ def decode_facts(rows: Iterable[tuple[str, str, Literal | NamedNode]]) -> dict[s
 def decode_turn(session_id: str, row: Iterable[Any], facts: Mapping[str, Facts]) -> Turn:
     """Return a turn from the terms that say its index, role, content, author, digest, time and branch, and its facts by its IRI.
 
-    Time and branch may be None, in records from before there were any. Raises `ValueError` or `AttributeError` for terms of
+    The last three may be None, in records from before there were any. Raises `ValueError` or `AttributeError` for terms of
     another kind.
     """
     index, role, value, author, digest, time, branch = row
     number = int(index.value)
     datatype = value.datatype.value
-    hexadecimal = digest.value
+    hexadecimal = digest.value if digest is not None else ""
     return Turn.trusted(
         {
             "session_id": session_id,
@@ -366,6 +366,7 @@ def decode_turn(session_id: str, row: Iterable[Any], facts: Mapping[str, Facts])
             "structured": datatype == _JSON,
             "redacted": datatype == _REDACTED,
             "digest": hexadecimal,
+            "old_iri": None,
             "facts": facts.get(iris.turn(iris.session(session_id), number, hexadecimal), NO_FACTS)
             if facts
             else NO_FACTS,

@@ -40,6 +40,14 @@ _Parts = Mapping[str, _Properties]
 """By what follows on a turn's IRI in the subject, and by predicate, the objects of its statements."""
 _FORMS: Final = {v.STRING: PLAIN, v.JSON: JSON, v.REDACTED: REDACTED}
 DATATYPES: Final = (v.STRING, v.JSON, v.REDACTED)
+_TYPED: Final = (
+    (v.INDEX.value, v.INTEGER),
+    (v.ROLE.value, v.STRING),
+    (v.BRANCH.value, v.STRING),
+    (v.DIGEST.value, v.STRING),
+    (v.TIME.value, v.DATE_TIME),
+)
+"""What the literals of a row are, which are written again from its columns."""
 _DIGEST: Final = 64
 
 # --- terms, in short
@@ -229,6 +237,8 @@ def make_turn_row(session_iri: str, iri: str, statements: Iterable[Statement]) -
 
 
 def _regular(session_iri: str, iri: str, plain: Mapping[str, Term], more: list[Statement]) -> TurnRow | None:
+    if any((term := plain.get(name)) is not None and getattr(term, "datatype", None) != kind for name, kind in _TYPED):
+        return None
     content: Any = plain[v.VALUE.value]
     digest, place = plain[v.DIGEST.value].value, int(plain[v.INDEX.value].value)
     if iri != iris.turn(session_iri, place, digest) or len(digest) != _DIGEST:

@@ -85,6 +85,7 @@ class RowRun:
             "structured": form == JSON,
             "redacted": form == REDACTED,
             "digest": "",
+            "old_iri": None,
             "facts": NO_FACTS,
         }
 

@@ -85,6 +85,8 @@ def _refuse_unfit(turn: Turn, source_id: str) -> None:
     what = f"turn {turn.index} of session {source_id!r}"
     if turn.redacted:
         raise InvalidInput(f"{what} was redacted: there is nothing left to pick")
+    if turn.old_iri is not None:
+        raise InvalidInput(f"{what} is from before turns had digests, so nothing can say that it was quoted from it")
     if turn.compaction is not None:
         raise InvalidInput(f"{what} is a summary of turns of its own transcript; pick those turns instead")
 
@@ -186,6 +188,10 @@ def _refuse_unready(target: Worktree, head: Turn) -> None:
     target.check_free()
     if target.has_news:
         raise InvalidInput(f"session {target.id!r} holds what is not stored; persist it first, then take the outcome")
+    if head.old_iri is not None:
+        raise InvalidInput(
+            f"turn {head.index} of {head.session_id!r} is from before turns had digests, so nothing can say what was taken"
+        )
     iri = head.iri
     for turn in target.turns:
         if turn.derived_from is not None and turn.derived_from.iri == iri:
@@ -221,6 +227,7 @@ def _unmoved(fork: SessionRecord, tail: Sequence[Turn]) -> Proposal:
     said = [
         Quad(NamedNode(turn.iri), vocab.VALUE, content_literal(turn), NamedNode(iris.session(turn.session_id)))
         for turn in tail
+        if turn.old_iri is None
     ]
     return Proposal(require=[turn_type(head), *said], forbid=[after])
 

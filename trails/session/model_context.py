@@ -210,7 +210,7 @@ def compact_session(tree: Worktree, summarise: Summarise, options: CompactionOpt
         trigger=trigger,
         summarised_from=plan.summarise[0].index,
         summarised_turns=len(plan.summarise),
-        previous_summary=None if previous is None else previous.iri,
+        previous_summary=None if previous is None or previous.old_iri else previous.iri,
         request=request,
         max_summary_tokens=limit,
         max_summary_rule=rule,

@@ -365,6 +365,11 @@ def _turn_at(reader: Reader, chain: Sequence[SessionRecord], index: int) -> Turn
     found = reader.turns_at(runs[-1].record.id, [index]) if runs else []
     if not found:
         raise InvalidInput(f"session {chain[0].id!r} has no turn {index}")
+    if found[0].old_iri is not None:
+        raise InvalidInput(
+            f"turn {index} of session {chain[0].id!r} is from before turns had digests, so nothing could stand in its "
+            "place; delete the session instead"
+        )
     return found[0]
 
 

@@ -132,6 +132,11 @@ class ErasureWalk:
         self, graph: NamedNode, turn: str, quads: Sequence[Quad], hits: Sequence[Quad], digest_at: Mapping[int, str]
     ) -> None:
         session_id, digest = iris.session_id(turn), value_of(quads, vocab.DIGEST)
+        if not digest:
+            why = "the turn is from before turns had digests, so nothing could stand in its place: delete the session"
+            for quad in hits:
+                self._taking.leave(session_id, _OF_TURN.get(quad.predicate, "row"), turn, why, self._index_of(quads))
+            return
         index = iris.turn_index(turn)
         kinds = sorted({_OF_TURN.get(quad.predicate, "row") for quad in hits})
         for kind in kinds:
@@ -157,6 +162,10 @@ class ErasureWalk:
         self._taking.found.swap([quad], self._taking.without([quad]))
         self._taking.found.note(session_id, subject)
         self._taking.found.rows.add(session_id)
+
+    def _index_of(self, quads: Iterable[Quad]) -> int | None:
+        index = value_of(quads, vocab.INDEX)
+        return int(index) if index.isdecimal() else None
 
     def _turn_after(self, turn: str, quads: Sequence[Quad], hits: Sequence[Quad]) -> list[Quad]:
         """Return the quads of a turn without the text."""
