@@ -112,6 +112,10 @@ class Reading:
             SourceSession(source=source, id=source_id, paths=tuple(map(tuple, paths)), meta=kept, **fields)
         )
 
+    def transcript(self) -> Transcript:
+        """Return what was read, of sessions that name their files themselves."""
+        return Transcript(tuple(self.sessions), tuple(self.problems), self.records.copy(), tuple(self.notes))
+
     def count(self, kind: object) -> None:
         """Count a record of a type."""
         self.records[str(kind)[:100]] += 1

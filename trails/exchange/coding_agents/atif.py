@@ -30,7 +30,7 @@ from trails.exchange.json_files import (
     value_at,
     without_keys,
 )
-from trails.exchange.record_checks import Reading, combine_files
+from trails.exchange.record_checks import Reading
 from trails.exchange.source_transcript import Piece, Problem, SourceScore, SourceTurn, Transcript
 from trails.exchange.source_values import (
     as_content,
@@ -178,9 +178,7 @@ class _Trajectories:
         for each in self._all:
             self._session(each)
         self._reading.note_counts(self._odd)
-        found = combine_files([("", self._reading)])
-        files = zip(found.sessions, self._all, strict=True)
-        return replace(found, sessions=tuple(replace(session, files=(each.file,)) for session, each in files))
+        return self._reading.transcript()
 
     # --- how they belong together
 
@@ -212,21 +210,16 @@ class _Trajectories:
         return self._files.get(_file_name(ref.get("trajectory_path")) or "")
 
     def _ordered(self) -> list[_Trajectory]:
-        """Return all by dependency; those in a circle keep their order."""
-        ordered: dict[int, _Trajectory] = {}
-        below: dict[int, list[_Trajectory]] = {}
-        for each in self._all:
-            above = each.spawned_by or each.continues
-            below.setdefault(id(above) if above else 0, []).append(each)
-        waiting = list(below.get(0, []))
-        while waiting:
-            here = waiting.pop(0)
-            ordered.setdefault(id(here), here)
-            inner = below.get(id(here), [])
-            named = [self._referred(here, ref) for _, ref in _references(here.root)]
-            waiting += [e for e in named if e is not None and e in inner and id(e) not in ordered]
-            waiting += [e for e in inner if e not in named and id(e) not in ordered]
-        return [*ordered.values(), *(each for each in self._all if id(each) not in ordered)]
+        """Return all by dependency, in the order in which they are referred to; those in a circle keep theirs."""
+        above = {each: each.spawned_by or each.continues for each in self._all}
+        ordered = dict.fromkeys(each for each in self._all if above[each] is None)
+        level = list(ordered)
+        while level:
+            named = [self._referred(here, ref) for here in level for _, ref in _references(here.root)]
+            below = (each for each in (*named, *self._all) if each is not None and above[each] in level)
+            level = [each for each in dict.fromkeys(below) if each not in ordered]
+            ordered |= dict.fromkeys(level)
+        return list(ordered | dict.fromkeys(self._all))
 
     # --- turns
 
@@ -319,7 +312,7 @@ class _Trajectories:
         if spawner and origin:
             meta["spawned_by"] = spawner
         about: dict[str, Any] = {"created": next((turn.time for turn in each.path if turn.time is not None), None)}
-        about |= {"agent": valid_name(agent.get("name")), "scores": tuple(self._scores(each))}
+        about |= {"agent": valid_name(agent.get("name")), "scores": tuple(self._scores(each)), "files": (each.file,)}
         self._reading.add_session(SOURCE, each.id, (each.path,), meta, spawned_by=spawner, copied_from=origin, **about)
 
     def _scores(self, each: _Trajectory) -> Iterator[SourceScore]:

@@ -116,7 +116,7 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
         earlier = begun.setdefault(repr(gist(session.messages[0])), []) if session.messages else []
         add_session(session, held.reading, _origin(session, earlier))
         earlier.append(session)
-    return replace(_transcript(held.reading), refused_lines=None)
+    return held.reading.transcript()
 
 
 def _origin(session: Session, earlier: Sequence[Session]) -> Session | None:
@@ -276,9 +276,7 @@ def read_rows(database: Database, name: str) -> Iterator[Transcript]:
 
 
 def _transcript(reading: Reading) -> Transcript:
-    made = Transcript(
-        tuple(reading.sessions), tuple(reading.problems), reading.records.copy(), tuple(reading.notes), refused_lines=0
-    )
+    made = replace(reading.transcript(), refused_lines=0)
     reading.sessions, reading.problems, reading.notes = [], [], []
     reading.records.clear()
     return made
