@@ -241,11 +241,9 @@ class _Conversation:
         turn = _message_turn(node_id, role, content, message)
         if not self.reading.keeps(turn, self.line, where, node):
             return None
+        is_hidden = value_at(message, "metadata", "is_visually_hidden_from_conversation") is True
         remarks = {
-            "are hidden in ChatGPT; they are kept, and marked in their metadata": value_at(
-                message, "metadata", "is_visually_hidden_from_conversation"
-            )
-            is True,
+            "are hidden in ChatGPT; they are kept, and marked in their metadata": is_hidden,
             "are empty; they are kept": turn.content in ("", []),
             f"have the role {turn.role!r}, which ChatGPT does not write; it is kept": turn.role not in ROLES,
             "have no time; their turns have none": turn.time is None,

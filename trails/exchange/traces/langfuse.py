@@ -201,16 +201,13 @@ class _Traces:
         read = parse_embedded(value)
         if read is None or read in ("", "null"):
             return []
-        listed = [] if isinstance(read, str) else _listed(read)
-        if isinstance(read, str) or not (is_model or listed):
-            text = (
-                read
-                if isinstance(read, str)
-                else value
-                if isinstance(value, str)
-                else json.dumps(value, ensure_ascii=False)
-            )
-            return [{"role": role, "content": text}]
+        if isinstance(read, str):
+            return [{"role": role, "content": read}]
+        listed = _listed(read)
+        if not (is_model or listed):
+            return [
+                {"role": role, "content": value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}
+            ]
         made = []
         for each in listed:
             said = plain_messages(_with_calls(each), role)
