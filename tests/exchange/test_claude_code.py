@@ -26,18 +26,9 @@ Record = dict[str, Any]
 
 
 def record(uuid: str, parent: str | None, minute: int, kind: str, message: Any = None, **more: Any) -> Record:
-    made = {
-        "parentUuid": parent,
-        "isSidechain": False,
-        "userType": "external",
-        "cwd": "/home/ada",
-        "sessionId": "s1",
-        "version": "2.1.0",
-        "gitBranch": "main",
-        "type": kind,
-        "uuid": uuid,
-        "timestamp": f"2026-01-05T{10 + minute // 60:02}:{minute % 60:02}:00.000Z",
-    }
+    time = f"2026-01-05T{10 + minute // 60:02}:{minute % 60:02}:00.000Z"
+    made: Record = {"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": "s1", "timestamp": time}
+    made |= {"isSidechain": False, "userType": "external", "cwd": "/home/ada", "version": "2.1.0", "gitBranch": "main"}
     return made | ({} if message is None else {"message": message}) | more
 
 

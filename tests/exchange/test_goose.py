@@ -55,34 +55,14 @@ def database(
         if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'sessions'").fetchone():
             db.executescript(SCHEMA)
         db.execute("DELETE FROM messages WHERE session_id = ?", (own,))  # as a compaction does
-        values: tuple[Any, ...] = (
-            own,
-            "Look around",
-            "",
-            "user",
-            "/w",
-            "2026-08-01 10:00:00",
-            "",
-            "{}",
-            17,
-            12,
-            5,
-            parent,
-        )
-        db.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        told = (own, "Look around", "", "user", "/w", "2026-08-01 10:00:00", "", "{}", 17, 12, 5, parent)
+        db.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", told)
         for each in messages:
-            values = (
-                each["id"],
-                own,
-                each["role"],
-                json.dumps(each["content"]),
-                each["created"],
-                json.dumps(each.get("metadata")),
-            )
+            content, metadata = json.dumps(each["content"]), json.dumps(each.get("metadata"))
             db.execute(
                 "INSERT INTO messages (message_id, session_id, role, content_json, created_timestamp, metadata_json)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
-                values,
+                (each["id"], own, each["role"], content, each["created"], metadata),
             )
         db.commit()
 

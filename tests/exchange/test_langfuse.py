@@ -28,15 +28,8 @@ def row(identity: str, kind: str, given: Any = None, said: Any = None, **more: A
         key: value if isinstance(value, str) else json.dumps(value)
         for key, value in (("input", given), ("output", said))
     }
-    return {
-        "id": identity,
-        "trace_id": "t",
-        "project_id": "p",
-        "type": kind,
-        "start_time": f"2026-01-02 03:04:{int(identity):02}.000000",
-        **texts,
-        **more,
-    }
+    made = {"id": identity, "trace_id": "t", "project_id": "p", "type": kind}
+    return made | {"start_time": f"2026-01-02 03:04:{int(identity):02}.000000"} | texts | more
 
 
 def parsed(*rows: Any) -> Transcript:

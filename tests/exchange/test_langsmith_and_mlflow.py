@@ -28,19 +28,17 @@ RESULT = dumped("ToolMessage", "Snow", tool_call_id="c1")
 
 
 def run(identity: str, kind: str, second: int, inputs: Any, outputs: Any, **more: Any) -> Json:
-    return {
+    time = f"2026-08-01T10:00:0{second}"
+    made: Json = {
         "id": identity,
         "name": more.pop("name", kind),
         "run_type": kind,
-        "trace_id": "top",
-        "parent_run_id": None if identity == "top" else "top",
-        "start_time": f"2026-08-01T10:00:0{second}.000000",
-        "end_time": f"2026-08-01T10:00:0{second}.500000",
         "inputs": inputs,
         "outputs": outputs,
-        "extra": {"metadata": {"thread_id": "thread-1"}},
-        **more,
     }
+    made |= {"trace_id": "top", "parent_run_id": None if identity == "top" else "top"}
+    made |= {"start_time": f"{time}.000000", "end_time": f"{time}.500000"}
+    return made | {"extra": {"metadata": {"thread_id": "thread-1"}}} | more
 
 
 RUNS = [
@@ -53,17 +51,12 @@ RUNS = [
 
 def span(identity: str, kind: str, second: int, inputs: Any, outputs: Any, **more: Any) -> Json:
     told = {"mlflow.spanType": kind, "mlflow.spanInputs": inputs, "mlflow.spanOutputs": outputs, **more}
-    return {
-        "trace_id": "b64",
-        "span_id": identity,
-        "parent_span_id": "" if identity == "top" else "top",
-        "name": "weather" if kind == "TOOL" else kind.lower(),
-        "start_time_unix_nano": 1785578400 * 10**9 + second * 10**9,
-        "end_time_unix_nano": 1785578400 * 10**9 + second * 10**9 + 1,
-        "status": {"code": "STATUS_CODE_OK", "message": ""},
-        "attributes": {key: json.dumps(value) for key, value in told.items()},
-        "events": [],
-    }
+    start = (1785578400 + second) * 10**9
+    made: Json = {"trace_id": "b64", "span_id": identity, "parent_span_id": "" if identity == "top" else "top"}
+    made |= {"name": "weather" if kind == "TOOL" else kind.lower(), "events": []}
+    made |= {"start_time_unix_nano": start, "end_time_unix_nano": start + 1}
+    made |= {"status": {"code": "STATUS_CODE_OK", "message": ""}}
+    return made | {"attributes": {key: json.dumps(value) for key, value in told.items()}}
 
 
 HI = [{"role": "system", "content": "Be brief"}, {"role": "user", "content": "How is it there?"}]

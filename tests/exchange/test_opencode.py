@@ -50,21 +50,18 @@ def user(own: str, n: int, *parts: Json, of: str = "ses_1", **more: Any) -> Json
 
 
 def assistant(own: str, n: int, *parts: Json, of: str = "ses_1", **more: Any) -> Json:
-    info = {
+    info: Json = {
         "id": own,
         "sessionID": of,
         "role": "assistant",
         "parentID": "msg_1",
-        "modelID": "gpt-5.3",
-        "providerID": "openai",
         "mode": "build",
         "agent": "build",
-        "path": {"cwd": "/home/ada/work-in-progress", "root": "/home/ada"},
-        "cost": 0.01,
-        "tokens": {"input": 10, "output": 5, "reasoning": 3, "cache": {"read": 90, "write": 2}},
-        "time": {"created": START + n, "completed": START + n + 500},
-        "finish": "stop",
     }
+    info |= {"modelID": "gpt-5.3", "providerID": "openai", "cost": 0.01, "finish": "stop"}
+    info |= {"tokens": {"input": 10, "output": 5, "reasoning": 3, "cache": {"read": 90, "write": 2}}}
+    info |= {"path": {"cwd": "/home/ada/work-in-progress", "root": "/home/ada"}}
+    info |= {"time": {"created": START + n, "completed": START + n + 500}}
     return message(info | more, parts or (text(f"Answer {own}"),))
 
 
@@ -79,12 +76,8 @@ def text(said: str, **more: Any) -> Json:
 
 
 def tool(call: str, n: int = 0, **state: Any) -> Json:
-    done = {
-        "status": "completed",
-        "input": {"command": "ls"},
-        "output": f"files of {call}",
-        "title": "List all the files in here",
-    }
+    done: Json = {"status": "completed", "input": {"command": "ls"}, "output": f"files of {call}"}
+    done |= {"title": "List all the files in here"}
     ran = {"metadata": {"exit": 0}, "time": {"start": START + n, "end": START + n + 50}}
     return {"type": "tool", "callID": call, "tool": "bash", "state": done | ran | state}
 

@@ -18,13 +18,9 @@ ENCODINGS = ("otlp.json", "otlp.jsonl", "sdk_spans.jsonl")
 
 def span(identity: str, kind: str, parent: str | None = None, **attributes: Any) -> dict[str, Any]:
     named = {key.replace("__", "."): value for key, value in attributes.items()}
-    return {
-        "trace_id": "t1",
-        "span_id": identity,
-        "parent_span_id": parent,
-        "start_time": f"2026-01-02T03:04:{int(identity, 36) % 60:02}Z",
-        "attributes": {"openinference.span.kind": kind, **named},
-    }
+    made: dict[str, Any] = {"trace_id": "t1", "span_id": identity, "parent_span_id": parent}
+    made |= {"start_time": f"2026-01-02T03:04:{int(identity, 36) % 60:02}Z"}
+    return made | {"attributes": {"openinference.span.kind": kind, **named}}
 
 
 def parsed(*spans: dict[str, Any]) -> Transcript:

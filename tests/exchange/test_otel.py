@@ -39,34 +39,21 @@ def result(call_id: str, response: Any = "sunny") -> Json:
 
 
 def span(
-    span_id: str,
-    second: int,
-    given: list[Json] | None = None,
-    answers: list[Json] | None = None,
-    *,
-    operation: str = "chat",
-    conversation: str | None = "C",
-    parent: str | None = None,
-    trace: str = "t1",
-    **more: Any,
-) -> Json:
+    span_id: str, second: int, given: list[Json] | None = None, answers: list[Json] | None = None, *,
+    operation: str = "chat", conversation: str | None = "C", parent: str | None = None, trace: str = "t1", **more: Any
+) -> Json:  # fmt: skip
     """A flat span."""
     attributes: Json = {"gen_ai.operation.name": operation}
     if conversation is not None:
         attributes["gen_ai.conversation.id"] = conversation
-    if given is not None:
-        attributes["gen_ai.input.messages"] = json.dumps(given)
-    if answers is not None:
-        attributes["gen_ai.output.messages"] = json.dumps(answers)
-    return {
-        "trace_id": trace,
-        "span_id": span_id,
-        "parent_span_id": parent,
-        "name": operation,
-        "start_time_unix_nano": (START + second) * 10**9,
-        "end_time_unix_nano": (START + second) * 10**9 + 500_000_000,
-        "attributes": attributes | {key.replace("__", "."): value for key, value in more.items()},
-    }
+    for key, messages in (("input", given), ("output", answers)):
+        if messages is not None:
+            attributes[f"gen_ai.{key}.messages"] = json.dumps(messages)
+    attributes |= {key.replace("__", "."): value for key, value in more.items()}
+    start = (START + second) * 10**9
+    made = {"trace_id": trace, "span_id": span_id, "parent_span_id": parent, "name": operation}
+    times = {"start_time_unix_nano": start, "end_time_unix_nano": start + 500_000_000}
+    return made | times | {"attributes": attributes}
 
 
 def wrapped(value: Any) -> Json:
@@ -77,22 +64,14 @@ def wrapped(value: Any) -> Json:
 
 def exported(*spans: Json) -> bytes:
     """The same spans as an OTLP/JSON export."""
-    made = [
-        {
-            "traceId": each["trace_id"],
-            "spanId": each["span_id"],
-            "parentSpanId": each["parent_span_id"] or "",
-            "name": each["name"],
-            "startTimeUnixNano": str(each["start_time_unix_nano"]),
-            "endTimeUnixNano": str(each["end_time_unix_nano"]),
-            "attributes": [{"key": key, "value": wrapped(value)} for key, value in each["attributes"].items()],
-            "events": each.get("events", []),
-        }
-        for each in spans
-    ]
-    return json.dumps(
-        {"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {"name": "x"}, "spans": made}]}]}
-    ).encode()
+    made = []
+    for each in spans:
+        ids = {"traceId": each["trace_id"], "spanId": each["span_id"], "parentSpanId": each["parent_span_id"] or ""}
+        times = {f"{side}TimeUnixNano": str(each[f"{side}_time_unix_nano"]) for side in ("start", "end")}
+        attributes = [{"key": key, "value": wrapped(value)} for key, value in each["attributes"].items()]
+        made.append(ids | times | {"name": each["name"], "attributes": attributes, "events": each.get("events", [])})
+    scope = {"scope": {"name": "x"}, "spans": made}
+    return json.dumps({"resourceSpans": [{"resource": {}, "scopeSpans": [scope]}]}).encode()
 
 
 def lines(*spans: Json) -> bytes:
