@@ -597,18 +597,10 @@ def test_no_files_are_an_empty_transcript() -> None:
 
 
 NAMES = [
-    "ccl-dag_compact_after_rewind",
-    "ccl-edge_cases",
-    "ccl-representative_messages",
-    "ccl-session_b",
-    "ccl-todowrite_examples",
-    "entire-compact-linear",
-    "entire-parallel-tools-7br",
-    "entire-small-progress",
-    "entire-tiny-orphan-parent",
-    "entire-tiny-summary",
-    "entire-user-rewind",
-]
+    "ccl-dag_compact_after_rewind", "ccl-edge_cases", "ccl-representative_messages", "ccl-session_b",
+    "ccl-todowrite_examples", "entire-compact-linear", "entire-parallel-tools-7br", "entire-small-progress",
+    "entire-tiny-orphan-parent", "entire-tiny-summary", "entire-user-rewind",
+]  # fmt: skip
 
 
 def distinct_turns(transcript: Transcript) -> list[SourceTurn]:

@@ -27,18 +27,10 @@ from trails.exchange.source_transcript import SourceSession, Transcript
 from trails.exchange.traces import inspect_log
 
 LOGS = (
-    "branches.json",
-    "log_formats.eval",
-    "log_formats.json",
-    "log_message_deduplication.eval",
-    "log_tool_call_error.json",
-    "odd_samples.eval",
-    "security-guide.eval",
-    "sub_agents.json",
-    "tools_epochs.chunked.eval",
-    "tools_epochs.eval",
-    "websearch.eval",
-)
+    "branches.json", "log_formats.eval", "log_formats.json", "log_message_deduplication.eval",
+    "log_tool_call_error.json", "odd_samples.eval", "security-guide.eval", "sub_agents.json",
+    "tools_epochs.chunked.eval", "tools_epochs.eval", "websearch.eval",
+)  # fmt: skip
 WITH_ZSTD = ("odd_samples.eval", "tools_epochs.eval", "tools_epochs.chunked.eval")
 
 

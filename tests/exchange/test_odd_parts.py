@@ -12,25 +12,14 @@ import trails
 from trails.exchange.file_import import export_session, import_bytes
 
 ODD: list[Any] = [
-    "a text among parts",
-    {},
-    {"type": None},
-    {"type": ["text"]},
-    {"type": {"a": 1}, "text": "b"},
-    {"type": "text"},
-    {"type": "text", "text": {"a": 1}},
-    {"type": "refusal"},
-    {"type": "refusal", "refusal": ["no"]},
-    {"type": "thinking"},
-    {"type": "tool_use", "id": ["c"], "name": "ls"},
-    {"type": "tool_result", "tool_use_id": {"a": 1}},
-    {"tool_use_id": ["c"]},
+    "a text among parts", {}, {"type": None}, {"type": ["text"]}, {"type": {"a": 1}, "text": "b"}, {"type": "text"},
+    {"type": "text", "text": {"a": 1}}, {"type": "refusal"}, {"type": "refusal", "refusal": ["no"]},
+    {"type": "thinking"}, {"type": "tool_use", "id": ["c"], "name": "ls"},
+    {"type": "tool_result", "tool_use_id": {"a": 1}}, {"tool_use_id": ["c"]},
     {"type": "server_tool_use", "id": ["c"], "name": "search"},
-    {"type": "web_search_tool_result", "tool_use_id": ["c"]},
-    {"type": "image"},
-    {"type": "image", "source": []},
+    {"type": "web_search_tool_result", "tool_use_id": ["c"]}, {"type": "image"}, {"type": "image", "source": []},
     {"type": "image_url", "image_url": 7},
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("part", ODD, ids=json.dumps)
