@@ -7,7 +7,7 @@ redaction, import and verification of a session must know of its ledger.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -40,7 +40,6 @@ _KINDS: Final = frozenset({*LEDGER_KINDS, "said"})
 _OPEN: Final = frozenset({"pending", "streaming"})
 """The kinds of leaves after which an entry may change."""
 _TEXTS: Final = (vocab.VALUE, vocab.ERROR)
-_GONE: Final = Literal("", datatype=vocab.REDACTED)
 _LINKS: Final = (vocab.RECORDED_AS, vocab.DERIVED_FROM, vocab.GENERATED)
 """What ties an entry of a ledger to a turn."""
 
@@ -150,21 +149,14 @@ def entry_leaves(store: Matching) -> list[Leaf]:
 
 @decodes
 def check_entries(
-    store: QuadStore,
-    session_id: str,
-    turns: Collection[str],
-    log: Mapping[int, EntryLog],
-    *,
-    old: int = 0,
-    taken: Collection[str] = (),
-    since: int | None = None,
+    evidence: Evidence, session_id: str, turns: Collection[str], log: Mapping[int, EntryLog]
 ) -> Iterator[tuple[str, str]]:
     """Give (code, what) for everything that is wrong with a session's ledger; `turns` are the IRIs of its own turns.
 
-    An older version wrote the leaves below the number `old`, and none for the turns that say a message. `taken` are the
-    IRIs of what logged redactions took a text out of: such an entry was logged again. One that was so after the line
-    `since` of the log, to which a checkpoint reaches, is not proven by it any more.
+    An older version wrote no leaves for the turns that say a message. An entry that a redaction took a text out of was
+    logged again; one that was so after the line of the log to which a checkpoint reaches is not proven by it any more.
     """
+    store = evidence.store
     graph = ledger_records.ledger_graph(session_id)
     actual = set(store.quads((None, None, None, graph)))
     found: dict[int, Entry] = {}
@@ -184,12 +176,14 @@ def check_entries(
         yield "stray", f"a quad that belongs to nothing: {quad}"
     for quad in expected - actual:
         yield "missing", f"a quad is missing: {quad}"
-    renamed = {number for number, entry in found.items() if entry.iri in taken}
-    yield from _against_log(found, log, old, renamed)
-    yield from _unproven(log, renamed, since)
+    renamed = {number for number, entry in found.items() if entry.iri in evidence.taken}
+    yield from _against_log(found, log, evidence.old, renamed)
+    yield from _unproven(log, renamed, evidence.since)
     for entry in found.values():
         for what in _faults(entry, found, turns):
             yield "bad-row", f"entry {entry.number} of its ledger {what}"
+        if entry.withheld and not _is_explained(evidence, entry, found):
+            yield "unlogged", f"entry {entry.number} of its ledger lost its text, and no redaction was logged"
 
 
 def _unproven(log: Mapping[int, EntryLog], renamed: Collection[int], since: int | None) -> Iterator[tuple[str, str]]:
@@ -290,15 +284,27 @@ def _turns_of(entry: Entry) -> tuple[str, ...]:
             return ()
 
 
+def _is_explained(evidence: Evidence, entry: Entry, found: Mapping[int, Entry]) -> bool:
+    """Tell whether a logged redaction names an entry that lost its text, or what says it, or was made from it."""
+    others: list[Entry] = []
+    match entry:
+        case Exchange():
+            others = [found[number] for number in entry.events if number in found]
+        case Transition():
+            others = [each for each in found.values() if isinstance(each, Result) and each.transition == entry.number]
+    for each in (entry, *others):
+        made = evidence.store.quads((None, vocab.DERIVED_FROM, NamedNode(each.iri), None))
+        turns = [*_turns_of(each), *map(subject_of, made)]
+        if each.iri in evidence.taken or any(map(evidence.is_redacted, turns)):
+            return True
+    return False
+
+
 def _checks(evidence: Evidence) -> Checks:
     log = logged_entries(evidence.lines)
-    store, taken = evidence.store, evidence.taken
 
     def findings(session_id: str, turns: Collection[str]) -> Iterator[tuple[str, str]]:
-        known = log.get(iris.session(session_id), {})
-        yield from check_entries(store, session_id, turns, known, old=evidence.old, taken=taken, since=evidence.since)
-        for number in unexplained_entries(store, session_id, taken, evidence.is_redacted):
-            yield "unlogged", f"entry {number} of its ledger lost its text, and no redaction was logged"
+        return check_entries(evidence, session_id, turns, log.get(iris.session(session_id), {}))
 
     return Checks(session=findings)
 
@@ -364,44 +370,6 @@ def _with_reason(store: QuadStore, result: object) -> list[Quad]:
 
 def _datatype(quad: Quad) -> NamedNode | None:
     return quad.object.datatype if isinstance(quad.object, Literal) else None
-
-
-def unexplained_entries(
-    store: QuadStore, session_id: str, taken: Collection[str], redacted: Callable[[str], bool]
-) -> Iterator[int]:
-    """Give the numbers of a ledger's entries that lost their text and of which no redaction says so.
-
-    `taken` are the IRIs that logged redactions name, and `redacted` tells whether a turn, by its IRI, was redacted: what
-    it said, or was made from, goes with it.
-    """
-    graph = ledger_records.ledger_graph(session_id)
-    hidden = {quad.subject for predicate in _TEXTS for quad in store.quads((None, predicate, _GONE, graph))}
-    if not hidden:
-        return
-    try:
-        found = {entry.number: entry for entry in read_entries(store, session_id)}
-    except TrailsError:
-        return  # named by the check of the entries
-    for entry in found.values():
-        if NamedNode(entry.iri) in hidden and not _explained(store, entry, found, taken, redacted):
-            yield entry.number
-
-
-def _explained(
-    store: QuadStore, entry: Entry, found: Mapping[int, Entry], taken: Collection[str], redacted: Callable[[str], bool]
-) -> bool:
-    others: list[Entry] = []
-    match entry:
-        case Exchange():
-            others = [found[number] for number in entry.events if number in found]
-        case Transition():
-            others = [each for each in found.values() if isinstance(each, Result) and each.transition == entry.number]
-    for each in (entry, *others):
-        made = store.quads((None, vocab.DERIVED_FROM, NamedNode(each.iri), None))
-        turns = [*_turns_of(each), *map(subject_of, made)]
-        if each.iri in taken or any(map(redacted, turns)):
-            return True
-    return False
 
 
 def _purge(taking: Erasure, graph: str, quads: Sequence[Quad], hits: Sequence[Quad]) -> None:

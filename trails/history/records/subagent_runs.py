@@ -6,7 +6,7 @@ verification of a session must know of its runs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -20,7 +20,7 @@ from trails.history.transaction import Proposal, Transaction
 from trails.integrity import digests, leaves
 from trails.integrity.leaves import Leaf
 from trails.model import iris
-from trails.model.values import Finding, SessionRecord
+from trails.model.values import Finding
 from trails.rdf import subagent_records as runentry
 from trails.rdf import vocab
 from trails.rdf.activity_records import Deed, deed_quads
@@ -221,53 +221,52 @@ def quads_as_written(subject: str, quads: Sequence[Quad]) -> list[Quad]:
     return runentry.run_quads(runentry.decode_runs(subject, quads))
 
 
-def run_findings(
-    store: QuadStore, log: LoggedRun, taken: Collection[str] = ()
-) -> Iterator[tuple[str, str | None, str]]:
-    """Give (code, session id, what) for everything that is wrong with the registry, held against the log.
-
-    `taken` are the IRIs of all that logged redactions took a text out of.
-    """
+def run_findings(evidence: Evidence) -> Iterator[Finding]:
+    """Give everything that is wrong with the registry, held against the log."""
+    store, log = evidence.store, logged_runs(evidence.lines)
     gone = set(log)
     present: dict[str, tuple[str, str]] = {}
     for run_iri, quads in _removals(store).items():
         present[run_iri] = (leaves.row_digest(quads), "the record of its removal")
     for quad in store.quads((None, vocab.TYPE, vocab.RUN, vocab.CATALOG)):
+        subject = subject_of(quad)
         try:
-            run = runentry.decode_runs(subject_of(quad), about(store, subject_of(quad)))
+            run = runentry.decode_runs(subject, about(store, subject))
         except TrailsError:
-            gone.discard(subject_of(quad))
+            gone.discard(subject)
             continue  # named by the check of the catalog
-        for code, fault in _faults(store, run, subject_of(quad), log.get(run.iri), taken):
-            yield code, run.child_session, f"the run {run.run_id!r}{fault}"
+        for code, fault in _faults(evidence, run, subject, log.get(run.iri)):
+            yield _finding(code, run.run_id, fault, run.child_session)
         present[run.iri] = (runentry.run_row_digest(run), "what the registry says of it")
     yield from _against_log(present, log)
     for run_iri in gone - present.keys():
-        yield "rolled-back", None, f"the run {iris.run_id(run_iri)!r}, which was logged, is gone"
+        yield _finding("rolled-back", iris.run_id(run_iri), ", which was logged, is gone")
 
 
-def _against_log(present: Mapping[str, tuple[str, str]], log: LoggedRun) -> Iterator[tuple[str, str | None, str]]:
+def _against_log(present: Mapping[str, tuple[str, str]], log: LoggedRun) -> Iterator[Finding]:
     for run_iri, (digest, what) in present.items():
-        name = iris.run_id(run_iri)
         if run_iri not in log:
-            yield "unlogged", None, f"the run {name!r} is in the store and not in its log"
+            yield _finding("unlogged", iris.run_id(run_iri), " is in the store and not in its log")
         elif log[run_iri].digest != digest:
-            yield "row-altered", None, f"the run {name!r}: {what} is not as it was logged last"
+            yield _finding("row-altered", iris.run_id(run_iri), f": {what} is not as it was logged last")
     for run_iri, known in log.items():
         for fault in known.faults:
-            yield "logged-twice", None, f"the run {iris.run_id(run_iri)!r}: {fault}"
+            yield _finding("logged-twice", iris.run_id(run_iri), f": {fault}")
 
 
-def _faults(
-    store: QuadStore, run: Run, subject: str, known: RunLog | None, taken: Collection[str]
-) -> Iterator[tuple[str, str]]:
+def _finding(code: str, run_id: str | None, what: str, session_id: str | None = None) -> Finding:
+    where = "" if session_id is None else f"session {session_id!r}: "
+    return Finding(code=code, session_id=session_id, message=f"{where}the run {run_id!r}{what}")
+
+
+def _faults(evidence: Evidence, run: Run, subject: str, known: RunLog | None) -> Iterator[tuple[str, str]]:
     if run.iri != subject:
         yield "bad-row", f" stands at {subject}, not at its own IRI"
     if not (run.said.is_true() and run.has_true_task()):
         yield "digest-mismatch", ": its texts were altered"
     if known is not None and known.task != runentry.registration_digest(run):
         yield "row-altered", " is not the one that was registered: its task, its id or the time is another"
-    if run.said.withheld and run.iri not in taken and not _was_deleted(store, run):
+    if run.said.withheld and run.iri not in evidence.taken and not _was_deleted(evidence.store, run):
         yield "unlogged", " lost its texts, and no redaction was logged"
 
 
@@ -279,14 +278,7 @@ def _was_deleted(store: QuadStore, run: Run) -> bool:
 
 
 def _checks(evidence: Evidence) -> Checks:
-    log = logged_runs(evidence.lines)
-
-    def found(_: Mapping[str, SessionRecord], every: bool) -> Iterator[Finding]:
-        for code, session_id, what in run_findings(evidence.store, log, evidence.taken) if every else ():
-            where = "" if session_id is None else f"session {session_id!r}: "
-            yield Finding(code=code, session_id=session_id, message=where + what)
-
-    return Checks(store=found)
+    return Checks(store=lambda _, every: run_findings(evidence) if every else ())
 
 
 # --- taking texts out
