@@ -174,8 +174,8 @@ def _is_of(value: object, hint: Any) -> bool:
 
     if get_origin(hint) in (Union, UnionType):
         return any(_is_of(value, each) for each in get_args(hint))
-    if getattr(hint, "_is_protocol", False):
-        return True  # not for us to tell
+    if getattr(hint, "_is_protocol", False) and not getattr(hint, "_is_runtime_protocol", False):
+        return True  # which values it takes, only type checkers can tell
     if isinstance(hint, type) and get_origin(hint) is None and hint not in (Any, float):
         return isinstance(value, hint)
     try:
