@@ -31,11 +31,6 @@ class ViewStore(EmbeddedStore):
     is_beside_owner = has_living_owner
 
 
-def seen_at(store: QuadStore) -> Path | None:
-    """Return the folder of which another process can have a view that says what a store says; None if there is none."""
-    return store.folder
-
-
 def is_read_only(store: QuadStore) -> bool:
     """Tell whether a store was opened to be read."""
     return isinstance(store, EmbeddedStore) and store.is_read_only

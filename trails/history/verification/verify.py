@@ -46,8 +46,9 @@ from trails.rdf.session_records import decode_records, prompt_quads, session_qua
 from trails.rows import row_faults
 from trails.rows.store_rows import StoreRows
 from trails.store.contract import QuadStore
+from trails.store.index.index_folder import IndexFolder
 from trails.store.term_values import Term
-from trails.store.view_store import ViewStore, seen_at
+from trails.store.view_store import ViewStore
 
 MANY_TURNS: Final = 20_000
 """Turns from which on processes are started: that takes as long as some thousand turns."""
@@ -55,6 +56,8 @@ MANY_PLAIN_TURNS: Final = 400_000
 """The same if turns are plain: the engine works for most of that time, and threads keep two cores busy."""
 _PLAIN: Final = 12
 """Quads a turn, of all that a store has, up to which most turns are plain: such a one has ten."""
+_FEW_QUADS: Final = 100_000
+"""Quads that a process soon has read from the log."""
 _PIECE: Final = 500
 """Turns that a process is given at a time, at least."""
 
@@ -71,9 +74,9 @@ class ProcessTask(NamedTuple):
 def check_in_parallel(basis: CheckBasis, turns: Mapping[Part, int]) -> Iterator[CheckResult]:
     """Yield what comes of parts of a store, some at a time; `turns` is by part about how many it has."""
     left, total = dict(turns), sum(turns.values())
-    place, is_plain = seen_at(basis.store), len(basis.store) <= _PLAIN * total
+    place, is_plain = basis.store.folder, len(basis.store) <= _PLAIN * total
     many = MANY_PLAIN_TURNS if is_plain else MANY_TURNS
-    if left and place is not None and total >= many and (processes := workers.count()):
+    if left and place is not None and total >= many and _is_soon_open(place, basis) and (processes := workers.count()):
         with suppress(workers.WorkersFailed):  # what they did not come to is done here
             for piece, done in workers.each(_BEGIN, _given(basis, place), _pieces(left), processes):
                 for part in piece:
@@ -82,6 +85,11 @@ def check_in_parallel(basis: CheckBasis, turns: Mapping[Part, int]) -> Iterator[
     with ThreadPoolExecutor(max_workers=3, thread_name_prefix="trails-verify") as pool:
         # the engine reads for one while another's digests are computed
         yield from pool.map(lambda part: check_parts(basis, [part]), left)
+
+
+def _is_soon_open(place: Path, basis: CheckBasis) -> bool:
+    """Tell whether another process can open a store without reading all of its log, which takes longer than to verify it."""
+    return len(basis.store) < _FEW_QUADS or bool(IndexFolder(place).snapshots())
 
 
 def _pieces(turns: Mapping[Part, int]) -> list[Sequence[Part]]:
