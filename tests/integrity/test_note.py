@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.integrity.merkle import EMPTY_ROOT, HashTree, leaf_hash
-from trails.integrity.proofs import ConsistencyProof, InclusionProof, read_proof
+from trails.integrity.proofs import ConsistencyProof, TurnProof, read_proof
 from trails.integrity.signed_notes import (
     MAX_NOTE_BYTES,
     Checkpoint,
@@ -66,18 +66,6 @@ def checkpoint_of(size: int, root: str, origin: str = LOG) -> Checkpoint:
 
 NOTE_OF_6 = sign_checkpoint(checkpoint_of(6, ROOT_OF_6), LOG_SIGNER)
 NOTE_OF_8 = sign_checkpoint(checkpoint_of(8, ROOT_OF_8), LOG_SIGNER)
-
-
-def an_inclusion(**changes: Any) -> InclusionProof:
-    fields: dict[str, Any] = {
-        "origin": LOG,
-        "leaf": LEAVES[5],
-        "index": 5,
-        "size": 8,
-        "hashes": decoded(*LEAF_5_IN_8),
-        "checkpoint": NOTE_OF_8,
-    }
-    return InclusionProof(**fields | changes)
 
 
 def a_growth(**changes: Any) -> ConsistencyProof:
@@ -440,117 +428,13 @@ def test_a_signed_text_that_is_no_checkpoint_is_refused() -> None:
         open_checkpoint(NOTE, [VERIFIER])
 
 
-# --- inclusion proofs ---
+# --- consistency proofs ---
 
 
-def test_an_inclusion_proof_of_published_hashes_verifies_against_the_log_s_key() -> None:
-    assert an_inclusion().verify([LOG_KEY]) == checkpoint_of(8, ROOT_OF_8)
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"leaf": b"another"}, "leads to the root"),
-        ({"index": 4}, "leads to the root"),
-        ({"index": 8}, "no leaf 8"),
-        ({"index": -1}, "no leaf -1"),
-        ({"size": 9}, "do not belong together"),
-        ({"origin": "example.com/other"}, "do not belong together"),
-        ({"hashes": decoded(*LEAF_5_IN_8[:2])}, "too short"),
-        ({"hashes": decoded(*LEAF_5_IN_8, ROOT_OF_8)}, "too long"),
-        ({"hashes": decoded(*LEAF_5_IN_8[1:], ROOT_OF_8)}, "leads to the root"),
-        ({"checkpoint": NOTE_OF_6}, "do not belong together"),
-        ({"checkpoint": NOTE_OF_8.replace("\n8\n", "\n7\n")}, "is wrong"),
-        ({"checkpoint": ""}, "malformed"),
-        ({"checkpoint": NOTE}, "none of the given keys"),
-    ],
-)
-def test_an_inclusion_proof_with_one_wrong_field_is_refused(changes: dict[str, Any], reason: str) -> None:
-    with pytest.raises(IntegrityError, match=reason):
-        an_inclusion(**changes).verify([LOG_KEY])
-
-
-def test_an_inclusion_proof_is_written_as_json_with_base64_bytes() -> None:
-    assert json.loads(an_inclusion().to_json()) == {
-        "format": "trails-inclusion-proof/1",
-        "origin": "example.com/log",
-        "index": 5,
-        "size": 8,
-        "leaf": "QEFCQw==",
-        "hashes": list(LEAF_5_IN_8),
-        "checkpoint": NOTE_OF_8,
-    }
-
-
-def test_an_inclusion_proof_is_written_as_a_tlog_proof_with_the_leaf_as_extra_data() -> None:
-    assert an_inclusion().to_tlog_proof() == (
-        "c2sp.org/tlog-proof@v1\n"
-        "extra QEFCQw==\n"
-        "index 5\n"
-        "vBoGQ7EuTS18d5GPROD095qDi2z57FtcKD4fTYhZnms=\n"
-        "yoVOoSjtBQtBs1/8G4e46yveRh6eO1WW7Oa51ZdaCuA=\n"
-        "037kGJdt2VdTwcc4Yrk5j6Kiz5tP8P3+izDNlSCWFLc=\n"
-        "\n" + NOTE_OF_8
-    )
-
-
-@given(st.lists(st.binary(max_size=5), min_size=1, max_size=20), st.data())
-def test_every_inclusion_proof_comes_back_from_both_formats_and_verifies(
-    data: list[bytes], draw: st.DataObject
-) -> None:
-    tree = HashTree(map(leaf_hash, data))
-    index = draw.draw(st.integers(0, len(data) - 1))
-    note = sign_checkpoint(Checkpoint(origin=LOG, size=len(data), root=tree.root()), LOG_SIGNER)
-    hashes = tuple(tree.inclusion(index))
-    proof = an_inclusion(leaf=data[index], index=index, size=len(data), hashes=hashes, checkpoint=note)
-    for text in (proof.to_json(), proof.to_tlog_proof()):
-        back = read_proof(text.encode())
-        assert back == read_proof(text) == proof
-        assert isinstance(back, InclusionProof)
-        assert back.verify([LOG_KEY]).size == len(data)
-
-
-def verified(text: bytes) -> Checkpoint:
-    proof = read_proof(text)
-    assert isinstance(proof, InclusionProof)
-    return proof.verify([LOG_KEY])
-
-
-@given(st.data())
-def test_no_tlog_proof_with_a_changed_byte_verifies(draw: st.DataObject) -> None:
-    text = an_inclusion().to_tlog_proof().encode()
-    at = draw.draw(st.integers(0, len(text) - 1))
-    changed = bytes([text[at] ^ draw.draw(st.integers(1, 255))])
-    with pytest.raises((IntegrityError, InvalidInput)):
-        verified(text[:at] + changed + text[at + 1 :])
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "reason"),
-    [
-        ("@v1", "@v2", "it needs"),
-        ("@v1\n", "@v1 \n", "it needs"),
-        ("extra QEFCQw==\n", "", "`extra` line"),
-        ("extra ", "extra", "`extra` line"),
-        ("QEFCQw==", "QEFCQw", "`extra` line"),
-        ("index 5", "index 05", "`index` line"),
-        ("index 5", "index", "`index` line"),
-        ("index 5\n", "", "`index` line"),
-        ("yoVO", "yo-O", "hash line"),
-    ],
-)
-def test_every_malformed_tlog_proof_is_refused_with_the_reason(old: str, new: str, reason: str) -> None:
-    with pytest.raises(InvalidInput, match=reason):
-        read_proof(an_inclusion().to_tlog_proof().replace(old, new, 1))
-
-
-@pytest.mark.parametrize("text", ["", "c2sp.org/tlog-proof@v1", "c2sp.org/tlog-proof@v1\n\n", "hello", "[]", "{}", "1"])
+@pytest.mark.parametrize("text", ["", "c2sp.org/tlog-proof@v1\n\n", "hello", "[]", "{}", "1"])
 def test_what_is_no_proof_at_all_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="this is no proof"):
         read_proof(text)
-
-
-# --- consistency proofs ---
 
 
 def test_a_consistency_proof_of_published_hashes_verifies_against_a_kept_checkpoint() -> None:
@@ -609,11 +493,8 @@ def test_a_consistency_proof_is_written_as_json_and_comes_back() -> None:
 # --- JSON files that are wrong ---
 
 
-@pytest.mark.parametrize("proof", [an_inclusion(), a_growth()], ids=["inclusion", "consistency"])
-def test_json_with_a_field_missing_added_or_of_another_type_is_refused_by_its_name(
-    proof: InclusionProof | ConsistencyProof,
-) -> None:
-    fields = json.loads(proof.to_json())
+def test_json_with_a_field_missing_added_or_of_another_type_is_refused_by_its_name() -> None:
+    fields = json.loads(a_growth().to_json())
     for name in fields.keys() - {"format"}:
         with pytest.raises(InvalidInput, match=name):
             read_proof(json.dumps({key: value for key, value in fields.items() if key != name}))
@@ -628,21 +509,21 @@ def test_json_with_a_field_missing_added_or_of_another_type_is_refused_by_its_na
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ('"index":', '"size":', "twice"),
-        ("inclusion-proof/1", "inclusion-proof/2", "no format that this version reads"),
+        ('"old_size":', '"new_size":', "twice"),
+        ("consistency-proof/1", "consistency-proof/2", "no format that this version reads"),
         ('"format":', '"kind":', "does not name its `format`"),
-        ('"trails-inclusion-proof/1"', "1", "does not name its `format`"),
-        ("QEFCQw==", "QEFCQx==", "leaf"),
-        ('"size": 8', '"size": "8"', "size"),
-        ('"size": 8', '"size": 8.0', "size"),
-        ('"size": 8', '"size": NaN', "size|read"),
-        ('"size": 8', '"size": ' + "9" * 5000, "size|read"),
+        ('"trails-consistency-proof/1"', "1", "does not name its `format`"),
+        ("=", "-", "hashes"),
+        ('"new_size": 8', '"new_size": "8"', "size"),
+        ('"new_size": 8', '"new_size": 8.0', "size"),
+        ('"new_size": 8', '"new_size": NaN', "size|read"),
+        ('"new_size": 8', '"new_size": ' + "9" * 5000, "size|read"),
         ("example.com/log", "\\ud800", "read"),
         ("{", "", "no JSON"),
     ],
 )
 def test_json_that_is_altered_or_ambiguous_is_refused(old: str, new: str, reason: str) -> None:
-    text = an_inclusion().to_json()
+    text = a_growth().to_json()
     assert old in text
     with pytest.raises(InvalidInput, match=reason):
         read_proof(text.replace(old, new, 1))
@@ -650,9 +531,7 @@ def test_json_that_is_altered_or_ambiguous_is_refused(old: str, new: str, reason
 
 def test_a_proof_of_the_other_kind_is_not_read_as_this_one() -> None:
     with pytest.raises(InvalidInput, match="format"):
-        InclusionProof.from_json(a_growth().to_json())
-    with pytest.raises(InvalidInput, match="format"):
-        ConsistencyProof.from_json(an_inclusion().to_json())
+        TurnProof.from_json(a_growth().to_json())
 
 
 def test_bytes_that_are_no_text_and_json_without_end_are_no_proof() -> None:

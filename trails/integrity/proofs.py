@@ -1,7 +1,7 @@
-"""Proofs that anyone can check without the store: that a turn, or any leaf, is in a log, and that a log only ever grew.
+"""Proofs that anyone can check without the store: that a turn is in a log, and that a log only ever grew.
 
-Each carries all it needs, the signed checkpoint included; whoever checks one brings the log's verifier key, and for
-growth the checkpoint that they kept. Proofs are JSON of our own; a leaf's can be written as c2sp.org/tlog-proof@v1 too.
+Each carries all it needs, the signed checkpoint included. Whoever checks one brings the log's verifier key, and for growth
+the checkpoint that they kept. Proofs are JSON.
 
 Errors: a proof that does not hold raises IntegrityError; a file that is no proof at all, and keys that are none, raise
 InvalidInput.
@@ -20,17 +20,13 @@ from trails.errors import IntegrityError, InvalidInput
 from trails.integrity import digests, leaves
 from trails.integrity.merkle import leaf_hash, verify_consistency, verify_inclusion
 from trails.integrity.signed_notes import (
-    DECIMAL,
     Checkpoint,
-    claimed_checkpoint,
     from_base64,
     open_checkpoint,
     to_base64,
 )
 from trails.model import iris
 from trails.model.values import Value
-
-_TLOG_PROOF: Final = "c2sp.org/tlog-proof@v1"
 
 
 def _bytes_of_json(value: Any, info: ValidationInfo) -> Any:
@@ -107,70 +103,6 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-# --- a leaf -----------------------------------------------------------------------------------------------------------
-
-
-class InclusionProof(_Proof):
-    """A leaf, and the proof that a log holds it: the hashes up to the root of a signed checkpoint.
-
-    `leaf` is the leaf's data (not its hash), `index` its place from 0, `size` the number of leaves in the checkpoint.
-    """
-
-    format: Literal["trails-inclusion-proof/1"] = "trails-inclusion-proof/1"
-    leaf: _Bytes
-    index: int
-    size: int
-
-    def verify(self, verifiers: Iterable[str]) -> Checkpoint:
-        """Return the checkpoint if the log signed it with one of the given keys and it holds the leaf at the index.
-
-        Raises IntegrityError with what does not hold.
-        """
-        return _including(self, self.leaf, self.index, self.size, verifiers)
-
-    def to_tlog_proof(self) -> str:
-        """Return the proof in the text format c2sp.org/tlog-proof@v1, with the leaf's data as the `extra` line."""
-        hashes = "".join(to_base64(item) + "\n" for item in self.hashes)
-        return f"{_TLOG_PROOF}\nextra {to_base64(self.leaf)}\nindex {self.index}\n{hashes}\n{self.checkpoint}"
-
-    @classmethod
-    def from_tlog_proof(cls, text: str) -> Self:
-        """Return the proof that `to_tlog_proof` wrote; not verified yet.
-
-        Raises InvalidInput, with the line's kind, if it is malformed, and IntegrityError if its checkpoint is.
-        """
-        head, blank, note = text.partition("\n\n")
-        lines = head.split("\n")
-        if not blank or len(lines) < 3 or lines[0] != _TLOG_PROOF:
-            raise InvalidInput(f"this is no proof: it needs {_TLOG_PROOF!r}, `extra`, `index` and a blank line")
-        extra, index, *hashes = lines[1:]
-        leaf = from_base64(extra.removeprefix("extra "))
-        if not extra.startswith("extra ") or leaf is None:
-            raise InvalidInput("this proof has no readable `extra` line, where the leaf's data belongs")
-        if not index.startswith("index ") or not DECIMAL.fullmatch(index.removeprefix("index ")):
-            raise InvalidInput("this proof has no readable `index` line")
-        read = [data for data in map(from_base64, hashes) if data is not None]
-        if len(read) < len(hashes):
-            raise InvalidInput("this proof has a hash line that is no base64 text")
-        claimed = claimed_checkpoint(note)
-        return cls(
-            origin=claimed.origin,
-            leaf=leaf,
-            index=int(index.removeprefix("index ")),
-            size=claimed.size,
-            hashes=tuple(read),
-            checkpoint=note,
-        )
-
-
-def _including(proof: _Proof, leaf: bytes, index: int, size: int, verifiers: Iterable[str]) -> Checkpoint:
-    """Return a proof's checkpoint if it is signed and holds a leaf; raise IntegrityError with what does not hold."""
-    checkpoint = open_checkpoint(proof.checkpoint, verifiers)
-    _check_same(proof.origin, size, checkpoint)
-    verify_inclusion(leaf_hash(leaf), index, size, proof.hashes, checkpoint.root)
-    return checkpoint
-
-
 # --- a turn -----------------------------------------------------------------------------------------------------------
 
 
@@ -245,7 +177,9 @@ class TurnProof(_Proof):
 
         Raises IntegrityError with what does not hold.
         """
-        checkpoint = _including(self, self.leaf.encode(), self.leaf_index, self.size, verifiers)
+        checkpoint = open_checkpoint(self.checkpoint, verifiers)
+        _check_same(self.origin, self.size, checkpoint)
+        verify_inclusion(leaf_hash(self.leaf.encode()), self.leaf_index, self.size, self.hashes, checkpoint.root)
         self.check_chain()
         return checkpoint
 
@@ -311,15 +245,14 @@ class ConsistencyProof(_Proof):
 
 # --- any of them ------------------------------------------------------------------------------------------------------
 
-_KINDS: Final[dict[str, type[InclusionProof | ConsistencyProof | TurnProof]]] = {
-    "trails-inclusion-proof/1": InclusionProof,
+_KINDS: Final[dict[str, type[ConsistencyProof | TurnProof]]] = {
     "trails-consistency-proof/1": ConsistencyProof,
     "trails-turn-proof/1": TurnProof,
 }
 
 
-def read_proof(text: str | bytes) -> InclusionProof | ConsistencyProof | TurnProof:
-    """Return the proof that a file holds, of any kind and in any of the formats, not verified yet.
+def read_proof(text: str | bytes) -> ConsistencyProof | TurnProof:
+    """Return the proof that a file holds, of either kind, not verified yet.
 
     Raises InvalidInput if it holds none. Read files as bytes, as for `open_note`.
     """
@@ -327,8 +260,6 @@ def read_proof(text: str | bytes) -> InclusionProof | ConsistencyProof | TurnPro
         plain = text.decode() if isinstance(text, bytes) else text
     except UnicodeDecodeError as wrong:
         raise InvalidInput(f"this is no proof, for it is not UTF-8: byte {wrong.start} is wrong") from None
-    if plain.startswith(_TLOG_PROOF.partition("@")[0]):
-        return InclusionProof.from_tlog_proof(plain)
     named = _json_fields(plain)["format"]
     if named not in _KINDS:
         raise InvalidInput(f"this is no proof: {named[:60]!r} is no format that this version reads")

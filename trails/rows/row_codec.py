@@ -36,7 +36,7 @@ ODD: Final = 4
 PLAIN, JSON, REDACTED = range(3)
 """Forms of a turn's content."""
 _Properties = Mapping[str, list[Term]]
-_Parts = Mapping[str, _Properties]
+Parts = Mapping[str, _Properties]
 """By what follows on a turn's IRI in the subject, and by predicate, the objects of its statements."""
 _FORMS: Final = {v.STRING: PLAIN, v.JSON: JSON, v.REDACTED: REDACTED}
 DATATYPES: Final = (v.STRING, v.JSON, v.REDACTED)
@@ -264,8 +264,8 @@ def regular_row(  # noqa: PLR0917 - the columns in their order
     """Return the row of a turn as Trails writes them, given its columns and what is recorded with it beyond its text."""
     if not more:
         return TurnRow(iri, place, kind, time, text, digest, LACKS * (time is None or kind.role == "assistant"), None)
-    parts = _by_part(more)
-    flags = COPY * _is_copy(parts) | LACKS * (time is None or _lacks(kind.role, parts))
+    parts = by_part(more)
+    flags = COPY * _is_copy(parts) | LACKS * (time is None or lacks(kind.role, parts) != "")
     row = TurnRow(iri, place, kind, time, text, digest, flags, encode_statements(more, iri), more)
     calls = TurnCalls([*_model_calls(row, parts)], [*_tool_calls(parts)], [*_tool_answers(row, parts)])
     return row._replace(calls=calls)
@@ -279,15 +279,17 @@ def _canonical_time(lexical: str) -> int | None:
     return micros(time)
 
 
-def _is_copy(parts: _Parts) -> bool:
+def _is_copy(parts: Parts) -> bool:
     return v.ALTERNATE_OF.value in parts.get("", ())
 
 
-def _lacks(role: str, parts: _Parts) -> bool:
+def lacks(role: str, parts: Parts) -> str:
+    """Return what a turn lacks beside its time: its model, or the usage of its model call; nothing if it has both."""
     is_made = any(each.value.endswith("/model") for each in parts.get("", {}).get(v.GENERATED_BY.value, ()))
     model = parts.get("model", {}) if is_made else {}
-    has_model = v.MODEL.value in model
-    return (role == "assistant" and not has_model) or (has_model and v.USAGE.value not in model)
+    if v.MODEL.value not in model:
+        return "model" if role == "assistant" else ""
+    return "" if v.USAGE.value in model else "usage"
 
 
 def _odd(iri: str, plain: Mapping[str, Term], whole: Sequence[Statement]) -> TurnRow:
@@ -309,7 +311,7 @@ def _odd(iri: str, plain: Mapping[str, Term], whole: Sequence[Statement]) -> Tur
     form = _FORMS.get(getattr(content, "datatype", None), PLAIN)  # type: ignore[arg-type] # None is in no dict
     place = int(number) if number.isdecimal() and len(number) < 16 else -1
     kind = Kind(text(v.ROLE), text(v.BRANCH) or MAIN, text(v.ATTRIBUTED_TO), form)
-    is_copy = _is_copy(_by_part(whole))
+    is_copy = _is_copy(by_part(whole))
     more = encode_statements([*whole, ("", "iri", Literal(iri))])
     return TurnRow(iri, place, kind, when, text(v.VALUE), raw, ODD | LACKS | COPY * is_copy, more, whole)
 
@@ -361,7 +363,7 @@ _MOST: Final = 1 << 53
 """Tokens of one call that are counted: an older version may have stored more than SQLite adds up."""
 
 
-def _model_calls(row: TurnRow, parts: _Parts) -> Iterator[tuple[Any, ...]]:
+def _model_calls(row: TurnRow, parts: Parts) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of `calls` that a turn tells of: of calls made for it, and of one made elsewhere that a copy keeps.
 
     Home and principal are None for those of the turn's own session.
@@ -381,25 +383,25 @@ def _model_calls(row: TurnRow, parts: _Parts) -> Iterator[tuple[Any, ...]]:
             whom = next((iris.author_name(each.value) for each in model.get(v.CALLED_FOR.value, ())), None)
             ends = _moment(model, v.KEPT_START), _moment(model, v.KEPT_END)
             made.append((_brief(digest.value), 1, iris.session_id(place.value), whom, *ends))
-    spent = (row.kind.author, _text(model, v.MODEL), row.time, *_spent(model), _text(model, v.PROVIDER))
+    spent = (row.kind.author, text_of(model, v.MODEL), row.time, *_spent(model), text_of(model, v.PROVIDER))
     yield from ((*call[:4], *spent, *call[4:]) for call in made)
 
 
-def _origin(row: TurnRow, parts: _Parts) -> tuple[bytes | str, int]:
+def _origin(row: TurnRow, parts: Parts) -> tuple[bytes | str, int]:
     """Return the digest of the turn that a call or an answer came with first, and its rank."""
-    quoted = _text(parts.get("", {}), v.QUOTED_DIGEST)
+    quoted = text_of(parts.get("", {}), v.QUOTED_DIGEST)
     return _brief(quoted) if quoted else row.digest, 2 if quoted or _is_copy(parts) else 0
 
 
-def _tool_calls(parts: _Parts) -> Iterator[tuple[Any, ...]]:
+def _tool_calls(parts: Parts) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of `tool_calls` that a turn asks for: id, name and position of each."""
     for part, own in parts.items():
         if part.startswith("call/"):
             for call_id in own.get(v.CALL_ID.value, ()):
-                yield call_id.value, _text(own, v.TOOL_NAME), iris.position(part)
+                yield call_id.value, text_of(own, v.TOOL_NAME), iris.position(part)
 
 
-def _tool_answers(row: TurnRow, parts: _Parts) -> Iterator[tuple[Any, ...]]:
+def _tool_answers(row: TurnRow, parts: Parts) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of `tool_answers` that a turn brings, the last value the IRI of the call that each answers.
 
     An answer counts once for each call id and digest: that of the turn that brought it first.
@@ -409,7 +411,7 @@ def _tool_answers(row: TurnRow, parts: _Parts) -> Iterator[tuple[Any, ...]]:
             continue
         answered = [*result.get(v.TOOL_RESULT_OF.value, ()), *result.get(v.ANSWERS_COPY.value, ())]
         ends = _moment(result, v.TOOL_STARTED_AT), _moment(result, v.TOOL_ENDED_AT)
-        told = *_origin(row, parts), _text(result, v.IS_ERROR) == "true", v.REFUSED_BY.value in result, *ends
+        told = *_origin(row, parts), text_of(result, v.IS_ERROR) == "true", v.REFUSED_BY.value in result, *ends
         for call_id in result.get(v.CALL_ID.value, ()):
             for call in [each.value for each in answered] or [None]:
                 yield call_id.value, *told, call
@@ -427,23 +429,16 @@ def _brief(digest: str) -> bytes | str:
 _HEX: Final = frozenset("0123456789abcdef")
 
 
-def _by_part(statements: Iterable[Statement]) -> _Parts:
+def by_part(statements: Iterable[Statement]) -> Parts:
+    """Return statements of one turn by their part and predicate."""
     parts: dict[str, dict[str, list[Term]]] = {}
     for part, predicate, term in statements:
         parts.setdefault(part, {}).setdefault(predicate, []).append(term)
     return parts
 
 
-def plain(properties: Mapping[str, Any], name: str) -> str:
-    """Return the text that a property's only value has; nothing for a redacted one."""
-    term = properties.get(_PROPERTIES_OF_CALLS[name])
-    return term.value if isinstance(term, Literal) and term.datatype != v.REDACTED else ""
-
-
-_PROPERTIES_OF_CALLS: Final = {"tool_name": v.TOOL_NAME.value, "arguments": v.ARGUMENTS.value}
-
-
-def _text(properties: _Properties, predicate: NamedNode) -> str:
+def text_of(properties: _Properties, predicate: NamedNode) -> str:
+    """Return the text that a property has; nothing for a redacted one."""
     for term in properties.get(predicate.value, ()):
         if isinstance(term, Literal) and term.datatype != v.REDACTED:
             return term.value

@@ -12,7 +12,6 @@ from typing import Any, Final
 from pyoxigraph import Literal
 
 from trails.model import iris, validation
-from trails.rdf import vocab
 from trails.rows import row_codec
 from trails.rows.turn_text import folded
 from trails.usage import EXACT
@@ -101,24 +100,11 @@ class _DecimalSum:
         return None if self._sum is None else validation.decimal(self._sum)
 
 
-def _turn_lacks(role: str, more: str | None) -> str:
-    """Return what a turn lacks beside its time: its model, or the usage of its model call; nothing if it has both."""
-    parts: dict[str, set[str]] = {"": set(), "model": set()}
-    for part, predicate, term in row_codec.decode_statements(more):
-        parts.setdefault(part, set()).add(predicate)
-        if predicate == vocab.GENERATED_BY.value and term.value.endswith("/model"):
-            parts[""].add("made")
-    has_model = "made" in parts[""] and vocab.MODEL.value in parts["model"]
-    if not has_model:
-        return "model" if role == "assistant" else ""
-    return "" if vocab.USAGE.value in parts["model"] else "usage"
-
-
 _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "session_iri": iris.session,
     "principal_iri": iris.principal,
     "turn_iri": lambda session_id, place, digest: iris.turn(iris.session(session_id), place, digest.hex()),
-    "turn_lacks": _turn_lacks,
+    "turn_lacks": lambda role, more: row_codec.lacks(role, row_codec.by_part(row_codec.decode_statements(more))),
     "content_term": lambda text, form: str(Literal(text, datatype=row_codec.DATATYPES[form])),
     "holds_text": lambda text, wanted: folded(wanted) in folded(text),
     "seconds": lambda micros: validation.decimal(EXACT.scaleb(Decimal(micros), -6)),

@@ -14,8 +14,9 @@ from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 
 from trails.model import iris
+from trails.rdf import vocab
 from trails.rows import row_codec
-from trails.rows.row_codec import FAR_PAST, JSON, TurnRow
+from trails.rows.row_codec import FAR_PAST, JSON, TurnRow, text_of
 from trails.rows.turn_text import TurnText, folded, turn_text
 
 _TEXTS: Final = "text, content = '{}', columnsize = 0, tokenize = 'trigram case_sensitive 1', detail = none"
@@ -121,12 +122,9 @@ def _calls_in(more: str) -> tuple[tuple[str, str], ...]:
     """Return name and arguments of each tool call that a row holds, in order."""
     if '"call/' not in more:
         return ()
-    parts: dict[str, dict[str, Any]] = {}
-    for part, predicate, term in row_codec.decode_statements(more):
-        if part.startswith("call/"):
-            parts.setdefault(part, {})[predicate] = term
-    ordered = sorted(parts.items(), key=lambda each: int(each[0].rpartition("/")[2]))
-    return tuple((row_codec.plain(own, "tool_name"), row_codec.plain(own, "arguments")) for _, own in ordered)
+    parts = row_codec.by_part(row_codec.decode_statements(more)).items()
+    calls = {int(part.rpartition("/")[2]): own for part, own in parts if part.startswith("call/")}
+    return tuple((text_of(calls[at], vocab.TOOL_NAME), text_of(calls[at], vocab.ARGUMENTS)) for at in sorted(calls))
 
 
 def remove(connection: sqlite3.Connection, number: int, row: TurnRow) -> bool:

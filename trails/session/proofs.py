@@ -26,7 +26,7 @@ from trails.history.transaction import Transaction
 from trails.history.verification import checkpoints, verify
 from trails.history.workspace import Workspace
 from trails.integrity.proofs import ConsistencyProof, TurnProof
-from trails.integrity.signed_notes import HeadSignature, sign_head, verifier_key, verifier_of
+from trails.integrity.signed_notes import HeadSignature, open_checkpoint, sign_head, verifier_key, verifier_of
 from trails.integrity.witnesses import check_timestamp, cosignatures
 from trails.model import validation
 from trails.model.values import VerifyReport
@@ -121,7 +121,7 @@ class Proofs(Handle, public=True):
             raise InvalidInput("verifier keys and witnesses are to check a checkpoint, and none was given")
         if quorum is not None and not seen_by:
             raise InvalidInput("a quorum is of witnesses, and none was given")
-        kept = None if checkpoint is None else checkpoints.read_checkpoint(checkpoint, keys)
+        kept = None if checkpoint is None else open_checkpoint(checkpoint, keys)
         witnessed = cosignatures(checkpoint, seen_by, quorum=quorum) if checkpoint is not None and seen_by else None
         stamped = check_timestamp(checkpoint, timestamp, list(authorities))
         rewritten = [] if kept is None else checkpoints.checkpoint_findings(store, kept)

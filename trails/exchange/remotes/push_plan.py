@@ -22,9 +22,9 @@ from trails.errors import ForkDepthExceeded, IntegrityError, InvalidInput
 from trails.exchange.rdf_files import transcript_digests
 from trails.history.lookup.names import Name
 from trails.history.records import activities
-from trails.history.verification import checkpoints
 from trails.integrity import leaves, merkle
 from trails.integrity.merkle import HashTree, leaf_hash
+from trails.integrity.signed_notes import open_checkpoint
 from trails.model import validation
 from trails.model.values import MAX_FORK_DEPTH, SessionRecord, Value
 from trails.rdf.activity_records import MOVED, Import
@@ -110,7 +110,7 @@ def read_origins(
     """
     at = opened(store, "proof of origin")
     session_id = at.resolve(session)
-    kept = None if checkpoint is None else checkpoints.read_checkpoint(checkpoint, verifiers)
+    kept = None if checkpoint is None else open_checkpoint(checkpoint, verifiers)
     digests = transcript_digests(at, session_id)
     found = []
     for act in activities.read_activities(at.store, session_id):

@@ -25,7 +25,7 @@ from trails.integrity import digests, leaves
 from trails.integrity.leaves import LEDGER_KINDS
 from trails.integrity.merkle import HashTree, leaf_hash, root_of
 from trails.integrity.proofs import ConsistencyProof, Revealed, TurnDigests, TurnProof
-from trails.integrity.signed_notes import Checkpoint, claimed_checkpoint, open_checkpoint, sign_checkpoint, verifier_of
+from trails.integrity.signed_notes import Checkpoint, claimed_checkpoint, sign_checkpoint, verifier_of
 from trails.model import iris, lineage, validation
 from trails.model.values import Finding, LogEvent, SealedTurn, Turn
 from trails.rdf import vocab
@@ -59,11 +59,6 @@ def make_checkpoint(store: QuadStore, signer: str, extensions: Sequence[str] = (
     made = log_state(store, verifier_of(signer).partition("+")[0], extensions)
     store.flush()
     return sign_checkpoint(made, signer)
-
-
-def read_checkpoint(note: str | bytes, verifiers: Iterable[str]) -> Checkpoint:
-    """Return a checkpoint that was kept; raise IntegrityError where it is malformed or not signed with one of the keys."""
-    return open_checkpoint(note, verifiers)
 
 
 def checkpoint_findings(store: QuadStore, kept: Checkpoint) -> list[Finding]:
