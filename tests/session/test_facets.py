@@ -1,7 +1,6 @@
 """What a store has under one name: tags, notes, maintenance, proofs."""
 
 import gc
-import weakref
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,9 @@ import trails
 def test_a_store_is_open_as_long_as_somebody_holds_a_part_of_it(tmp_path: Path, name: str) -> None:
     opened = [trails.open(tmp_path / "store.trails", create=True)]
     held = getattr(opened[0], name)
-    watched = weakref.ref(opened.pop())
+    opened.clear()
     gc.collect()
-    store = watched()
-    assert store is not None
-    assert held is not None
-    store.close()
+    workspace = held._workspace
+    assert not workspace.closed
+    assert len(workspace.store) == 0
+    workspace.close()

@@ -254,3 +254,11 @@ class Workspace(Handle):
     def record(self, session: str) -> SessionRecord:
         """Return the record of a session, an id or an IRI, without its turns; raise `SessionNotFound` where there is none."""
         return self.reader.record(self.session_id(session))
+
+
+class Facet(Handle):
+    """A part of what an open store offers, such as `store.tags`: the store is open as long as it is there."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        """Not for callers: the store has it."""
+        self._workspace = workspace

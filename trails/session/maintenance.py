@@ -13,12 +13,11 @@ from typing import Any, Literal
 from trails.display.progress import Progress, moving
 from trails.errors import HasChildren, InvalidInput, SessionNotFound
 from trails.files import as_path
-from trails.handles import Handle
 from trails.history import migrations, transaction
 from trails.history.lookup import names
 from trails.history.pending_session import Worktree
 from trails.history.removal import deletion, detach
-from trails.history.workspace import Workspace
+from trails.history.workspace import Facet, Workspace
 from trails.model import validation
 from trails.model.values import SessionRecord
 from trails.rdf.activity_records import Deed
@@ -79,14 +78,8 @@ def _delete(
     return deleted
 
 
-class Maintenance(Handle, public=True):
+class Maintenance(Facet, public=True):
     """The upkeep of a store: `store.maintenance`."""
-
-    def __init__(self, workspace: Workspace, owner: object) -> None:
-        """Not for callers: `store.maintenance` is there."""
-        self._store = workspace.store
-        self._workspace = workspace
-        self._owner = owner  # a store that nobody holds is closed
 
     def vacuum(self) -> Vacuumed:
         """Rebuild the store's files so that nothing deleted or redacted is in any of them; return their sizes.
@@ -97,7 +90,7 @@ class Maintenance(Handle, public=True):
         indexes of other
         processes that have not caught up are named in `behind`: they lose the text with their next `sync`.
         """
-        store = embedded_store(self._store, "vacuum")
+        store = embedded_store(self._workspace.store, "vacuum")
         self._workspace.rows.rebuild()  # first: whatever was done to them, commits fill them
         deletion.sweep_pending(store)
         transaction.sweep_names(store)
@@ -111,7 +104,7 @@ class Maintenance(Handle, public=True):
         A backup is a store: `trails.session.restore.restore_store` copies it back, and it can be opened where it stands.
         Raises `InvalidInput` where something stands at `destination`, or for a store in memory.
         """
-        embedded_store(self._store, "back up").backup(as_path(destination, "the place of a backup"))
+        embedded_store(self._workspace.store, "back up").backup(as_path(destination, "the place of a backup"))
 
     def dump(
         self, file: str | os.PathLike[str], *, replace: bool = False, progress: Progress | bool | None = None
@@ -124,10 +117,12 @@ class Maintenance(Handle, public=True):
         or on a terminal's stderr.
         """
         place = as_path(file, "the file of a dump")
-        if not isinstance(self._store, EngineReader):
-            raise InvalidInput(f"{self._store.location} is no store of this process: dump it where it is kept")
+        if not isinstance(self._workspace.store, EngineReader):
+            raise InvalidInput(
+                f"{self._workspace.store.location} is no store of this process: dump it where it is kept"
+            )
         with moving(progress, "dumping") as move:
-            return dumping.dump(self._store, place, move, replace=replace)
+            return dumping.dump(self._workspace.store, place, move, replace=replace)
 
 
 def embedded_store(store: QuadStore, what: str) -> EmbeddedStore:

@@ -16,7 +16,6 @@ from pyoxigraph import Quad
 
 from trails.display.progress import Progress, moving
 from trails.errors import InvalidInput, StoreFailed
-from trails.handles import Handle
 from trails.history import annotation_kinds, log_leaves, transaction
 from trails.history.as_of import past_facts
 from trails.history.lookup import names
@@ -24,7 +23,7 @@ from trails.history.pending_session import Worktree
 from trails.history.reader import Reader
 from trails.history.transaction import Transaction
 from trails.history.verification import checkpoints, verify
-from trails.history.workspace import Workspace
+from trails.history.workspace import Facet, Workspace
 from trails.integrity.proofs import ConsistencyProof, TurnProof
 from trails.integrity.signed_notes import HeadSignature, open_checkpoint, sign_head, verifier_key, verifier_of
 from trails.integrity.witnesses import check_timestamp, cosignatures
@@ -67,13 +66,8 @@ _LOOK: Final = 0.05
 """with as many between two looks."""
 
 
-class Proofs(Handle, public=True):
+class Proofs(Facet, public=True):
     """What can be proved of a store: `store.proofs`."""
-
-    def __init__(self, workspace: Workspace, owner: object) -> None:
-        """Not for callers: `store.proofs` is there."""
-        self._workspace = workspace
-        self._owner = owner  # a store that nobody holds is closed
 
     def verify(
         self,

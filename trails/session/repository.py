@@ -605,12 +605,12 @@ class Repository(Handle, public=True):
     @property
     def tags(self) -> Tags:
         """The tags: names for a session at an index that stay where they are until they are taken away."""
-        return Tags(self.workspace, self)
+        return Tags(self.workspace)
 
     @property
     def notes(self) -> Notes:
         """The notes on turns."""
-        return Notes(self.workspace, self)
+        return Notes(self.workspace)
 
     score = verb(scoring.give_score)
 
@@ -1098,12 +1098,12 @@ class Repository(Handle, public=True):
     @property
     def maintenance(self) -> Maintenance:
         """The upkeep of the store: vacuum, backup, dump."""
-        return Maintenance(self.workspace, self)
+        return Maintenance(self.workspace)
 
     @property
     def proofs(self) -> Proofs:
         """What can be proved of the store: verifying it, checkpoints, proofs for others."""
-        return Proofs(self.workspace, self)
+        return Proofs(self.workspace)
 
     verify = verb(Proofs.verify, of="proofs")
 

@@ -12,13 +12,12 @@ from datetime import UTC, datetime
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import InvalidInput
-from trails.handles import Handle
 from trails.history import annotation_kinds, log_leaves
 from trails.history.lookup import names
 from trails.history.reader import Reader
 from trails.history.records.record_kind import about
 from trails.history.transaction import Transaction
-from trails.history.workspace import Workspace
+from trails.history.workspace import Facet, Workspace
 from trails.integrity import digests
 from trails.model import iris, validation
 from trails.model.values import Note, SessionRecord, Tag, Turn
@@ -58,17 +57,12 @@ def _told(gone: Tag | Note | Score) -> tuple[str, list[Quad]]:
 _Notes = list[Note]  # inside the class, `list` is the method
 
 
-class Notes(Handle, public=True):
+class Notes(Facet, public=True):
     """The notes of a store: `store.notes`.
 
     A note is about one turn, and is seen from every session whose transcript has that turn or a copy of it: forks that
     inherit it, and what `detach` and `flatten` copied.
     """
-
-    def __init__(self, workspace: Workspace, owner: object) -> None:
-        """Not for callers: `store.notes` is there."""
-        self._workspace = workspace
-        self._owner = owner  # a store that nobody holds is closed
 
     def add(self, session: names.Name, index: int, text: str, *, by: str | None = None) -> Note:
         """Write a note on a turn and return it; stored at once. A turn may have many.
@@ -152,17 +146,12 @@ class Notes(Handle, public=True):
 _Tags = list[Tag]  # inside the class, `list` is the method
 
 
-class Tags(Handle, public=True):
+class Tags(Facet, public=True):
     """The tags of a store: `store.tags`.
 
     A tag names the first turns of a session's transcript, up to an index, with the digest of the last of them. It is
     not moved by what is appended afterwards, nor by `detach`.
     """
-
-    def __init__(self, workspace: Workspace, owner: object) -> None:
-        """Not for callers: `store.tags` is there."""
-        self._workspace = workspace
-        self._owner = owner  # a store that nobody holds is closed
 
     def add(self, name: str, ref: str, *, by: str | None = None) -> Tag:
         """Make a tag and return it; making the same again changes nothing and returns the one that is there.
