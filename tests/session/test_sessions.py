@@ -302,7 +302,7 @@ def test_two_handles_on_one_session_conflict_and_the_later_tail_can_be_kept_as_a
 def test_persisting_again_after_a_lost_reply_writes_nothing_twice(store: Repository) -> None:
     session = store.create(id="s")
     session.append("user", "once")
-    change = session.worktree._transaction(0).change()
+    change = session.worktree._transaction(session.worktree.turns[:], []).change()
     assert change.commit(store.store).written
     assert session.persist() == 1
     assert [turn.content for turn in store.load("s").turns] == ["once"]

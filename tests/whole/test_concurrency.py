@@ -313,7 +313,7 @@ def test_a_commit_that_is_interrupted_before_its_record_is_written_leaves_nothin
         session.append("user", "one")
         session.persist()
         session.append("user", "two")
-        change = session.worktree._transaction(1).change()
+        change = session.worktree._transaction(session.worktree.turns[1:], []).change()
         with monkeypatch.context() as patch:
             patch.setattr(Batch, "decide", interrupt)
             with pytest.raises(KeyboardInterrupt):

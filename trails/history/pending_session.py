@@ -373,8 +373,9 @@ class Worktree(Handle):
                 raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
             first = self.first_pending
             token = self.workspace.store.token
-            quoted = quote_sources(self.turns[first:])
-            tx = self._transaction(first, quoted)
+            new = self.turns[first:]
+            quoted = quote_sources(new)
+            tx = self._transaction(new, quoted)
             # This handle's last turn was seen there by its last commit, quoted ones were not.
             change = tx.change(seen=None if quoted else self._seen, writer=self._writer)
             writer, self._writer = self._writer, object()  # an interrupted commit's outcome has to be looked up
@@ -423,21 +424,21 @@ class Worktree(Handle):
                 "leave persist() and fork() to what comes after it, or load the session again for what is stored"
             )
 
-    def _transaction(self, first: int, quoted: Sequence[Quad] = ()) -> Transaction:
-        """Return the commit that stores what is new; `first` is the index of the first pending turn.
+    def _transaction(self, new: Sequence[Turn], quoted: Sequence[Quad]) -> Transaction:
+        """Return the commit that stores what is new; `new` are the pending turns.
 
         `quoted` is what the turns that pending ones repeat must still say.
         """
-        tx = Transaction(self.workspace.reader)
+        tx, first = Transaction(self.workspace.reader), self.first_pending
         self._new_tools.clear()
         if self.stored:
             tx.session(self.id)
-            tx.require(self._said_by_row(self.turns[first:]), lambda _: self._renamed())
+            tx.require(self._said_by_row(new), lambda _: self._renamed())
         else:
             self._make_row(tx)
         if first > 0:
             tx.require([turn_type(self.turns[first - 1])])
-        for made, turn in zip(self._drafts, self.turns[first:], strict=True):
+        for made, turn in zip(self._drafts, new, strict=True):
             answers = self._answers(turn)
             sealed = SealedTurn.trusted({"turn": turn, "salt": made.salt})
             links = NO_LINKS if turn.call is None else self._links(turn)
@@ -446,7 +447,7 @@ class Worktree(Handle):
             if turn.tool_results or iris.is_tool(turn.author_iri):
                 tx.add(self._tools_in(quads))
         if quoted:
-            self._quote(tx, self.turns[first:])
+            self._quote(tx, new)
         for act in self.acts:
             tx.add(activity_quads(act))
         if self._drafts:
