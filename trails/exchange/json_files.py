@@ -15,6 +15,9 @@ from typing import IO, Any, Final, NamedTuple, NoReturn
 
 from trails.exchange.source_transcript import Problem
 
+Json = Mapping[str, Any]
+"""An object of JSON, which is only read."""
+
 MAX_SHOWN: Final = 2_000
 """How many characters of a line that cannot be used are shown."""
 

@@ -26,7 +26,7 @@ from trails import files
 from trails.errors import InvalidInput
 from trails.exchange import containers
 from trails.exchange.format_detection import outline_of_first
-from trails.exchange.json_files import as_list, as_object, as_text, value_at, without_keys
+from trails.exchange.json_files import Json, as_list, as_object, as_text, value_at, without_keys
 from trails.exchange.record_checks import Reading, each_file
 from trails.exchange.source_transcript import Piece, SourceTurn, distinct_paths
 from trails.exchange.source_values import epoch_time, leftover, short_hash, valid_name, without_empty
@@ -38,8 +38,6 @@ _MEMBER: Final = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
 _NODE: Final = re.compile(rb'[{,]\s*"(?:children|parent|author)"\s*:')
 _SESSION_OWN: Final = frozenset({"id", "conversation_id", "title", "create_time", "mapping"})
 _MESSAGE_OWN: Final = frozenset({"id", "author", "create_time", "content"})
-
-_Json = Mapping[str, Any]
 
 
 def sniff(head: bytes) -> bool:
@@ -113,7 +111,7 @@ class _Conversation:
     """One conversation of an export, on its way to a session."""
 
     line: int
-    data: _Json
+    data: Json
     reading: Reading
     turns: dict[str, SourceTurn | None] = field(default_factory=dict)
     """What each usable node makes."""
@@ -138,7 +136,7 @@ class _Conversation:
         left |= {"create_time": self.data.get("create_time")} if created is None else {}
         self.reading.add_session(SOURCE, session_id, paths, left, self.line, title=title, created=created)
 
-    def _id(self, mapping: _Json) -> str:
+    def _id(self, mapping: Json) -> str:
         if named := as_text(self.data.get("conversation_id")) or as_text(self.data.get("id")):
             return named
         root = next((key for key, node in mapping.items() if isinstance(node, dict) and not node.get("parent")), None)
@@ -150,7 +148,7 @@ class _Conversation:
 
     # --- the tree
 
-    def _parents(self, mapping: _Json) -> dict[str, str | None]:
+    def _parents(self, mapping: Json) -> dict[str, str | None]:
         """Return each usable node's parent; nodes in a circle are problems."""
         listed: dict[str, str] = {}
         for node_id, node in mapping.items():
@@ -168,7 +166,7 @@ class _Conversation:
                 self.odd["follow a node that is not there, and stand where their parents' `children` put them"] += 1
         return self._without_circles(mapping, parents)
 
-    def _without_circles(self, mapping: _Json, parents: dict[str, str | None]) -> dict[str, str | None]:
+    def _without_circles(self, mapping: Json, parents: dict[str, str | None]) -> dict[str, str | None]:
         rooted: dict[str, bool] = {}
         for start in parents:
             walk: dict[str, None] = {}
@@ -183,7 +181,7 @@ class _Conversation:
                 self.reading.refuse(self.line, reason, mapping[node_id])
         return {node_id: parent for node_id, parent in parents.items() if rooted[node_id]}
 
-    def _paths(self, mapping: _Json) -> tuple[tuple[SourceTurn, ...], ...]:
+    def _paths(self, mapping: Json) -> tuple[tuple[SourceTurn, ...], ...]:
         """Return the turns of every path to a leaf, the main one first."""
         children: dict[str | None, list[str]] = {}
         for node_id, parent in self.parents.items():
@@ -224,7 +222,7 @@ class _Conversation:
 
     # --- a message
 
-    def _turn(self, node_id: str, node: _Json) -> SourceTurn | None:
+    def _turn(self, node_id: str, node: Json) -> SourceTurn | None:
         message = node.get("message")
         where = f"node {node_id!r} of {self.name}"
         if not isinstance(message, dict):
@@ -256,7 +254,7 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(each for each in as_list(value) if isinstance(each, str))
 
 
-def _message_turn(node_id: str, role: str, content: _Json, message: _Json) -> SourceTurn:
+def _message_turn(node_id: str, role: str, content: Json, message: Json) -> SourceTurn:
     left = without_keys(message, *_MESSAGE_OWN)
     if message.get("id") != node_id:
         left["id"] = message.get("id")
@@ -278,7 +276,7 @@ def _message_turn(node_id: str, role: str, content: _Json, message: _Json) -> So
     )
 
 
-def _content(content: _Json) -> tuple[str | tuple[Any, ...], str | None]:
+def _content(content: Json) -> tuple[str | tuple[Any, ...], str | None]:
     """Return a message's content, and its type unless that is clear."""
     kind, parts = content.get("content_type"), content.get("parts")
     if content.keys() == {"content_type", "parts"} and isinstance(kind, str) and isinstance(parts, list):

@@ -19,23 +19,13 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import IO, Any, Final
 
+from trails.exchange import json_files
 from trails.exchange.format_detection import Outline, guess_origin, outline_of_first, outline_of_listed
-from trails.exchange.json_files import (
-    Element,
-    as_list,
-    as_listed,
-    as_object,
-    as_text,
-    iter_elements,
-    parse_json,
-    value_at,
-    without_keys,
-    without_null,
-)
+from trails.exchange.json_files import Json, as_list, as_listed, as_object, as_text, value_at, without_keys
 from trails.exchange.record_checks import Reading, combine_files
 from trails.exchange.source_transcript import Piece, Problem, SourceTurn, Transcript, distinct_paths
 from trails.exchange.source_values import as_content, common_length, leftover, parse_time, valid_name, without_empty
@@ -58,8 +48,6 @@ _TIMES: Final = ("timestamp", "createdAt", "created_at")
 _CUSTOM: Final = "custom"
 _MESSAGE_OWN: Final = {"role", "content", "tool_calls", "tool_call_id", "function_call", "refusal", "is_error"}
 _CALL_OWN: Final = {"id", "type", "function", "name", "arguments", "input", _CUSTOM}
-
-_Json = Mapping[str, Any]
 
 
 def sniff(head: bytes) -> bool:
@@ -137,18 +125,18 @@ def _read(file: IO[bytes]) -> Iterator[Reading]:
     yield reading
 
 
-def _records_in(file: IO[bytes]) -> Iterator[Element | Problem]:
+def _records_in(file: IO[bytes]) -> Iterator[json_files.Element | Problem]:
     """Yield the records of a file; bare lists become records with a number."""
     bare, line, array, lists = list[Any](), 0, -1, 0
 
-    def ended() -> Iterator[Element]:
+    def ended() -> Iterator[json_files.Element]:
         nonlocal bare, lists
         if bare:
             lists += 1
-            yield Element(line, {"messages": bare}, lists)
+            yield json_files.Element(line, {"messages": bare}, lists)
             bare = []
 
-    for each in iter_elements(file, lists=True):
+    for each in json_files.iter_elements(file, lists=True):
         if isinstance(each, Problem):
             yield each
         elif isinstance(each.value, dict) and not _holds_messages(each.value) and message_shapes.is_message(each.value):
@@ -165,11 +153,11 @@ def _records_in(file: IO[bytes]) -> Iterator[Element | Problem]:
                 yield each._replace(array=0)
             else:
                 lists += 1
-                yield Element(each.line, {"messages": each.value}, lists)
+                yield json_files.Element(each.line, {"messages": each.value}, lists)
     yield from ended()
 
 
-def _holds_messages(value: _Json) -> bool:
+def _holds_messages(value: Json) -> bool:
     """Tell whether an object is a record: one that holds messages, and is none."""
     held = (*map(value.get, _HOLDERS), value_at(value, _INPUT, "messages"))
     return any(isinstance(each, list) for each in held)
@@ -180,7 +168,7 @@ class _Record:
     """One record on its way to a session."""
 
     line: int
-    data: _Json
+    data: Json
     bare: int
     """Which bare list of the file it is, from 1; 0 for a record."""
     reading: Reading
@@ -262,7 +250,7 @@ class _Record:
         left = leftover(self.data, {*_HOLDERS, system or ""})
         if isinstance(held := left.get(_INPUT), dict):
             left[_INPUT] = without_keys(held, "messages")
-        if isinstance(tools := left.get("tools"), str) and isinstance(found := parse_json(tools), list):
+        if isinstance(tools := left.get("tools"), str) and isinstance(found := json_files.parse_json(tools), list):
             left["tools"] = found
         return without_empty(left)
 
@@ -287,7 +275,7 @@ class _Record:
         for number, each in enumerate(message_shapes.chat(message)):
             yield self._turn(each, f"{name}/{number}" if number else name)
 
-    def _of_item(self, item: _Json, name: str) -> SourceTurn:
+    def _of_item(self, item: Json, name: str) -> SourceTurn:
         """Return the turn of an item of OpenAI's Responses API."""
         role, content = _role(item) or "assistant", item.get("content")
         self.reading.count(item["type"])
@@ -296,10 +284,10 @@ class _Record:
             return SourceTurn(role, (Piece(name, (item,)),))
         return SourceTurn(role, (Piece(name, as_content(content)),), meta=leftover(item, ("role", "content")))
 
-    def _turn(self, message: _Json, name: str) -> SourceTurn:
+    def _turn(self, message: Json, name: str) -> SourceTurn:
         said = message["role"]
         self.reading.count(said)
-        content, calls = message.get("content"), list[_Json]()
+        content, calls = message.get("content"), list[Json]()
         if said == "function_call":
             calls, content = self._named(content)
         elif isinstance(content, list):
@@ -318,7 +306,7 @@ class _Record:
         spoken = message if role == "assistant" else {}
         told: dict[str, Any] = {key: valid_name(spoken.get(key)) for key in ("model", "stop_reason")}
         told["usage"] = as_object(spoken.get("usage")) or None
-        meta = leftover(message, {*_MESSAGE_OWN, *without_null(told)})
+        meta = leftover(message, {*_MESSAGE_OWN, *json_files.without_null(told)})
         if message.get("content") == "" and (calls or refusal):  # where others have null, which is the same turn
             meta["content"] = ""
         if beside := without_empty({str(call["id"]): _beside(call) for call in calls}):
@@ -348,9 +336,9 @@ class _Record:
             return "tool"
         return role
 
-    def _given(self, message: _Json, told: set[str]) -> list[_Json]:
+    def _given(self, message: Json, told: set[str]) -> list[Json]:
         """Return a message's calls that are not among its parts, with ids."""
-        calls: list[_Json] = []
+        calls: list[Json] = []
         for call in as_list(message.get("tool_calls")):
             if not isinstance(call, dict):
                 self.reading.refuse(self.line, "has a tool call that cannot be read", call)
@@ -363,19 +351,19 @@ class _Record:
             calls.append({**old, "id": self._new_id()})
         return calls
 
-    def _named(self, content: object) -> tuple[list[_Json], object]:
+    def _named(self, content: object) -> tuple[list[Json], object]:
         """Return the calls in a JSON text, or the whole text if there are none."""
-        found: Any = parse_json(content) if isinstance(content, str) else content
+        found: Any = json_files.parse_json(content) if isinstance(content, str) else content
         listed = as_listed(found)
         if not listed or not all(isinstance(each, dict) and valid_name(each.get("name")) for each in listed):
             self.odd["call(s) are told as a text that names no tool; the text is kept"] += 1
             return [], content
         return [{"id": self._new_id(), "name": each["name"], "arguments": each.get("arguments")} for each in listed], ""
 
-    def _parts(self, parts: Sequence[Any]) -> tuple[list[Any] | str, list[_Json]]:
+    def _parts(self, parts: Sequence[Any]) -> tuple[list[Any] | str, list[Json]]:
         """Return parts in the usual shape, and the calls among them."""
         kept: list[Any] = []
-        calls: list[_Json] = []
+        calls: list[Json] = []
         for part in parts:
             value, kind = as_object(part).get("value"), as_object(part).get("type")
             if kind == "tool_call" and value is not None:
@@ -389,7 +377,7 @@ class _Record:
         only = as_object(kept[0]) if len(kept) == 1 else {}
         return (str(only["text"]) if only.keys() == {"type", "text"} and only["type"] == "text" else kept), calls
 
-    def _answered(self, message: _Json, role: str, content: object) -> tuple[object, str | None]:
+    def _answered(self, message: Json, role: str, content: object) -> tuple[object, str | None]:
         """Return content, and the call that it answers: by id, or the first open one."""
         parts = as_list(content)
         for each in results_in(parts):
@@ -413,17 +401,17 @@ class _Record:
         return f"call-{self.calls}"
 
 
-def _beside(call: _Json) -> _Json:
+def _beside(call: Json) -> Json:
     """Return a call's other fields, and arguments that are a JSON string."""
     more = {key[:100]: value for key, value in without_keys(call, *_CALL_OWN).items()}
     if _CUSTOM in call:
         more["type"] = _CUSTOM
     given = as_object(call.get("function")).get("arguments")
-    is_text = isinstance(given, str) and given.startswith('"') and isinstance(parse_json(given), str)
+    is_text = isinstance(given, str) and given.startswith('"') and isinstance(json_files.parse_json(given), str)
     return more | ({"arguments": given} if is_text else {})
 
 
-def _role(message: _Json) -> str | None:
+def _role(message: Json) -> str | None:
     """Return the role of a message in any known shape; None if it has none."""
     if message_shapes.is_item(message):
         kind, held = message["type"], message.get("role")
@@ -435,10 +423,10 @@ def _role(message: _Json) -> str | None:
     return (validation.standard_role(said) or said) if isinstance(said, str) and said.strip() else None
 
 
-def _is_text(block: _Json) -> bool:
+def _is_text(block: Json) -> bool:
     return "text" in block and block.keys() <= {"type", "text"}
 
 
-def _name_of(call: _Json) -> str | None:
+def _name_of(call: Json) -> str | None:
     function = call.get("function")
     return valid_name((function if isinstance(function, dict) else call).get("name"))

@@ -19,31 +19,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from trails.exchange import json_files, source_values
 from trails.exchange.format_detection import outline_of_first
-from trails.exchange.json_files import (
-    as_list,
-    as_listed,
-    as_object,
-    as_text,
-    objects_in,
-    read_object,
-    value_at,
-    without_keys,
-)
+from trails.exchange.json_files import Json, as_list, as_listed, as_object, as_text, objects_in, value_at, without_keys
 from trails.exchange.record_checks import Reading
 from trails.exchange.source_transcript import Piece, Problem, SourceScore, SourceTurn, Transcript
-from trails.exchange.source_values import (
-    as_content,
-    base_name,
-    common_length,
-    first_name,
-    leftover,
-    named_calls,
-    parse_time,
-    score_id,
-    valid_name,
-    without_empty,
-)
+from trails.exchange.source_values import as_content, base_name, leftover, parse_time, valid_name, without_empty
 from trails.usage import cost_of, token_count, with_source
 
 SOURCE: Final = "atif"
@@ -60,8 +41,6 @@ _STEP_OWN: Final = (
 _CALL_NAMES: Final = {"id": "tool_call_id", "name": "function_name", "arguments": "arguments"}
 _RESULT_OWN: Final = frozenset({"source_call_id", "content", "subagent_trajectory_ref"})
 
-_Json = Mapping[str, Any]
-
 
 def sniff(head: bytes) -> bool:
     """Tell whether a file is a trajectory.
@@ -77,7 +56,7 @@ def companions(path: Path) -> list[Path]:
     found = {path: None}
     waiting = [path]
     while waiting:
-        read = read_object(waiting.pop().read_bytes())
+        read = json_files.read_object(waiting.pop().read_bytes())
         for name in _paths_in(read) if isinstance(read, dict) else ():
             beside = path.parent / name
             if beside not in found and beside.is_file():
@@ -86,7 +65,7 @@ def companions(path: Path) -> list[Path]:
     return list(found)
 
 
-def _paths_in(root: _Json) -> Iterator[str]:
+def _paths_in(root: Json) -> Iterator[str]:
     """Yield the names of files that a trajectory refers to."""
     waiting: list[object] = [root]
     while waiting:
@@ -104,7 +83,7 @@ def _file_name(path: object) -> str | None:
     return path
 
 
-def _references(root: _Json) -> Iterator[tuple[object, _Json]]:
+def _references(root: Json) -> Iterator[tuple[object, Json]]:
     """Yield (step id, reference) for each reference to a sub-agent's trajectory."""
     for step in as_list(root.get("steps")):
         for result in as_list(value_at(step, "observation", "results")):
@@ -124,7 +103,7 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
 class _Trajectory:
     """A trajectory, its place and its relations."""
 
-    root: _Json
+    root: Json
     file: str
     parent: _Trajectory | None = None
     inner: list[_Trajectory] = field(default_factory=list)
@@ -147,7 +126,7 @@ class _Trajectories:
 
     def add(self, name: str, data: bytes) -> None:
         said: list[str] = []
-        read = read_object(data, notes=said)
+        read = json_files.read_object(data, notes=said)
         self._reading.notes += [f"{base_name(name)} {each}" for each in said]
         if isinstance(read, Problem):
             self._reading.problems.append(replace(read, reason=f"{base_name(name)} {read.reason}"))
@@ -200,7 +179,7 @@ class _Trajectories:
             else:
                 later.continues = each
 
-    def _referred(self, each: _Trajectory, ref: _Json) -> _Trajectory | None:
+    def _referred(self, each: _Trajectory, ref: Json) -> _Trajectory | None:
         wanted = ref.get("trajectory_id")
         here: _Trajectory | None = each
         while here is not None and wanted is not None:
@@ -234,7 +213,7 @@ class _Trajectories:
             candidates.append(each.continues)
         most = copied if flagged else len(path) if each.continues is not None else 0
         said = list(map(_gist, path[:most]))
-        lengths = [common_length(list(map(_gist, other.path)), said) for other in candidates]
+        lengths = [source_values.common_length(list(map(_gist, other.path)), said) for other in candidates]
         if shared := max(lengths, default=0):
             each.copied_from = candidates[lengths.index(shared)]
             path[:shared] = each.copied_from.path[:shared]
@@ -256,8 +235,8 @@ class _Trajectories:
             kept = [turn for turn in turns if self._reading.keeps(turn, 0, where, step)]
             yield kept, step.get("is_copied_context") is True
 
-    def _spoken(self, name: str, step: _Json, model: str | None) -> SourceTurn:
-        calls, extras = named_calls(step.get("tool_calls"), _CALL_NAMES)
+    def _spoken(self, name: str, step: Json, model: str | None) -> SourceTurn:
+        calls, extras = source_values.named_calls(step.get("tool_calls"), _CALL_NAMES)
         metrics = as_object(step.get("metrics"))
         usage: dict[str, Any] = without_empty({key: metrics.get(key) for key in _USAGE})
         if "cost_usd" in usage:
@@ -279,7 +258,7 @@ class _Trajectories:
             | without_empty({"tool_calls": extras, "metrics": without_keys(metrics, *_USAGE)}),
         )
 
-    def _results(self, name: str, step: _Json) -> list[SourceTurn]:
+    def _results(self, name: str, step: Json) -> list[SourceTurn]:
         calls = [as_object(call).get("tool_call_id") for call in as_list(step.get("tool_calls"))]
         results = as_list(value_at(step, "observation", "results"))
         unnamed = [each for each in results if value_at(each, "source_call_id") is None]
@@ -328,7 +307,7 @@ class _Trajectories:
                 self._odd["score(s) have no name, or are of steps that are copies or not here; not kept"] += 1
                 continue
             yield SourceScore(
-                id=score_id(SOURCE, each.id, of, name, held.get("value"), by, version, held.get("time")),
+                id=source_values.score_id(SOURCE, each.id, of, name, held.get("value"), by, version, held.get("time")),
                 name=name,
                 value=held.get("value"),
                 by=by or f"agent:{SOURCE}",
@@ -339,14 +318,14 @@ class _Trajectories:
             )
 
 
-def _exported(root: _Json) -> _Json:
+def _exported(root: Json) -> Json:
     """Return the fields that an export of Trails added to `extra`."""
     return as_object(value_at(root, "extra", "trails"))
 
 
-def _id_of(root: _Json) -> str:
+def _id_of(root: Json) -> str:
     """Return a trajectory's id: its name, and a hash up to its first answer."""
-    named = first_name(root.get("trajectory_id"), root.get("session_id"))
+    named = source_values.first_name(root.get("trajectory_id"), root.get("session_id"))
     opening = []
     for step in map(as_object, root["steps"]):
         opening.append([step.get("source"), step.get("message"), step.get("tool_calls")])
@@ -362,7 +341,7 @@ def _gist(turn: SourceTurn) -> object:
     return turn.role, turn.content, turn.tool_calls
 
 
-def _beside(metrics: _Json, step: _Json, usage: Mapping[str, Any]) -> _Json:
+def _beside(metrics: Json, step: Json, usage: Mapping[str, Any]) -> Json:
     """Return the counts in `extra`: cache writes, reasoning, and a cost."""
     extra = as_object(metrics.get("extra"))
     made = {name: extra[name] for name in _COUNTED_BESIDE if token_count(extra.get(name))}

@@ -23,16 +23,8 @@ from hashlib import sha256
 from typing import Any, Final
 
 from trails.errors import InvalidInput
-from trails.exchange.json_files import (
-    as_list,
-    as_listed,
-    as_object,
-    as_text,
-    objects_in,
-    value_at,
-    without_keys,
-    without_null,
-)
+from trails.exchange import json_files
+from trails.exchange.json_files import as_list, as_listed, as_object, as_text, objects_in, value_at, without_keys
 from trails.exchange.record_checks import turn_fault
 from trails.exchange.source_transcript import Piece, SourceTurn
 from trails.exchange.source_values import image_part, parse_time, valid_name
@@ -420,7 +412,7 @@ def leftovers(record: Record, common: Mapping[str, Any]) -> dict[str, Any]:
     message = record.message
     if message.get("id") is not None:
         kept["messageId"] = message["id"]
-    rest = without_null(without_keys(message, *_MESSAGE_FIELDS))
+    rest = json_files.without_null(without_keys(message, *_MESSAGE_FIELDS))
     rest |= {
         key: message[key]
         for key in ("model", "stop_reason")

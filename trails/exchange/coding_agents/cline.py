@@ -18,14 +18,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange.format_detection import outline_of_first
-from trails.exchange.json_files import as_list, as_object, as_text, read_list, read_object, without_keys
+from trails.exchange.json_files import Json, as_list, as_object, as_text, read_list, read_object, without_keys
 from trails.exchange.record_checks import Reading, combine_files, unrepeated_records
 from trails.exchange.source_transcript import Piece, Problem, SourceTurn, Transcript
 from trails.exchange.source_values import as_content, epoch_time, leftover, valid_name, without_empty
@@ -46,8 +46,6 @@ _COUNTS: Final = {
     "cacheWrites": "cache_creation_input_tokens", "cost": "cost",
 }  # fmt: skip
 """What a request's entry calls its counts, and Anthropic's API, which counts in the same way."""
-
-_Json = Mapping[str, Any]
 
 
 def sniff(head: bytes) -> bool:
@@ -194,7 +192,7 @@ class _Beside:
     shown: list[Any] = field(default_factory=list)
 
 
-def _request(entry: _Json) -> dict[str, Any]:
+def _request(entry: Json) -> dict[str, Any]:
     """Return the usage in a request's entry; empty for other entries."""
     if entry.get("say") != "api_req_started" or not isinstance(entry.get("text"), str):
         return {}
@@ -220,7 +218,7 @@ def _path(reading: Reading, own: str, messages: Sequence[Any], beside: Sequence[
     return path
 
 
-def _turns(own: str, message: _Json, beside: _Beside) -> Iterator[SourceTurn]:
+def _turns(own: str, message: Json, beside: _Beside) -> Iterator[SourceTurn]:
     role, content = message["role"], message.get("content")
     left = without_keys(message, *_MESSAGE_OWN)
     metrics, usage, is_model = message.get("metrics"), beside.usage, role == "assistant"

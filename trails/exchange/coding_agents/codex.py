@@ -19,14 +19,14 @@ from __future__ import annotations
 import re
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange import format_detection, json_files
 from trails.exchange.coding_agents.codex_items import ITEMS, Thread
-from trails.exchange.json_files import as_object, as_text, value_at, without_keys, without_null
+from trails.exchange.json_files import Json, as_object, as_text, value_at, without_keys, without_null
 from trails.exchange.record_checks import Reading, combine_files
 from trails.exchange.source_transcript import SourceSession, Transcript, group_files
 from trails.exchange.source_values import parse_time, valid_name
@@ -35,7 +35,6 @@ SOURCE: Final = "codex"
 _AGENT_THREADS: Final = {"subagent", "review", "guardian", "guardian_review"}
 """The sources of threads that another thread spawned."""
 
-_Json = Mapping[str, Any]
 _UUID: Final = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 ROLLOUT_NAME: Final = re.compile(rf"rollout-.*?({_UUID})(?:_(.+?))?\.jsonl?(?:\.zst)?", re.DOTALL)
 """A file's name: the thread's id, and that of the file where a reverted thread goes on in it."""
@@ -49,17 +48,17 @@ _WHOLE: Final = re.compile(rb'\{\s*"session"\s*:\s*\{\s*"timestamp"\s*:\s*"[^"]*
 _HEADER_OWN: Final = frozenset({"id", "timestamp", "base_instructions"})
 
 
-def header_spawn(header: _Json) -> _Json:
+def header_spawn(header: Json) -> Json:
     """Return what a header says of how its thread was spawned, empty for a thread of its own."""
     return as_object(value_at(_subagent(header), "thread_spawn"))
 
 
-def _subagent(header: _Json) -> object:
+def _subagent(header: Json) -> object:
     source = as_object(header.get("source"))
     return source.get("subagent", source.get("subAgent"))
 
 
-def header_spawner(header: _Json) -> str | None:
+def header_spawner(header: Json) -> str | None:
     """Return the thread that spawned this one, as an agent, a guardian or a review; None for a thread of its own."""
     root, own = as_text(header.get("session_id")), as_text(header.get("id"))
     is_agent = _subagent(header) is not None or str(header.get("thread_source")) in _AGENT_THREADS
@@ -68,7 +67,7 @@ def header_spawner(header: _Json) -> str | None:
     return next((found for each in (*named, *others) if (found := as_text(each)) not in (None, own)), None)
 
 
-def header_agent(header: _Json, spawn: _Json) -> str:
+def header_agent(header: Json, spawn: Json) -> str:
     """Return the name of the agent of a thread: its role, or what it was spawned to be."""
     subagent = _subagent(header)
     other = subagent.get("other") if isinstance(subagent, dict) else subagent
@@ -76,7 +75,7 @@ def header_agent(header: _Json, spawn: _Json) -> str:
     return next((name for each in roles if (name := valid_name(each)) is not None), SOURCE)
 
 
-def is_replay(header: _Json, payload: _Json, line: _Json, time: datetime | None) -> bool:
+def is_replay(header: Json, payload: Json, line: Json, time: datetime | None) -> bool:
     """Tell whether a line of a thread that was spawned is one of the thread that spawned it, told again."""
     if header_spawner(header) is None:
         return False
@@ -153,7 +152,7 @@ class RolloutChains:
         return found
 
 
-def unwrap_line(line: _Json, *, first: bool) -> tuple[str, _Json | None]:
+def unwrap_line(line: Json, *, first: bool) -> tuple[str, Json | None]:
     """Return a line's type and payload; those of a bare line too, and no payload where it is neither."""
     kind, payload = line.get("type"), line.get("payload")
     if isinstance(kind, str) and isinstance(payload, dict):
@@ -214,7 +213,7 @@ class _Rollout:
         self._name = name
         self._reading = Reading()
         self._thread = Thread(self._reading)
-        self._headers: list[tuple[int, _Json]] = []
+        self._headers: list[tuple[int, Json]] = []
 
     def read(self, file: RolloutLines, chains: RolloutChains) -> Reading:
         self._reading.problems += file.problems
@@ -266,7 +265,7 @@ class _Rollout:
                 self._thread.return_to(cut)
         self._thread.reading = self._reading
 
-    def _add(self, number: int, kind: str, payload: _Json, line: _Json) -> None:
+    def _add(self, number: int, kind: str, payload: Json, line: Json) -> None:
         time = parse_time(line.get("timestamp"))
         self._thread.timestamp = as_text(line.get("timestamp"))
         if metadata := as_object(line.get("metadata")):
@@ -323,7 +322,7 @@ class _Rollout:
             SourceSession(SOURCE, thread_id, paths, meta=self._reading.meta(line, meta), **about)
         )
 
-    def _meta(self, header: _Json) -> dict[str, Any]:
+    def _meta(self, header: Json) -> dict[str, Any]:
         """Return what the header says, without the user's instructions where the thread tells them as a message too."""
         meta = without_null(without_keys(header, *_HEADER_OWN))
         told = as_text(meta.get("instructions"))
@@ -333,14 +332,14 @@ class _Rollout:
             meta["eventsAfter"] = after
         return meta
 
-    def _thread_id(self, header: _Json) -> str | None:
+    def _thread_id(self, header: Json) -> str | None:
         if (found := as_text(header.get("id"))) is not None:
             return found
         if (thread := _ids_in_name(self._name)[0]) is not None:
             self._reading.notes.append(f"has no header with an id; the thread's id {thread} is from the file's name")
         return thread
 
-    def _parent(self, thread_id: str, header: _Json, spawn: _Json) -> str | None:
+    def _parent(self, thread_id: str, header: Json, spawn: Json) -> str | None:
         """Return the thread whose turns this one says to repeat: which it was forked from, by its header or a repeated one."""
         forked = as_text(header.get("forked_from_id"))
         based = as_text(value_at(header, "history_base", "thread_id"))

@@ -36,7 +36,7 @@ from typing import Any, Final
 from trails.errors import InvalidInput
 from trails.exchange.coding_agents import codex_records
 from trails.exchange.coding_agents.codex_records import SERVED, CallBook, Entry, HeldCall, UsageMeter, texts_of
-from trails.exchange.json_files import as_list, without_keys
+from trails.exchange.json_files import Json, as_list, without_keys
 from trails.exchange.record_checks import Reading
 from trails.exchange.source_transcript import SourceTurn, distinct_paths
 from trails.exchange.source_values import valid_name, without_empty
@@ -69,7 +69,6 @@ _SIDES: Final = ("user", "agent", "assistant", "reasoning")
 """Who may say a text that stands in a file twice."""
 _LONG: Final = 20
 """Characters of a text from which on it is kept where only an event that repeats an item has it."""
-_Json = Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -122,7 +121,7 @@ class Thread:
     _abandoned: list[list[Entry]] = field(default_factory=list)
     _echoes: Echoes = field(default_factory=Echoes)
     _model: str | None = None
-    _context: _Json = field(default_factory=dict)
+    _context: Json = field(default_factory=dict)
     _context_told: bool = True
     _meter: UsageMeter = field(default_factory=UsageMeter)
     _counted_by: str = ""
@@ -135,7 +134,7 @@ class Thread:
     _over: int = 0
     """How many turns there were when the program said last that it was the user's turn again."""
 
-    def add(self, line: int, kind: str, payload: _Json, time: datetime | None) -> None:
+    def add(self, line: int, kind: str, payload: Json, time: datetime | None) -> None:
         """Take one line."""
         if kind == "turn_context":
             self._take_context(payload)
@@ -192,7 +191,7 @@ class Thread:
 
     # --- items
 
-    def _response_item(self, line: int, payload: _Json, time: datetime | None) -> None:
+    def _response_item(self, line: int, payload: Json, time: datetime | None) -> None:
         kind = payload.get("type")
         if not isinstance(kind, str):
             self.reading.refuse(line, "is a response item without a type", payload)
@@ -214,7 +213,7 @@ class Thread:
         else:
             self._call(line, payload, time)
 
-    def _call(self, line: int, payload: _Json, time: datetime | None) -> None:
+    def _call(self, line: int, payload: Json, time: datetime | None) -> None:
         """Keep an item that a model made and that is no message: a call, in most cases."""
         self._echoes.settle("user", "agent")
         payload, told = self._calls.asked(payload, f"item-{len(self._active)}")
@@ -233,7 +232,7 @@ class Thread:
         for told in held:
             self._event_turn(told)
 
-    def _message(self, line: int, payload: _Json, time: datetime | None) -> None:
+    def _message(self, line: int, payload: Json, time: datetime | None) -> None:
         role, content = payload.get("role"), payload.get("content")
         meta = without_empty(without_keys(payload, "type", "role", "content"))
         if not isinstance(role, str) or not isinstance(content, str | list):
@@ -251,7 +250,7 @@ class Thread:
         elif self._fits(line, item, payload):
             announced.become(item)
 
-    def _agent_message(self, line: int, payload: _Json, time: datetime | None, *, is_event: bool) -> None:
+    def _agent_message(self, line: int, payload: Json, time: datetime | None, *, is_event: bool) -> None:
         message = codex_records.read_agent_message(payload)
         if message is None:
             self._beside(line, "agent_message", {"payload": dict(payload)})
@@ -314,7 +313,7 @@ class Thread:
 
     # --- events
 
-    def _event(self, line: int, payload: _Json, time: datetime | None) -> None:
+    def _event(self, line: int, payload: Json, time: datetime | None) -> None:
         kind = payload.get("type")
         if not isinstance(kind, str):
             self.reading.refuse(line, "is an event without a type", payload)
@@ -332,7 +331,7 @@ class Thread:
         else:
             self._other_event(line, kind, payload)
 
-    def _other_event(self, line: int, kind: str, payload: _Json) -> None:
+    def _other_event(self, line: int, kind: str, payload: Json) -> None:
         if kind == "thread_rolled_back":
             self._roll_back(line, payload)
         elif kind in _OVER:
@@ -356,7 +355,7 @@ class Thread:
         else:
             self._before.append(held)
 
-    def _completed(self, line: int, payload: _Json, time: datetime | None) -> None:
+    def _completed(self, line: int, payload: Json, time: datetime | None) -> None:
         """Take an item of the conversation that was completed: mostly a response item has the same."""
         item: dict[str, Any] = payload["item"]
         kind = item.get("type")
@@ -398,7 +397,7 @@ class Thread:
             answer = codex_records.answer_part(call.id, call.answer, is_error=call.is_error)
             self._keep(line, self._item(codex_records.EVENT, (answer,), time, meta))
 
-    def _repeated(self, line: int, kind: str, payload: _Json, time: datetime | None) -> None:
+    def _repeated(self, line: int, kind: str, payload: Json, time: datetime | None) -> None:
         side, key = _EVENTS[kind]
         text = payload.get(key)
         if not isinstance(text, str):
@@ -436,7 +435,7 @@ class Thread:
         self._meter.lose(usage)
         otherwise()
 
-    def _roll_back(self, line: int, payload: _Json) -> None:
+    def _roll_back(self, line: int, payload: Json) -> None:
         number = payload.get("num_turns")
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             self.reading.refuse(line, "is a rollback that does not say how many turns (num_turns)", payload)
@@ -445,13 +444,13 @@ class Thread:
         if number and begins:
             self.return_to(begins[max(0, len(begins) - number)])
 
-    def _take_context(self, payload: _Json) -> None:
+    def _take_context(self, payload: Json) -> None:
         self._model = valid_name(payload.get("model")) or self._model
         said = without_keys(payload, "turn_id")
         if said != self._context and not _meta_fault({"turnContext": said}):
             self._context, self._context_told = said, False
 
-    def _compacted(self, line: int, payload: _Json, time: datetime | None) -> None:
+    def _compacted(self, line: int, payload: Json, time: datetime | None) -> None:
         self._echoes.settle(*_SIDES)
         self._end_searches()
         message, history = payload.get("message"), payload.get("replacement_history")

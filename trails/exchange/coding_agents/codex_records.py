@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from trails.errors import InvalidInput
-from trails.exchange.json_files import as_list, as_object, as_text, objects_in, without_keys
+from trails.exchange.json_files import Json, as_list, as_object, as_text, objects_in, without_keys
 from trails.exchange.source_transcript import Piece, SourceTurn
 from trails.exchange.source_values import valid_name, without_empty
 from trails.model import content_parts, validation
 from trails.model.values import Compaction
 from trails.usage import token_count, with_source
 
-_Json = Mapping[str, Any]
 _PLAIN: Final = {"assistant": "output_text"}
 _CONTEXTS: Final = (
     "<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<turn_aborted>", "<skill>",
@@ -63,7 +61,7 @@ class Entry:
     waits: bool = False
     """Whether it makes a turn only once it is sure that no item repeats it: reasoning, which events tell in pieces."""
     generation: int = 0
-    usage: _Json | None = None
+    usage: Json | None = None
     compaction: Compaction | None = None
     author: str | None = None
     """The agent that said it, where another one did."""
@@ -117,7 +115,7 @@ class AgentMessage(NamedTuple):
     meta: dict[str, Any]
 
 
-def read_agent_message(payload: _Json) -> AgentMessage | None:
+def read_agent_message(payload: Json) -> AgentMessage | None:
     """Return the message that a record or a response item holds; None where it has no content.
 
     >>> read_agent_message({"author": "/root", "recipient": "/root/w", "content": "look"}).meta
@@ -152,7 +150,7 @@ def agent_message_in(content: object) -> AgentMessage | None:
     return read_agent_message(value) if {"author", "recipient", "content"} <= value.keys() else None
 
 
-def notice_text(payload: _Json) -> str:
+def notice_text(payload: Json) -> str:
     """Return what a notice says, its texts a line each."""
     return "\n".join(text for key in _NOTICE_TEXTS if (text := as_text(payload.get(key))))
 
@@ -195,7 +193,7 @@ _SHAPES: Final = {
 """How events and completed items tell a call, and what it gave."""
 
 
-def read_event_call(payload: _Json) -> EventCall | None:
+def read_event_call(payload: Json) -> EventCall | None:
     """Return the call that an event, or the item that it completed, tells; None for any other event.
 
     >>> read_event_call({"type": "exec_command_end", "call_id": "c", "command": ["ls"], "exit_code": 1}).is_error
@@ -218,7 +216,7 @@ def read_event_call(payload: _Json) -> EventCall | None:
     return EventCall(call_id, name, given, rest, rest is not None and has_failed(rest))
 
 
-def has_failed(answer: _Json) -> bool:
+def has_failed(answer: Json) -> bool:
     """Tell whether what a call gave says that it failed."""
     result = as_object(answer.get("result"))
     inner = as_object(result.get("Ok", result))
@@ -232,7 +230,7 @@ def call_part(call: EventCall) -> dict[str, Any]:
     return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
 
 
-def answer_part(call_id: str, answer: _Json, *, is_error: bool) -> dict[str, Any]:
+def answer_part(call_id: str, answer: Json, *, is_error: bool) -> dict[str, Any]:
     """Return the part of a turn that answers a call."""
     made = {"type": "tool_call_response", "id": call_id, "response": dict(answer)}
     return made | {"is_error": True} if is_error else made
@@ -294,7 +292,7 @@ def _usage_difference(total: object, before: object) -> dict[str, Any] | None:
     return counts if any(value < 0 for value in more.values()) else more
 
 
-def _is_usage(value: _Json) -> bool:
+def _is_usage(value: Json) -> bool:
     try:
         validation.usage(value)
     except InvalidInput:
@@ -306,7 +304,7 @@ class HeldCall(NamedTuple):
     """An event that tells a call of which the item may come next."""
 
     line: int
-    payload: _Json
+    payload: Json
     time: datetime | None
     call: EventCall
 
@@ -323,7 +321,7 @@ class CallBook:
     _silent: Counter[str] = field(default_factory=Counter)
     """How many items of a type no event has told yet."""
 
-    def asked(self, item: _Json, name: str) -> tuple[_Json, HeldCall | None]:
+    def asked(self, item: Json, name: str) -> tuple[Json, HeldCall | None]:
         """Take an item; return it with an id, and the event before it that tells the same call.
 
         An item of `SERVED` without an id has that of the event, or else the name that is given.
@@ -344,13 +342,13 @@ class CallBook:
             self._asked.add(call_id)
         return item, event
 
-    def is_told(self, call: EventCall, event: _Json) -> bool:
+    def is_told(self, call: EventCall, event: Json) -> bool:
         """Tell whether an item, or another event, tells the call of an event with its answer."""
         kind = _CALL_ITEMS.get(event["type"], "")
         if is_silent := self._silent[kind] > 0:
             self._silent[kind] -= 1
         return is_silent or call.id in self._asked or bool(self.told.get(call.id))
 
-    def may_be_asked(self, event: _Json) -> bool:
+    def may_be_asked(self, event: Json) -> bool:
         """Tell whether the item of an event's call may come after it."""
         return event["type"] in _CALL_ITEMS

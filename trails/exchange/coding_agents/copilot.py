@@ -39,28 +39,11 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from trails.exchange import format_detection, json_files
-from trails.exchange.json_files import (
-    as_list,
-    as_listed,
-    as_object,
-    as_text,
-    objects_in,
-    parse_json,
-    value_at,
-    without_keys,
-)
+from trails.exchange import format_detection, json_files, source_values
+from trails.exchange.json_files import Json, as_list, as_listed, as_object, as_text, objects_in, value_at, without_keys
 from trails.exchange.record_checks import Reading, combine_files, unrepeated_records
 from trails.exchange.source_transcript import Piece, SourceTurn, Transcript
-from trails.exchange.source_values import (
-    call_part,
-    image_part,
-    parse_time,
-    result_part,
-    run_times,
-    valid_name,
-    without_empty,
-)
+from trails.exchange.source_values import call_part, parse_time, result_part, run_times, valid_name, without_empty
 from trails.model.values import Compaction
 from trails.usage import with_source
 
@@ -77,7 +60,6 @@ _BEGINS: Final = frozenset(
 )
 _COUNTS: Final = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens")
 _OLD_COUNTS: Final = {"input": "inputTokens", "output": "outputTokens", "cachedInput": "cacheReadTokens"}
-_Json = Mapping[str, Any]
 
 
 def is_history(head: bytes) -> bool:
@@ -141,7 +123,7 @@ def _history_call(call: Mapping[str, Any]) -> dict[str, Any] | None:
     if own is None or tool is None:
         return None
     arguments = as_object(call.get("function")).get("arguments", {})
-    read = parse_json(arguments)
+    read = json_files.parse_json(arguments)
     is_null = isinstance(arguments, str) and arguments.strip() == "null"
     return call_part(own, tool, arguments if read is None and not is_null else read)
 
@@ -197,15 +179,15 @@ class _Log:
     agents: dict[str, _Agent] = field(default_factory=lambda: {"": _Agent("")})
     children: dict[str, str] = field(default_factory=dict)
     """The sub-agents that calls started."""
-    starts: dict[str, _Json] = field(default_factory=dict)
+    starts: dict[str, Json] = field(default_factory=dict)
     """Tools that were started, by the id of the call."""
-    assets: dict[str, _Json] = field(default_factory=dict)
+    assets: dict[str, Json] = field(default_factory=dict)
     prompts: set[str] = field(default_factory=set)
     title: str | None = None
-    last_shutdown: _Json = field(default_factory=dict)
+    last_shutdown: Json = field(default_factory=dict)
     counted: Counter[tuple[str, str]] = field(default_factory=Counter)
     """The tokens that turns told at the last shutdown, by model and kind."""
-    seen: dict[str, _Json] = field(default_factory=dict)
+    seen: dict[str, Json] = field(default_factory=dict)
 
     def read(self, data: bytes) -> Reading:
         values, problems = json_files.read_lines(data)
@@ -249,7 +231,7 @@ class _Log:
             if agent is not main and not agent.turns:
                 main.waiting += agent.waiting
 
-    def _look_ahead(self, event: _Json) -> None:
+    def _look_ahead(self, event: Json) -> None:
         """Note what events are looked up for that come before it."""
         data, kind = as_object(event.get("data")), event.get("type")
         if kind == "session.start" and not self.head:
@@ -274,7 +256,7 @@ class _Log:
 
     # --- events
 
-    def _event(self, line: int, kind: str, own: str, event: _Json, data: _Json) -> None:
+    def _event(self, line: int, kind: str, own: str, event: Json, data: Json) -> None:
         agent = self._agent_of(event, data)
         if kind == "subagent.started" and (key := as_text(event.get("agentId")) or as_text(data.get("toolCallId"))):
             self.agents.setdefault(key, _Agent(key)).started = dict(data)
@@ -290,7 +272,7 @@ class _Log:
         if not turns and not _is_bookkeeping(event):
             self._wait(line, agent, event)
 
-    def _note(self, agent: _Agent, kind: str, data: _Json) -> None:
+    def _note(self, agent: _Agent, kind: str, data: Json) -> None:
         """Note what an event says of the turns around it."""
         if kind in ("session.model_change", "assistant.turn_start", "subagent.configured"):
             agent.model = as_text(data.get("newModel") or data.get("model")) or agent.model
@@ -301,13 +283,13 @@ class _Log:
         elif kind == "abort" and agent.turns and agent.turns[-1].role == "assistant":
             agent.turns[-1] = replace(agent.turns[-1], stop_reason="aborted")
 
-    def _agent_of(self, event: _Json, data: _Json) -> _Agent:
+    def _agent_of(self, event: Json, data: Json) -> _Agent:
         key = as_text(event.get("agentId")) or ""
         if not key and (call := as_text(data.get("parentToolCallId"))):
             key = self.children.get(call, call)
         return self.agents.setdefault(key, _Agent(key))
 
-    def _wait(self, line: int, agent: _Agent, event: _Json) -> None:
+    def _wait(self, line: int, agent: _Agent, event: Json) -> None:
         kept = without_keys(event, "parentId")
         data = as_object(kept.get("data"))
         is_repeated = kept.get("type") == "system.message" and (as_text(data.get("content")) or "") in self.prompts
@@ -316,7 +298,7 @@ class _Log:
         if self.reading.meta(line, {"event": kept}):
             agent.waiting.append(kept)
 
-    def _keep(self, line: int, agent: _Agent, turn: SourceTurn, event: _Json) -> None:
+    def _keep(self, line: int, agent: _Agent, turn: SourceTurn, event: Json) -> None:
         if agent.waiting:
             noted = as_object(turn.meta.get(META))
             turn = replace(turn, meta={META: noted | {"before": [*agent.waiting, *noted.get("before", [])]}})
@@ -326,7 +308,7 @@ class _Log:
 
     # --- turns
 
-    def _prompt(self, _: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
+    def _prompt(self, _: _Agent, own: str, time: datetime | None, data: Json) -> Iterator[SourceTurn]:
         if not isinstance(data.get("content"), str):
             return
         left = without_keys(data, "content")
@@ -342,22 +324,22 @@ class _Log:
             "user", tuple(pieces), time=time, author=None if is_typed else f"agent:{SOURCE}", meta=_noted(left)
         )
 
-    def _attachment(self, attached: _Json) -> dict[str, Any]:
+    def _attachment(self, attached: Json) -> dict[str, Any]:
         """Return what was attached: an image as the model was shown it."""
         held = {**as_object(self.assets.get(str(attached.get("assetId")))), **attached}
         mime, data = held.get("mimeType"), held.get("data")
         if isinstance(mime, str) and mime.startswith("image/") and isinstance(data, str):
-            return image_part(mime, data) | without_keys(attached, "type", "data", "mimeType")
+            return source_values.image_part(mime, data) | without_keys(attached, "type", "data", "mimeType")
         return {"type": "attachment", "attachment": dict(attached)}
 
-    def _system(self, _: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
+    def _system(self, _: _Agent, own: str, time: datetime | None, data: Json) -> Iterator[SourceTurn]:
         if as_text(data.get("content")) is None or data["content"] in self.prompts:
             return
         self.prompts.add(data["content"])
         left = without_keys(data, "content", "role")
         yield SourceTurn("system", (Piece(own, data["content"]),), time=time, meta=_noted(left))
 
-    def _answer(self, agent: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
+    def _answer(self, agent: _Agent, own: str, time: datetime | None, data: Json) -> Iterator[SourceTurn]:
         left = without_keys(data, "content", "toolRequests", "reasoningText", "model", "outputTokens", "turnId")
         told = {"reasoning": as_text(data.get("reasoningText")), "text": as_text(data.get("content"))}
         parts: list[dict[str, Any]] = [{"type": kind, "text": text} for kind, text in told.items() if text]
@@ -399,7 +381,7 @@ class _Log:
             yield SourceTurn("assistant", (piece,), time=time, model=model, usage=usage, meta=_noted(left))
 
     def _asked(
-        self, agent: _Agent, own: str, time: datetime | None, data: _Json, role: str = "assistant"
+        self, agent: _Agent, own: str, time: datetime | None, data: Json, role: str = "assistant"
     ) -> Iterator[SourceTurn]:
         """Yield a call that no answer asked for before."""
         call, tool = as_text(data.get("toolCallId")), valid_name(data.get("toolName"))
@@ -408,7 +390,7 @@ class _Log:
         agent.calls.add(call)
         yield SourceTurn(role, (Piece(own, (call_part(call, tool, data.get("arguments", {})),)),), time=time)
 
-    def _result(self, _: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
+    def _result(self, _: _Agent, own: str, time: datetime | None, data: Json) -> Iterator[SourceTurn]:
         call = as_text(data.get("toolCallId"))
         if call is None:
             return
@@ -434,7 +416,7 @@ class _Log:
         meta = _noted(left | without_empty({"result": beyond, "start": more}))
         yield SourceTurn("tool", (Piece(own, (part,)),), time=time, tool_results=told, meta=meta)
 
-    def _summary(self, agent: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
+    def _summary(self, agent: _Agent, own: str, time: datetime | None, data: Json) -> Iterator[SourceTurn]:
         if data.get("success") is False or as_text(data.get("summaryContent")) is None:
             return
         left = without_keys(data, "summaryContent")
@@ -449,7 +431,7 @@ class _Log:
 
     # --- usage
 
-    def _usage(self, agent: _Agent, data: _Json) -> None:
+    def _usage(self, agent: _Agent, data: Json) -> None:
         """Let the last answer have what its call used, where the log tells it."""
         counts = _counts_of(data)
         at = next((n for n in range(len(agent.turns) - 1, -1, -1) if agent.turns[n].role == "assistant"), None)
@@ -458,7 +440,7 @@ class _Log:
             model = valid_name(data.get("model")) or turn.model
             agent.turns[at] = replace(turn, usage=with_source(counts, "copilot"), model=model)
 
-    def _shutdown(self, _: _Agent, own: str, time: datetime | None, data: _Json) -> Iterator[SourceTurn]:
+    def _shutdown(self, _: _Agent, own: str, time: datetime | None, data: Json) -> Iterator[SourceTurn]:
         """Yield for each model what it used beyond what is counted with turns before."""
         metrics = {model: each for model, each in as_object(data.get("modelMetrics")).items() if isinstance(each, dict)}
         told = self._told()
@@ -489,7 +471,7 @@ class _Log:
         return told
 
 
-_READERS: Final[Mapping[str, Callable[[_Log, _Agent, str, datetime | None, _Json], Iterator[SourceTurn]]]] = {
+_READERS: Final[Mapping[str, Callable[[_Log, _Agent, str, datetime | None, Json], Iterator[SourceTurn]]]] = {
     "user.message": _Log._prompt, "system.message": _Log._system, "assistant.message": _Log._answer,
     "tool.user_requested": partial(_Log._asked, role="user"), "tool.execution_start": _Log._asked,
     "tool.execution_complete": _Log._result, "session.compaction_complete": _Log._summary,
@@ -498,18 +480,18 @@ _READERS: Final[Mapping[str, Callable[[_Log, _Agent, str, datetime | None, _Json
 """What makes the turns of an event, by its type; none for events that no model was shown."""
 
 
-def _counts_of(used: _Json) -> dict[str, int]:
+def _counts_of(used: Json) -> dict[str, int]:
     return {name: used[name] for name in _COUNTS if type(used.get(name)) is int}
 
 
-def _is_bookkeeping(event: _Json) -> bool:
+def _is_bookkeeping(event: Json) -> bool:
     """Tell whether an event says nothing that its neighbours do not: a start whose call is told, a turn's bounds."""
     if event.get("type") in ("assistant.turn_start", "assistant.turn_end"):
         return as_object(event.get("data")).keys() <= {"turnId", "interactionId"}
     return event.get("type") == "tool.execution_start"  # it goes with what the tool answered
 
 
-def _noted(left: _Json) -> dict[str, Any]:
+def _noted(left: Json) -> dict[str, Any]:
     kept = without_empty(left)
     return {META: kept} if kept else {}
 

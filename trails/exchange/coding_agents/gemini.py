@@ -20,34 +20,18 @@ place of the earlier one; what `$rewindTo` or a new list of messages (`$set`) ta
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from trails.exchange import json_files, source_values
 from trails.exchange.format_detection import outline_of_first
-from trails.exchange.json_files import (
-    as_list,
-    as_listed,
-    as_object,
-    as_text,
-    objects_in,
-    shared_line_notes,
-    value_at,
-    without_keys,
-)
+from trails.exchange.json_files import Json, as_list, as_listed, as_object, as_text, objects_in, value_at, without_keys
 from trails.exchange.record_checks import Reading, combine_files
 from trails.exchange.source_transcript import Piece, SourceTurn, Transcript, group_files
-from trails.exchange.source_values import (
-    as_content,
-    call_part,
-    leftover,
-    parse_time,
-    result_part,
-    valid_name,
-    without_empty,
-)
+from trails.exchange.source_values import as_content, call_part, leftover, parse_time, valid_name, without_empty
 from trails.usage import with_source
 
 SOURCE: Final = "gemini-cli"
@@ -60,8 +44,7 @@ _SESSION_OWN: Final = frozenset({"sessionId", "startTime", "lastUpdated", "messa
 
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
-_Json = Mapping[str, Any]
-_Lines = dict[str, tuple[int, _Json]]
+_Lines = dict[str, tuple[int, Json]]
 """Messages by id, each with its line."""
 
 
@@ -107,7 +90,7 @@ class _Chat:
 
     def read(self, data: bytes) -> Reading:
         values = self.reading.values(data)
-        self.reading.notes += shared_line_notes(values)
+        self.reading.notes += json_files.shared_line_notes(values)
         for line, value in values:
             self._record(line, value)
         if (own := as_text(self.head.get("sessionId"))) is None:
@@ -129,7 +112,7 @@ class _Chat:
 
     # --- lines
 
-    def _record(self, line: int, value: _Json) -> None:
+    def _record(self, line: int, value: Json) -> None:
         if isinstance(value.get("$rewindTo"), str):
             self.reading.count("$rewindTo")
             self._rewind(line, value["$rewindTo"])
@@ -141,7 +124,7 @@ class _Chat:
         else:
             self._message(line, value, self.messages, "the line")
 
-    def _set(self, line: int, values: _Json) -> None:
+    def _set(self, line: int, values: Json) -> None:
         self.head |= without_keys(values, "messages")
         if "messages" not in values:
             return
@@ -206,7 +189,7 @@ class _Chat:
         own = str(last["id"])
         return sum(any(each == own or each.startswith(f"{own}/") for each in turn.source_ids) for turn in path)
 
-    def _turns(self, line: int, message: _Json, answered: frozenset[str]) -> Iterator[SourceTurn]:
+    def _turns(self, line: int, message: Json, answered: frozenset[str]) -> Iterator[SourceTurn]:
         kind, where = message["type"], f"message {message['id'][:80]!r}"
         for turn in (self._spoken(message), self._results(line, message, answered)):
             if turn.pieces and not self.reading.keeps(turn, line, where, message):
@@ -216,7 +199,7 @@ class _Chat:
         if kind not in _ROLES:
             self.reading.notes.append(f"{where} has the unknown type {kind[:80]!r}, kept as its role")
 
-    def _spoken(self, message: _Json) -> SourceTurn:
+    def _spoken(self, message: Json) -> SourceTurn:
         kind, own, content = message["type"], message["id"], message.get("content")
         left = without_keys(message, *_MESSAGE_OWN)
         pieces = [Piece(own, _content(content, kind, left))]
@@ -242,22 +225,25 @@ class _Chat:
             meta=without_empty(left),
         )
 
-    def _results(self, line: int, message: _Json, answered: frozenset[str]) -> SourceTurn:
+    def _results(self, line: int, message: Json, answered: frozenset[str]) -> SourceTurn:
         calls = as_list(message.get("toolCalls"))
         usable = _usable(objects_in(calls))
         if len(usable) < len(calls):
             reason = f"message {message['id'][:80]!r} has a tool call without an id of its own and a name"
             self.reading.refuse(line, reason, calls)
         given = {name: each for name, each in usable.items() if each.get("result") is not None and name not in answered}
-        parts = {name: result_part(name, _output(each), failed=_has_failed(each)) for name, each in given.items()}
+        parts = {
+            name: source_values.result_part(name, _output(each), failed=_has_failed(each))
+            for name, each in given.items()
+        }
         pieces = tuple(Piece(f"{message['id']}/result/{name}", (part,)) for name, part in parts.items())
         times = [time for each in usable.values() if (time := parse_time(each.get("timestamp")))]
         return SourceTurn("tool", pieces, time=max(times, default=None))
 
 
-def _usable(calls: Sequence[_Json]) -> dict[str, _Json]:
+def _usable(calls: Sequence[Json]) -> dict[str, Json]:
     """Return the calls with a name and a unique id, by id."""
-    found: dict[str, _Json] = {}
+    found: dict[str, Json] = {}
     for call in calls:
         if (own := as_text(call.get("id"))) is not None and valid_name(call.get("name")) is not None:
             found.setdefault(own, call)
@@ -283,11 +269,11 @@ def _content(content: object, kind: str, left: dict[str, Any]) -> str | tuple[An
     return ""
 
 
-def _has_failed(call: _Json) -> bool:
+def _has_failed(call: Json) -> bool:
     return call.get("status") in ("error", "cancelled")
 
 
-def _output(call: _Json) -> Any:
+def _output(call: Json) -> Any:
     """Return a result's text if it is all of it, else the result."""
     key = "error" if _has_failed(call) else "output"
     match call["result"]:
@@ -298,7 +284,7 @@ def _output(call: _Json) -> Any:
     return call["result"]
 
 
-def _beside(call: _Json) -> dict[str, Any]:
+def _beside(call: Json) -> dict[str, Any]:
     """Return a call's fields other than its arguments and result."""
     said = leftover(call, _CALL_OWN) | ({"status": call.get("status")} if call.get("status") != "success" else {})
     return {"id": call.get("id")} | said if said else {}

@@ -14,13 +14,13 @@ import hashlib
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from trails.exchange.containers import Database
 from trails.exchange.format_detection import outline_of_first
-from trails.exchange.json_files import as_object, as_text, objects_in, parse_json, value_at, without_keys
+from trails.exchange.json_files import Json, as_object, as_text, objects_in, parse_json, value_at, without_keys
 from trails.exchange.record_checks import Reading, combine_files, each_file
 from trails.exchange.source_transcript import Piece, SourceTurn, Transcript
 from trails.exchange.source_values import call_part, epoch_time, image_part, leftover, result_part, utc_time
@@ -39,8 +39,6 @@ _MILLISECONDS: Final = 100_000_000_000
 _SESSION_OWN: Final = frozenset({"id", "name", "description", "created_at", "conversation", "parent_session_id"})
 _MESSAGE_OWN: Final = frozenset({"id", "role", "content", "created"})
 _REQUESTS: Final = ("toolRequest", "frontendToolRequest")
-
-_Json = Mapping[str, Any]
 
 
 def sniff(head: bytes) -> bool:
@@ -73,7 +71,7 @@ def rows(database: Database, name: str) -> Iterator[Transcript]:
         yield combine_files([(name, reading)])
 
 
-def _of_row(row: _Json, reading: Reading) -> _Json:
+def _of_row(row: Json, reading: Reading) -> Json:
     """Return a row as the message in an export."""
     told: dict[str, Any] = {"id": row.get("message_id"), "role": row["role"], "created": row["created_timestamp"]}
     for column, key in (("content_json", "content"), ("metadata_json", "metadata")):
@@ -101,7 +99,7 @@ def _read_file(name: str, data: bytes, reading: Reading) -> None:
 parse: Final = each_file(_read_file)
 
 
-def _session(info: _Json, messages: Sequence[Any], name: str, reading: Reading) -> None:
+def _session(info: Json, messages: Sequence[Any], name: str, reading: Reading) -> None:
     if (own := as_text(info.get("id"))) is None:
         reading.refuse(0, "is no session of Goose: it has no id", name)
         return
@@ -153,7 +151,7 @@ def _turns(message: object, taken: Counter[str], reading: Reading) -> Iterator[S
     yield from (turn for turn in made if reading.keeps(turn, 0, "a message", message))
 
 
-def _name(message: _Json, taken: Counter[str]) -> str:
+def _name(message: Json, taken: Counter[str]) -> str:
     name = as_text(message.get("id"))
     if name is None:
         said = json.dumps([message.get("role"), message.get("created"), message.get("content")], sort_keys=True)
@@ -162,7 +160,7 @@ def _name(message: _Json, taken: Counter[str]) -> str:
     return name if taken[name] == 1 else f"{name}~{taken[name]}"
 
 
-def _role(role: str, message: _Json, parts: Sequence[_Json]) -> str:
+def _role(role: str, message: Json, parts: Sequence[Json]) -> str:
     told = as_object(message.get("metadata"))
     if parts and all(part.get("type") == "systemNotification" for part in parts):
         return "info"
@@ -171,7 +169,7 @@ def _role(role: str, message: _Json, parts: Sequence[_Json]) -> str:
     return role
 
 
-def _part(part: _Json) -> _Json:
+def _part(part: Json) -> Json:
     """Return a part in the usual shape; unknown parts as they are."""
     kind, call = part.get("type"), as_object(part.get("toolCall"))
     asked = as_object(call.get("value")) or call
@@ -185,7 +183,7 @@ def _part(part: _Json) -> _Json:
     return part
 
 
-def _answer(part: _Json) -> _Json:
+def _answer(part: Json) -> Json:
     result = part.get("toolResult")
     result = result if isinstance(result, dict) else {"value": result}
     value = result.get("value")

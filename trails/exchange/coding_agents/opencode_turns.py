@@ -33,19 +33,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from trails.exchange.json_files import as_list, as_object, as_text, value_at, without_keys
+from trails.exchange import source_values
+from trails.exchange.json_files import Json, as_list, as_object, as_text, value_at, without_keys
 from trails.exchange.record_checks import Reading
 from trails.exchange.source_transcript import Piece, SourceTurn
-from trails.exchange.source_values import (
-    call_part,
-    common_length,
-    epoch_time,
-    image_part,
-    result_part,
-    run_times,
-    valid_name,
-    without_empty,
-)
+from trails.exchange.source_values import call_part, epoch_time, result_part, run_times, valid_name, without_empty
 from trails.model.values import Call, Compaction
 from trails.usage import with_source
 
@@ -60,7 +52,6 @@ _TOOL_OWN: Final = frozenset({"type", "callID", "tool", "state"})
 _ENDED: Final = {"completed": "output", "error": "error"}
 """The states of a tool that has ended, and where they keep what it answered."""
 
-Json = Mapping[str, Any]
 _OWN: Final = frozenset({"type", "sessionID"})
 _LATER_ROLES: Final = {"synthetic": "user", "skill": "user", "shell": "bash", "compaction": "summary"}
 _TOOL_ENDED: Final = frozenset({"completed", "error"})
@@ -210,7 +201,7 @@ def _content(part: Json) -> dict[str, Any]:
     if not mime.startswith("image/") or not comma or head != f"data:{mime}":
         return kept
     del kept["mime"], kept["url"]
-    return {**kept, **image_part(mime, data)}
+    return {**kept, **source_values.image_part(mime, data)}
 
 
 def _add_tool(step: Step, part: Json, own: str) -> None:
@@ -471,7 +462,7 @@ def _kept(session: Session) -> list[Message] | None:
 
 def shared_meta(session: Session, origin: Session) -> int:
     """Return how many messages a session begins with that it has from another one: equal, and said at the same moment."""
-    return common_length(list(map(gist, session.messages)), list(map(gist, origin.messages)))
+    return source_values.common_length(list(map(gist, session.messages)), list(map(gist, origin.messages)))
 
 
 def gist(message: Message) -> object:

@@ -24,20 +24,13 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, Final
 
+from trails.exchange import source_values
 from trails.exchange.chats import message_lists
 from trails.exchange.format_detection import outline_of_first
 from trails.exchange.json_files import as_list, as_listed, as_object, read_values, value_at, without_keys
 from trails.exchange.record_checks import Reading, each_file, named_by_opening, turn_fault
 from trails.exchange.source_transcript import Piece, SourceTurn
-from trails.exchange.source_values import (
-    as_content,
-    base_name,
-    epoch_time,
-    first_name,
-    leftover,
-    valid_name,
-    without_empty,
-)
+from trails.exchange.source_values import as_content, base_name, epoch_time, leftover, valid_name, without_empty
 from trails.usage import with_source
 
 SOURCE: Final = "swe-agent"
@@ -281,7 +274,7 @@ def _with_extra(turn: SourceTurn, model: str | None) -> SourceTurn:
     made = replace(
         turn,
         time=turn.time or epoch_time(held.get("timestamp", meta.get("timestamp"))),
-        model=turn.model or first_name(answer.get("model"), model) if is_model else None,
+        model=turn.model or source_values.first_name(answer.get("model"), model) if is_model else None,
         usage=with_source({**(turn.usage or {}), **usage}, "openai-chat") if is_model and usage else turn.usage,
         stop_reason=turn.stop_reason or (valid_name(choice.get("finish_reason")) if is_model else None),
         meta=without_empty({**meta, "extra": without_empty(rest) if isinstance(extra, dict) else extra}),

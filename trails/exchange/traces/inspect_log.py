@@ -28,7 +28,7 @@ from typing import IO, Any, Final
 from trails.errors import InvalidInput
 from trails.exchange import containers, format_detection, json_files
 from trails.exchange.containers import Archive
-from trails.exchange.json_files import as_list, as_object, as_text, objects_in, value_at, without_keys
+from trails.exchange.json_files import Json, as_list, as_object, as_text, objects_in, value_at, without_keys
 from trails.exchange.record_checks import Reading, combine_files
 from trails.exchange.source_transcript import Problem, SourceTurn, Transcript
 from trails.exchange.source_values import base_name, first_name, parse_time, valid_name, without_empty
@@ -44,7 +44,6 @@ _CHUNK: Final = re.compile(r"samples/(.+)/(messages|events|attachments)/([0-9]{1
 _EVAL_OWN: Final = frozenset({"eval_id", "run_id", "created", "task", "model", "dataset", "tags"})
 """What of `eval` is metadata under its own name."""
 _NUMBER: Final = re.compile(r"-?[0-9.]+")
-_Json = Mapping[str, Any]
 SOURCE: Final = "inspect"
 _MAIN: Final = ""
 _READ: Final = frozenset({"model", "tool", "span_begin", "span_end", "anchor", "branch", "sample_init", "score"})
@@ -208,7 +207,7 @@ def _put_together(
 class _Header:
     """What a log says of all its samples."""
 
-    def __init__(self, log: _Json, reading: Reading) -> None:
+    def __init__(self, log: Json, reading: Reading) -> None:
         own = as_object(log.get("eval"))
         told = json.dumps([own.get(key) for key in ("created", "task", "model", "dataset")])
         self._id = first_name(own.get("eval_id"), own.get("run_id")) or hashlib.sha256(told.encode()).hexdigest()[:16]
@@ -254,7 +253,7 @@ class _Owner:
     above: str
     kind: str
     name: str | None
-    calls: list[_Json] = field(default_factory=list)
+    calls: list[Json] = field(default_factory=list)
     has_begun: bool = True
     """Whether what comes counts: in a branch, once its `branch` event came."""
     meta: dict[str, Any] = field(default_factory=dict)
@@ -265,7 +264,7 @@ class Sample:
     """One sample on its way to sessions."""
 
     def __init__(
-        self, sample: _Json, session_id: str, reading: Reading, odd: Counter[str], model: str | None = None
+        self, sample: Json, session_id: str, reading: Reading, odd: Counter[str], model: str | None = None
     ) -> None:
         """Take a sample apart; `odd` counts what a reader should know of all samples of a log."""
         self._sample = sample
@@ -280,9 +279,9 @@ class Sample:
             as_object(sample.get("events_data")).get("messages", sample.get("message_pool"))
         )
         self._pooled: dict[int, InspectMessage] = {}
-        self._made: dict[str, _Json] = {}
+        self._made: dict[str, Json] = {}
         """The event that made a message, by its id or, where it has none, by what it says."""
-        self._spans: dict[str, _Json] = {}
+        self._spans: dict[str, Json] = {}
         self._owners: dict[str, _Owner] = {_MAIN: _Owner(_MAIN, _MAIN, "sample", None)}
         self._homes: dict[str, str] = {}
         self._turned: dict[int, SourceTurn | None] = {}
@@ -329,7 +328,7 @@ class Sample:
             elif kind not in _READ:
                 self._odd[f"event(s) of the kind {kind} made no turn"] += 1
 
-    def _begin_span(self, event: _Json, asked: Set[str], branches: Set[str]) -> None:
+    def _begin_span(self, event: Json, asked: Set[str], branches: Set[str]) -> None:
         """Find who owns what comes in a span; one of a branch without a `branch` event is ordinary content."""
         span, above, kind = str(event["id"]), event.get("parent_id"), event.get("type")
         self._spans.setdefault(span, event)
@@ -347,7 +346,7 @@ class Sample:
         outer = self._spans.get(str(span.get("parent_id")), {})
         return span.get("type") == "tool" and outer.get("type") != "handoff"
 
-    def _begin_branch(self, event: _Json) -> None:
+    def _begin_branch(self, event: Json) -> None:
         owner = self._owners.get(str(event.get("span_id")))
         if owner is None or owner.kind != "branch":
             self._odd["branch event(s) stand in no span of a branch, and say nothing of it"] += 1
@@ -356,7 +355,7 @@ class Sample:
         anchor = event.get("from_anchor", event.get("from_message"))
         owner.meta = without_empty({"branch": owner.name, "from_anchor": anchor})
 
-    def _made_by_model(self, event: _Json) -> None:
+    def _made_by_model(self, event: Json) -> None:
         owner = self._owners[self._homes.get(str(event.get("span_id")), _MAIN)]
         if owner.has_begun:
             owner.calls.append(event)
@@ -367,7 +366,7 @@ class Sample:
             key = identity if isinstance(identity, str) else message_key(self._texts.put_in(answer))
             self._made.setdefault(key, event)
 
-    def _made_by_tool(self, event: _Json) -> None:
+    def _made_by_tool(self, event: Json) -> None:
         for key in (event.get("message_id"), f"call {event.get('id')}"):
             if isinstance(key, str):
                 self._made.setdefault(key, event)
@@ -393,12 +392,12 @@ class Sample:
                 self._reading.refuse(0, f"sample {self._id}: is no message", message)
         return list(map(self._said, objects_in(listed)))
 
-    def _said(self, message: _Json) -> InspectMessage:
+    def _said(self, message: Json) -> InspectMessage:
         whole = self._texts.put_in(message)
         key = message_key(whole)
         return InspectMessage(key, whole, self._event_of(whole, key))
 
-    def _event_of(self, message: _Json, key: str) -> _Json | None:
+    def _event_of(self, message: Json, key: str) -> Json | None:
         role, identity = as_text(message.get("role")) or "", message.get("id")
         wanted = {"assistant": "model", "tool": "tool"}.get(role)
         named = [identity] if isinstance(identity, str) else [key]
@@ -407,7 +406,7 @@ class Sample:
         found = (self._made.get(each) for each in named)
         return next((each for each in found if each is not None and each.get("event") == wanted), None)
 
-    def _given(self, event: _Json) -> MessageLine | None:
+    def _given(self, event: Json) -> MessageLine | None:
         """Return what a model call was given; None where that cannot be told."""
         if (ranges := event.get("input_refs")) is not None:
             indices = self._pool.indices(ranges)
@@ -425,7 +424,7 @@ class Sample:
     def _place_calls(self, main: MessageLine) -> None:
         """Give the calls of agents that the conversation knows nothing of to sessions of their own; count what is left."""
         known = {said.key for said in main} | {str(said.message.get("id")) for said in main}
-        strays: dict[str, list[_Json]] = {}
+        strays: dict[str, list[Json]] = {}
         heard = set[str]()
         for event in self._owners[_MAIN].calls:
             agent, answers = self._agent_around(str(event.get("span_id"))), answers_of(event)
@@ -443,7 +442,7 @@ class Sample:
                 what = "model call(s) have an answer that is in no message of the conversation; not kept"
                 self._odd[what] += len(events)
 
-    def _failed(self, event: _Json) -> None:
+    def _failed(self, event: Json) -> None:
         why = event.get("error")
         self._odd[f"model call(s) have no answer{f': {str(why)[:80]}' if why else ''}"] += 1
 
@@ -553,7 +552,7 @@ class Sample:
             above = self._owners[above.above]
         return f"{self._id}:agent-{above.id}" if above.kind == "agent" else self._id
 
-    def _turns(self, line: MessageLine, scope: str, meta: _Json | None = None) -> tuple[SourceTurn, ...]:
+    def _turns(self, line: MessageLine, scope: str, meta: Json | None = None) -> tuple[SourceTurn, ...]:
         """Return the turns of a line, those of a line that it leaves among them; what cannot be kept is reported.
 
         A turn is named after its message in a scope. `meta` goes to the first turn that is the line's own.
@@ -564,7 +563,7 @@ class Sample:
                 meta = None
         return tuple(turn for said in line if (turn := self._turned[id(said)]) is not None)
 
-    def _turn(self, said: InspectMessage, place: int, scope: str, meta: _Json) -> SourceTurn | None:
+    def _turn(self, said: InspectMessage, place: int, scope: str, meta: Json) -> SourceTurn | None:
         name = f"{scope}{as_text(said.message.get('id')) or f'messages/{place}'}"
         self._named[name] += 1
         turn = inspect_turns.inspect_turn(

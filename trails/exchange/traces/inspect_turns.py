@@ -18,13 +18,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from trails.exchange import source_values
-from trails.exchange.json_files import as_list, as_object, as_text, objects_in, without_keys
+from trails.exchange.json_files import Json, as_list, as_object, as_text, objects_in, without_keys
 from trails.exchange.source_transcript import Piece, SourceScore, SourceTurn
 from trails.exchange.source_values import as_content, named_calls, parse_time, score_id, valid_name, without_empty
 from trails.model.values import Call
 from trails.usage import with_source
 
-_Json = Mapping[str, Any]
 _REFERENCE: Final = re.compile(r"attachment://([0-9a-f]{32}|[0-9]{1,9})(?![0-9a-zA-Z])")
 _MOST_RESOLVED: Final = 256 << 20
 """Characters that the texts of one sample may get longer by: a short one may be named a million times."""
@@ -46,14 +45,14 @@ class InspectMessage:
 
     key: str
     """The same for messages that say the same."""
-    message: _Json
-    event: _Json | None = None
+    message: Json
+    event: Json | None = None
 
 
 MessageLine = list[InspectMessage]
 
 
-def message_key(message: _Json) -> str:
+def message_key(message: Json) -> str:
     """Return what two messages have in common that say the same: ids are drawn anew when a branch replays its past.
 
     >>> message_key({"role": "user", "content": "a"}) == message_key({"role": "user", "content": "a", "id": "m1"})
@@ -105,22 +104,22 @@ class MessageLines:
         return line
 
 
-def given_scores(sample: _Json) -> tuple[dict[str, _Json], int]:
+def given_scores(sample: Json) -> tuple[dict[str, Json], int]:
     """Return a sample's scores by the scorer's name, and how many of them are no objects, so that nobody can read them."""
     found, old = sample.get("scores"), sample.get("score")
     given: dict[str, Any] = found if isinstance(found, dict) else {_SCORER: old} if old or isinstance(old, dict) else {}
-    read: dict[str, _Json] = {name: score for name, score in given.items() if isinstance(score, dict)}
+    read: dict[str, Json] = {name: score for name, score in given.items() if isinstance(score, dict)}
     return read, len(given) - len(read) + (bool(found) and not isinstance(found, dict))
 
 
-def score_details(scores: Mapping[str, _Json]) -> dict[str, Any]:
+def score_details(scores: Mapping[str, Json]) -> dict[str, Any]:
     """Return what scores say beside their value and their reason."""
     kept = {name: {key: score.get(key) for key in ("answer", "metadata")} for name, score in scores.items()}
     return without_empty({name: without_empty(each) for name, each in kept.items()})
 
 
 def sample_scores(
-    session: str, scores: Mapping[str, _Json], times: Mapping[str, datetime | None]
+    session: str, scores: Mapping[str, Json], times: Mapping[str, datetime | None]
 ) -> Iterator[SourceScore]:
     """Yield the scores of a sample; `times` says when a scorer scored, the name "" when any other did.
 
@@ -137,7 +136,7 @@ def sample_scores(
             yield from _state_scores(session, name, score.get("value"), score, when)
 
 
-def _state_scores(session: str, name: str, value: Any, state: _Json, when: datetime | None) -> Iterator[SourceScore]:
+def _state_scores(session: str, name: str, value: Any, state: Json, when: datetime | None) -> Iterator[SourceScore]:
     provenance = as_object(state.get("provenance"))
     author, edited = valid_name(provenance.get("author")), parse_time(provenance.get("timestamp"))
     reason = as_text(provenance.get("reason") or state.get("explanation"))
@@ -195,7 +194,7 @@ def _outcome(error: object) -> dict[str, Any]:
     return {} if error is None else {"is_error": True, "outcome": _OUTCOMES.get(kind, "failed")}
 
 
-def _stop_reason(output: _Json, message_id: object) -> str | None:
+def _stop_reason(output: Json, message_id: object) -> str | None:
     choices = objects_in(output.get("choices"))
     fitting = (each for each in choices if len(choices) == 1 or as_object(each.get("message")).get("id") == message_id)
     return valid_name(next(fitting, {}).get("stop_reason"))
@@ -205,7 +204,7 @@ class Attachments:
     """The texts that a sample refers to."""
 
     def __init__(self, texts: object) -> None:
-        self._texts: _Json = as_object(texts)
+        self._texts: Json = as_object(texts)
         self._left = _MOST_RESOLVED
         self.missing: dict[str, None] = {}
         """References to what is not there."""
@@ -265,13 +264,13 @@ def join_pools(chunks: Sequence[tuple[int, object]]) -> dict[int, Any]:
     return {start + place: item for start, chunk in chunks for place, item in enumerate(as_list(chunk))}
 
 
-def answers_of(event: _Json) -> list[_Json]:
+def answers_of(event: Json) -> list[Json]:
     """Return the messages with which a model call was answered."""
     choices = objects_in(as_object(event.get("output")).get("choices"))
     return [message for each in choices if isinstance(message := each.get("message"), dict)]
 
 
-def text_of(message: _Json) -> str:
+def text_of(message: Json) -> str:
     """Return a message's texts, one after the other."""
     content = message.get("content")
     texts = (str(part.get("text")) for part in objects_in(content) if part.get("type") == "text")

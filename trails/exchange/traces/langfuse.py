@@ -16,14 +16,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from trails.errors import InvalidInput
 from trails.exchange.format_detection import outline_of_first
-from trails.exchange.json_files import as_list, as_listed, as_object, as_text, objects_in, value_at
+from trails.exchange.json_files import Json, as_list, as_listed, as_object, as_text, objects_in, value_at
 from trails.exchange.source_transcript import SourceScore, SourceSession, Transcript
 from trails.exchange.source_values import score_id, utc_time, valid_name, without_empty
 from trails.exchange.traces.otlp import Spans
@@ -44,8 +44,6 @@ _OWN_OF_TRACES: Final = frozenset({"projectId", "htmlPath", "sessionId"})
 _TRACE_META: Final = ("name", "user_id", "tags", "metadata", "release", "version", "environment")
 _TEXTS: Final = ("prompt", "question", "query", "text", "input", "completion", "answer", "response")
 _LANGCHAIN: Final = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system", "function": "function"}
-
-_Json = Mapping[str, Any]
 
 
 def sniff(head: bytes) -> bool:
@@ -86,7 +84,7 @@ class _Traces:
         for line, value in self.spans.values(name, data):
             self._add(name, line, value)
 
-    def _add(self, name: str, line: int, value: _Json) -> None:
+    def _add(self, name: str, line: int, value: Json) -> None:
         """Take one object of a file: a download, or a row."""
         holds = isinstance(value.get("observations"), list) and isinstance(value.get("id"), str)
         trace = value if holds else value.get("trace")
@@ -268,7 +266,7 @@ def _answer(part: Any) -> Any:
     return {"type": "tool_call_response", "id": part.get("toolCallId"), "response": answer}
 
 
-def _call(call: _Json) -> dict[str, Any]:
+def _call(call: Json) -> dict[str, Any]:
     """Return a call of LangChain or the AI SDK in OpenAI's shape."""
     held = as_object(call.get("function"))
     arguments = next((call[key] for key in ("args", "arguments", "input") if key in call), held.get("arguments"))
@@ -276,7 +274,7 @@ def _call(call: _Json) -> dict[str, Any]:
     return {"id": call.get("id", call.get("toolCallId")), "function": {"name": named, "arguments": arguments}}
 
 
-def _usage(row: _Json) -> dict[str, Any]:
+def _usage(row: Json) -> dict[str, Any]:
     usage, cost = (_value(row.get(name)) for name in ("usage_details", "cost_details"))
     counted = with_source(usage, "langfuse") if isinstance(usage, dict) else {}
     total = cost.get("total") if isinstance(cost, dict) else row.get("total_cost")
@@ -284,7 +282,7 @@ def _usage(row: _Json) -> dict[str, Any]:
     return {f"gen_ai.usage.{key}": value for key, value in counted.items()}
 
 
-def _score(row: _Json, named: Set[str]) -> SourceScore:
+def _score(row: Json, named: Set[str]) -> SourceScore:
     """Return a score of a session, or of the turn that its observation made."""
     kind, value, text = str(row.get("data_type")).upper(), row.get("value"), row.get("string_value")
     if kind in ("CATEGORICAL", "TEXT") or value is None:
@@ -304,12 +302,12 @@ def _score(row: _Json, named: Set[str]) -> SourceScore:
     )
 
 
-def _plain(row: _Json) -> dict[str, Any]:
+def _plain(row: Json) -> dict[str, Any]:
     """Return a row with the field names of the blob-storage export."""
     made = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower(): value for key, value in row.items()}
     return made | ({"model": made["provided_model_name"]} if "provided_model_name" in made else {})
 
 
-def _order(row: _Json) -> tuple[bool, datetime]:
+def _order(row: Json) -> tuple[bool, datetime]:
     start = utc_time(row.get("start_time"))
     return start is None, start or datetime.max.replace(tzinfo=UTC)

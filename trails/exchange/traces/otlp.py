@@ -27,17 +27,7 @@ from trails.exchange.record_checks import Reading, combine_files, turn_fault
 from trails.exchange.source_transcript import Piece, SourceTurn, Transcript
 from trails.exchange.source_values import common_length, run_times, valid_name, without_empty
 from trails.exchange.traces import spans
-from trails.exchange.traces.spans import (
-    INPUT,
-    OUTPUT,
-    LogRecord,
-    SpanContent,
-    SpanMessage,
-    TraceSpan,
-    read_json,
-    span_usage,
-    spans_in,
-)
+from trails.exchange.traces.spans import INPUT, OUTPUT, SpanContent, SpanMessage, TraceSpan
 from trails.model.content_parts import calls_in, results_in
 from trails.model.values import Call
 
@@ -126,7 +116,7 @@ class TracedSession:
         for number, message in enumerate(said.given[common:], start=common):
             self._append(path, message.key, self._given(span, number, message), span)
         length = len(path.keys) if common < len(said.given) else common
-        if not said.answers and span_usage(span):
+        if not said.answers and spans.span_usage(span):
             self._noted[_UNCOUNTED] += 1
         for number, answer in enumerate(said.answers):
             self._answer(path, length, answer, self._answered(span, number, answer, agent), span)
@@ -145,7 +135,7 @@ class TracedSession:
         path = next((each for each in self._paths if call_id in _open_calls(each, in_time=in_time)), None)
         if result is None or path is None:
             return
-        read = read_json(result)  # the text stays if it is no object and no list
+        read = spans.read_json(result)  # the text stays if it is no object and no list
         response = read if isinstance(read, dict | list) else result
         part = {"type": "tool_call_response", "id": call_id, "response": response}
         part |= {"is_error": True} if span.failed else {}
@@ -245,7 +235,7 @@ class TracedSession:
             time=span.end or span.start,
             author=f"agent:{agent}" if agent and agent != self._agent else None,
             model=valid_name(span.text("gen_ai.response.model", "gen_ai.request.model")),
-            usage=span_usage(span) if number == 0 else None,
+            usage=spans.span_usage(span) if number == 0 else None,
             stop_reason=turn.stop_reason or valid_name(stop),
             call=None if call == Call() else call,
             meta=meta | ({"attributes": kept} if kept else {}),
@@ -312,7 +302,7 @@ class Spans:
         self._many = many
         self.reading = Reading()
         self._spans: dict[_Key, TraceSpan] = {}
-        self._logs: dict[_Key, list[LogRecord]] = {}
+        self._logs: dict[_Key, list[spans.LogRecord]] = {}
         self._files: dict[_Key, str] = {}
         self._said: dict[_Key, SpanContent] = {}
         self._noted: Counter[str] = Counter()
@@ -327,10 +317,10 @@ class Spans:
             notes = json_files.shared_line_notes(values)
             self.reading.notes += [f"{name}: {note}" if self._many else note for note in notes]
         for line, value in values:
-            for found in spans_in(line, value):
+            for found in spans.spans_in(line, value):
                 if isinstance(found, TraceSpan):
                     self.take(name, found)
-                elif isinstance(found, LogRecord):
+                elif isinstance(found, spans.LogRecord):
                     self.reading.count(f"log/{found.name or 'other'}")
                     self._logs.setdefault((found.trace, found.span), []).append(found)
                     self._files.setdefault((found.trace, found.span), name)

@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from trails.exchange import json_files
-from trails.exchange.json_files import as_list, as_listed, as_object, as_text, objects_in, value_at, without_keys
+from trails.exchange.json_files import Json, as_list, as_listed, as_object, as_text, objects_in, value_at, without_keys
 from trails.exchange.source_transcript import Piece, SourceTurn
 from trails.exchange.source_values import parse_time, valid_name, without_empty
 from trails.usage import with_source
@@ -36,7 +36,6 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _VALUES: Final = ("stringValue", "boolValue", "intValue", "doubleValue", "bytesValue", "arrayValue", "kvlistValue")
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 
-_Json = Mapping[str, Any]
 _CONTAINERS: Final = (
     "resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "resourceLogs", "resource_logs", "scopeLogs",
     "scope_logs",
@@ -53,7 +52,7 @@ class TraceSpan:
     """One span; ids as the file has them, without a `0x` before them."""
 
     line: int
-    raw: _Json
+    raw: Json
     trace: str
     id: str
     parent: str | None
@@ -84,7 +83,7 @@ class LogRecord:
     """A log record that is of a span: where messages are told in events, they stand here and not on the span."""
 
     line: int
-    raw: _Json
+    raw: Json
     trace: str
     span: str
     name: str
@@ -92,12 +91,12 @@ class LogRecord:
     time: datetime | None
 
 
-def is_container(value: _Json) -> bool:
+def is_container(value: Json) -> bool:
     """Tell whether an object is an OTLP export, or a part of one, and no span itself."""
     return any(key in value for key in (*_CONTAINERS, *_RECORDS, "spans"))
 
 
-def spans_in(line: int, value: _Json) -> Iterator[TraceSpan | LogRecord | tuple[str, object]]:
+def spans_in(line: int, value: Json) -> Iterator[TraceSpan | LogRecord | tuple[str, object]]:
     """Yield the spans and log records of an object of the file; (reason, record) for what is neither."""
     if not is_container(value):
         yield _span(line, value) or (_NO_SPAN, value)
@@ -116,7 +115,7 @@ def spans_in(line: int, value: _Json) -> Iterator[TraceSpan | LogRecord | tuple[
             yield _record(line, as_object(each)) or (_NO_RECORD, each)
 
 
-def _record(line: int, raw: _Json) -> LogRecord | None:
+def _record(line: int, raw: Json) -> LogRecord | None:
     trace, span_id = _id(_first(raw, "traceId", "trace_id")), _id(_first(raw, "spanId", "span_id"))
     if trace is None or span_id is None:
         return None
@@ -128,7 +127,7 @@ def _record(line: int, raw: _Json) -> LogRecord | None:
     return LogRecord(line, raw, trace, span_id, name if isinstance(name, str) else "", fields, time)
 
 
-def _span(line: int, raw: _Json) -> TraceSpan | None:
+def _span(line: int, raw: Json) -> TraceSpan | None:
     context = as_object(_first(raw, "context", "spanContext", "span_context"))
     trace = _id(_first(raw, "traceId", "trace_id") or _first(context, "trace_id", "traceId"))
     span_id = _id(_first(raw, "spanId", "span_id", "id") or _first(context, "span_id", "spanId"))
@@ -177,7 +176,7 @@ def _value(value: object) -> Any:
     return read_attributes(values) if kind == "kvlistValue" else inner
 
 
-def _first(values: _Json, *keys: str) -> Any:
+def _first(values: Json, *keys: str) -> Any:
     return next((values[key] for key in keys if values.get(key) is not None), None)
 
 
@@ -186,7 +185,7 @@ def _id(value: object) -> str | None:
     return plain if plain.strip("0") else None
 
 
-def _time(raw: _Json, side: str) -> datetime | None:
+def _time(raw: Json, side: str) -> datetime | None:
     """Return a span's start or end: nanoseconds since 1970, or a text with its time zone."""
     nanos = _first(raw, f"{side}TimeUnixNano", f"{side}_time_unix_nano")
     if nanos is None:
@@ -261,8 +260,8 @@ class SpanMessage:
     role: str
     content: str | tuple[Any, ...]
     key: str
-    meta: _Json
-    tool_calls: tuple[_Json, ...] = ()
+    meta: Json
+    tool_calls: tuple[Json, ...] = ()
     tool_call_id: str | None = None
     finish_reason: str | None = None
 
@@ -309,7 +308,7 @@ def span_messages(span: TraceSpan) -> SpanContent:
     return SpanContent(tuple(found[INPUT]), tuple(found[OUTPUT]), system, tuple(faults))
 
 
-def _first_held(holders: Sequence[_Json], key: str) -> Any:
+def _first_held(holders: Sequence[Json], key: str) -> Any:
     return next((holder[key] for holder in holders if holder.get(key) is not None), None)
 
 
@@ -334,7 +333,7 @@ def span_usage(span: TraceSpan) -> dict[str, Any] | None:
     return with_source(usage, "otel") if usage else None
 
 
-def _listed(key: str, holders: Sequence[_Json], faults: list[tuple[str, object]]) -> list[SpanMessage]:
+def _listed(key: str, holders: Sequence[Json], faults: list[tuple[str, object]]) -> list[SpanMessage]:
     if (raw := _first_held(holders, key)) is None:
         return []
     if isinstance(value := read_json(raw), dict | list):
@@ -357,7 +356,7 @@ def _messages(
 # --- the oldest conventions
 
 
-def _spread(key: str, role: str, holders: Sequence[_Json], faults: list[tuple[str, object]]) -> list[SpanMessage]:
+def _spread(key: str, role: str, holders: Sequence[Json], faults: list[tuple[str, object]]) -> list[SpanMessage]:
     """Return the messages of `gen_ai.prompt` or `gen_ai.completion`: as JSON, as one text, or with an attribute a field."""
     whole = _first_held(holders, key)
     if whole is not None:
@@ -432,7 +431,7 @@ def _message(raw: object, role: str | None = None) -> SpanMessage | None:
     return SpanMessage(spoken, _content(parts), key, meta, calls, answers, reason)
 
 
-def _of_event(name: str, held: _Json) -> SpanMessage | None:
+def _of_event(name: str, held: Json) -> SpanMessage | None:
     """Return the message of an event of older conventions: its fields are attributes, or stand in one as JSON."""
     fields = {key: value for key, value in held.items() if not key.startswith("gen_ai.")}
     for key in ("gen_ai.event.content", "message"):
@@ -458,7 +457,7 @@ def _content(parts: str | Sequence[Any]) -> str | tuple[Any, ...]:
     return tuple(parts)
 
 
-def _key(role: str, parts: str | Sequence[Any], calls: Sequence[_Json], answers: str | None) -> str:
+def _key(role: str, parts: str | Sequence[Any], calls: Sequence[Json], answers: str | None) -> str:
     """Return what two messages have in common that say the same, though one was told back without its reasoning."""
     listed = [parts] if isinstance(parts, str) else parts
     said = [_part_key(part) for part in listed if not (isinstance(part, dict) and part.get("type") in _UNSPOKEN)]
@@ -466,7 +465,7 @@ def _key(role: str, parts: str | Sequence[Any], calls: Sequence[_Json], answers:
     return plain_json([role, [each for each in said if each != ["text", ""]], asked, answers])
 
 
-def _named(call: _Json) -> _Json:
+def _named(call: Json) -> Json:
     function = call.get("function")
     named = function if isinstance(function, dict) else call
     return {"name": named.get("name"), "arguments": named.get("arguments")}
@@ -543,7 +542,7 @@ def _oi_messages(listed: object) -> list[Any]:
     return [_oi_message(message) if isinstance(message, dict) else each for each, message in held]
 
 
-def _oi_message(held: _Json) -> dict[str, Any]:
+def _oi_message(held: Json) -> dict[str, Any]:
     """Return a message in OpenAI's shape."""
     made: dict[str, Any] = {"role": held.get("role"), "content": held.get("content")}
     if isinstance(parts := held.get("contents"), list):
@@ -568,7 +567,7 @@ def _of_value(value: object, role: str, *, is_model: bool) -> list[Any]:
     return [{"role": role, "content": value}] if isinstance(value, str) and value else []
 
 
-def _nested(attributes: _Json, deepest: int, *, skip: bool = False) -> Any:
+def _nested(attributes: Json, deepest: int, *, skip: bool = False) -> Any:
     """Return attributes with dots in their names as objects in one another, and those with numbers as lists.
 
     A name of more steps stands at the top, or is left out with `skip`; the first of two values for one place counts.
@@ -585,5 +584,5 @@ def _nested(attributes: _Json, deepest: int, *, skip: bool = False) -> Any:
     return lists_from_numbers(made)
 
 
-def _at(told: _Json, path: str) -> Any:
+def _at(told: Json, path: str) -> Any:
     return value_at(told, *path.split("."))

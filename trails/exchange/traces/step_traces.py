@@ -25,7 +25,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from trails.exchange.format_detection import outline_of_first, outline_of_listed
-from trails.exchange.json_files import as_list, as_object, as_text, objects_in, value_at, without_keys
+from trails.exchange.json_files import Json, as_list, as_object, as_text, objects_in, value_at, without_keys
 from trails.exchange.source_transcript import Transcript
 from trails.exchange.source_values import epoch_time, first_name, parse_time, utc_time, valid_name, without_empty
 from trails.exchange.traces.otlp import Spans
@@ -43,8 +43,6 @@ _TEXTS: Final = (
 _SYSTEMS: Final = ("system", "instructions")
 _OF_A_MESSAGE: Final = ("role", "content", "tool_calls", "tool_call_id")
 """What is kept of a message: with more, spans that tell it again would tell another one."""
-
-_Json = Mapping[str, Any]
 
 
 def messages_in(value: object, role: str) -> list[dict[str, Any]]:
@@ -67,7 +65,7 @@ def messages_in(value: object, role: str) -> list[dict[str, Any]]:
     return _within(read, role)
 
 
-def _within(read: _Json, role: str) -> list[dict[str, Any]]:
+def _within(read: Json, role: str) -> list[dict[str, Any]]:
     """Return the messages in an object: a list, one message, or a text."""
     for name in _LISTS:
         if isinstance(inner := parse_embedded(read.get(name)), list) and (made := messages_in(inner, role)):
@@ -85,13 +83,13 @@ def parse_embedded(value: object) -> Any:
     return value if read is None else read
 
 
-def _beyond(given: Sequence[_Json], answers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _beyond(given: Sequence[Json], answers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return an output without the input that it begins with."""
     repeats = len(answers) >= len(given) and all(a == b for a, b in zip(given, answers, strict=False))
     return list(answers[len(given) :] if repeats else answers)
 
 
-def item_message(item: _Json) -> dict[str, Any]:
+def item_message(item: Json) -> dict[str, Any]:
     """Return an item of OpenAI's responses as a message of its chat."""
     kind, called = item["type"], item.get("call_id")
     if kind == "function_call":
@@ -114,11 +112,11 @@ def plain_messages(each: object, role: str) -> list[dict[str, Any]]:
     return [_kept(message) for message in _said(each)] if message_shapes.is_message(each) else []
 
 
-def _said(message: _Json) -> list[dict[str, Any]]:
+def _said(message: Json) -> list[dict[str, Any]]:
     return [item_message(message)] if message_shapes.is_item(message) else message_shapes.chat(message)
 
 
-def _kept(message: _Json) -> dict[str, Any]:
+def _kept(message: Json) -> dict[str, Any]:
     made = {name: message[name] for name in _OF_A_MESSAGE if message.get(name) is not None}
     content = made.get("content", "")
     if isinstance(content, list) and len(content) == 1 and is_text_part(content[0]):
@@ -210,7 +208,7 @@ class OpenCalls:
                 span.attributes["gen_ai.tool.call.id"] = call[0]
 
 
-def _calls_of(message: _Json) -> list[tuple[str, str, Any]]:
+def _calls_of(message: Json) -> list[tuple[str, str, Any]]:
     """Return (id, name, arguments) of each call of a message."""
     asked = [
         (call.get("id"), call["function"])
@@ -302,7 +300,7 @@ def _run_span(line: int, run: object, trace: str | None) -> TraceSpan | None:
     return TraceSpan(line, own, trace or identity, identity, parent, name, start, end, made, failed=failed)
 
 
-def _of_a_model(run: _Json, meta: _Json) -> dict[str, Any]:
+def _of_a_model(run: Json, meta: Json) -> dict[str, Any]:
     """Return the model, provider, usage and cost of a model's run."""
     answer = _answer_in(run.get("outputs"))
     about = as_object(answer.get("response_metadata"))
@@ -329,7 +327,7 @@ def _of_a_model(run: _Json, meta: _Json) -> dict[str, Any]:
     )
 
 
-def _answer_in(outputs: object) -> _Json:
+def _answer_in(outputs: object) -> Json:
     """Return LangChain's first generation in a model's output, or the output."""
     held: Any = parse_embedded(outputs)
     for key in ("generations", 0, 0, "message", "kwargs"):
@@ -375,7 +373,7 @@ def sniff_mlflow(head: bytes) -> bool:
 
 def parse_mlflow(files: Sequence[tuple[str, bytes]]) -> Transcript:
     """Return what files of traces (name and bytes of each) say together; nothing that they hold raises."""
-    spans, infos = Spans(MLFLOW, many=len(files) > 1), dict[str, _Json]()
+    spans, infos = Spans(MLFLOW, many=len(files) > 1), dict[str, Json]()
     steps: list[tuple[str, TraceSpan, object, str]] = []
     for name, data in files:
         for line, value in spans.values(name, data):
@@ -395,7 +393,7 @@ def parse_mlflow(files: Sequence[tuple[str, bytes]]) -> Transcript:
     return read_steps(spans, steps, lambda trace: _about(infos.get(trace, {})))
 
 
-def _about(info: _Json) -> dict[str, Any]:
+def _about(info: Json) -> dict[str, Any]:
     """Return the name, user and tags that a trace gives to its session."""
     tags = as_object(info.get("tags"))
     own = {key: value for key, value in tags.items() if not key.startswith("mlflow.")}
@@ -403,7 +401,7 @@ def _about(info: _Json) -> dict[str, Any]:
     return {**more, "title": as_text(tags.get("mlflow.traceName"))}
 
 
-def _trace_metadata(info: _Json) -> _Json:
+def _trace_metadata(info: Json) -> Json:
     return as_object(info.get("trace_metadata", info.get("request_metadata")))
 
 
@@ -413,7 +411,7 @@ def _attributes(span: object) -> dict[str, Any]:
     return {key: value if (read := parse_embedded(value)) is None else read for key, value in held.items()}
 
 
-def _mlflow_span(line: int, span: object, attributes: dict[str, Any], trace: str, info: _Json) -> TraceSpan | None:
+def _mlflow_span(line: int, span: object, attributes: dict[str, Any], trace: str, info: Json) -> TraceSpan | None:
     """Return a span; None if it has no id."""
     held = as_object(span)
     context = as_object(held.get("context"))
@@ -444,7 +442,7 @@ def _mlflow_span(line: int, span: object, attributes: dict[str, Any], trace: str
     return TraceSpan(line, held, trace or str(own or identity), identity, parent, name, start, end, made, failed=failed)
 
 
-def _mlflow_time(span: _Json, side: str) -> Any:
+def _mlflow_time(span: Json, side: str) -> Any:
     nanoseconds = span.get(f"{side}_time_unix_nano", span.get(f"{side}_time"))
     if isinstance(nanoseconds, str) and nanoseconds.isdecimal():
         nanoseconds = int(nanoseconds)
