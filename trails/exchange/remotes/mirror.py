@@ -46,11 +46,11 @@ from trails.exchange.remotes.mirror_comparison import (
     statements,
     statements_digest,
 )
-from trails.exchange.remotes.mirror_endpoint import CutShort, Endpoint, Kind, pages
+from trails.exchange.remotes.mirror_endpoint import Endpoint, Kind, pages
 from trails.handles import Handle
 from trails.integrity import leaves
 from trails.model import iris
-from trails.rdf import query_files, vocab
+from trails.rdf import vocab
 from trails.session.repository import Repository
 from trails.store.contract import QuadStore
 
@@ -75,8 +75,6 @@ _JOIN: Final = " ;\n"
 _ALL: Final = "?s ?p ?o"
 _UNKNOWN: Final = -1
 """The position of a mirror that cannot be gone on with, and the next or last turn of a session that is written as a whole."""
-_NOTES: Final = 50
-"""More than a mirror notes of itself as a whole."""
 _MOST: Final = 8_000_000
 """Characters of a request from which on it is sent,"""
 _FEW: Final = 2_000
@@ -324,16 +322,9 @@ class Mirror(Handle, public=True):
     # --- what the mirror says of itself
 
     def _read_head(self) -> _State:
-        """Return how far the mirror is, and how it has the catalogue, without what it notes of each graph.
-
-        All of it is as it was at one moment, but where the server gives only a few rows at a time.
-        """
-        asking = query_files.find("mirror_triples_rest").bind(graph=STATE, subject=STATE, limit=_NOTES, offset=0)
-        try:
-            return _State.of({row["property"]: {STATE.value: row["value"].value} for row in self._to.select(asking)})
-        except CutShort:
-            notes = {each: mirror_notes(self._to, each) for each in (_POSITION, _LINK, HAS_CATALOGUE)}
-            return _State.of({each: {STATE.value: values[-1]} for each, values in notes.items() if values})
+        """Return how far the mirror is, and how it has the catalogue, without what it notes of each graph."""
+        notes = {each: mirror_notes(self._to, each) for each in (_POSITION, _LINK, HAS_CATALOGUE)}
+        return _State.of({each: {STATE.value: values[-1]} for each, values in notes.items() if values})
 
     def _read_state(self) -> _State:
         notes: dict[ox.NamedNode, dict[str, str]] = defaultdict(dict)
