@@ -117,15 +117,9 @@ def _totals(turns: Sequence[Turn], steps: int) -> _Json:
     calls = [turn.facts.model_call for turn in turns if turn.facts.model_call]
     counts = [call.counts for call in calls]
     cost = total(call.reported[2] for call in calls)
-    return without_null(
-        {
-            "total_prompt_tokens": total(each.prompt for each in counts),
-            "total_completion_tokens": total(each.output for each in counts),
-            "total_cached_tokens": total(each.cache_read for each in counts),
-            "total_cost_usd": None if cost is None else float(cost),
-            "total_steps": steps,
-        }
-    )
+    names = {"prompt": "prompt", "completion": "output", "cached": "cache_read"}
+    tokens = {f"total_{name}_tokens": total(getattr(each, own) for each in counts) for name, own in names.items()}
+    return without_null({**tokens, "total_cost_usd": None if cost is None else float(cost), "total_steps": steps})
 
 
 class _Steps:

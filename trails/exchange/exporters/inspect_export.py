@@ -130,17 +130,11 @@ def usage_counts(turn: Turn) -> _Json | None:
     if is_own and source_of(turn.usage) in ("inspect", "generic"):
         return {name: number for name, number in turn.usage.items() if isinstance(number, int | float)}
     counts, cost = turn.facts.model_call.counts, turn.facts.model_call.reported[2]
-    return without_null(
-        {
-            "input_tokens": counts.input or 0,
-            "output_tokens": counts.output or 0,
-            "total_tokens": (counts.prompt or 0) + (counts.output or 0),
-            "input_tokens_cache_read": counts.cache_read,
-            "input_tokens_cache_write": counts.cache_write,
-            "reasoning_tokens": counts.reasoning,
-            "total_cost": None if cost is None else float(cost),
-        }
-    )
+    read, written = counts.input or 0, counts.output or 0
+    used = {"input_tokens": read, "output_tokens": written, "total_tokens": (counts.prompt or 0) + written}
+    cached = {"input_tokens_cache_read": counts.cache_read, "input_tokens_cache_write": counts.cache_write}
+    beside = {"reasoning_tokens": counts.reasoning, "total_cost": None if cost is None else float(cost)}
+    return without_null({**used, **cached, **beside})
 
 
 def session_scores(scores: Iterable[Score], details: Mapping[str, Any]) -> dict[str, _Json]:

@@ -33,19 +33,8 @@ from typing import Final, Literal, cast
 import pyoxigraph as ox
 
 from trails.errors import IntegrityError, InvalidInput, MirrorFailed
-from trails.exchange.remotes.mirror_comparison import (
-    CATALOGUE,
-    HAS_CATALOGUE,
-    REFERENCE,
-    STATE,
-    MirrorReport,
-    compare_mirror,
-    mirror_notes,
-    mirror_term,
-    named_graphs,
-    statements,
-    statements_digest,
-)
+from trails.exchange.remotes import mirror_comparison
+from trails.exchange.remotes.mirror_comparison import CATALOGUE, HAS_CATALOGUE, REFERENCE, STATE, MirrorReport
 from trails.exchange.remotes.mirror_endpoint import Endpoint, Kind, pages
 from trails.handles import Handle
 from trails.integrity import leaves
@@ -291,7 +280,7 @@ class Mirror(Handle, public=True):
 
     def verify(self, progress: Progress | None = None) -> MirrorReport:
         """Hold every triple of the mirror against what the store holds now, and return where they differ, by graph."""
-        return compare_mirror(self._store, self._to, progress)
+        return mirror_comparison.compare_mirror(self._store, self._to, progress)
 
     def _begin(self, wanted: Catalogue, *, anew: bool) -> None:
         self._state = self._read_head()
@@ -323,7 +312,7 @@ class Mirror(Handle, public=True):
 
     def _read_head(self) -> _State:
         """Return how far the mirror is, and how it has the catalogue, without what it notes of each graph."""
-        notes = {each: mirror_notes(self._to, each) for each in (_POSITION, _LINK, HAS_CATALOGUE)}
+        notes = {each: mirror_comparison.mirror_notes(self._to, each) for each in (_POSITION, _LINK, HAS_CATALOGUE)}
         return _State.of({each: {STATE.value: values[-1]} for each, values in notes.items() if values})
 
     def _read_state(self) -> _State:
@@ -368,7 +357,7 @@ class Mirror(Handle, public=True):
 
     def _is_done(self) -> bool:
         """Tell whether what was sent last is carried out; then it is not asked again until more is sent."""
-        self._is_checked = mirror_notes(self._to, _DONE) == [self._receipt]
+        self._is_checked = mirror_comparison.mirror_notes(self._to, _DONE) == [self._receipt]
         return self._is_checked
 
     def _check_done(self) -> None:
@@ -390,7 +379,7 @@ class Mirror(Handle, public=True):
 
         What told of this object, or of one that failed, may come after what told of it anew.
         """
-        found = mirror_notes(self._to, _WRITER)
+        found = mirror_comparison.mirror_notes(self._to, _WRITER)
         feeding = _OWN.get(found[0]) if len(found) == 1 else None
         if feeding is None or not (feeding is self._unsure or feeding.is_set()):
             raise self._displaced()
@@ -414,7 +403,7 @@ class Mirror(Handle, public=True):
         self._send(delete_update(STATE, _ALL, self._held), 0)
         self._flush()
         self._wait()
-        if mirror_notes(self._to, _WRITER):
+        if mirror_comparison.mirror_notes(self._to, _WRITER):
             self._check_done()
             raise self._displaced()
         self._state = _State()
@@ -500,7 +489,7 @@ class Mirror(Handle, public=True):
         lines = self._store.store.log.lines()
         self._check_history(lines)
         touched = _touched(lines[self._state.position :])
-        graphs = named_graphs(self._store)
+        graphs = mirror_comparison.named_graphs(self._store)
         known = self._state.written
         behind = [each for each in graphs if touched is None or each not in known or _owner(each) in touched]
         for number, graph in enumerate(behind):
@@ -531,8 +520,8 @@ class Mirror(Handle, public=True):
     def _write_whole(self, graph: str) -> None:
         node = ox.NamedNode(graph)
         quads = self._store.store.quads((None, None, None, node))
-        lines = statements(quads, self._to.server)
-        mark = statements_digest(lines)
+        lines = mirror_comparison.statements(quads, self._to.server)
+        mark = mirror_comparison.statements_digest(lines)
         if self._state.written.get(graph) == mark:
             return
         self._note(node, _WRITTEN, None)
@@ -550,7 +539,7 @@ class Mirror(Handle, public=True):
         """Add the turns of a session from an index to another."""
         node, index = ox.NamedNode(graph), start
         for quads, index in turns_between(self._store.store, node, start, end):  # noqa: B007
-            self._add(node, statements(quads, self._to.server))
+            self._add(node, mirror_comparison.statements(quads, self._to.server))
         if index == start:
             return
         if self._state.written[graph]:
@@ -562,12 +551,12 @@ class Mirror(Handle, public=True):
     def _write_catalogue(self) -> None:
         by_subject: dict[str, list[ox.Quad]] = defaultdict(list)
         for quad in self._store.store.quads((None, None, None, vocab.CATALOG)):
-            held = mirror_term(quad.subject, self._to.server)
+            held = mirror_comparison.mirror_term(quad.subject, self._to.server)
             by_subject[str(held)[1:-1]].append(quad)
         said = self._state.said
         for subject in [*(each for each in said if each not in by_subject), *by_subject]:
-            lines = statements(by_subject.get(subject, ()), self._to.server)
-            mark = statements_digest(lines) if lines else None
+            lines = mirror_comparison.statements(by_subject.get(subject, ()), self._to.server)
+            mark = mirror_comparison.statements_digest(lines) if lines else None
             if said.get(subject) == mark:
                 continue
             node = ox.NamedNode(subject)
