@@ -29,7 +29,7 @@ from trails.exchange.exporters.session_family import Family, SessionExport
 from trails.exchange.formats import Format
 from trails.exchange.import_secrets import mask_report
 from trails.exchange.merge import begin_import, merge
-from trails.exchange.openclaw import openclaw_folder, pi_export
+from trails.exchange.openclaw import openclaw_files, openclaw_folder, pi_export
 from trails.exchange.source_transcript import ImportReport, Transcript
 from trails.files import as_path, in_words
 from trails.history import import_records
@@ -112,7 +112,7 @@ def import_path(
     ):
         if not place.exists():
             raise InvalidInput(f"there is no file or folder {place}")
-        if wanted.is_folder if wanted else openclaw_folder.find_layout(place) is not None:
+        if wanted.is_folder if wanted else openclaw_files.find_layout(place) is not None:
             report = openclaw_folder.import_folder(
                 repository, place, allow_outside=allow_outside, progress=move, redact_secrets=redact_secrets, by=by
             )

@@ -31,7 +31,7 @@ from trails.compare.value_diff import EntryKind
 from trails.display.terminal_text import clean, count, one_line, shorten
 from trails.exchange.exporters.session_family import Family, Member, SessionExport
 from trails.history.annotation_kinds import newest_scores
-from trails.model import content_parts, iris
+from trails.model import content_parts, iris, lineage
 from trails.model.values import CUT, SessionRecord, Tag, ToolResult, Turn
 from trails.usage import total
 
@@ -244,8 +244,8 @@ class _Page:
             at, parent = member.record.forked_at_index, member.record.parent_session_id
             if at is None or parent is None or parent not in self.places:
                 continue
-            above = [each for each in member.chain[1:] if each.starts_at < at] or [*member.chain[1:], member.record]
-            found[above[0].id, at - 1].append(member)
+            owner = self.owner_before(member) or member.chain[1]
+            found[owner.id, at - 1].append(member)
         return found
 
     def name(self, record: SessionRecord) -> str:
@@ -310,18 +310,15 @@ class _Page:
 
     def _after(self, chain: Sequence[SessionRecord], start: int) -> Iterator[PlacedTurn]:
         """Yield the turns of a transcript from an index on, each where the session that owns it stands."""
-        ends = [None, *(min(each.starts_at for each in chain[: place + 1]) for place in range(len(chain) - 1))]
-        for record, end in reversed(list(zip(chain, ends, strict=True))):
-            if (end is None or end > start) and record.id in self.places:
-                owned = self.members[self._number(record.id)].turns
-                place = self.places[record.id]
-                yield from (PlacedTurn(f"{place}-{turn.index}", turn) for turn in owned
-                            if turn.index >= start and (end is None or turn.index < end))  # fmt: skip
+        for run in lineage.segments(chain):
+            place = self.places.get(run.record.id)
+            for turn in () if place is None else self.member(run.record.id).turns:
+                if turn.index >= max(start, run.start) and (run.end is None or turn.index < run.end):
+                    yield PlacedTurn(f"{place}-{turn.index}", turn)
 
     def owner_before(self, member: Member) -> SessionRecord | None:
-        """Return the session on the page whose turn is the last one that a fork inherits."""
-        owner = next((above for above in member.chain[1:] if above.starts_at < member.record.starts_at), None)
-        return owner if owner is not None and owner.id in self.places else None
+        """Return the session that owns the last turn that a fork inherits; None if it inherits none."""
+        return next((above for above in member.chain[1:] if above.starts_at < member.record.starts_at), None)
 
     def part(self, part: Any) -> str:
         """Return a part of structured content; calls stand below the turn, so they are none here."""

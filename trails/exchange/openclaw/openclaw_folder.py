@@ -62,7 +62,6 @@ _LABEL: Final = "label"
 _ID: Final = "sessionId"
 BindingOutcome = Literal["new", "changed", "moved", "unchanged", "older", "refused"]
 FORMAT: Final = "openclaw"
-__all__ = ["FORMAT", "find_layout", "import_folder"]
 _PROGRESS = ("created", "started", "ended", "archive_at", "cleanup_completed", "cleanup_handled", "outcome")
 
 
