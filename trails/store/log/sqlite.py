@@ -215,9 +215,10 @@ class SqliteHome:
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Give a connection that reads what was committed, as of one moment; while `resting`, as of that one."""
-        if self._resting is not None and not self._closed:
+        resting = self._resting
+        if resting is not None and not self._closed:
             with self._in_words():
-                yield self._resting
+                yield resting
             return
         with self._reader() as connection:
             if self._path is not None:  # in memory nobody else writes meanwhile
@@ -227,13 +228,11 @@ class SqliteHome:
     @contextlib.contextmanager
     def resting(self, is_right: Callable[[int], bool]) -> Iterator[None]:
         """Let `reading` give the log as it is now; `is_right` is as for `snapshot`."""
-        resting = self.snapshot(is_right)
         try:
-            self._resting = resting
+            self._resting = self.snapshot(is_right)
             yield
         finally:
-            self._resting = None
-            resting.close()
+            self._resting = None  # not closed here: another thread may still read, and whoever reads last closes it
 
     def snapshot(self, is_right: Callable[[int], bool]) -> sqlite3.Connection:
         """Return a connection that reads what is committed now, until it is closed.
