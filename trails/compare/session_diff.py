@@ -222,15 +222,6 @@ class Diff(Tabular):
         """Tell that something differs."""
         return not self.is_empty
 
-    def of_kind(self, *kinds: EntryKind) -> Iterator[Entry]:
-        """Yield the entries of some kinds, in order.
-
-        >>> from trails.compare import diff
-        >>> list(diff([], []).of_kind("changed", "left"))
-        []
-        """
-        return (entry for entry in self.entries if entry.kind in kinds)
-
     @property
     def kinds(self) -> dict[str, int]:
         """How many entries there are of each kind (a fresh copy each time)."""
@@ -400,11 +391,11 @@ class TurnText:
 
 def turn_words(turns: Sequence[Turn]) -> list[TurnText]:
     """Return what each turn of a tail says."""
-    telling = Rarity()
-    return [telling.text(turn) for turn in turns]
+    texts = TurnTexts()
+    return [texts.text(turn) for turn in turns]
 
 
-class Rarity:
+class TurnTexts:
     """Tells what turns say, given one after the other; with `outcomes`, how the calls that they answer came out too."""
 
     def __init__(self, *, outcomes: bool = True) -> None:

@@ -7,7 +7,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
@@ -181,6 +181,11 @@ def inert(cell: str) -> str:
     return f"'{cell}" if cell.startswith(_FORMULAS) else cell
 
 
+def _cells(rows: Iterable[Mapping[str, Any]], table: PlainTable, write: Callable[[Any, Kind], str]) -> list[list[str]]:
+    """Return the cells of some rows of a table as texts."""
+    return [[write(row[name], kind) for name, kind in table.kinds.items()] for row in rows]
+
+
 def to_csv(table: PlainTable, *, safe: bool = True) -> str:
     """Return a table as CSV (RFC 4180): a line of names, then a line a row, each ended by CR LF.
 
@@ -194,7 +199,7 @@ def to_csv(table: PlainTable, *, safe: bool = True) -> str:
         return inert(shown) if safe and kind not in NUMERIC else shown
 
     writer.writerow([inert(name) if safe else name for name in table.kinds])
-    writer.writerows([cell(row[name], kind) for name, kind in table.kinds.items()] for row in table.rows)
+    writer.writerows(_cells(table.rows, table, cell))
     return out.getvalue()
 
 
@@ -206,7 +211,7 @@ def to_markdown(table: PlainTable, *, digits: int | None = None) -> str:
     checked_digits(digits)
     head = [_escaped(name) for name in table.kinds]
     rule = ["---:" if kind in NUMERIC else "---" for kind in table.kinds.values()]
-    rows = [[_escaped(_shown(row[name], kind, digits)) for name, kind in table.kinds.items()] for row in table.rows]
+    rows = _cells(table.rows, table, lambda value, kind: _escaped(_shown(value, kind, digits)))
     return "".join(f"| {' | '.join(cells)} |\n" for cells in [head, rule, *rows])
 
 
@@ -236,13 +241,11 @@ def to_latex(table: PlainTable, *, digits: int | None = None) -> str:
     checked_digits(digits)
     columns = "".join("r" if kind in NUMERIC else "l" for kind in table.kinds.values())
     head = [_latex(name) for name in table.kinds]
-    rows = [
-        [
-            _shown(row[name], kind, digits).replace("-", "$-$") if kind in NUMERIC else _latex(text(row[name], kind))
-            for name, kind in table.kinds.items()
-        ]
-        for row in table.rows
-    ]
+
+    def write(value: Any, kind: Kind) -> str:
+        return _shown(value, kind, digits).replace("-", "$-$") if kind in NUMERIC else _latex(text(value, kind))
+
+    rows = _cells(table.rows, table, write)
     body = "".join(f"{' & '.join(cells)} \\\\\n" for cells in rows)
     start = f"\\begin{{tabular}}{{{columns}}}\n\\toprule\n{' & '.join(head)} \\\\\n\\midrule\n"
     return f"{start}{body}\\bottomrule\n\\end{{tabular}}\n"
@@ -260,9 +263,7 @@ def _latex(cell: str) -> str:
 
 def to_html(table: PlainTable, *, digits: int | None = None) -> str:
     """Return a table's first rows as HTML for a notebook; numbers stand to the right."""
-    rows = [
-        [_shown(row[name], kind, digits) for name, kind in table.kinds.items()] for row in table.rows[: html.MOST_ROWS]
-    ]
+    rows = _cells(table.rows[: html.MOST_ROWS], table, lambda value, kind: _shown(value, kind, digits))
     right = [name for name, kind in table.kinds.items() if kind in NUMERIC]
     return html.table(list(table.kinds), rows, right=right, total=len(table.rows))
 

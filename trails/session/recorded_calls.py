@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn
 
-from trails.compare.session_diff import Rarity
+from trails.compare.session_diff import TurnTexts
 from trails.compare.value_diff import call_key
 from trails.errors import InvalidInput, RecordMiss
 from trails.handles import Handle
@@ -94,7 +94,7 @@ class CallChain:
         self.turns: list[Turn] = []
         self.digests = [_START]
         """The digest of each beginning: of none of its turns, of the first, of the first two, and so on."""
-        self._telling = Rarity(outcomes=False)
+        self._telling = TurnTexts(outcomes=False)
 
     def __len__(self) -> int:
         return len(self.turns)
