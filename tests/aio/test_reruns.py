@@ -124,13 +124,18 @@ async def test_many_reruns_are_tasks_so_many_at_a_time_and_go_on_where_they_were
     running: list[int] = []
     most = 0
     broken = True
+    two_run = anyio.Event()
 
     async def one(run: AsyncPlaying) -> int:
         nonlocal most
         running.append(run.number)
         most = max(most, len(running))
-        await anyio.lowlevel.checkpoint()
+        if len(running) == 2:
+            two_run.set()
         try:
+            if run.number < 2:
+                with anyio.fail_after(20):
+                    await two_run.wait()
             if run.number == 2 and broken:
                 raise ConnectionError("no network")
             await agent(run)
