@@ -269,6 +269,21 @@ def test_the_next_query_gets_another_process_where_one_was_killed(store: Reposit
     assert store.ask("ASK { ?t prov:value ?x }") is True
 
 
+def test_the_next_query_is_answered_if_an_interrupt_comes_while_a_process_lets_go_of_a_store(
+    memory: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    query_pool._pool.close()
+    assert filled(memory).ask("ASK { ?t prov:value ?x }") is True
+    with monkeypatch.context() as patched:
+        patched.setattr(query_pool._Process, "received", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            query_pool.end(memory.store, QueryEnded("the store was closed"))
+    assert memory.ask("ASK { ?t prov:value ?x }") is True
+
+
 # --- row by row
 
 

@@ -232,11 +232,15 @@ class _Pool:
                 each.kill(error)
             idle = [each for each in self._idle if each.source is not None and each.source.owner is owner]
             for each in idle:
+                self._idle.remove(each)
                 try:
                     each.drop()
-                except (OSError, TrailsError):
-                    self._idle.remove(each)
+                except BaseException as failure:  # an interrupt too: the next query would read what this one was answered
                     each.gone()
+                    if not isinstance(failure, OSError | TrailsError):
+                        raise
+                else:
+                    self._idle.append(each)
 
     def close(self) -> None:
         """End all of them."""
