@@ -287,3 +287,12 @@ class BoundedReader:
                 "unpack it yourself and give what is in it, if you trust it"
             )
         return data
+
+
+def sync_folder(path: Path) -> None:
+    """Return once the names of a folder's files are on disk: a file may survive a power cut and its name not."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

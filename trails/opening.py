@@ -15,11 +15,10 @@ from trails.history.turn_builder import Screening
 from trails.rdf import activity_records
 from trails.session.repository import Repository
 from trails.store.contract import Durability
-from trails.store.embedded import EmbeddedStore
+from trails.store.embedded import EmbeddedStore, ViewStore
 from trails.store.folders import absolute
 from trails.store.postgres.address import is_address
-from trails.store.queries.query_limits import QueryLimits
-from trails.store.view_store import ViewStore
+from trails.store.queries.query_pool import QueryLimits
 from trails.suggestions import checked
 
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://|(postgres|pgsql|jdbc)[a-z0-9+.-]*:", re.IGNORECASE)
@@ -122,7 +121,7 @@ def _patience(timeout: object) -> float:
 
 
 def _of_address(place: str, *, create: bool = False, is_read_only: bool = False) -> EmbeddedStore:
-    from trails.store.postgres.store import open_store  # noqa: PLC0415 - only where it is asked for
+    from trails.store.postgres.log import open_store  # noqa: PLC0415 - only where it is asked for
 
     return open_store(place, create=create, is_read_only=is_read_only)
 

@@ -24,8 +24,8 @@ from trails.rdf import query_files, vocab
 from trails.store.contract import QuadStore, Solutions
 from trails.store.pattern import Pattern
 from trails.store.queries import user_queries
-from trails.store.queries.query_limits import NO_LIMITS
-from trails.store.term_values import Term
+from trails.store.queries.query_pool import NO_LIMITS
+from trails.store.tsv import Term
 
 _Class = TypeVar("_Class", bound=type)
 GraphName = ox.NamedNode | ox.BlankNode | ox.DefaultGraph

@@ -43,7 +43,7 @@ from trails.model import iris
 from trails.rdf import vocab
 from trails.store import tsv
 from trails.store.contract import Change, PreconditionFailed, QuadStore, Solutions
-from trails.store.engine_fallbacks import drop_graph
+from trails.store.embedded import drop_graph
 from trails.store.pattern import Pattern
 
 _P = NamedNode("https://example.org/p")

@@ -13,8 +13,7 @@ from benchmarks.data import raw_engine
 from benchmarks.harness import Contestant, Result, Setting, Target, medians, timed
 from trails.rdf import vocab
 from trails.store.contract import Change
-from trails.store.embedded import EmbeddedStore
-from trails.store.view_store import ViewStore
+from trails.store.embedded import EmbeddedStore, ViewStore
 
 UNFLUSHED = 4_990
 """Quads: with 5,000 the owner flushes."""

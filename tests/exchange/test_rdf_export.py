@@ -19,7 +19,7 @@ from trails import Compaction, InvalidInput, ParentMissing, Repository, Session,
 from trails.exchange.rdf_files import export_session, import_rdf
 from trails.rdf import vocab
 from trails.store.contract import Change
-from trails.store.engine_fallbacks import drop_graph
+from trails.store.embedded import drop_graph
 
 pytestmark = pytest.mark.any_store
 

@@ -14,7 +14,7 @@ from trails.history.transaction import Proposal
 from trails.integrity.leaves import Leaf
 from trails.store import Change, EmbeddedStore, PreconditionFailed
 from trails.store.log.committing import Waiting
-from trails.store.log.preview import Preview
+from trails.store.pattern import Preview
 
 _GRAPH = NamedNode("urn:g")
 _SESSION = "urn:trails:session:s"

@@ -16,7 +16,7 @@ from tests.support.machines import Size
 from tests.support.many_writers import write_and_kill
 from trails.errors import StoreFailed
 from trails.store import Change, EmbeddedStore
-from trails.store.view_store import ViewStore
+from trails.store.embedded import ViewStore
 
 GRAPH = NamedNode("urn:g")
 ALL = (None, None, None, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trails.store.queries.query_graphs import graphs_of
+from trails.store.index.historical_store import graphs_of
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from trails import StoreFailed
 from trails.session.repository import Repository
 from trails.store import Change, EmbeddedStore
 from trails.store.contract import QuadStore
-from trails.store.engine_fallbacks import at_one_moment, drop_graph, holds
+from trails.store.embedded import at_one_moment, drop_graph, holds
 
 _GRAPH = NamedNode("urn:g")
 

@@ -13,8 +13,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails.errors import StoreFailed
 from trails.integrity.leaves import Leaf
 from trails.store import Change, EmbeddedStore
-from trails.store.engine_fallbacks import drop_graph
-from trails.store.view_store import ViewStore
+from trails.store.embedded import ViewStore, drop_graph
 
 GRAPH = NamedNode("urn:g")
 
@@ -30,6 +29,8 @@ class Counted:
         self.fails = False
 
     def __call__(self, connection: sqlite3.Connection, number: int, change: Any) -> None:
+        if change is None:
+            return
         connection.execute(
             "CREATE TABLE IF NOT EXISTS counted (number INTEGER, added INTEGER, removed INTEGER, told TEXT)"
         )

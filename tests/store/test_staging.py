@@ -19,7 +19,7 @@ from trails import InvalidInput
 from trails.session import restore
 from trails.store import dumping
 from trails.store.embedded import EmbeddedStore
-from trails.store.log import log_maintenance, staging
+from trails.store.log import log_maintenance
 
 TEXT = "remember the milk"
 
@@ -80,11 +80,11 @@ def test_what_a_killed_process_has_left_is_named_and_goes_with_the_next_command_
     )
     assert killed.returncode == -signal.SIGKILL
     [left] = list(out.iterdir())
-    assert staging.abandoned(out) == [left]
+    assert log_maintenance.abandoned(out) == [left]
     assert left.exists()  # it was only looked at
     restore.restore_store(tmp_path / "backup", out / "two")
     assert [entry.name for entry in out.iterdir()] == ["two"]
-    assert staging.abandoned(out) == []
+    assert log_maintenance.abandoned(out) == []
 
 
 def test_the_runs_that_a_dump_sorts_have_no_names_while_it_goes_on(
@@ -110,7 +110,7 @@ def living(place: Path) -> Iterator[Path]:
     ready, go_on = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
-        with staging.scratch(place) as folder:
+        with log_maintenance.scratch(place) as folder:
             (folder / "copy").write_text(TEXT)
             os.write(ready[1], str(folder).encode())
             os.read(go_on[0], 1)
@@ -127,7 +127,7 @@ def living(place: Path) -> Iterator[Path]:
 def test_what_a_living_process_makes_is_never_cleared_nor_named(place: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with living(out / "one") as folder:
-        assert staging.abandoned(out) == []
+        assert log_maintenance.abandoned(out) == []
         with trails.open(place) as store:
             store.maintenance.backup(out / "one")
         assert (folder / "copy").read_text() == TEXT
@@ -139,9 +139,9 @@ def test_a_user_s_own_files_and_links_are_never_cleared(place: Path, tmp_path: P
     for folder in (out / ".mine.part", elsewhere):
         folder.mkdir(parents=True)
         (folder / "file").write_text("mine")
-    (out / f".link{staging.SUFFIX}").symlink_to(elsewhere)
+    (out / f".link{log_maintenance.SUFFIX}").symlink_to(elsewhere)
     restore.restore_store(tmp_path / "backup", out / "new")
-    assert {entry.name for entry in out.iterdir()} == {".mine.part", f".link{staging.SUFFIX}", "new"}
+    assert {entry.name for entry in out.iterdir()} == {".mine.part", f".link{log_maintenance.SUFFIX}", "new"}
     assert (elsewhere / "file").read_text() == "mine"
 
 
@@ -203,7 +203,7 @@ def test_a_store_that_is_not_empty_any_more_is_not_replaced(place: Path, tmp_pat
     with pytest.raises(InvalidInput, match="is not empty any more"):
         restore.load_dump(tmp_path / "dump.gz", empty, write_meanwhile)
     assert turns(empty) == ["mine"]
-    assert staging.abandoned(tmp_path) == []
+    assert log_maintenance.abandoned(tmp_path) == []
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["backup", "dump.gz", "empty", "in"]
 
 

@@ -18,9 +18,7 @@ from tests.support.machines import Size
 from trails.errors import InvalidInput, StoreFailed, StoreReadOnly
 from trails.integrity.leaves import Leaf
 from trails.store.contract import Change
-from trails.store.embedded import EmbeddedStore
-from trails.store.engine_fallbacks import drop_graph
-from trails.store.view_store import ViewStore
+from trails.store.embedded import EmbeddedStore, ViewStore, drop_graph
 from trails.testing import StoreConformance
 
 GRAPH = NamedNode("https://example.org/graph")
@@ -254,7 +252,7 @@ def test_the_folder_of_a_killed_process_is_removed_by_whoever_opens_the_store_ne
     code = f"""
 import os, signal
 from pathlib import Path
-from trails.store.view_store import ViewStore
+from trails.store.embedded import ViewStore
 view = ViewStore(Path({owner.location!r}))
 print(len(view), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -284,7 +282,7 @@ def test_a_store_whose_folder_cannot_be_written_is_read_all_the_same(tmp_path: P
     code = f"""
 import os
 from pathlib import Path
-from trails.store.view_store import ViewStore
+from trails.store.embedded import ViewStore
 os.setuid(65534)
 view = ViewStore(Path({str(tmp_path / "store")!r}))
 print(len(view))

@@ -14,7 +14,7 @@ import rdflib
 from trails import Repository
 from trails.model import iris
 from trails.rdf import query_files, vocab
-from trails.store.term_values import to_python
+from trails.store.tsv import to_python
 
 ENGINES = ("pyoxigraph", pytest.param("rdflib", marks=pytest.mark.slow), "view")
 Rows = list[tuple[Any, ...]]

@@ -25,7 +25,7 @@ import trails
 from tests.support.sessions import say
 from trails import Inbound, Ledger, Repository, Router, Runs, StoreFailed
 from trails.session import restore
-from trails.store.log import staging
+from trails.store.log import log_maintenance
 
 HANGS = 100.0
 """Seconds after which something hangs: a round takes a small part of one, on a busy machine a few."""
@@ -136,8 +136,8 @@ def _copied(work: Work, make: Callable[[Path], object], look: Callable[[Path], o
         signal.setitimer(signal.ITIMER_REAL, 0)
         if place.exists():
             look(place)
-        left = [entry.name for entry in work.folder.iterdir() if entry.name.endswith(staging.SUFFIX)]
-        assert set(left) <= {path.name for path in staging.abandoned(work.folder)} | set(left[:1]), left
+        left = [entry.name for entry in work.folder.iterdir() if entry.name.endswith(log_maintenance.SUFFIX)]
+        assert set(left) <= {path.name for path in log_maintenance.abandoned(work.folder)} | set(left[:1]), left
 
 
 def _backup(work: Work) -> None:

@@ -377,7 +377,7 @@ import random, sys, threading
 from pathlib import Path
 from pyoxigraph import Literal, NamedNode, Quad
 from trails.store import Change, EmbeddedStore
-from trails.store.engine_fallbacks import drop_graph
+from trails.store.embedded import drop_graph
 
 def work(store, thread, seed):
     chance = random.Random(seed)

@@ -14,13 +14,13 @@ import pytest
 
 from tests.support.machines import Size
 from tests.support.places import ROOT
-from trails.store.index.gate import Gate
+from trails.store.index.reading import Gate
 
 # In a process of its own: a signal that came late would end the tests. What was raised is kept, traceback and all, as
 # somebody may who wants to print it later.
 _GATE = """
 import faulthandler, random, signal, sys, threading
-from trails.store.index.gate import Gate
+from trails.store.index.reading import Gate
 
 faulthandler.dump_traceback_later(60, exit=True)
 signal.signal(signal.SIGALRM, signal.default_int_handler)

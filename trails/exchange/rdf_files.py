@@ -33,8 +33,7 @@ from trails.rdf.session_records import tools_named_in
 from trails.session import Repository
 from trails.store.contract import Change, QuadStore
 from trails.store.embedded import EmbeddedStore
-from trails.store.log.preview import Preview
-from trails.store.pattern import Pattern
+from trails.store.pattern import Pattern, Preview
 
 FORMATS: Final = {"nquads": ox.RdfFormat.N_QUADS, "trig": ox.RdfFormat.TRIG}
 _PREFIXES: Final = {name: vocab.PREFIXES[name] for name in ("trails", "prov", "xsd", "rdf")}

@@ -28,7 +28,7 @@ from trails.rdf import vocab
 from trails.rdf.activity_records import Copying, activity_quads
 from trails.rdf.codec import term_text
 from trails.store.contract import Matching, QuadStore
-from trails.store.log.preview import Preview
+from trails.store.pattern import Preview
 
 BESIDE_COPY: Final = frozenset({vocab.ALTERNATE_OF, vocab.CALL_DIGEST, vocab.CALLED_IN, vocab.CALLED_FOR})
 """What is said of a copied turn, or of the record of its model call, that no digest of a turn covers."""

@@ -20,7 +20,7 @@ from trails.rdf import vocab
 from trails.rdf.turn_quads import Recount, find_recounts
 from trails.store.contract import Matching, PreconditionFailed, QuadStore
 from trails.store.doctor import Check
-from trails.store.view_store import ViewStore
+from trails.store.embedded import ViewStore
 from trails.usage import figures_of, older_figures_of, source_of
 
 _MOST: Final = 10_000

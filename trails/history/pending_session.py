@@ -34,7 +34,7 @@ from trails.rdf.activity_records import Activity, activity_quads
 from trails.rdf.session_records import prompt_quads, row_names, session_quads, tools_named_in
 from trails.rdf.turn_quads import NO_LINKS, Links, content_literal, turn_quads, turn_type
 from trails.store.contract import Matching, PreconditionFailed, QuadStore
-from trails.store.engine_fallbacks import holds
+from trails.store.embedded import holds
 from trails.store.pattern import Pattern
 from trails.suggestions import calling_line
 

@@ -36,8 +36,7 @@ from trails.model import iris
 from trails.model.values import SessionRecord
 from trails.rdf import vocab
 from trails.store.contract import Change, Committed, Matching, PreconditionFailed, QuadStore
-from trails.store.log.preview import Preview
-from trails.store.pattern import Found, Pattern, matches
+from trails.store.pattern import Found, Pattern, Preview, matches
 
 LeafMaker = Callable[[Preview], Sequence[Leaf]]
 """Makes the leaves of a commit from the store as it will be, to which it may add what is only known then."""

@@ -29,9 +29,8 @@ from trails.rdf import activity_records
 from trails.rdf.activity_records import Deed
 from trails.rows.store_rows import StoreRows
 from trails.store.contract import QuadStore, read_only
-from trails.store.embedded import EmbeddedStore
+from trails.store.embedded import EmbeddedStore, is_read_only
 from trails.store.index.historical_store import PastStore
-from trails.store.view_store import is_read_only
 from trails.suggestions import calling_line
 
 if TYPE_CHECKING:

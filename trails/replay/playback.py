@@ -33,7 +33,7 @@ from trails.session.recorded_calls import (
 )
 from trails.session.session import Session
 from trails.store.contract import read_only
-from trails.store.view_store import is_read_only
+from trails.store.embedded import is_read_only
 
 if TYPE_CHECKING:
     from trails.context import Context

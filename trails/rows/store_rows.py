@@ -32,10 +32,11 @@ _NOTHING: Final = (vocab.RUN, None, None, vocab.CATALOG)
 
 def bring_in_commit(connection: sqlite3.Connection, number: int, change: Any) -> None:
     """Bring in one commit, and first those before it that are missing: what the log calls in each commit's transaction."""
-    record = change.record
     with _in_words():
         catch_up(connection, number - 1)
-        row_writer.apply(connection, remove=change.remove, add=change.add, drop=record.drop, leaves=change.lines)
+        if change is not None:
+            drop = change.record.drop
+            row_writer.apply(connection, remove=change.remove, add=change.add, drop=drop, leaves=change.lines)
         connection.execute("UPDATE rows_at SET number = ?", (number,))
 
 

@@ -29,8 +29,7 @@ from trails.runtime.config_values import time_after
 from trails.runtime.inbox import Book, put_entries, shared_state
 from trails.session import Repository, Session
 from trails.store.contract import QuadStore
-from trails.store.log.preview import Preview
-from trails.store.pattern import Pattern
+from trails.store.pattern import Pattern, Preview
 
 Kind = Literal["main", "branch", "worker"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)

@@ -23,10 +23,9 @@ from trails.model.values import SessionRecord
 from trails.rdf.activity_records import Deed
 from trails.store import dumping
 from trails.store.contract import QuadStore, read_only
-from trails.store.embedded import EmbeddedStore
+from trails.store.embedded import EmbeddedStore, is_read_only
 from trails.store.index.reading import EngineReader
 from trails.store.log.log_maintenance import Vacuumed
-from trails.store.view_store import is_read_only
 
 ChildPolicy = Literal["refuse", "cascade", "detach"]
 

@@ -32,10 +32,8 @@ from trails.model.values import VerifyReport
 from trails.rdf.annotation_records import signature_quads
 from trails.rows.store_rows import StoreRows
 from trails.store.contract import QuadStore
-from trails.store.embedded import EmbeddedStore
-from trails.store.engine_fallbacks import at_one_moment
+from trails.store.embedded import EmbeddedStore, ViewStore, at_one_moment, is_read_only
 from trails.store.index.historical_store import PastStore
-from trails.store.view_store import ViewStore, is_read_only
 
 
 def persist_signed(tree: Worktree, signer: str) -> tuple[int, HeadSignature]:
@@ -188,8 +186,12 @@ class _Asked(NamedTuple):
 
 def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> VerifyReport:
     store, reader = at.store, at.reader.of_quads
-    report = _looked(store, reader, asked, move, at.rows)
+    number, report = store.number, _looked(store, reader, asked, move, at.rows)
     if is_read_only(store):
+        if (
+            not report.ok and store.number != number
+        ):  # records that it reads were rewritten meanwhile: it is of now since then
+            report = _looked(store, reader, asked, None, at.rows)
         report = report if report.ok else _judged_beside(store, reader, asked, report)
         has_owner = isinstance(store, ViewStore) and store.has_living_owner
         return report.model_copy(update={"up_to": store.number}) if has_owner else report

@@ -52,13 +52,10 @@ from trails.session.session import (
 )
 from trails.session.tags_notes import Notes, Tags
 from trails.store.contract import QuadStore, Result, Solutions
-from trails.store.embedded import EmbeddedStore
-from trails.store.engine_fallbacks import at_one_moment
+from trails.store.embedded import EmbeddedStore, ViewStore, at_one_moment
 from trails.store.index.historical_store import PastStore
 from trails.store.queries import user_queries
-from trails.store.queries.query_limits import NO_LIMITS, QueryLimits
-from trails.store.queries.query_pool import Rows
-from trails.store.view_store import ViewStore
+from trails.store.queries.query_pool import NO_LIMITS, QueryLimits, Rows
 
 if TYPE_CHECKING:
     from trails.compare import Diff

@@ -21,7 +21,7 @@ from trails.rdf import vocab
 from trails.store import tsv
 from trails.store.leaflog import LeafLog
 from trails.store.pattern import Pattern
-from trails.store.term_values import Term, Values, to_python
+from trails.store.tsv import Term, Values, to_python
 
 Durability = Literal["disk", "process"]
 """`disk`: a commit returns when it survives a power cut. `process`: when it survives the death of this process."""

@@ -24,10 +24,10 @@ from trails.errors import StoreFailed, TrailsError
 from trails.files import as_path, in_words
 from trails.integrity import leaves
 from trails.store import folders
+from trails.store.embedded import ViewStore
 from trails.store.index import index_folder
 from trails.store.index.index_folder import IndexFolder
-from trails.store.log import log_maintenance, sqlite, staging
-from trails.store.view_store import ViewStore
+from trails.store.log import log_maintenance, sqlite
 
 _FILES: Final = 1024
 """Files that a process should be able to open: the engine keeps all of a store's files open."""
@@ -186,7 +186,7 @@ def _leftovers(folder: Path) -> Check:
     if names:
         what = f"processes that were killed left {', '.join(names)} in {index_folder.NAME}"
         return Check("leftovers", False, what, "whoever opens the store next removes them; or remove them")
-    beside = [str(path) for path in staging.abandoned(folder.parent)]
+    beside = [str(path) for path in log_maintenance.abandoned(folder.parent)]
     if beside:
         what = f"a backup, restore, load or dump that was killed left {', '.join(beside)}"
         return Check("leftovers", False, what, "the next such command in that folder removes it; or remove it")

@@ -17,12 +17,11 @@ import pyoxigraph as ox
 
 from trails.display.progress import Progress
 from trails.errors import InvalidInput
-from trails.files import in_words
+from trails.files import in_words, sync_folder
 from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
 from trails.store.index.reading import EngineReader
-from trails.store.log.staging import scratch
-from trails.store.log.syncing import sync_folder
+from trails.store.log.log_maintenance import scratch
 
 ROOM: Final = 500_000_000
 """Bytes that stay free on the disk, however much a dump unpacks to; looked at after every piece of one that is loaded."""

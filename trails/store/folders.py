@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from trails.errors import InvalidInput, StoreFailed
-from trails.files import link_refused
+from trails.files import link_refused, sync_folder
 from trails.store.index import index_folder
 from trails.store.log import locks, sqlite
-from trails.store.log.syncing import sync_folder
 
 OLD_MARKER: Final = "trails.json"
 """What makes a folder a store of an earlier format."""

@@ -23,7 +23,7 @@ from typing import IO, Any, Final, cast
 import pyoxigraph as ox
 
 from trails.errors import IntegrityError, InvalidInput, StoreFailed, StoreLocked
-from trails.files import as_path, in_words
+from trails.files import as_path, in_words, sync_folder
 from trails.integrity import leaves
 from trails.store import dumping
 from trails.store.contract import Change
@@ -31,9 +31,8 @@ from trails.store.embedded import EmbeddedStore
 from trails.store.folders import OLD_MARKER, is_old, remove_old
 from trails.store.index import engine_filling
 from trails.store.log import log_maintenance, sqlite
+from trails.store.log.log_maintenance import scratch
 from trails.store.log.records import CommitRecord, lines_of
-from trails.store.log.staging import scratch
-from trails.store.log.syncing import sync_folder
 
 _OLDEST, _NEWEST = 2, 3
 """The formats that are brought up."""

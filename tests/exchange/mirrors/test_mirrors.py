@@ -18,7 +18,7 @@ from trails.exchange.remotes.mirror_comparison import same_term
 from trails.exchange.remotes.mirror_endpoint import Endpoint
 from trails.rdf import query_files
 from trails.store.contract import Solutions
-from trails.store.engine_fallbacks import drop_graph
+from trails.store.embedded import drop_graph
 
 pytestmark = pytest.mark.any_store
 

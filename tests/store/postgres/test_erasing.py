@@ -17,9 +17,8 @@ from trails.history.removal import deletion
 from trails.store import Change
 from trails.store.embedded import EmbeddedStore
 from trails.store.log.records import Row
-from trails.store.postgres.log import PostgresLog
+from trails.store.postgres.log import PostgresLog, open_store
 from trails.store.postgres.server import Server
-from trails.store.postgres.store import open_store
 
 _SAID = "the secret is 4711"
 ALL = (None, None, None, None)

@@ -20,7 +20,7 @@ from trails.exchange.remotes import store_copy
 from trails.exchange.remotes.store_copy import copy_store, discard_copy
 from trails.history import transaction
 from trails.store import QuadStore
-from trails.store.postgres.store import open_store
+from trails.store.postgres.log import open_store
 
 
 @pytest.fixture
@@ -247,7 +247,7 @@ copy(sys.argv[1], sys.argv[2], progress=wait)
 """
 _OPENING = """
 import sys, time
-from trails.store.postgres.store import open_store
+from trails.store.postgres.log import open_store
 store = open_store(sys.argv[1], create=True)
 print("open", flush=True)
 time.sleep(600)

@@ -22,15 +22,15 @@ from trails.store import Change, Committed
 from trails.store.leaflog import lines_after
 from trails.store.log.commit_log import StoreDiverged
 from trails.store.log.records import Row
+from trails.store.postgres.log import open_store
 from trails.store.postgres.server import Server, Unreachable
-from trails.store.postgres.store import open_store
 
 _GRAPH = NamedNode("urn:g")
 _ROUNDS = """
 import sys
 from pyoxigraph import Literal, NamedNode, Quad
 from trails.store import Change, PreconditionFailed
-from trails.store.postgres.store import open_store
+from trails.store.postgres.log import open_store
 graph, p, store = NamedNode("urn:g"), NamedNode("urn:p"), open_store(sys.argv[1])
 for number in range(int(sys.argv[3])):
     node = NamedNode(f"urn:s{number}")

@@ -18,11 +18,10 @@ import trails
 from tests.support.clusters import log_of
 from tests.support.commands import invoke
 from trails.store.embedded import EmbeddedStore
-from trails.store.postgres import readers, upkeep
+from trails.store.postgres import server, upkeep
 from trails.store.postgres.address import parse
-from trails.store.postgres.readers import Reader
-from trails.store.postgres.server import Server, Unreachable
-from trails.store.postgres.store import open_store
+from trails.store.postgres.log import open_store
+from trails.store.postgres.server import Reader, Server, Unreachable
 
 _ME = f"{platform.node()}:{os.getpid()}"
 _OPENED = """
@@ -118,7 +117,7 @@ def test_an_index_that_another_process_has_open_is_named_with_that_process_and_n
             assert (late.process, late.index) == (f"{platform.node()}:{other.pid}", name)
             print(file=other.stdin, flush=True)
             assert other.stdout.readline().strip() == "synced"
-            assert readers.behind(registered(url), 1) == []
+            assert server.behind(registered(url), 1) == []
             print(file=other.stdin, flush=True)
 
 
@@ -204,7 +203,7 @@ def test_a_process_that_could_not_say_so_once_does_so_later(url: str, monkeypatc
         for patched, number in ((True, 0), (False, 1)):
             with monkeypatch.context() as patch:
                 patch.setattr(log_of(store.store), "_said_at", 0.0)
-                patch.setattr(readers, "HEARD", 0.0)
+                patch.setattr(server, "HEARD", 0.0)
                 if patched:
                     patch.setattr(Server, "register", away)
                 store.sync()

@@ -21,8 +21,8 @@ from trails.history.removal import detach
 from trails.store import Change, EmbeddedStore
 from trails.store.log import erasing
 from trails.store.log.records import Row
+from trails.store.postgres.log import open_store
 from trails.store.postgres.server import Server
-from trails.store.postgres.store import open_store
 
 _OPERATIONS: dict[str, Callable[[Repository], object]] = {
     "redact": lambda store: store.redact("fork", 2, by="bob"),

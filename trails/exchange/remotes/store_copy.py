@@ -37,7 +37,7 @@ from trails.store.contract import Change, PreconditionFailed
 from trails.store.embedded import EmbeddedStore
 from trails.store.index.reading import EngineReader
 from trails.store.log import log_maintenance
-from trails.store.log.staging import scratch
+from trails.store.log.log_maintenance import scratch
 from trails.store.postgres.address import is_address, shown
 from trails.store.postgres.log import PostgresLog
 from trails.suggestions import checked

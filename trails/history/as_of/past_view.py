@@ -28,7 +28,7 @@ from trails.model.values import Value
 from trails.rdf import vocab
 from trails.rdf.codec import term_text
 from trails.store.contract import QuadStore
-from trails.store.engine_fallbacks import at_one_moment
+from trails.store.embedded import at_one_moment
 from trails.store.index.historical_store import Held, PastStore
 
 _MARKS: Final = frozenset({vocab.UNFINISHED_COPY, vocab.PENDING_SWEEP})

@@ -35,8 +35,8 @@ from trails.rdf.activity_records import Deed
 from trails.rdf.codec import parse_time
 from trails.rdf.session_records import FormerSession, former_quads, tombstone_quads
 from trails.store.contract import Matching, PreconditionFailed, QuadStore, Solutions
-from trails.store.engine_fallbacks import drop_graph
-from trails.store.log.preview import Preview
+from trails.store.embedded import drop_graph
+from trails.store.pattern import Preview
 
 
 def tombstone_facts(store: Matching, session_id: str, rows: Sequence[Quad], log: tuple[int, bytes]) -> FormerSession:

@@ -31,7 +31,7 @@ from trails.rdf.activity_records import Copying, Deed, activity_quads
 from trails.rdf.session_records import prompt_quads, session_quads
 from trails.rdf.turn_quads import Links, turn_quads
 from trails.store.contract import Matching, PreconditionFailed, QuadStore
-from trails.store.engine_fallbacks import at_one_moment
+from trails.store.embedded import at_one_moment
 from trails.store.pattern import Pattern
 
 _BATCH = 200

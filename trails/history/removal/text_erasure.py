@@ -45,7 +45,7 @@ from trails.rdf.codec import term_text, value_of
 from trails.rdf.session_records import tool_quads
 from trails.rdf.turn_quads import FIGURES, usage_facts
 from trails.store.contract import PreconditionFailed, QuadStore, Solutions
-from trails.store.log.preview import Preview
+from trails.store.pattern import Preview
 
 _GONE: Final = Literal("", datatype=vocab.REDACTED)
 _OF_TURN: Final = {

@@ -49,7 +49,7 @@ from trails.rows.row_writer import rows_of_graph
 from trails.rows.store_rows import StoreRows
 from trails.store import tsv
 from trails.store.contract import QuadStore
-from trails.store.engine_fallbacks import holds
+from trails.store.embedded import holds
 
 Stated = tuple[str, str, Literal | NamedNode]
 """Subject, predicate and object of a quad of the session's graph."""

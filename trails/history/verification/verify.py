@@ -46,9 +46,9 @@ from trails.rdf.session_records import decode_records, prompt_quads, session_qua
 from trails.rows import row_faults
 from trails.rows.store_rows import StoreRows
 from trails.store.contract import QuadStore
+from trails.store.embedded import ViewStore
 from trails.store.index.index_folder import IndexFolder
-from trails.store.term_values import Term
-from trails.store.view_store import ViewStore
+from trails.store.tsv import Term
 
 MANY_TURNS: Final = 20_000
 """Turns from which on processes are started: that takes as long as some thousand turns."""

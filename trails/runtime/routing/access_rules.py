@@ -22,8 +22,7 @@ from trails.runtime import keys
 from trails.session import Repository, presentation
 from trails.store.contract import Result, Solutions
 from trails.store.queries import user_queries
-from trails.store.queries.query_limits import QueryLimits
-from trails.store.queries.query_pool import Source
+from trails.store.queries.query_pool import QueryLimits, Source
 
 _SPAWNED_BY_KEY: Final = vocab.ENTRY_FIELDS["spawnedBy"]
 

@@ -20,8 +20,8 @@ import pyoxigraph as ox
 from trails.display.progress import Progress, made_anew
 from trails.errors import StoreFailed
 from trails.store.index import engine_filling
-from trails.store.index.gate import Gate
 from trails.store.index.index_folder import IndexFolder, Mark, Private
+from trails.store.index.reading import Gate
 from trails.store.log.commit_log import Log
 from trails.store.log.committing import Batch
 from trails.store.log.log_maintenance import Behind

@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from trails.files import PRIVATE, sum_of
-from trails.store.log.syncing import sync_folder
+from trails.files import PRIVATE, sum_of, sync_folder
 
 NAME: Final = "index"
 _SNAPSHOT: Final = ".snapshot"

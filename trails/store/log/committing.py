@@ -21,9 +21,8 @@ from trails.rdf import vocab
 from trails.store.contract import Change, Committed, PreconditionFailed
 from trails.store.leaflog import Leaves, lines_after
 from trails.store.log import erasing, records
-from trails.store.log.preview import Preview
 from trails.store.log.records import CommitRecord
-from trails.store.pattern import Found, Pattern
+from trails.store.pattern import Found, Pattern, Preview
 
 _TOLD: Final = 100
 """Quads that matched what was forbidden, and are told to whoever forbade them."""

@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from trails.errors import InvalidInput, StoreFailed, StoreLocked, TrailsError
-from trails.files import PRIVATE, link_refused
+from trails.files import PRIVATE, link_refused, sync_folder
 from trails.store.log import records
 from trails.store.log.records import ERASES, START, CommitRecord, Row
-from trails.store.log.syncing import sync_folder
 
 FORMAT: Final = 4
 """The format of the tables that this version reads and writes."""
@@ -78,7 +77,8 @@ class Head(NamedTuple):
 
 Derive = Callable[[sqlite3.Connection, int, Any], None]
 """Brings one commit, by its number and as `trails.store.log.committing.Settled`, into tables that are derived from the log and
-kept in the same file; called in the transaction of the commit, which is cancelled by what it raises."""
+kept in the same file; None for one that changes no quads. It is called in the transaction of the commit, which is cancelled by
+what it raises."""
 
 
 class SqliteHome:
@@ -480,6 +480,8 @@ class SqliteHome:
                 record = CommitRecord.of_rewriting(digests)
                 row = records.row_of(record, secrets.token_hex(8), head.number + 1, head.digest)
                 writer.execute(_ADD, (*row.values(), _lines(self._writer, head.number)))
+                if self.derive is not None:
+                    self.derive(writer, row.number, None)
                 writer.execute(_MOVE, (row.number, row.digest, 0))
             writer.execute("UPDATE trails_stores SET due = 0 WHERE due <= ?", (until,))
             if is_vacuum:

@@ -7,6 +7,7 @@ machine has seen: engine, leaves and rows come from it as from the log of a fold
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import platform
 import secrets
@@ -21,16 +22,16 @@ from typing import Final
 import pyoxigraph as ox
 
 from trails.errors import StoreFailed
-from trails.store.log import erasing
+from trails.store.embedded import EmbeddedStore
+from trails.store.log import erasing, sqlite
 from trails.store.log.commit_log import CHUNK, Log, LogIndex
 from trails.store.log.committing import Batch, Waiting, matching
 from trails.store.log.erasing import Gone
 from trails.store.log.log_maintenance import Behind
 from trails.store.log.records import Row
 from trails.store.log.sqlite import Head, SqliteHome
-from trails.store.postgres import readers, server
-from trails.store.postgres.readers import Reader
-from trails.store.postgres.server import Server, Unreachable
+from trails.store.postgres import address, server
+from trails.store.postgres.server import Reader, Server, Unreachable
 
 _ALONE: Final = 3
 """Commits in a row before which nobody else had written, from which on the next one takes no lock."""
@@ -136,7 +137,7 @@ class PostgresLog(Log):
                 news = self.catch_up(index)
             except Unreachable:  # the connection had ended since it was used last; the server may well be there
                 news = self.catch_up(index)
-            if time.monotonic() - self._said_at >= readers.HEARD:
+            if time.monotonic() - self._said_at >= server.HEARD:
                 self.register(index)
         return news
 
@@ -255,8 +256,8 @@ class PostgresLog(Log):
             with suppress(StoreFailed):  # whoever may rewrite records, and drop no readers
                 self._server.forget_old()
             own = (self._name, self._machine)
-            found = readers.behind(self._server.readers() or (), self._erased)
-        return readers.told(each for each in found if each.index not in own)
+            found = server.behind(self._server.readers() or (), self._erased)
+        return server.told(each for each in found if each.index not in own)
 
     # --- the end
 
@@ -298,7 +299,7 @@ class PostgresLog(Log):
         self._said_at = time.monotonic()
         name = self._machine if is_closed else self._name
         try:
-            self._server.register(Reader(name, readers.this_process(), index.number, self._erased, is_closed))
+            self._server.register(Reader(name, server.this_process(), index.number, self._erased, is_closed))
             if is_closed:
                 self._server.forget(self._name)
         except Unreachable:
@@ -338,3 +339,69 @@ def folder_of(store_id: str) -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or ""
     root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"  # noqa: PTH117 - as the XDG specification has it
     return root / "trails" / store_id
+
+
+_report: Final = logging.getLogger("trails")
+
+
+def open_store(location: str, *, create: bool = False, is_read_only: bool = False) -> EmbeddedStore:
+    """Open the store that a URL names, and bring in what is in the log.
+
+    If it `is_read_only`, nothing is written to the database but, if that is allowed, who has this index.
+
+    Raises `InvalidInput` if there is no such store and `create` is False, `StoreFailed` if the server is away.
+    """
+    server = Server(address.parse(location))
+    try:
+        if create:
+            server.make()
+        head = server.find()
+        server.say_in_use()
+        folder = folder_of(server.id)
+        home = _copy(server, folder)
+        log = PostgresLog(server, home, folder, is_read_only=is_read_only)
+    except BaseException:
+        server.close()
+        raise
+    store = EmbeddedStore(folder, durability="process", commits=log)
+    try:
+        log.register(store)
+        store.sync()
+        if head.due and not is_read_only:  # a process ended between an erasure and the end of it
+            with suppress(StoreFailed):  # whoever may only read, or append, cannot; `doctor` tells of it
+                log.finish_erasures(store)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _copy(server: Server, folder: Path) -> SqliteHome:
+    """Return this machine's copy of a log; one that is damaged, or of another history, is deleted and begun anew."""
+    for _ in range(2):
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            home = SqliteHome(folder / sqlite.NAME, create=True, is_synced=False)
+        except OSError as error:
+            raise StoreFailed(
+                f"no copy of the log can be made at {folder} ({error}); make room, or set XDG_CACHE_HOME"
+            ) from error
+        except StoreFailed:
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        head = home.head()
+        there = server.digest(head.number)
+        if there == head.digest:
+            return home
+        home.close()
+        shutil.rmtree(folder, ignore_errors=True)
+        has = "has no such record" if there is None else f"has {there.hex()[:16]} there"
+        _report.warning(
+            "the log of %s has another history than this machine saw: record %d had the digest %s here, and the log %s (a "
+            "standby that lagged was promoted, or a backup restored); its copy here was deleted and is made anew",
+            server.address.shown,
+            head.number,
+            head.digest.hex()[:16],
+            has,
+        )
+    return SqliteHome(folder / sqlite.NAME, create=True, is_synced=False)

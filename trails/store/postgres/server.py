@@ -8,23 +8,64 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
+import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from uuid import uuid4
 
 from trails.errors import InvalidInput, StoreFailed
+from trails.store.log.log_maintenance import Behind
 from trails.store.log.records import ERASES, REWRITES, START, CommitRecord, Row, row_of
 from trails.store.log.sqlite import Head
 from trails.store.postgres import statements
 from trails.store.postgres.address import Address
-from trails.store.postgres.grants import Right
-from trails.store.postgres.readers import FORGOTTEN, Reader
 
 if TYPE_CHECKING:
     import psycopg
+
+FORGOTTEN: Final = 30
+"""Days without a word after which an index is told no more."""
+HEARD: Final = 60.0
+"""Seconds that pass at least between two words of a process that only brings in what others commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """An index: the process that has it or had it last, how far it is, and at which vacuum its files were made."""
+
+    index: str
+    process: str
+    number: int
+    erased: int
+    is_closed: bool
+    heard: datetime | None = None
+    """When its process last said so, by the server's clock."""
+
+
+def this_process() -> str:
+    """Return what this process is called there: its machine and its number."""
+    return f"{platform.node() or 'unknown'}:{os.getpid()}"
+
+
+def behind(readers: Iterable[Reader], erased: int) -> list[Reader]:
+    """Return those whose files were made before a vacuum, and may still hold what it took out.
+
+    >>> old, new = Reader("a", "one:7", 9, 0, is_closed=False), Reader("b", "two:8", 9, 5, is_closed=True)
+    >>> [reader.index for reader in behind([old, new], 5)]
+    ['a']
+    """
+    return [reader for reader in readers if reader.erased < erased]
+
+
+def told(readers: Iterable[Reader]) -> tuple[Behind, ...]:
+    """Return readers as reports tell them."""
+    return tuple(Behind(each.process, each.index, each.is_closed, each.heard) for each in readers)
+
 
 _SESSION: Final = "-c idle_in_transaction_session_timeout=30000 -c lock_timeout=20000"
 """Milliseconds: a holder of the row that was stopped is cut off by the server, and nobody waits for it for ever."""
@@ -46,6 +87,14 @@ _Done = TypeVar("_Done")
 
 class Unreachable(StoreFailed):
     """The server is away, or went away while it was asked: what it did last is not known."""
+
+
+class Right(NamedTuple):
+    """A privilege on a table, or on one column of it."""
+
+    privilege: str
+    table: str
+    column: str = ""
 
 
 class Settings(NamedTuple):

@@ -4,16 +4,91 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from trails.errors import TrailsError
 from trails.store.doctor import Check
 from trails.store.log.sqlite import Head
-from trails.store.postgres import address, grants, readers, statements
+from trails.store.postgres import address, server, statements
 from trails.store.postgres.log import folder_of
-from trails.store.postgres.server import Server, Settings
+from trails.store.postgres.server import Right, Server, Settings
 from trails.store.upgrade import Upgraded
+
+READING: Final = tuple(Right("SELECT", table) for table in ("trails_stores", "trails_records"))
+APPENDING: Final = (
+    Right("INSERT", "trails_records"),
+    *(Right("UPDATE", "trails_stores", column) for column in ("head", "digest", "due")),
+)
+REGISTERING: Final = tuple(Right(each, "trails_readers") for each in ("SELECT", "INSERT", "UPDATE", "DELETE"))
+ERASING: Final = (
+    Right("UPDATE", "trails_records"),
+    Right("UPDATE", "trails_stores"),
+    Right("DELETE", "trails_records"),
+)
+"""What only the owner has: the guide grants it to nobody."""
+ALL: Final = (*READING, *APPENDING, *REGISTERING, *ERASING)
+
+
+def grants_for(lacking: Iterable[Right], role: str = "ROLE") -> str:
+    """Return the grants that rights come with, as the owner writes them.
+
+    >>> grants_for([Right("SELECT", "trails_stores"), Right("SELECT", "trails_records"), Right("DELETE", "trails_readers")])
+    'GRANT SELECT ON trails_stores, trails_records TO ROLE; GRANT DELETE ON trails_readers TO ROLE'
+    >>> grants_for([Right("UPDATE", "trails_stores", "head"), Right("UPDATE", "trails_stores", "due")], "bob")
+    'GRANT UPDATE (head, due) ON trails_stores TO bob'
+    """
+    by_table: dict[str, dict[str, list[str]]] = {}
+    for right in lacking:
+        by_table.setdefault(right.table, {}).setdefault(right.privilege, []).append(right.column)
+    tables: dict[str, list[str]] = {}
+    for table, privileges in by_table.items():
+        tables.setdefault(", ".join(_with_columns(*each) for each in privileges.items()), []).append(table)
+    return "; ".join(f"GRANT {what} ON {', '.join(on)} TO {role}" for what, on in tables.items())
+
+
+def _with_columns(privilege: str, columns: list[str]) -> str:
+    return privilege if "" in columns else f"{privilege} ({', '.join(columns)})"
+
+
+def _may_not_read(lacking: Collection[Right]) -> bool:
+    """Tell whether nothing of a store can be read."""
+    return bool(_of(READING, lacking))
+
+
+def _rights(lacking: Collection[Right]) -> Check:
+    """Return what a user may do, who lacks some rights; it is not well where it lacks some of what belongs together."""
+    unread = _of(READING, lacking)
+    if unread:
+        return _refused("may not read the store", unread)
+    unwritten = _of(APPENDING, lacking)
+    if unwritten and len(unwritten) < len(APPENDING):
+        return _refused("may read, and append only by half", unwritten)
+    may = "read" if unwritten else "read and append" if _of(ERASING, lacking) else "read, append and take out"
+    return Check("rights", True, f"this user may {may}")
+
+
+def _registering(lacking: Collection[Right]) -> Check | None:
+    """Return what is amiss where a user may not say that it has an index; None where it may."""
+    unsaid = _of(REGISTERING, lacking)
+    if not unsaid:
+        return None
+    said = "this user may not say that it has an index, nor see who has one: a vacuum cannot name its files"
+    return Check("readers", False, said, _remedy(unsaid))
+
+
+def _of(wanted: Iterable[Right], lacking: Collection[Right]) -> list[Right]:
+    return [right for right in wanted if right in lacking]
+
+
+def _refused(what: str, lacking: list[Right]) -> Check:
+    return Check("rights", False, f"this user {what}: it lacks a grant", _remedy(lacking))
+
+
+def _remedy(lacking: list[Right]) -> str:
+    return f"as the owner, with this user for ROLE: {grants_for(lacking)}; see `trails guide postgres`"
+
 
 _APART: Final = timedelta(seconds=5)
 """How far two clocks may be apart."""
@@ -30,9 +105,9 @@ def look(location: str) -> list[Check]:
         return [Check("server", False, error.message, "start the server, or check the URL, its user and its password")]
     try:
         checks = [_server(settings), _durability(settings), _clock(settings.now)]
-        lacking = log.lacking(grants.ALL)
-        rights = grants.look(lacking)
-        if grants.may_not_read(lacking):
+        lacking = log.lacking(ALL)
+        rights = _rights(lacking)
+        if _may_not_read(lacking):
             return [*checks, rights]
         try:
             head = log.find()
@@ -43,7 +118,7 @@ def look(location: str) -> list[Check]:
             Check("tables", True, f"format {statements.FORMAT}"),
             rights,
             _log(head),
-            grants.registering(lacking) or _readers(log, head),
+            _registering(lacking) or _readers(log, head),
             _cache(log.id),
         ]
     finally:
@@ -89,10 +164,10 @@ def _readers(log: Server, head: Head) -> Check:
     if found is None:
         said = "there is no table in which processes say which of them have an index"
         return Check("readers", False, said, "`trails store upgrade`, as the owner, makes it")
-    late = readers.behind(found, head.erased)
+    late = server.behind(found, head.erased)
     if not late:
         return Check("readers", True, f"{len(found):,} indexes are registered, none with files from before a vacuum")
-    said = f"what was erased until commit {head.erased:,} may still be in the files of {'; '.join(map(str, readers.told(late)))}"
+    said = f"what was erased until commit {head.erased:,} may still be in the files of {'; '.join(map(str, server.told(late)))}"
     return Check("readers", False, said, "`sync` there, or close it and delete its folder in the cache of that machine")
 
 

@@ -10,8 +10,7 @@ from trails.errors import InvalidInput
 from trails.rdf import query_guard
 from trails.store.contract import QuadStore, Result
 from trails.store.queries import query_pool
-from trails.store.queries.query_limits import QueryLimits
-from trails.store.queries.query_pool import Answer, NoProcess, Rows, Source
+from trails.store.queries.query_pool import Answer, NoProcess, QueryLimits, Rows, Source
 
 
 def answer(
