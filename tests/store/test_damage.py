@@ -47,7 +47,7 @@ _READS: dict[str, Callable[[Repository], Any]] = {
     "forest": lambda store: store.forest(),
     "diff": lambda store: store.diff("s1", "fork"),
     "verify": lambda store: store.verify(),
-    "count": lambda store: len(store.store),  # type: ignore[arg-type] # an EmbeddedStore
+    "count": lambda store: len(store.store),
 }
 _WRITES: dict[str, Callable[[Repository], Any]] = {
     "append": lambda store: _append(store, "s1"),

@@ -248,4 +248,4 @@ def _left(store: QuadStore) -> tuple[set[Quad], bool]:
         store.sync()
         return transaction.work_marks(store), True
     with closing(ViewStore(Path(store.location))) as later:
-        return transaction.work_marks(later), later.is_beside_owner
+        return transaction.work_marks(later), later.has_living_owner

@@ -247,7 +247,7 @@ def _character(escape: re.Match[str]) -> str:
 
 Term = ox.NamedNode | ox.Literal | ox.BlankNode | ox.Triple
 
-_JSON: Final = vocab.JSON.value
+_JSON_TYPE: Final = vocab.JSON.value
 _STRING: Final = vocab.STRING.value
 _BOOLEANS: Final = {"true": True, "false": False}
 _READ: Final[Mapping[str, Callable[[str], Any]]] = {
@@ -270,7 +270,7 @@ def to_python(term: Term | None) -> Any:
 def _of_literal(text: str, kind: str) -> Any:
     if kind == _STRING:
         return text
-    if kind == _JSON:
+    if kind == _JSON_TYPE:
         return json.loads(text)
     if kind in _READ:
         try:
@@ -299,7 +299,7 @@ class Values(dict[str, Any]):
         return value
 
 
-_ENDS_JSON: Final = f"^^<{_JSON}>"
+_ENDS_JSON: Final = f"^^<{_JSON_TYPE}>"
 
 
 def _of_written(term: str) -> Any:
