@@ -46,7 +46,7 @@ _BATCH: Final = 10_000
 """Quads, or lines of the log, in one commit."""
 _SHOWN: Final = 3
 """How many findings an error names."""
-_BEGIN: Final = b"# trails copy\n"
+_BEGIN: Final = b"# trails copy"
 """How a dump begins that tells at its end what it must hold; one of `trails store dump` does neither."""
 _LOG: Final = b"# trails log "
 _END: Final = b"# trails end "
@@ -168,35 +168,14 @@ def _opened(location: str, beside: Path, progress: Progress | None) -> Iterator[
                 yield _Source(store.location, lines, store.log.lines())
 
 
-class _DumpNotes:
-    """What a dump says of itself in comments, as far as it was read."""
-
-    def __init__(self) -> None:
-        self.log: list[str] | None = None
-        self._length = b""
-        self._end: list[bytes] = []
-        self.is_silent = True
-        """Whether it says nothing, as a dump of `trails store dump` does."""
-
-    def take(self, line: bytes) -> None:
-        """Take a comment, the dump's next one."""
-        is_own = line == _BEGIN or line.startswith((_END, _LOG))
-        self.is_silent = self.is_silent and not is_own
-        if line.startswith(_END):
-            self._end = line.removeprefix(_END).split()
-        elif line.startswith(_LOG):
-            self.log, self._length = [], line.removeprefix(_LOG).strip()
-        elif self.log is not None and not is_own:
-            self.log.append(line[2:].rstrip(b"\n").decode())
-
-    def fits(self, found: _Source) -> bool:
-        """Tell whether quads, and as many lines of the log, are what the end tells of."""
-        expected = [b"%d" % found.quads, found.sha256.encode()]
-        return self._end == expected and self._length == b"%d" % len(self.log or ())
+def _trailer(source: _Source) -> list[bytes]:
+    """Return the comments with which a dump ends: the log, and what the dump must hold."""
+    log = [f"# {line}".encode() for line in source.log or ()]
+    return [_LOG + b"%d" % len(log), *log, _END + b"%d %s" % (source.quads, source.sha256.encode())]
 
 
 def _from_dump(file: Path, lines: dumping.SortedLines) -> _Source:
-    told = _DumpNotes()
+    comments: list[bytes] = []
     try:
         with in_words(file, "read"), file.open("rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b"
@@ -204,15 +183,19 @@ def _from_dump(file: Path, lines: dumping.SortedLines) -> _Source:
             opened = gzip.GzipFile(fileobj=raw, mode="rb") if packed else raw
             for line in cast(IO[bytes], opened):
                 if line.startswith(b"#"):
-                    told.take(line)
+                    comments.append(line.rstrip(b"\n"))
                 elif line.strip():
                     lines.write(line if line.endswith(b"\n") else line + b"\n")
+        at = next((number for number, line in enumerate(comments) if line.startswith(_LOG)), len(comments))
+        log = [line[2:].decode() for line in comments[at + 1 : -1]] if at < len(comments) else None
     except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as error:
         raise InvalidInput(f"{file} is no whole dump: {error}; nothing was copied") from error
-    found = _Source(str(file), lines, told.log)
-    if not told.is_silent and not told.fits(found):
+    found = _Source(str(file), lines, log)
+    # one of `trails store dump` has no such comments
+    is_own = any(line == _BEGIN or line.startswith((_END, _LOG)) for line in comments)
+    if is_own and comments[at:] != _trailer(found):
         raise InvalidInput(f"{file} is cut short or altered: it does not hold what its end says; nothing was copied")
-    if told.is_silent and not found.quads:
+    if not is_own and not found.quads:
         why = "it was cut short, or is a dump of an empty store, which `trails init` makes"
         raise InvalidInput(f"{file} holds nothing: {why}; nothing was copied")
     return found
@@ -234,14 +217,10 @@ def _to_dump(source: _Source, file: Path, progress: Progress | None) -> Copied:
         if found == (source.sha256, source.log):
             return _copied(source, str(file), written=False)
         raise _is_taken(str(file), None if found is None else found[1], source)
-    log = source.log or []
-    end = [_LOG + b"%d\n" % len(log), *(f"# {line}\n".encode() for line in log)]
-    end.append(_END + b"%d %s\n" % (source.quads, source.sha256.encode()))
     with scratch(file) as folder:
         part, packed = folder / file.name, file.suffix == ".gz"
-        dumping.write_lines(
-            part, source.lines(), source.quads, progress, packed=packed, begin=_BEGIN, end=b"".join(end)
-        )
+        begin, end = _BEGIN + b"\n", b"".join(line + b"\n" for line in _trailer(source))
+        dumping.write_lines(part, source.lines(), source.quads, progress, packed=packed, begin=begin, end=end)
         if _read_back(part) != (source.sha256, source.log):
             raise _unequal_error(f"{file} was written and does not hold what was read from", source)
         dumping.publish(part, file)
