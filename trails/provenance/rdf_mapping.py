@@ -50,19 +50,13 @@ _SUB_PROPERTY: Final = ox.NamedNode(vocab.RDFS + "subPropertyOf")
 
 
 class Relation(NamedTuple):
-    """A property that is a PROV statement: its kind, the places of subject and object, and a type that it says as well."""
+    """A property that is a PROV statement, or leads to a node about one: its kind, the places of the property's subject and
+    object, and a type that it says as well.
+    """
 
     kind: str
     subject: int = 0
     object: int = 1
-    subtype: str | None = None
-
-
-class Qualified(NamedTuple):
-    """A property that leads to a node about a statement: its kind, and which property of the node fills which place."""
-
-    kind: str
-    places: Mapping[str, int]
     subtype: str | None = None
 
 
@@ -86,17 +80,18 @@ RELATIONS: Final[Mapping[str, Relation]] = {
 }
 """PROV-O's properties for statements without an id (PROV-O 3.1 and 3.2)."""
 
-QUALIFIED: Final[Mapping[str, Qualified]] = {
-    f"{PROV}qualified{name}": Qualified(
-        kind.name,
-        {place.predicate: number for number, place in enumerate(kind.places) if place.predicate is not None},
-        None if name == kind.type else name,
-    )
+QUALIFIED: Final[Mapping[str, Relation]] = {
+    f"{PROV}qualified{name}": Relation(kind.name, subtype=None if name == kind.type else name)
     for kind in RELATION_KINDS
     if kind.identified
     for name in (kind.type, *(type_ for type_, each in SUBTYPES.items() if each.kind == kind.name))
 }
 """PROV-O's properties for statements with an id, a time or attributes (PROV-O 3.3)."""
+_PARTS: Final = {
+    kind.name: {place.predicate: number for number, place in enumerate(kind.places) if place.predicate is not None}
+    for kind in RELATION_KINDS
+}
+"""Which property of the node of a qualified statement fills which place, by the kind of statement."""
 INFLUENCERS: Final = tuple(PROV + name for name in ("influencer", "entity", "activity", "agent"))
 """What may stand for the influencing place in any qualified form: they are all below prov:influencer."""
 
@@ -127,7 +122,7 @@ class Terms:
 
     classes: Mapping[str, tuple[str, ...]]
     relations: Mapping[str, Relation]
-    qualified: Mapping[str, Qualified]
+    qualified: Mapping[str, Relation]
     times: Mapping[str, Time]
 
 
@@ -272,7 +267,7 @@ class _Reading:
         for predicate, form in self._terms.qualified.items():
             for subject, node in self._facts.get(predicate, ()):
                 name = _iri(node)
-                left_out = frozenset({*form.places, *INFLUENCERS})
+                left_out = frozenset({*_PARTS[form.kind], *INFLUENCERS})
                 first, *more = _one_by_one(self._about.get(name, ()), left_out)
                 own = [each for each in self._attributes(name, left_out) if each not in _CLASS_NAMES]
                 id_ = name if more or not name.startswith(BLANK) or name in named else None
@@ -280,9 +275,9 @@ class _Reading:
                 for about in more:
                     yield Statement(form.kind, id_, self._arguments(subject, about, form), _said(form))
 
-    def _arguments(self, subject: str, about: Mapping[str, Object], form: Qualified) -> tuple[str | None, ...]:
+    def _arguments(self, subject: str, about: Mapping[str, Object], form: Relation) -> tuple[str | None, ...]:
         arguments: list[str | None] = [subject, *[None] * (len(KINDS[form.kind].places) - 1)]
-        for predicate, place in form.places.items():
+        for predicate, place in _PARTS[form.kind].items():
             value = about.get(predicate)
             if value is None and place == 1:
                 value = next((about[each] for each in INFLUENCERS if each in about), None)
@@ -330,7 +325,7 @@ def _one_by_one(said: Iterable[tuple[str, Object]], places: Collection[str]) -> 
     yield from ({**first, **other} for other in more)
 
 
-def _said(form: Relation | Qualified) -> tuple[Attribute, ...]:
+def _said(form: Relation) -> tuple[Attribute, ...]:
     return () if form.subtype is None else ((TYPE, name_value(PROV + form.subtype)),)
 
 
@@ -357,7 +352,7 @@ def recorded_statements(store: QuadStore) -> Document:
     """
     terms = trails_terms()
     facts: dict[str, list[tuple[str, Object]]] = {}
-    parts = chain.from_iterable(form.places for form in terms.qualified.values())
+    parts = chain.from_iterable(_PARTS.values())
     properties = [_RDF_TYPE, *terms.relations, *terms.times, *terms.qualified, *parts, *INFLUENCERS, BUNDLE_OF_MENTION]
     for predicate in dict.fromkeys(properties):
         rows = store.table(query_files.find("prov_pairs").bind(predicate=predicate))
