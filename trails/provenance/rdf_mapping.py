@@ -243,7 +243,7 @@ class _Reading:
             if predicate in left_out:
                 continue
             if predicate == _RDF_TYPE:
-                if value not in _BARE_KINDS:
+                if value not in BARE_CLASSES:
                     yield TYPE, _value(value)
             else:
                 yield RDF_NAMES.get(predicate, predicate), _value(value)
@@ -286,26 +286,30 @@ class _Reading:
         return tuple(arguments)
 
     def _with_times(self, statements: list[Statement]) -> list[Statement]:
-        """Put the times of generations and invalidations to the statements that they are about."""
         for kind in ("wasGeneratedBy", "wasInvalidatedBy"):
             predicates = [predicate for predicate, _ in self._of_times(kind)]
             times = {subject: _text(value) for each in predicates for subject, value in self._facts[each]}
-            if not times:
-                continue
-            several = Counter(each.arguments[0] for each in statements if each.kind == kind)
-            joined: set[str] = set()
-            for place, each in enumerate(statements):
-                node = each.arguments[0] if each.kind == kind else None
-                if node is not None and node in times and several[node] == 1 and each.arguments[2] is None:
-                    statements[place] = each._replace(arguments=(*each.arguments[:2], times[node]))
-                    joined.add(node)
-            statements += [
-                Statement(kind, None, (node, None, time)) for node, time in times.items() if node not in joined
-            ]
+            join_times(statements, kind, times)
         return statements
 
 
-_BARE_KINDS: Final = frozenset(iri for iri in CLASSES if iri.removeprefix(PROV).lower() in KINDS)
+def join_times(
+    statements: list[Statement], kind: str, times: Mapping[str, str], attributes: tuple[Attribute, ...] = ()
+) -> None:
+    """Put the times of generations, or invalidations, to the one statement that each can be about, or to one of its own."""
+    several = Counter(each.arguments[0] for each in statements if each.kind == kind) if times else {}
+    joined: set[str] = set()
+    for place, each in enumerate(statements if several else ()):
+        node = each.arguments[0] if each.kind == kind else None
+        if node is not None and node in times and several[node] == 1 and each.arguments[2] is None:
+            statements[place] = each._replace(arguments=(*each.arguments[:2], times[node]))
+            joined.add(node)
+    statements += [
+        Statement(kind, None, (node, None, time), attributes) for node, time in times.items() if node not in joined
+    ]
+
+
+BARE_CLASSES: Final = frozenset(iri for iri in CLASSES if iri.removeprefix(PROV).lower() in KINDS)
 """The classes that a statement's kind says already."""
 _CLASS_NAMES: Final = frozenset((TYPE, name_value(PROV + kind.type)) for kind in KINDS.values())
 

@@ -32,10 +32,18 @@ from trails.model.validation import decodes
 from trails.model.values import SessionRecord
 from trails.provenance.document_import import Worked, read_document
 from trails.provenance.drawing import draw_mermaid, draw_png, draw_svg, picture
-from trails.provenance.rdf_mapping import CLASSES, PROV, RDF_NAMES, Terms, fact_of, statements_of, trails_terms
+from trails.provenance.rdf_mapping import (
+    BARE_CLASSES,
+    PROV,
+    RDF_NAMES,
+    Terms,
+    fact_of,
+    join_times,
+    statements_of,
+    trails_terms,
+)
 from trails.provenance.serializations import write_prov
 from trails.provenance.statements import (
-    ELEMENTS,
     INTERNATIONALIZED,
     KINDS,
     RECORDED,
@@ -67,7 +75,6 @@ _LEADING: Final = {
     )
 }
 """The properties that come first in what is written of a turn or a call, in this order."""
-_BARE: Final = frozenset(iri for iri in CLASSES if iri.removeprefix(PROV).lower() in ELEMENTS)
 _OF_GRAPHS: Final = (
     *("derived_tool_informed_by_model", "derived_tool_times", "derived_tool_ran", "derived_tool_approved"),
     *("derived_tool_refused", "derived_turn_in_run", "derived_redacted_content", "derived_spawned_for_spawner"),
@@ -252,9 +259,6 @@ def _said_of(store: QuadStore, record: SessionRecord) -> Iterator[Quad]:
 
 # --- facts of one subject
 
-_Filled = tuple[str, list[str | None], tuple[Attribute, ...]]
-"""A relation while the times of its subject are not known yet: its kind, its arguments, and what is said of it."""
-
 
 def _export_statements(rows: Iterable[Row], sources: Sources, keep: Callable[[str], bool]) -> Iterator[Statement]:
     """Yield the statements of rows that come subject after subject."""
@@ -270,47 +274,32 @@ def _subject(term: str, rows: Iterable[Row], sources: Sources, terms: Terms) -> 
     evidence = _evidence(term, sources) if sources else RECORDED
     kinds_: dict[str, None] = {}
     attributes: list[Attribute] = []
-    relations: list[_Filled] = []
+    relations: list[Statement] = []
     times: dict[tuple[str, int], str] = {}
     for _, predicate, value in rows:
         name = predicate[1:-1]
         if name == vocab.TYPE.value:
             kinds_.update(dict.fromkeys(terms.classes.get(value[1:-1], ())))
-            if value[1:-1] not in _BARE:
+            if value[1:-1] not in BARE_CLASSES:
                 attributes.append((TYPE, _value(value)))
         elif (relation := terms.relations.get(name)) and relation.kind != "mentionOf":
             arguments: list[str | None] = [None] * len(KINDS[relation.kind].places)
             arguments[relation.subject], arguments[relation.object] = subject, value[1:-1]
-            relations.append((relation.kind, arguments, _relation_type(name, relation.subtype) + evidence))
+            said = () if relation.kind in UNATTRIBUTED else _relation_type(name, relation.subtype) + evidence
+            relations.append(Statement(relation.kind, None, tuple(arguments), said))
         elif time := terms.times.get(name):
             times[time.kind, time.place] = tsv.date_time(value) or ""
         else:
             attributes.append((RDF_NAMES.get(name, name), _value(value)))
     activity = (times.get(("activity", 0)), times.get(("activity", 1)))
-    if times:
-        _join(times, relations, subject, evidence)
-        if any(activity):
-            kinds_["activity"] = None
-    attributes += evidence
-    statements = [
-        Statement(kind, subject, activity if kind == "activity" else (), tuple(attributes)) for kind in kinds_
-    ]
-    for kind, filled, relation_attributes in relations:
-        statements.append(Statement(kind, None, tuple(filled), () if kind in UNATTRIBUTED else relation_attributes))
-    return statements
-
-
-def _join(
-    times: Mapping[tuple[str, int], str], relations: list[_Filled], subject: str, evidence: tuple[Attribute, ...]
-) -> None:
-    """Put the times of a generation and an invalidation to the one statement that they can be about, or to one of their own."""
-    for (kind, place), time in times.items():
+    if any(activity):
+        kinds_["activity"] = None
+    for (kind, _), stated in times.items():
         if kind != "activity":
-            same = [arguments for name, arguments, _ in relations if name == kind and arguments[0] == subject]
-            if len(same) == 1:
-                same[0][place] = time
-            else:
-                relations.append((kind, [subject, None, time], evidence))
+            join_times(relations, kind, {subject: stated}, evidence)
+    attributes += evidence
+    elements = [Statement(kind, subject, activity if kind == "activity" else (), tuple(attributes)) for kind in kinds_]
+    return [*elements, *relations]
 
 
 @cache
