@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +54,16 @@ def test_a_real_run_has_its_sessions_calls_answers_and_tokens_in_each_encoding(s
     assert sum(usage["input_tokens"] for usage in usages) == counted["prompt_tokens"]
     assert sum(usage["output_tokens"] for usage in usages) == counted["completion_tokens"]
     assert {turn.model for turn in answers} == set(counted["models"])
+
+
+def test_attributes_are_kept_in_the_same_order_in_every_process(shared: Path) -> None:
+    script = (
+        "import sys; from trails.exchange.traces import otlp; "
+        "found = otlp.parse([('', open(sys.argv[1], 'rb').read())]); print([each.paths for each in found.sessions])"
+    )
+    command = [sys.executable, "-c", script, str(shared / "data/research/openinference/otlp.json")]
+    seeds = [{**os.environ, "PYTHONHASHSEED": seed} for seed in ("1", "2", "3")]
+    assert len({subprocess.run(command, env=each, check=True, capture_output=True).stdout for each in seeds}) == 1
 
 
 def test_messages_are_ordered_by_their_numbers_and_gaps_do_no_harm() -> None:

@@ -246,10 +246,8 @@ _NAMES: Final = {
     "llm.token_count.completion_details.reasoning": "gen_ai.usage.reasoning.output_tokens",
 }  # fmt: skip
 _CALL_ID: Final = ("tool.id", "tool_call.id", "tool.call_id")
-KEPT_ATTRIBUTES: Final = frozenset(
-    {"llm.invocation_parameters", "metadata", "tag.tags", "user.id", "llm.prompts", "error.type"}
-)
-"""Attributes that are kept with the answer under their own names."""
+KEPT_ATTRIBUTES: Final = ("llm.invocation_parameters", "metadata", "tag.tags", "user.id", "llm.prompts", "error.type")
+"""Attributes that are kept with the answer under their own names, in this order."""
 _DEEPEST_NESTING: Final = 20
 
 
