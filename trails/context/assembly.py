@@ -330,7 +330,7 @@ class Context(Tabular):
         sums: dict[str, int] = {}
         for part in self.parts:
             sums[part.kind] = sums.get(part.kind, 0) + part.tokens(self.counter)
-        named = ", ".join(f"{_NAMES[kind]} {count:,}" for kind, count in sums.items())
+        named = ", ".join(f"{_NAMES.get(kind, kind)} {count:,}" for kind, count in sums.items())
         return f"what cannot be left out takes {self.tokens:,} of {self.max_tokens:,} tokens ({named})"
 
     # --- as the model APIs want it
@@ -400,15 +400,8 @@ def _as_html(part: Part, counter: Counter) -> str:
     )
 
 
-_NAMES: Final[dict[str, str]] = {
-    "system": "system prompt",
-    "brief": "brief",
-    "background": "background",
-    "summary": "summary",
-    "pinned": "pinned turns",
-    "turn": "newest turns",
-    "query": "query",
-}
+_NAMES: Final = {"system": "system prompt", "pinned": "pinned turns", "turn": "newest turns"}
+"""What the kinds of parts are called that are not called by their own name."""
 
 
 class _MadeUp:

@@ -51,7 +51,11 @@ class _Running:
     """The running copies of a program: one a thread."""
 
     def __init__(self, command: Sequence[str], what: str) -> None:
-        self._command = find_program(command, what)
+        if not command:
+            raise InvalidInput(f"{what} needs a program: name it, and its arguments")
+        if shutil.which(command[0]) is None:
+            raise InvalidInput(f"{command[0]!r} is no program that can be run; nothing was done")
+        self._command = tuple(command)
         self._here = threading.local()
         self._running: set[Pipes] = set()
         self._is_stopped = False
@@ -63,7 +67,12 @@ class _Running:
             pipes.kill()
 
     def _start(self, environment: Mapping[str, str]) -> Pipes:
-        pipes = start_program(self._command, environment)
+        name, pipe = shlex.join(self._command), subprocess.PIPE
+        try:
+            process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, env={**os.environ, **environment})  # noqa: S603 - what was asked for
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"{name} cannot be run: {getattr(error, 'strerror', None) or error}") from error
+        pipes = Pipes(process, name)
         self._running.add(pipes)
         if self._is_stopped:  # meanwhile: `stop` did not see it
             pipes.kill()
@@ -152,27 +161,6 @@ class Program(_Running):
         return reply
 
 
-def find_program(command: Sequence[str], what: str) -> tuple[str, ...]:
-    """Return a program and its arguments; raise `InvalidInput` if there is none, or it cannot be run."""
-    if not command:
-        raise InvalidInput(f"{what} needs a program: name it, and its arguments")
-    if shutil.which(command[0]) is None:
-        raise InvalidInput(f"{command[0]!r} is no program that can be run; nothing was done")
-    return tuple(command)
-
-
-def start_program(command: Sequence[str], environment: Mapping[str, str]) -> Pipes:
-    """Start a program and return the lines to and from it; raise `InvalidInput` if it cannot be run."""
-    name = shlex.join(command)
-    try:
-        process = subprocess.Popen(  # noqa: S603 - what was asked for
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **environment}
-        )
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"{name} cannot be run: {getattr(error, 'strerror', None) or error}") from error
-    return Pipes(process, name)
-
-
 class Pipes:
     """The lines to and from a program that runs."""
 
@@ -239,10 +227,10 @@ class Pipes:
 
         What it writes meanwhile is taken in: each would wait for the other, if both have more to say than a pipe holds.
         """
-        self._write(_line(message))
+        self.write(_line(message))
 
     def offer(self, message: Mapping[str, Any]) -> bytes:
-        """Write a line but for its end, and return that, for `conclude`, once the program has come to read the line.
+        """Write a line but for its end, and return that, for `write`, once the program has come to read the line.
 
         What it has written by then is no answer to it: nobody can answer an object before its end. A program that was not
         heard yet is not waited for, nor one whose system does not tell what it has read.
@@ -250,18 +238,15 @@ class Pipes:
         line = _line(message)
         if not self._was_heard:
             return line
-        self._write(line[:-_END])
+        self.write(line[:-_END])
         patience = 1
         while not self.has_more() and not self._is_over and self._process.poll() is None and _waiting(self._in):
             self._read_on(patience)
             patience = min(2 * patience, _LOOK)
         return line[-_END:]
 
-    def conclude(self, end: bytes) -> None:
-        """Write the end of a line that was offered."""
-        self._write(end)
-
-    def _write(self, line: bytes) -> None:
+    def write(self, line: bytes) -> None:
+        """Write bytes to the program, and take in what it writes meanwhile."""
         rest = memoryview(line)
         with suppress(BrokenPipeError):
             while rest:
@@ -407,7 +392,7 @@ class ProgramScorer(_Running):
             turns = [plain_turn(turn) for turn in session]
             end = pipes.offer({"session": session.id, "label": session.label, "turns": turns})
             _refuse_more(pipes)
-            pipes.conclude(end)
+            pipes.write(end)
             reply = pipes.receive()
             if reply is None:
                 pipes.end(soon=True)
