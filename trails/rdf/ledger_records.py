@@ -364,8 +364,8 @@ class _Form(NamedTuple):
     """The kind of their leaves: of a message that came in, and of an exchange that waits."""
 
 
-def _form(made: type[Value], leaf: Kind, *types: NamedNode, text: NamedNode = v.VALUE) -> _Form:
-    return _Form(types[0], Table.of(made, *types), text, leaf)
+def _form(entry_class: type[Value], leaf: Kind, *types: NamedNode, text: NamedNode = v.VALUE) -> _Form:
+    return _Form(types[0], Table.of(entry_class, *types), text, leaf)
 
 
 _FORMS: Final[Mapping[type[LedgerEntry], _Form]] = {
@@ -382,7 +382,7 @@ _FORMS: Final[Mapping[type[LedgerEntry], _Form]] = {
 _BRIEFS: Final = {"task": v.TASK_BRIEF, "context": v.CONTEXT_SUMMARY}
 """The type that a brief has too, by what it is."""
 _CLASSES: Final[Mapping[NamedNode, Any]] = {
-    **{form.type: made for made, form in _FORMS.items() if made is not Brief},
+    **{form.type: each for each, form in _FORMS.items() if each is not Brief},
     **dict.fromkeys(_BRIEFS.values(), Brief),
 }
 """The class of each entry by the type that it is stored with."""
@@ -405,16 +405,16 @@ def head_quads(session_id: str) -> list[Quad]:
 def entry_quads(entry: Entry) -> list[Quad]:
     """Return the quads of an entry."""
     node, graph = NamedNode(entry.iri), ledger_graph(entry.session_id)
-    made = [Quad(node, v.NUMBER, v.integer(entry.number), graph)]
+    quads = [Quad(node, v.NUMBER, v.integer(entry.number), graph)]
     if isinstance(entry, Brief):
-        made.append(Quad(node, v.TYPE, _BRIEFS[entry.what], graph))
+        quads.append(Quad(node, v.TYPE, _BRIEFS[entry.what], graph))
     form = _FORMS[type(entry)]
-    made += form.table.quads(entry, node, graph)
+    quads += form.table.quads(entry, node, graph)
     if entry.words is not None:
-        made += [Quad(node, p, o, graph) for p, o in _words(entry.words, form.text)]
+        quads += [Quad(node, p, o, graph) for p, o in _words(entry.words, form.text)]
     elif entry.leaf_salt is not None:
-        made.append(Quad(node, v.LEAF_SALT, RdfLiteral(entry.leaf_salt), graph))
-    return made
+        quads.append(Quad(node, v.LEAF_SALT, RdfLiteral(entry.leaf_salt), graph))
+    return quads
 
 
 def _words(words: EntryTexts, predicate: NamedNode) -> Iterator[tuple[NamedNode, Node]]:
@@ -443,8 +443,8 @@ def entry_leaf(entry: Entry) -> Leaf:
 
 def entry_leaves(entry: Entry) -> list[Leaf]:
     """Return the leaves for an entry as it stands, and for the turns that say it."""
-    said = content_leaf(entry)
-    return [entry_leaf(entry)] if said is None else [entry_leaf(entry), said]
+    leaf_of_turns = content_leaf(entry)
+    return [entry_leaf(entry)] if leaf_of_turns is None else [entry_leaf(entry), leaf_of_turns]
 
 
 def content_leaf(entry: Entry) -> Leaf | None:
@@ -472,17 +472,17 @@ def entries_by_subject(found: Iterable[Quad]) -> dict[str, dict[NamedNode, list[
 def decode_entries(session_id: str, iri: str, properties: Properties) -> Entry:
     """Return the entry that a subject of a ledger's graph is; raise `IntegrityError` for what is none."""
     number, types = iris.entry_number(iri), properties.get(v.TYPE, [])
-    known = next((each for each in _CLASSES if each in types), None)
-    if number is None or known is None:
+    stored_type = next((each for each in _CLASSES if each in types), None)
+    if number is None or stored_type is None:
         raise IntegrityError(f"{iri} is no entry of the ledger of session {session_id!r}, and stands in its graph")
-    made = _CLASSES[known]
+    entry_class = _CLASSES[stored_type]
     fields: dict[str, Any] = {"session_id": session_id, "number": number, "leaf_salt": one(properties, v.LEAF_SALT)}
     try:
-        if made is not Decision:
-            fields["words"] = decode_words(properties, _FORMS[made].text)
-        if made is Brief:
+        if entry_class is not Decision:
+            fields["words"] = decode_words(properties, _FORMS[entry_class].text)
+        if entry_class is Brief:
             fields["what"] = "task" if v.TASK_BRIEF in types else "context"
-        entry: Entry = made.model_validate(fields | _FORMS[made].table.values(properties))
+        entry: Entry = entry_class.model_validate(fields | _FORMS[entry_class].table.values(properties))
         return entry
     except (ValueError, TrailsError) as error:
         raise IntegrityError(

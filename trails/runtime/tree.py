@@ -288,13 +288,13 @@ class Tree(Handle, public=True):
     ) -> Subscription:
         """Call a function with every request to end from now on (or those to one session), as `Repository.subscribe` does."""
 
-        def told(notice: Notice) -> None:
+        def notify(notice: Notice) -> None:
             for each in tree_node.state_history(self.store.store, notice.session_id):
                 if isinstance(each, Cancellation) and each.number == notice.count:
                     callback(each)
 
         wanted = None if session is None else self._id(session)
-        return self.store.subscribe(told, kinds=["cancel"], session=wanted)
+        return self.store.subscribe(notify, kinds=["cancel"], session=wanted)
 
     def suspend_idlest(self, count: int, *, agent: str | None = None, by: str | None = None) -> list[str]:
         """Suspend the active branches (of an agent) that did nothing for the longest time; return their ids, idlest first.
@@ -478,8 +478,12 @@ class Tree(Handle, public=True):
             doomed = [each for each in ledger_entries.read_entries(store, record.id) if isinstance(each, TreeEntry)]
             texts = [quad for each in doomed for quad in ledger_records.entry_quads(each)]
             if record.spawned_by is not None:
-                told = self._lifecycle.runtime.book.where(Event, record.spawned_by, vocab.EVENT_ID, Literal(record.id))
-                texts += [quad for each in told if each.source == SOURCE for quad in ledger_records.entry_quads(each)]
+                messages = self._lifecycle.runtime.book.where(
+                    Event, record.spawned_by, vocab.EVENT_ID, Literal(record.id)
+                )
+                texts += [
+                    quad for each in messages if each.source == SOURCE for quad in ledger_records.entry_quads(each)
+                ]
             remove, add = ledger_entries.withhold_entry(texts)
             if add:
                 tx = Transaction()

@@ -301,8 +301,8 @@ class Node(Handle, public=True):
 
         Raises `IllegalTransition`, which names both states, for a session that is not active.
         """
-        said = {"summary": summary, "artifacts": artifacts, "memory_ids": memory_ids}
-        return self._end("completed", said, error=None, by=by)
+        fields = {"summary": summary, "artifacts": artifacts, "memory_ids": memory_ids}
+        return self._end("completed", fields, error=None, by=by)
 
     def fail(
         self,
@@ -321,16 +321,16 @@ class Node(Handle, public=True):
         """
         if not validation.text(error, "error").strip():
             raise InvalidInput(f"the error of session {self.id!r} is empty: say why it failed")
-        said = {"summary": summary, "artifacts": artifacts, "memory_ids": memory_ids}
-        return self._end("failed", said, error=error, by=by)
+        fields = {"summary": summary, "artifacts": artifacts, "memory_ids": memory_ids}
+        return self._end("failed", fields, error=error, by=by)
 
     def _end(
-        self, how: Literal["completed", "failed"], said: Mapping[str, Any], *, error: str | None, by: str | None
+        self, how: Literal["completed", "failed"], fields: Mapping[str, Any], *, error: str | None, by: str | None
     ) -> SessionResult:
         def read(name: str, value: Any) -> Any:
             return value if name == "summary" or isinstance(value, str) else list(value)
 
-        given = {name: read(name, value) for name, value in said.items()}  # once: another try reads them again
+        given = {name: read(name, value) for name, value in fields.items()}  # once: another try reads them again
 
         def report() -> tree_state.Report:
             return tree_state.check_report(self.kind, self.id, **given)

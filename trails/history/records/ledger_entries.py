@@ -135,13 +135,13 @@ def logged_entries(lines: Iterable[str]) -> LoggedEntry:
 
 def entry_leaves(store: Matching) -> list[Leaf]:
     """Return the leaves of all entries of ledgers, for a log that begins with them."""
-    made: list[Leaf] = []
+    leaves: list[Leaf] = []
     for quad in sorted(store.quads((None, vocab.LEDGER_OF, None, None)), key=str):
         node = quad.object
         if isinstance(node, NamedNode) and store.quads((node, vocab.TYPE, vocab.SESSION, vocab.CATALOG)):
             for entry in read_entries(store, iris.session_id(node.value)):  # of a deleted session it waits to be swept
-                made += ledger_records.entry_leaves(entry)
-    return made
+                leaves += ledger_records.entry_leaves(entry)
+    return leaves
 
 
 # --- verifying
@@ -189,8 +189,8 @@ def check_entries(
 def _unproven(log: Mapping[int, EntryLog], renamed: Collection[int], since: int | None) -> Iterator[tuple[str, str]]:
     """Give the entries that a checkpoint covers and that were logged again after it, because of a redaction."""
     for number in renamed if since is not None else ():
-        known = log.get(number, EntryLog())
-        if 0 <= known.first < (since or 0) and any(record_number(each) >= (since or 0) for each in known.faults):
+        logged = log.get(number, EntryLog())
+        if 0 <= logged.first < (since or 0) and any(record_number(each) >= (since or 0) for each in logged.faults):
             what = "was redacted since the checkpoint, so what stands there now is not proven by it; sign a new one"
             yield "unproven", f"entry {number} of its ledger {what}"
 
@@ -199,26 +199,26 @@ def _against_log(
     found: Mapping[int, Entry], log: Mapping[int, EntryLog], old: int, renamed: Collection[int]
 ) -> Iterator[tuple[str, str]]:
     for number, entry in found.items():
-        known = log.get(number)
-        if known is None or known.gone:
+        logged = log.get(number)
+        if logged is None or logged.gone:
             yield "unlogged", f"entry {number} of its ledger is in the store and not in its log"
             continue
-        if known.digest != ledger_records.entry_row_digest(entry):
+        if logged.digest != ledger_records.entry_row_digest(entry):
             yield "row-altered", f"entry {number} of its ledger is not as it was logged last"
-        if known.said != _said(entry) and not (known.said is None and _was_taken_up(number, found, log, old)):
+        if logged.said != _said(entry) and not (logged.said is None and _was_taken_up(number, found, log, old)):
             yield "row-altered", f"the turns that say entry {number} of its ledger are not those that were logged last"
         if entry.words is not None and not entry.words.is_true():
             yield "digest-mismatch", f"the text of entry {number} of its ledger was altered"
-    for number, known in log.items():
-        for fault in () if number in renamed else known.faults:
+    for number, logged in log.items():
+        for fault in () if number in renamed else logged.faults:
             yield "logged-twice", f"entry {number} of its ledger: {fault}"
-        if number not in found and not known.gone:
+        if number not in found and not logged.gone:
             yield "rolled-back", f"entry {number} of its ledger, which was logged, is gone"
 
 
 def _said(entry: Entry) -> str | None:
-    made = ledger_records.content_leaf(entry)
-    return None if made is None else made.digest
+    leaf = ledger_records.content_leaf(entry)
+    return None if leaf is None else leaf.digest
 
 
 def _was_taken_up(event: int, found: Mapping[int, Entry], log: Mapping[int, EntryLog], old: int) -> bool:

@@ -164,13 +164,13 @@ def remove_run(run: Run, deed: Deed) -> Proposal:
         (vocab.REMOVED_RUN, Literal(run.run_id)),
         (vocab.LEAF_SALT, Literal(digests.new_salt())),
     ]
-    made = [Quad(node, predicate, term, vocab.CATALOG) for predicate, term in rows] + deed_quads(node, deed)
+    record = [Quad(node, predicate, term, vocab.CATALOG) for predicate, term in rows] + deed_quads(node, deed)
     quads = runentry.run_quads(run)
     tx = Transaction()
-    tx.add(made)
+    tx.add(record)
     tx.remove(quads)
     tx.require(_held(quads))
-    tx.log_leaves([_removal_leaf(run.iri, run.revision + 1, [quad for quad in made if quad.subject == node])])
+    tx.log_leaves([_removal_leaf(run.iri, run.revision + 1, [quad for quad in record if quad.subject == node])])
     return tx.change()
 
 
@@ -194,14 +194,14 @@ def logged_runs(lines: Iterable[str]) -> LoggedRun:
 
 def run_leaves(store: Matching) -> list[Leaf]:
     """Return the leaves of all runs and of what is left of removed ones, for a log that begins with them."""
-    made: list[Leaf] = []
+    new_leaves: list[Leaf] = []
     for run in read_runs(store):
-        made += (
+        new_leaves += (
             [runentry.task_leaf(run), runentry.run_leaf(run)]
             if run.task_digest is not None
             else [runentry.run_leaf(run)]
         )
-    return [*made, *(_removal_leaf(run_iri, 1, quads) for run_iri, quads in _removals(store).items())]
+    return [*new_leaves, *(_removal_leaf(run_iri, 1, quads) for run_iri, quads in _removals(store).items())]
 
 
 def _removals(store: Matching) -> dict[str, list[Quad]]:
@@ -249,8 +249,8 @@ def _against_log(present: Mapping[str, tuple[str, str]], log: LoggedRun) -> Iter
             yield _finding("unlogged", iris.run_id(run_iri), " is in the store and not in its log")
         elif log[run_iri].digest != digest:
             yield _finding("row-altered", iris.run_id(run_iri), f": {what} is not as it was logged last")
-    for run_iri, known in log.items():
-        for fault in known.faults:
+    for run_iri, logged in log.items():
+        for fault in logged.faults:
             yield _finding("logged-twice", iris.run_id(run_iri), f": {fault}")
 
 
@@ -259,12 +259,12 @@ def _finding(code: str, run_id: str | None, what: str, session_id: str | None = 
     return Finding(code=code, session_id=session_id, message=f"{where}the run {run_id!r}{what}")
 
 
-def _faults(evidence: Evidence, run: Run, subject: str, known: RunLog | None) -> Iterator[tuple[str, str]]:
+def _faults(evidence: Evidence, run: Run, subject: str, logged: RunLog | None) -> Iterator[tuple[str, str]]:
     if run.iri != subject:
         yield "bad-row", f" stands at {subject}, not at its own IRI"
     if not (run.said.is_true() and run.has_true_task()):
         yield "digest-mismatch", ": its texts were altered"
-    if known is not None and known.task != runentry.registration_digest(run):
+    if logged is not None and logged.task != runentry.registration_digest(run):
         yield "row-altered", " is not the one that was registered: its task, its id or the time is another"
     if run.said.withheld and run.iri not in evidence.taken and not _was_deleted(evidence.store, run):
         yield "unlogged", " lost its texts, and no redaction was logged"
@@ -299,7 +299,7 @@ def runs_leaving(store: QuadStore, doomed: Collection[str], _: set[str]) -> Leav
     """
     remove: list[Quad] = []
     add: list[Quad] = []
-    made: list[Leaf] = []
+    new_leaves: list[Leaf] = []
     for run in {run.iri: run for session_id in doomed for run in runs_of_session(store, session_id)}.values():
         left = runentry.run_without_sessions(
             run,
@@ -308,11 +308,11 @@ def runs_leaving(store: QuadStore, doomed: Collection[str], _: set[str]) -> Leav
         )
         if runentry.run_row_digest(left) != runentry.run_row_digest(run):
             left = left.model_copy(update={"revision": run.revision + 1}).salted_anew()
-            made.append(runentry.run_leaf(left))
+            new_leaves.append(runentry.run_leaf(left))
         gone, come = _difference(run, left)
         remove += gone
         add += come
-    return Leaving(remove=remove, add=add, leaves=made)
+    return Leaving(remove=remove, add=add, leaves=new_leaves)
 
 
 def _stands(store: QuadStore, session_id: str | None, doomed: Collection[str]) -> bool:

@@ -198,10 +198,10 @@ def announce_text(
     Stats: runtime n/a • tokens n/a
     """
     name = trim(label) or trim(task) or "background task"
-    said = findings if findings and trim(findings) else NO_OUTPUT
+    output = findings if findings and trim(findings) else NO_OUTPUT
     parts = (
         f'A background task "{name}" just {outcome_words(outcome)}.',
-        f"Findings:\n{said}",
+        f"Findings:\n{output}",
         stats_line(stats or RunStats()),
         SUMMARY_REQUEST,
     )

@@ -276,9 +276,9 @@ class Talk:
         if turn is None:
             self._announce()
             return
-        told = subagents.reply_context(self._parties, role=turn.role, turn=turn.number, turns=self._turns)
+        instructions = subagents.reply_context(self._parties, role=turn.role, turn=turn.number, turns=self._turns)
         message = (self._latest or "", f"{self._run_id}:turn-{turn.number}", agent_of(turn.partner_key))
-        self._step(turn.session_key, message, told, self._answered)
+        self._step(turn.session_key, message, instructions, self._answered)
 
     def _answered(self, reply: Reply | None) -> None:
         text = reply.text if reply is not None and reply.status == "ok" else None
@@ -289,19 +289,19 @@ class Talk:
         self._next()
 
     def _announce(self) -> None:
-        told = subagents.announce_context(
+        instructions = subagents.announce_context(
             self._parties, original=self._message, first_reply=self._first, latest_reply=self._latest
         )
         message = (ANNOUNCE_STEP, f"{self._run_id}:announce", agent_of(self._target_key))
-        self._step(self._target_key, message, told, self._post)
+        self._step(self._target_key, message, instructions, self._post)
 
-    def _step(self, key: str, message: tuple[str, str, str], told: str, then: Then) -> None:
+    def _step(self, key: str, message: tuple[str, str, str], instructions: str, then: Then) -> None:
         """Have a session answer a message of the other one."""
         session_id = self._engine.places.session_of(key)
         if session_id is None:
             then(None)  # it was deleted meanwhile
         else:
-            self._engine.ask(session_id, message, told, then, self._patience)
+            self._engine.ask(session_id, message, instructions, then, self._patience)
 
     def _post(self, reply: Reply | None) -> None:
         """Post what the target tells its channel, if there is one and it may."""

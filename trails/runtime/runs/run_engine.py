@@ -195,12 +195,14 @@ class Engine:
 
     # --- work in sessions
 
-    def ask(self, session_id: str, message: tuple[str, str, str], told: str, then: Then, patience: timedelta) -> None:
+    def ask(
+        self, session_id: str, message: tuple[str, str, str], instructions: str, then: Then, patience: timedelta
+    ) -> None:
         """Have a session answer a message (its text, id and author) in the nested lane, and `then` told what came of it."""
         text, event_id, author = message
         event = self.ledger.receive(session_id, text, source=SEND_SOURCE, event_id=event_id, author=author)
         with self._lock:
-            self._contexts[session_id, event.number] = WorkContext(lane="nested", system=told)
+            self._contexts[session_id, event.number] = WorkContext(lane="nested", system=instructions)
             self._awaited.append(Awaited(session_id, event.number, then, self.now() + patience))
         self.lanes.submit("nested", lambda: self.work(session_id, "nested"))
 
