@@ -188,3 +188,13 @@ async def test_what_is_no_session_of_a_loop_is_refused() -> None:
         plan = await fill(store)
         with pytest.raises(InvalidInput, match="await store"):
             await aio.rerun(plan.sync, agent)  # type: ignore[arg-type] # that is the test
+
+
+async def test_what_is_no_agent_is_refused_and_nothing_is_stored() -> None:
+    async with aio.open(":memory:") as store:
+        plan = await fill(store)
+        with pytest.raises(InvalidInput, match="an agent is a function of the run, not None"):
+            await aio.rerun(plan, None)  # type: ignore[arg-type] # that is the test
+        with pytest.raises(InvalidInput, match="an agent is a function of the run, not 3"):
+            await aio.rerun_many(plan, 3, 2)  # type: ignore[arg-type] # that is the test
+        assert (await store.info())["sessions"] == 1

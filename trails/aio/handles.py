@@ -501,10 +501,11 @@ async def _rerun(function: Callable[..., Any], session: object, agent: Any, *arg
                 raise leaving
             return result
 
+        told = host if callable(agent) else agent  # which is refused
         if progress is not None:
             options["progress"] = lambda done: settle(_tell(progress, done))
         try:
-            return function(load_session(session.sync.worktree.workspace, session.sync.id), host, *args, **options)
+            return function(load_session(session.sync.worktree.workspace, session.sync.id), told, *args, **options)
         except _Cancelled as error:
             raise CancelledError from error
         except SystemExit as leaving:

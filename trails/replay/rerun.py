@@ -134,14 +134,19 @@ def attempt(
     session: Session, agent: Agent, *, ways: ReplayOptions, upto: int | None, by: str | None = None, **options: Any
 ) -> Rerun:
     """Do what `rerun` does; an error of the agent stands in the rerun and is not raised."""
-    if not isinstance(session, Session):
-        raise InvalidInput(f"a rerun is of a session, as store.load(id) gives it, not of {session!r:.80}")
-    if not callable(agent):
-        raise InvalidInput(f"an agent is a function of the run, not {agent!r:.80}")
+    _check_run(session, agent)
     session.persist()
     playing = Playing(session, recording_of(session, upto), ways, {**options, "by": by})
     playing.refuse_early()
     return run_agent(playing, agent, by)
+
+
+def _check_run(session: object, agent: object) -> None:
+    """Raise for what cannot be run."""
+    if not isinstance(session, Session):
+        raise InvalidInput(f"a rerun is of a session, as store.load(id) gives it, not of {session!r:.80}")
+    if not callable(agent):
+        raise InvalidInput(f"an agent is a function of the run, not {agent!r:.80}")
 
 
 def recording_of(session: Session, upto: int | None) -> Recording:
@@ -264,6 +269,7 @@ def rerun_many(
     ...     [(each.id, each.left_at, each.session[-1].content) for each in done]
     [('plan~try-0', 1, 'Trip 0'), ('plan~try-1', 1, 'Trip 1'), ('plan~try-2', 1, 'Trip 2')]
     """
+    _check_run(session, agent)
     options = {"principal": principal, "meta": meta, "by": by}
     pool, places = plan_reruns(
         session, count, workers, name=name, ways=ReplayOptions(model, tools, on_miss), upto=upto, options=options
@@ -323,8 +329,6 @@ def plan_reruns(
     options: Mapping[str, Any],
 ) -> tuple[Pool, list[RerunPlace]]:
     """Return several reruns and which of them were done before; raise for what cannot be run."""
-    if not isinstance(session, Session):
-        raise InvalidInput(f"a rerun is of a session, as store.load(id) gives it, not of {session!r:.80}")
     wanted, threads = validation.index(count, "count"), validation.index(workers, "workers")
     if wanted > MAX_RERUNS or not 1 <= threads <= MAX_WORKERS:
         raise InvalidInput(f"count is 0 to {MAX_RERUNS} and workers 1 to {MAX_WORKERS}, not {wanted} and {threads}")
