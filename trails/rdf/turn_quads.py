@@ -341,7 +341,7 @@ def decode_facts(rows: Iterable[tuple[str, str, Literal | NamedNode]]) -> dict[s
     for subject, predicate, value in rows:
         turn_iri = iris.turn_of(subject)
         turns[turn_iri][subject[len(turn_iri) + 1 :]][predicate].append(value)
-    return {turn_iri: _facts_of(parts) for turn_iri, parts in turns.items()}
+    return {turn_iri: facts_of_parts(parts) for turn_iri, parts in turns.items()}
 
 
 def decode_turn(session_id: str, row: Iterable[Any], facts: Mapping[str, Facts]) -> Turn:
@@ -396,31 +396,37 @@ def _numbered(parts: Mapping[str, _Properties], kind: str) -> list[_Properties]:
     return [found[position] for position in sorted(found)]
 
 
-def _facts_of(parts: Mapping[str, _Properties]) -> Facts:
+@decodes
+def facts_of_parts(parts: Mapping[str, _Properties]) -> Facts:
+    """Return the facts of a turn, given by what follows on its IRI in the subject, and by predicate, the objects."""
     own = parts.get("", {})
     meta, meta_withheld = _withheld(own, v.META)
     calls = []
     for properties in _numbered(parts, "call/"):
         arguments, withheld = _withheld(properties, v.ARGUMENTS)
         calls.append(
-            ToolCall(
-                id=_one(properties, v.CALL_ID) or "",
-                name=_one(properties, v.TOOL_NAME) or "",
-                arguments=arguments,
-                withheld=withheld,
+            ToolCall.trusted(
+                {
+                    "id": _one(properties, v.CALL_ID) or "",
+                    "name": _one(properties, v.TOOL_NAME) or "",
+                    "arguments": arguments,
+                    "withheld": withheld,
+                }
             )
         )
-    facts = Facts(
-        model_call=_model_call_of(parts["model"]) if "model" in parts else None,
-        tool_calls=tuple(calls),
-        tool_results=tuple(_tool_result_of(properties) for properties in _numbered(parts, "result/")),
-        compaction=_compaction_of(own, parts.get("compaction", {})),
-        source_ids=tuple(sorted(value.value for value in own.get(v.SOURCE_ID.value, []))),
-        meta_json=meta,
-        meta_withheld=meta_withheld,
-        quoted_from=_quote_of(own),
-        derived_from=_derivation_of(own),
-        withheld=_one(own, v.FACTS_DIGEST),
+    facts = Facts.trusted(  # each part was checked when it was made, and the others are texts
+        {
+            "model_call": _model_call_of(parts["model"]) if "model" in parts else None,
+            "tool_calls": tuple(calls),
+            "tool_results": tuple(_tool_result_of(properties) for properties in _numbered(parts, "result/")),
+            "compaction": _compaction_of(own, parts.get("compaction", {})),
+            "source_ids": tuple(sorted(value.value for value in own.get(v.SOURCE_ID.value, []))),
+            "meta_json": meta,
+            "meta_withheld": meta_withheld,
+            "quoted_from": _quote_of(own),
+            "derived_from": _derivation_of(own),
+            "withheld": _one(own, v.FACTS_DIGEST),
+        }
     )
     return NO_FACTS if facts.is_empty() else facts
 
@@ -437,7 +443,8 @@ def _read(properties: _Properties, fields: Sequence[Field]) -> dict[str, Any]:
 
 def _model_call_of(properties: _Properties) -> ModelCall:
     call = None if _TOLD_OF_CALLS.isdisjoint(properties) else _call_of(properties)
-    return ModelCall(**_read(properties, _MODEL_CALL), call=call)
+    nothing = dict.fromkeys(("model", "usage_json", "stop_reason"))  # in the order of the fields
+    return ModelCall.trusted({**nothing, **_read(properties, _MODEL_CALL), "call": call})
 
 
 _TOLD_OF_CALLS: Final = frozenset(

@@ -16,10 +16,10 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails.errors import TrailsError
 from trails.model import iris
 from trails.model.validation import DECODING_ERRORS, stored_object
-from trails.model.values import MAIN, NO_FACTS, Facts
+from trails.model.values import MAIN, Facts
 from trails.rdf import vocab as v
 from trails.rdf.codec import known_node, parse_time, time_literal
-from trails.rdf.turn_quads import FACT_PREDICATES, decode_facts
+from trails.rdf.turn_quads import FACT_PREDICATES, facts_of_parts
 from trails.usage import cost_of, counts_of
 
 Term = NamedNode | Literal
@@ -253,7 +253,7 @@ def _regular(session_iri: str, iri: str, plain: Mapping[str, Term], more: list[S
     if raw.hex() != digest:
         return None
     if more:
-        facts_of(iri, more)  # raises for what Trails never writes
+        facts_of(more)  # raises for what Trails never writes
     when = None if time is None else _canonical_time(time.value)
     return regular_row(iri, place, kind, when, content.value, raw, more)
 
@@ -350,10 +350,12 @@ def _odd_iri(more: str) -> str:
     return next(term.value for _, predicate, term in decode_statements(more) if predicate == "iri")
 
 
-def facts_of(iri: str, statements: Iterable[Statement]) -> Facts:
+def facts_of(statements: Iterable[Statement]) -> Facts:
     """Return what is recorded with a turn beyond its text."""
-    found = decode_facts((f"{iri}/{part}" if part else iri, predicate, term) for part, predicate, term in statements)
-    return found.get(iri, NO_FACTS)
+    parts: dict[str, dict[str, list[Term]]] = {}
+    for part, predicate, term in statements:
+        parts.setdefault(part, {}).setdefault(predicate, []).append(term)
+    return facts_of_parts(parts)
 
 
 # --- calls

@@ -91,7 +91,7 @@ class RowRun:
 
     def _facts(self, place: int, digest: bytes, more: str) -> Facts:
         iri = iris.turn(iris.session(self.session_id), place, digest.hex())
-        return row_codec.facts_of(iri, row_codec.decode_statements(more, iri))
+        return row_codec.facts_of(row_codec.decode_statements(more, iri))
 
     @decodes
     def said(self) -> Iterator[tuple[int, str, str, str, bool]]:
