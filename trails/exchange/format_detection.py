@@ -51,22 +51,9 @@ def outline_of_listed(head: bytes, names: Collection[str]) -> Outline:
     >>> outline_of_listed(b'{"id": "c", "messages": [{"role": "user", "content": "Hi"', {"messages"})
     {'role': 'user', 'content': 'Hi'}
     """
-    key: str | None
-    key, said, is_listed = None, "", False
-    for token in _JSON_TOKEN.finditer(head):
-        match token[0][:1]:
-            case b"{" | b"[":
-                if token[0] == b"{" and is_listed:
-                    return _outline(head, token.start())
-                is_listed = token[0] == b"[" and key in names
-                key = None
-            case b'"':
-                said, key = token[1].decode("utf-8", errors="replace"), None
-            case b":":
-                key = said
-            case _:
-                key = None
-    return {}
+    names_in_order = b"|".join(sorted(re.escape(name.encode()) for name in names))
+    listed = re.search(rb'(?<!\\)"(?:%s)"\s*:\s*\[\s*(?=\{)' % names_in_order, head)
+    return _outline(head, listed.end()) if listed else {}
 
 
 def _outline(data: bytes, start: int) -> Outline:
