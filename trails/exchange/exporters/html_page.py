@@ -164,8 +164,9 @@ def _template() -> Any:
     """Return the page's template, in which every value is escaped that no filter has made HTML."""
     texts = {name: files(__package__).joinpath(f"page.{name}").read_text("utf-8") for name in ("html", "css", "js")}
     digests = {name: base64.b64encode(hashlib.sha256(text.encode()).digest()) for name, text in texts.items()}
+    jinja = import_module("jinja2")
     options = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True, "autoescape": True}
-    made = import_module("jinja2").Environment(**options)
+    made = jinja.Environment(undefined=jinja.StrictUndefined, **options)
     made.filters |= {"plain": _plain, "head": _in_a_head, "text": _safe, "count": count}
     made.filters["short"] = lambda text, most: _html(escape(shorten(text, most)))
     style, script = (_Own(texts[name], f"'sha256-{digests[name].decode()}'") for name in ("css", "js"))
