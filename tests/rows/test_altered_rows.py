@@ -112,6 +112,25 @@ def test_every_alteration_of_a_table_is_found(whole: Path, tmp_path: Path, table
     assert any(name in found.message for found in report.findings), report.findings
 
 
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ("DROP TABLE calls", "the table calls"),
+        ("DROP TABLE shards", "the table shards"),
+        ("DROP INDEX calls_home", "the index calls_home"),
+        ("ALTER TABLE turns ADD COLUMN rating", "the table turns"),
+        ("CREATE TRIGGER late AFTER INSERT ON turns BEGIN DELETE FROM calls; END", "the trigger late"),
+    ],
+)
+def test_every_alteration_of_the_schema_is_found(whole: Path, tmp_path: Path, change: str, what: str) -> None:
+    place = tmp_path / "a.trails"
+    shutil.copytree(whole, place)
+    with closing(sqlite3.connect(place / "trails.db", isolation_level=None)) as db:
+        db.execute(change)
+    with trails.open(place, read_only=True) as store:
+        assert [(found.code, what in found.message) for found in store.verify().findings] == [("rows-differ", True)]
+
+
 @pytest.mark.parametrize("table", ["turns", "calls", "sessions", "texts_0_idx"])
 def test_a_vacuum_makes_altered_tables_anew(whole: Path, tmp_path: Path, table: str) -> None:
     place = tmp_path / "a.trails"

@@ -185,7 +185,6 @@ def store_faults(connection: sqlite3.Connection, tags: Collection[str], number: 
 
     `tags` are those in the catalog, `number` is the last record's.
     """
-    yield from _schema_faults(connection)
     reached = [at for (at,) in connection.execute("SELECT number FROM rows_at")]
     if len(reached) != 1 or reached[0] > number or connection.execute(_MISSED, (*reached, number)).fetchone()[0]:
         yield RowFault(None, "rows_at.number")
@@ -203,8 +202,11 @@ def store_faults(connection: sqlite3.Connection, tags: Collection[str], number: 
     yield from _numbering_faults(connection)
 
 
-def _schema_faults(connection: sqlite3.Connection) -> Iterator[RowFault]:
-    """Yield tables and indexes that are not as they are made, and what else may change rows."""
+def schema_faults(connection: sqlite3.Connection) -> Iterator[RowFault]:
+    """Yield tables and indexes that are not as they are made, and what else may change rows.
+
+    If there are any, nothing else can be compared.
+    """
     objects = (
         "SELECT type, name, sql FROM sqlite_master WHERE type IN ('trigger', 'view') OR"
         " name NOT LIKE 'sqlite~_%' ESCAPE '~' AND name NOT LIKE 'trails~_%' ESCAPE '~' AND name NOT LIKE 'texts~_%' ESCAPE '~'"

@@ -44,6 +44,7 @@ from trails.rdf.activity_records import author_type
 from trails.rdf.codec import subject_of
 from trails.rdf.session_records import decode_records, prompt_quads, session_quads, tool_quads
 from trails.rows import row_faults
+from trails.rows.row_faults import RowFault
 from trails.rows.store_rows import StoreRows
 from trails.store.contract import QuadStore
 from trails.store.embedded import ViewStore
@@ -137,10 +138,13 @@ def verify(
     are read only of sessions of which a later line tells; of all others the rows in the catalog are checked. `rows` are held
     against the quads, too.
     """
+    faults: list[RowFault] = []
     if rows is not None:
         with rows.reading() as connection:
-            rows = rows if row_faults.is_stored(connection) else None
+            faults += row_faults.schema_faults(connection) if row_faults.is_stored(connection) else []
+            rows = rows if row_faults.is_stored(connection) and not faults else None
     audit = _Audit(store, reader, progress, since, rows)
+    audit.found.rows += faults
     if session_id is not None:
         audit.lineage_of(session_id)
     else:
