@@ -40,7 +40,7 @@ def empty_rows() -> sqlite3.Connection:
 def filled_rows(store: EmbeddedStore) -> sqlite3.Connection:
     """Return the rows of all quads of a store."""
     made = empty_rows()
-    row_writer.fill(made, store.quads((None, None, None, None)), store.log.lines())
+    row_writer.apply(made, add=store.quads((None, None, None, None)), leaves=store.log.lines())
     return made
 
 

@@ -31,12 +31,13 @@ def apply(
 
     `leaves` are the lines that the change added to the log.
     """
-    Writer(connection).change(remove=remove, add=add, drop=drop, leaves=leaves)
-
-
-def fill(connection: sqlite3.Connection, quads: Iterable[Quad], leaves: Iterable[str] = ()) -> None:
-    """Make the rows of quads, and of the log's lines, in tables that are empty or hold turns of other sessions."""
-    Writer(connection).change(add=quads, leaves=leaves)
+    writer = _Writer(connection)
+    for graph in drop:
+        writer.drop(graph)
+    writer.put(remove=_by_graph(remove), add=_by_graph(add))
+    writer.put_lengths(leaves)
+    writer.settle()
+    text_index.keep_up(connection)
 
 
 def copy_turns(
@@ -87,7 +88,7 @@ class _Session:
         """Whether it came to life, or ended: what counts once may count elsewhere now."""
 
 
-class Writer:
+class _Writer:
     """Brings one change into the rows, within one transaction."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -106,25 +107,11 @@ class Writer:
         self._bare: set[int] = set()
         """Sessions of which nothing may be left."""
 
-    def change(
-        self,
-        *,
-        remove: Iterable[Quad] = (),
-        add: Iterable[Quad] = (),
-        drop: Iterable[str] = (),
-        leaves: Iterable[str] = (),
-    ) -> None:
-        """Bring in the change."""
-        for graph in drop:
-            self._drop(graph)
-        removed, added = _by_graph(remove), _by_graph(add)
-        self._put_catalog(removed.pop(_CATALOG, ()), added.pop(_CATALOG, ()))
-        graphs = [graph for graph in {**removed, **added} if iris.is_session(graph)]
-        for graph in graphs if len(graphs) == 1 else sorted(graphs, key=self._age):
-            self._put_graph(graph, removed.get(graph, ()), added.get(graph, ()))
-        self._put_lengths(leaves)
-        self._settle()
-        text_index.keep_up(self._db)
+    def put(self, *, remove: dict[str, list[Quad]], add: dict[str, list[Quad]]) -> None:
+        """Bring in quads, by graph."""
+        self._put_catalog(remove.pop(_CATALOG, ()), add.pop(_CATALOG, ()))
+        for graph in sorted(filter(iris.is_session, {**remove, **add}), key=self._age):
+            self._put_graph(graph, remove.get(graph, ()), add.get(graph, ()))
 
     def _age(self, graph: str) -> tuple[int, str]:
         """Return when a session was made: turns that come together are numbered in that order."""
@@ -186,7 +173,7 @@ class Writer:
             self._sessions[iri] = _Session(iri, session_id, row)
         return self._sessions[iri]
 
-    def _put_lengths(self, lines: Iterable[str]) -> None:
+    def put_lengths(self, lines: Iterable[str]) -> None:
         """Note how long the log says that transcripts are: none may be read that is shorter."""
         for line in lines:
             fields = line.split(" ")
@@ -202,7 +189,8 @@ class Writer:
 
     # --- turns
 
-    def _drop(self, graph: str) -> None:
+    def drop(self, graph: str) -> None:
+        """Remove the turns of a graph."""
         if iris.is_session(graph):
             session = self._session(graph)
             for number, row in self._rows(session, "session = ?", session.number):
@@ -356,7 +344,7 @@ class Writer:
                     continue
             self._turns.add(row.digest)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Make anew the sums of sessions, and let one of the calls and copies under a digest count."""
         for session in self._sessions.values():
             if session.changed:
@@ -379,8 +367,9 @@ class Writer:
             )
         self._bare.update(session.number for session in self._sessions.values() if not session.live)
         self._db.executemany(f"DELETE FROM sessions WHERE number = ? AND {IS_BARE}", [(each,) for each in self._bare])
-        text_index.describe(self._db, self._zones)
-        text_index.drop_kinds(self._db, [self._kind(kind) for kind in self._unused])
+        if self._unused:  # turns changed or were deleted
+            text_index.describe(self._db, self._zones)
+            text_index.drop_kinds(self._db, [self._kind(kind) for kind in self._unused])
 
     def _count(self, session: _Session) -> None:
         self._db.execute(OF_TURNS.update("number = :number"), {"number": session.number})

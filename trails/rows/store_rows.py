@@ -186,7 +186,7 @@ class StoreRows:
                 quads = [quad for graph in graphs for quad in store.quads((None, None, None, graph))]
             else:
                 quads = store.quads(_EVERYTHING)
-            row_writer.fill(made, quads, store.log.lines())
+            row_writer.apply(made, add=quads, leaves=store.log.lines())
             made.execute("COMMIT")
             self._memory, self._memory_at = made, now
         return self._memory
