@@ -245,8 +245,11 @@ def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 def _parsed(name: str, text: str) -> Any:
     """Return what a text stands for that is the arguments of a call, as JSON; None for any other."""
-    if name not in _ARGUMENTS or text[:1] not in ("{", "["):
-        return None
+    return _from_json(text) if name in _ARGUMENTS and text[:1] in ("{", "[") else None
+
+
+def _from_json(text: str) -> Any:
+    """Return what a JSON text stands for; None for one that is no JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -263,11 +266,8 @@ def _of_text(name: str, text: str, detector: Detector) -> Sequence[Secret]:
 
 def secrets_in_json(text: str, detector: Detector, name: str = "") -> Iterator[tuple[str, Secret]]:
     """Yield every secret in a JSON text, looked for in what it stands for; one that is no JSON is taken as it is."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = text
-    yield from secrets_in(value, detector, name)
+    value = _from_json(text)
+    yield from secrets_in(text if value is None else value, detector, name)
 
 
 def redact_value(value: Any, detector: Detector, name: str = "") -> Any:
@@ -305,9 +305,7 @@ def redact_json(text: str, detector: Detector) -> str:
     """Return a JSON text with a mark in the place of each secret, byte for byte as it was if it has none."""
     if not any(True for _ in secrets_in_json(text, detector)):
         return text
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+    if (value := _from_json(text)) is None:
         return redact(text, detector)
     return json.dumps(redact_value(value, detector), ensure_ascii=False, separators=(",", ":"))
 
