@@ -7,9 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-import trails
 from trails import Compaction, Repository
 from trails.exchange.coding_agents import codex
 from trails.exchange.file_import import import_path
@@ -256,14 +253,6 @@ def test_a_fork_whose_parent_is_not_here_is_a_root_and_the_report_says_so(store:
     assert "'codex:gone', which it names as its parent, shares no turn" in report.notes[0]
 
 
-def test_a_spawned_thread_knows_who_spawned_it(store: Repository) -> None:
-    spawn = {"subagent": {"thread_spawn": {"parent_thread_id": "P", "depth": 1, "agent_role": "explorer"}}}
-    files = [("c", data_of(header("C", source=spawn), *asked("task"))), ("p", data_of(header("P"), *asked("q")))]
-    merge(store, codex.parse(files))
-    record = store.record("codex:C")
-    assert (record.spawned_by, record.agent, record.parent_session_id) == ("codex:P", "explorer", None)
-
-
 def test_a_thread_that_was_spawned_with_its_parents_turns_is_a_fork_of_it_and_the_report_says_so(
     store: Repository,
 ) -> None:
@@ -406,39 +395,3 @@ def test_the_sample_rollouts_have_the_records_that_were_counted_independently(sh
         assert report.problems == []
         assert import_path(store, shared / "data" / "codex-rollout" / name).turns_added == 0
     assert store.verify().ok
-
-
-FILE = (
-    header(),
-    line("turn_context", {"model": "m"}),
-    *asked("q"),
-    event("agent_reasoning", text="hm"),
-    item("reasoning", summary=[{"type": "summary_text", "text": "hm"}]),
-    call("c"),
-    tokens(1),
-    output("c"),
-    *answered("a"),
-    tokens(2),
-    line("compacted", {"message": "so far"}),
-    *reversed(asked("r")),
-    event("thread_rolled_back", num_turns=1),
-    *asked("s"),
-    *answered("b"),
-)
-
-
-@pytest.mark.parametrize("length", range(3, len(FILE)))
-def test_a_file_that_is_imported_after_any_line_and_again_when_it_is_whole_gives_what_the_whole_gives(
-    length: int,
-) -> None:
-    with trails.open(":memory:") as store, trails.open(":memory:") as whole:
-        merge(store, parsed(*FILE[:length]))
-        report = merge(store, parsed(*FILE))
-        merge(whole, parsed(*FILE))
-        assert report.changed == []
-        assert _contents(store) == _contents(whole)
-        assert merge(store, parsed(*FILE)).turns_added == 0
-
-
-def _contents(store: Repository) -> list[list[Any]]:
-    return sorted([[turn.content for turn in store.load(record.id).turns] for record in store.list()], key=str)

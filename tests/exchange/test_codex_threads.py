@@ -73,6 +73,7 @@ def test_a_spawned_thread_that_repeats_its_parents_history_shares_it_and_counts_
     merge(store, transcript)
     record = store.record("codex:C")
     assert (record.parent_session_id, record.forked_at_index, record.spawned_by) == ("codex:P", 4, "codex:P")
+    assert record.agent == "explorer"
     assert owned(store, "codex:C") == ["task", "found"]
     assert output_tokens(store) == 30  # a1, a2 and found
     assert merge(store, transcript).turns_added == 0
@@ -366,6 +367,23 @@ def test_a_packed_rollout_that_unpacks_to_too_much_and_one_without_the_package_a
         import_path(memory, file)
 
 
+FILE = (
+    header(),
+    line("turn_context", {"model": "m"}),
+    *asked("q"),
+    event("agent_reasoning", text="hm"),
+    item("reasoning", summary=[{"type": "summary_text", "text": "hm"}]),
+    call("c"),
+    tokens(1),
+    output("c"),
+    *answered("a"),
+    tokens(2),
+    line("compacted", {"message": "so far"}),
+    *reversed(asked("r")),
+    event("thread_rolled_back", num_turns=1),
+    *asked("s"),
+    *answered("b"),
+)
 GROWING = (
     header(),
     *asked("q"),
@@ -396,15 +414,17 @@ def _contents(store: Repository) -> list[list[Any]]:
     return sorted([[(t.role, t.content) for t in store.load(record.id).turns] for record in store.list()], key=str)
 
 
-def test_a_file_that_is_imported_after_any_line_gives_in_the_end_what_the_whole_gives() -> None:
+@pytest.mark.parametrize("lines", [FILE, GROWING], ids=["items", "events"])
+def test_a_file_that_is_imported_after_any_line_gives_in_the_end_what_the_whole_gives(lines: tuple[Line, ...]) -> None:
     with trails.open(":memory:") as whole:
-        merge(whole, parsed(*GROWING))
+        merge(whole, parsed(*lines))
         expected = _contents(whole)
-    for length in range(3, len(GROWING)):
+    for length in range(3, len(lines)):
         with trails.open(":memory:") as store:
-            merge(store, parsed(*GROWING[:length]))
-            assert merge(store, parsed(*GROWING)).changed == []
+            merge(store, parsed(*lines[:length]))
+            assert merge(store, parsed(*lines)).changed == []
             assert _contents(store) == expected
+            assert merge(store, parsed(*lines)).turns_added == 0
 
 
 def test_each_prefix_of_a_spawned_thread_imported_first_gives_what_the_whole_gives() -> None:
