@@ -306,11 +306,8 @@ def test_a_time_that_says_no_zone_is_no_time(stamp: object) -> None:
     transcript = parsed(user("u1", None, 0), user("u2", "u1", 1, timestamp=stamp))
     assert [turn.time is None for turn in transcript.sessions[0].paths[0]] == [False, True]
     assert "1 record(s), the first in line 2, have no time that says its time zone" in transcript.notes[0]
-
-
-def test_a_time_of_another_zone_is_the_same_moment() -> None:
-    [[turn]] = only_session(user("u1", None, 0, timestamp="2026-01-05T12:00:00+02:00")).paths
-    assert turn.time == datetime(2026, 1, 5, 10, 0, tzinfo=UTC)
+    [[other_zone]] = only_session(user("u1", None, 0, timestamp="2026-01-05T12:00:00+02:00")).paths
+    assert other_zone.time == datetime(2026, 1, 5, 10, 0, tzinfo=UTC)
 
 
 # Lines that cannot be turns
@@ -541,20 +538,18 @@ def test_a_sub_agent_that_follows_a_record_of_its_session_does_not_go_on_from_it
 # Titles
 
 
-def test_a_summary_names_the_session_that_holds_its_leaf() -> None:
-    transcript = parsed(
-        {"type": "summary", "summary": "A trip", "leafUuid": "a1"}, user("u1", None, 0), assistant("a1", "u1", 1)
-    )
-    assert transcript.sessions[0].title == "A trip"
+SUMMARY: Record = {"type": "summary", "summary": "A trip", "leafUuid": "a1"}
+NAMED: Record = {"type": "custom-title", "customTitle": "Mine", "sessionId": "s1"}
 
 
-def test_a_name_given_by_the_user_counts_more_than_a_summary() -> None:
-    session = only_session(
-        {"type": "custom-title", "customTitle": "Mine", "sessionId": "s1"},
-        user("u1", None, 0),
-        {"type": "summary", "summary": "A trip", "leafUuid": "u1"},
-    )
-    assert (session.title, session.meta["otherTitles"]) == ("Mine", ["A trip"])
+@pytest.mark.parametrize(
+    ("before", "after", "titles"),
+    [([SUMMARY], [], ["A trip"]), ([NAMED], [SUMMARY], ["Mine", "A trip"])],
+    ids=["a summary of its leaf", "a name given by the user counts more"],
+)
+def test_a_session_has_the_name_that_counts_most(before: list[Record], after: list[Record], titles: list[str]) -> None:
+    session = only_session(*before, user("u1", None, 0), assistant("a1", "u1", 1), *after)
+    assert [session.title, *session.meta.get("otherTitles", [])] == titles
 
 
 def test_a_summary_of_something_that_is_not_here_is_noted() -> None:
