@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyoxigraph as ox
@@ -31,41 +31,26 @@ class Mentions:
     """
 
     def __init__(self) -> None:
-        self._counts: Counter[object] = Counter()
+        self._keys = set[object]()
 
-    def add(self, quads: Iterable[ox.Quad]) -> set[object]:
-        """Put in quads; return what takes them out again."""
-        keys = self._keys(quads)
-        self._counts.update(keys)
-        return keys
-
-    def remove(self, keys: Iterable[object]) -> None:
-        """Take out quads, given what putting them in returned."""
-        for key in keys:
-            self._counts[key] -= 1
-            if not self._counts[key]:
-                del self._counts[key]
+    def add(self, quads: Iterable[ox.Quad]) -> None:
+        """Put in quads."""
+        for quad in quads:
+            graph = quad.graph_name
+            self._keys.add(graph)
+            if type(graph) is ox.DefaultGraph:
+                self._keys |= {(quad.subject, None), (None, quad.predicate), (quad.predicate, quad.object)}
 
     def may_match(self, pattern: Pattern) -> bool:
         """Tell whether one of the quads may match a pattern."""
         subject, predicate, value, graph = pattern
         if not isinstance(graph, ox.DefaultGraph):
-            return bool(self._counts) if graph is None else graph in self._counts
+            return bool(self._keys) if graph is None else graph in self._keys
         return (
-            graph in self._counts
-            and (subject is None or (subject, None) in self._counts)
-            and (predicate is None or ((None, predicate) if value is None else (predicate, value)) in self._counts)
+            graph in self._keys
+            and (subject is None or (subject, None) in self._keys)
+            and (predicate is None or ((None, predicate) if value is None else (predicate, value)) in self._keys)
         )
-
-    @staticmethod
-    def _keys(quads: Iterable[ox.Quad]) -> set[object]:
-        keys: set[object] = set()
-        for quad in quads:
-            graph = quad.graph_name
-            keys.add(graph)
-            if type(graph) is ox.DefaultGraph:
-                keys |= {(quad.subject, None), (None, quad.predicate), (quad.predicate, quad.object)}
-        return keys
 
 
 class Found:
@@ -81,10 +66,6 @@ class Found:
     def add(self, quad: ox.Quad) -> None:
         """Put in one more."""
         self._unsorted.append(quad)
-
-    def graphs(self) -> set[object]:
-        """Return the graphs in which there are any."""
-        return {quad.graph_name for quad in self._unsorted}.union(self._places)
 
     def matching(self, pattern: Pattern) -> Iterator[ox.Quad]:
         """Yield the quads that match a pattern."""

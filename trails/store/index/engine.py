@@ -122,7 +122,7 @@ class Engine:
             try:
                 return work()
             except (OSError, RuntimeError, MemoryError) as error:
-                if not tries_left:
+                if not tries_left or engine_filling.has_too_many_files(error):
                     raise engine_filling.unreadable(self._log.location, error) from error
                 self.forget(is_damaged=is_damaged)
         raise AssertionError("the last try returns or raises")
@@ -218,7 +218,8 @@ class Engine:
                 private = self._index.open_private(snapshot)
                 return private, ox.Store(str(private.quads)), mark
             except (OSError, RuntimeError) as error:
-                engine_filling.refuse_too_many_files(self._log.location, error)
+                if engine_filling.has_too_many_files(error):
+                    raise
                 self._index.discard(snapshot)
         if self._log.home.size() <= _SMALL_FILE:
             return None, ox.Store(), nothing

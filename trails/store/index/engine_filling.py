@@ -89,30 +89,23 @@ def keep_for_ever(engine: ox.Store | None) -> None:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))
 
 
-class TooManyFiles(StoreFailed):
-    """This process may open no more files."""
-
-
 def is_damage(error: Exception) -> bool:
     """Tell whether an error says that the engine's files are damaged or gone."""
     return isinstance(error, OSError) or any(word in f"{error}" for word in ("Corruption", "IO error", "NotFound"))
 
 
-def refuse_too_many_files(location: str, error: Exception) -> None:
-    """Raise `TooManyFiles` if an error comes of that: no other files help then."""
-    if getattr(error, "errno", None) in (EMFILE, ENFILE) or "Too many open files" in f"{error}":
-        raise TooManyFiles(
-            f"the store {location} cannot be opened: this process has too many files open; close stores that you read no more, "
-            "or raise its limit (`ulimit -n`)"
-        ) from error
+def has_too_many_files(error: Exception) -> bool:
+    """Tell whether an error says that this process may open no more files: no other files help then."""
+    return getattr(error, "errno", None) in (EMFILE, ENFILE) or "Too many open files" in f"{error}"
 
 
 def unreadable(location: str, error: Exception) -> StoreFailed:
     """Return the error for a store whose engine cannot be had, with what to do."""
-    try:
-        refuse_too_many_files(location, error)
-    except TooManyFiles as many:
-        return many
+    if has_too_many_files(error):
+        return StoreFailed(
+            f"the store {location} cannot be opened: this process has too many files open; close stores that you read no more, "
+            "or raise its limit (`ulimit -n`)"
+        )
     if getattr(error, "errno", None) in (ENOSPC, EDQUOT, EFBIG) or "No space left on device" in f"{error}":
         return StoreFailed(
             f"the store {location} cannot be read: there is no room for its index; make room on that disk, nothing is lost"
