@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pyoxigraph import DefaultGraph, NamedNode, RdfFormat, parse
 
-from trails.display.progress import made_anew
+from trails.display.progress import Progress, made_anew
 from trails.errors import IntegrityError, TrailsError
 from trails.model.validation import DECODING_ERRORS
 from trails.rdf import vocab
@@ -19,13 +19,10 @@ from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.index.historical_store import PastStore
 from trails.store.log import sqlite
-from trails.store.log.records import CommitRecord, Row
 from trails.store.log.sqlite import SqliteHome, connect
 
 _STEP: Final = 500
 """Records that are read at once."""
-_COLUMNS: Final = "number, commit_id, flags, leaves, body, body_digest, digest, rewritten"
-_TAIL: Final = f"SELECT {_COLUMNS} FROM trails_records WHERE number > ? AND number <= ? ORDER BY number LIMIT {_STEP}"
 _EVERYTHING: Final = (None, None, None, None)
 _NOTHING: Final = (vocab.RUN, None, None, vocab.CATALOG)
 
@@ -73,20 +70,25 @@ def catch_up(connection: sqlite3.Connection, until: int) -> None:
         row_schema.drop_tables(connection)
         row_schema.create_tables(connection)
         at = 0
-    start = at
     with made_anew("reading the log") as move:
-        while rows := connection.execute(_TAIL, (at, until)).fetchall():
-            for row in rows:
-                _bring_in(connection, Row(*row).unpack().record)
-                if move is not None:
-                    move(row[0] - start, until - start, "")
-            at = rows[-1][0]
+        at = _bring_in(connection, connection, at, until, move)
     connection.execute("UPDATE rows_at SET number = ?", (at,))
 
 
-def _bring_in(connection: sqlite3.Connection, record: CommitRecord) -> None:
-    removed, added = (parse(part, format=RdfFormat.N_QUADS) for part in (record.remove, record.quads_added))
-    row_writer.apply(connection, remove=removed, add=added, drop=record.drop, leaves=record.leaves)
+def _bring_in(
+    connection: sqlite3.Connection, log: sqlite3.Connection, start: int, until: int, move: Progress | None = None
+) -> int:
+    """Bring in the records of a log from one number to another; return the number of the last one."""
+    at = start
+    while at < until and (rows := sqlite.tail_of(log, at, min(_STEP, until - at))):
+        for row in rows:
+            record = row.unpack().record
+            removed, added = (parse(part, format=RdfFormat.N_QUADS) for part in (record.remove, record.quads_added))
+            row_writer.apply(connection, remove=removed, add=added, drop=record.drop, leaves=record.leaves)
+            if move is not None:
+                move(row.number - start, until - start, "")
+        at = rows[-1].number
+    return at
 
 
 class StoreRows:
@@ -241,9 +243,7 @@ def _empty() -> sqlite3.Connection:
 
 def _replayed(log: sqlite3.Connection) -> sqlite3.Connection:
     """Return the rows of all records of a log, in memory."""
-    made, at = _empty(), 0
-    while rows := log.execute(_TAIL, (at, 1 << 62)).fetchall():
-        for row in rows:
-            _bring_in(made, Row(*row).unpack().record)
-        at = rows[-1][0]
+    made = _empty()
+    (head,) = log.execute("SELECT head FROM trails_stores").fetchone()
+    _bring_in(made, log, 0, head)
     return made

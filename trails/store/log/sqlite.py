@@ -291,13 +291,13 @@ class SqliteHome:
     def tail(self, after: int, most: int = _STEP) -> list[Row]:
         """Return up to `most` records that follow on a number, in order."""
         with self._reader() as connection:
-            return _rows(connection.execute(_TAIL, (after, most)).fetchall())
+            return tail_of(connection, after, most)
 
     @contextlib.contextmanager
     def tail_at_rest(self) -> Iterator[Callable[[int, int], list[Row]]]:
         """Give a function that does as `tail` does, over the log as it is now."""
         with self.reading() as connection:
-            yield lambda after, most: _rows(connection.execute(_TAIL, (after, most)).fetchall())
+            yield lambda after, most: tail_of(connection, after, most)
 
     def since(self, after: int, most: int) -> tuple[Head, list[Row]]:
         """Return where the log ends, and up to `most` records that follow on a number, as of one moment."""
@@ -305,7 +305,7 @@ class SqliteHome:
             self._refuse_moved()
         with self.reading() as connection:
             head = _head(connection.execute(_HEAD).fetchone())
-            return head, _rows(connection.execute(_TAIL, (after, most)).fetchall())
+            return head, tail_of(connection, after, most)
 
     def end(self) -> tuple[Head, bytes, bool]:
         """Return where the log says that it ends, the digest of the record there, and whether it is the last one.
@@ -384,7 +384,7 @@ class SqliteHome:
                 self._refuse_moved()
                 self._begin()
                 head = _head(self._writer.execute(_HEAD).fetchone())
-                rows = [] if head.number == after else _rows(self._writer.execute(_TAIL, (after, most)).fetchall())
+                rows = [] if head.number == after else tail_of(self._writer, after, most)
                 return head, rows
         except BaseException:
             self._roll_back()
@@ -499,7 +499,7 @@ class SqliteHome:
             )
             numbers = sorted({number for rows in found for (number,) in rows if number <= until})
         for number in numbers:
-            yield from _rows(self._writer.execute(_TAIL, (number - 1, 1)).fetchall())
+            yield from tail_of(self._writer, number - 1, 1)
 
     def vacuum(self) -> bool:
         """Rewrite the file without free pages, and empty the write-ahead log; return False if a reader prevents that."""
@@ -677,7 +677,9 @@ def _lines(connection: sqlite3.Connection, number: int) -> int:
     return lines
 
 
-def _rows(found: Sequence[tuple[Any, ...]]) -> list[Row]:
+def tail_of(connection: sqlite3.Connection, after: int, most: int = _STEP) -> list[Row]:
+    """Return up to `most` records that follow on a number, in order; raise `StoreFailed` for what can be none."""
+    found = connection.execute(_TAIL, (after, most)).fetchall()
     for row in found:
         if tuple(map(type, row[:7])) != _TYPES or (row[7] is not None and type(row[7]) is not bytes):
             raise StoreFailed(f"record {row[0]} of the log was altered; nothing of it was read. Restore a backup")

@@ -121,17 +121,14 @@ class Source:
         owner: object,
         version: object,
         *,
-        folder: str | None = None,
         dump: Callable[[IO[bytes]], object],
-        held: object = None,
     ) -> None:
-        """`owner` stands for the store, `version` for the moment; `held` is what must stay as long as this is read."""
+        """`owner` stands for the store, `version` for the moment."""
         self.location = location
         self.owner = weakref.ref(owner)  # the same one for each source of a store, which may go
         self.version = version
-        self.folder = folder
+        self.folder: str | None = None
         self.dump = dump
-        self.held = held
 
     def keep(self, folder: Path) -> None:
         """Have a copy of the engine's files read, which is removed with this."""
