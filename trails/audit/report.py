@@ -191,7 +191,7 @@ def shown_cell(value: Any) -> str:
 
 def report_markdown(report: Report) -> str:
     """Return the report as Markdown."""
-    return _rendered(report, "report.md")
+    return _rendered(report, "report.markdown")
 
 
 def report_html(report: Report) -> str:
