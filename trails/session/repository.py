@@ -21,7 +21,7 @@ from trails.history.lookup import forest, names, search, summaries, usage_statis
 from trails.history.lookup.forest import Forest
 from trails.history.lookup.model_prices import prices_of
 from trails.history.lookup.names import Name
-from trails.history.lookup.summaries import Page, Summaries
+from trails.history.lookup.summaries import Page
 from trails.history.lookup.usage_statistics import Statistics
 from trails.history.pending_session import Worktree, new_prompt, record_fields
 from trails.history.removal import deletion, detach, redaction, text_erasure
@@ -36,7 +36,6 @@ from trails.rdf import query_files, query_guard
 from trails.rdf.activity_records import Deed
 from trails.rdf.session_records import DEFAULT_AGENT, DEFAULT_PRINCIPAL
 from trails.rows import query_twins
-from trails.rows.session_lists import Sort
 from trails.rows.usage_sums import By
 from trails.session import maintenance, presentation, scoring
 from trails.session.maintenance import Maintenance
@@ -465,74 +464,9 @@ class Repository(Handle, public=True):
 
     resolve = verb(names.resolve_name)
 
-    def list(
-        self,
-        *,
-        principal: str | None = None,
-        agent: str | None = None,
-        label: str | None = None,
-        meta: Mapping[str, Any] | None = None,
-        project: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        active_since: datetime | None = None,
-        active_until: datetime | None = None,
-        sort: Sort = "created",
-        limit: int = 50,
-        cursor: str | None = None,
-        fresh: bool = False,
-    ) -> Page[SessionRecord]:
-        """Return one page of session records, by creation, newest first, unless `sort` says otherwise.
+    list = verb(summaries.list_sessions)
 
-        `since` and `until` are of the creation, `active_since` and `active_until` of the last activity: the latest time of
-        a session's own turns, else its creation. Starts are inclusive, ends exclusive, all aware. `meta` names metadata
-        that a session must have, each key with its value; a text also finds what is written so (`"3"` the number 3,
-        `"true"` the boolean). `project` is a project as `summaries` shows it, or the last part of its path. `sort` is
-        "created", "activity", "turns" (of the whole transcript) or "tokens" (input and output of its own calls), the
-        greatest first. `limit` is 1 to 1,000; `cursor` is the `cursor` of the page before, under the same `sort`. Sessions
-        made while one pages through do not shift the pages. With `fresh`, `refresh` comes first, as for `load`.
-
-        Raises `InvalidInput` for a cursor that no page gave, and what `refresh` does with `fresh`.
-        """
-        wanted = summaries.SummaryFilter(
-            principal, agent, label, meta, project, since, until, active_since, active_until, sort
-        )
-        self.workspace.refresh(fresh)
-        return summaries.summary_records(self.workspace, wanted, limit, cursor)
-
-    def summaries(
-        self,
-        *,
-        principal: str | None = None,
-        agent: str | None = None,
-        label: str | None = None,
-        meta: Mapping[str, Any] | None = None,
-        project: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        active_since: datetime | None = None,
-        active_until: datetime | None = None,
-        sort: Sort = "created",
-        limit: int = 50,
-        cursor: str | None = None,
-        fresh: bool = False,
-    ) -> Summaries:
-        """Return one page of what tells sessions apart: title, first prompt, turns, tokens, project, last activity.
-
-        Found, sorted and paged as by `list`; read from the store's index alone, no transcript. The page is a table too
-        (`to_dicts`, `to_pandas`, `to_arrow`).
-
-        >>> import trails
-        >>> with trails.open(":memory:") as store:
-        ...     s = store.create(id="plan", meta={"project": "trips"}); _ = s.append("user", "Plan a trip"); _ = s.persist()
-        ...     [(each.id, each.first_prompt, each.turns, each.project) for each in store.summaries()]
-        [('plan', 'Plan a trip', 1, 'trips')]
-        """
-        wanted = summaries.SummaryFilter(
-            principal, agent, label, meta, project, since, until, active_since, active_until, sort
-        )
-        self.workspace.refresh(fresh)
-        return summaries.read_summaries(self.workspace, wanted, limit, cursor)
+    summaries = verb(summaries.list_summaries)
 
     set_label = verb(names.set_label)
 

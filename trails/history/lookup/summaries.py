@@ -189,15 +189,72 @@ def _meta(meta: object) -> Mapping[str, Any]:
     return meta or {}
 
 
-def summary_records(workspace: Workspace, wanted: SummaryFilter, limit: int, cursor: str | None) -> Page[SessionRecord]:
-    """Return one page of the records of sessions, as the store says them."""
+def list_sessions(
+    workspace: Workspace,
+    *,
+    principal: str | None = None,
+    agent: str | None = None,
+    label: str | None = None,
+    meta: Mapping[str, Any] | None = None,
+    project: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    active_since: datetime | None = None,
+    active_until: datetime | None = None,
+    sort: Sort = "created",
+    limit: int = 50,
+    cursor: str | None = None,
+    fresh: bool = False,
+) -> Page[SessionRecord]:
+    """Return one page of session records, by creation, newest first, unless `sort` says otherwise.
+
+    `since` and `until` are of the creation, `active_since` and `active_until` of the last activity: the latest time of
+    a session's own turns, else its creation. Starts are inclusive, ends exclusive, all aware. `meta` names metadata
+    that a session must have, each key with its value; a text also finds what is written so (`"3"` the number 3,
+    `"true"` the boolean). `project` is a project as `summaries` shows it, or the last part of its path. `sort` is
+    "created", "activity", "turns" (of the whole transcript) or "tokens" (input and output of its own calls), the
+    greatest first. `limit` is 1 to 1,000; `cursor` is the `cursor` of the page before, under the same `sort`. Sessions
+    made while one pages through do not shift the pages. With `fresh`, `refresh` comes first, as for `load`.
+
+    Raises `InvalidInput` for a cursor that no page gave, and what `refresh` does with `fresh`.
+    """
+    wanted = SummaryFilter(principal, agent, label, meta, project, since, until, active_since, active_until, sort)
+    workspace.refresh(fresh)
     page = _rows(workspace, wanted, limit, cursor, lambda row: str(row["id"]))
     found = workspace.reader.records(page)
     return Page([found[each] for each in page if each in found], page.cursor)  # one may be deleted meanwhile
 
 
-def read_summaries(workspace: Workspace, wanted: SummaryFilter, limit: int, cursor: str | None) -> Summaries:
-    """Return one page of summaries."""
+def list_summaries(
+    workspace: Workspace,
+    *,
+    principal: str | None = None,
+    agent: str | None = None,
+    label: str | None = None,
+    meta: Mapping[str, Any] | None = None,
+    project: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    active_since: datetime | None = None,
+    active_until: datetime | None = None,
+    sort: Sort = "created",
+    limit: int = 50,
+    cursor: str | None = None,
+    fresh: bool = False,
+) -> Summaries:
+    """Return one page of what tells sessions apart: title, first prompt, turns, tokens, project, last activity.
+
+    Found, sorted and paged as by `list`; read from the store's index alone, no transcript. The page is a table too
+    (`to_dicts`, `to_pandas`, `to_arrow`).
+
+    >>> import trails
+    >>> with trails.open(":memory:") as store:
+    ...     s = store.create(id="plan", meta={"project": "trips"}); _ = s.append("user", "Plan a trip"); _ = s.persist()
+    ...     [(each.id, each.first_prompt, each.turns, each.project) for each in store.summaries()]
+    [('plan', 'Plan a trip', 1, 'trips')]
+    """
+    wanted = SummaryFilter(principal, agent, label, meta, project, since, until, active_since, active_until, sort)
+    workspace.refresh(fresh)
     found = _rows(workspace, wanted, limit, cursor, lambda row: _summary(workspace, row))
     with workspace.rows.reading() as rows:
         recorded = recorded_lengths(rows, [each.id for each in found])
