@@ -264,18 +264,8 @@ _SHAPES: Final[Mapping[str, tuple[str, str]]] = {"entity": ("([", "])"), "activi
 
 def draw_mermaid(shown: Picture) -> bytes:
     """Return the picture as a Mermaid flowchart."""
-    lines = ["flowchart BT"]
-    for number, node in enumerate(shown.nodes):
-        left, right = _SHAPES[node.kind]
-        text = _quoted(f"{node.name}<br/>{node.type}" if node.type else node.name)
-        lines.append(f"  n{number}{left}{text}{right}:::{node.kind}")
-    for edge in shown.edges:
-        arrow = "-.->" if edge.is_derived else "-->"
-        lines.append(f"  n{edge.source} {arrow}|{edge.label}| n{edge.target}")
-    if shown.note:
-        lines.append(f"  note[{_quoted(shown.note)}]")
-    lines += [f"  classDef {kind} fill:{COLOURS[kind]},stroke:{STROKES[kind]},color:#000" for kind in COLOURS]
-    return "\n".join([*lines, ""]).encode()
+    page = html.template(Path(__file__).with_name("picture.mmd"), {"quoted": _quoted}, autoescape=False)
+    return str(page.render(shown=shown, shapes=_SHAPES, colours=COLOURS, strokes=STROKES)).encode()
 
 
 def _quoted(text: str) -> str:
