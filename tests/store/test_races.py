@@ -16,7 +16,9 @@ from pyoxigraph import Literal, NamedNode, Quad
 import trails
 from trails import InvalidInput, Repository
 from trails.history.lookup import names
+from trails.rows.store_rows import rows_number
 from trails.store import Change, EmbeddedStore
+from trails.store.embedded import ViewStore
 from trails.store.index import engine_filling
 from trails.store.index.index_folder import IndexFolder, Mark
 from trails.store.log import committing, erasing
@@ -114,6 +116,28 @@ def test_a_view_has_rows_and_quads_of_one_moment(
         by_quads = {row["s"].value for row in view.select("SELECT ?s { ?s a trails:Session }")}
         by_rows = {f"urn:trails:session:{each.id}" for each in view.summaries()}
         assert by_quads == by_rows
+
+
+def test_a_store_at_rest_has_the_rows_of_all_its_records_after_an_erasure(both: tuple[Repository, Repository]) -> None:
+    one, _ = both
+    one.redact("a", 0)
+    assert isinstance(one.store, EmbeddedStore)
+
+    def rows_and_quads() -> tuple[int, int]:
+        with one.workspace.rows.reading() as connection:
+            return rows_number(connection), one.store.number
+
+    at_rows, at_quads = one.store.at_rest(rows_and_quads)
+    assert at_rows == at_quads
+
+
+def test_a_view_sees_that_any_process_writes_not_only_the_first_one(tmp_path: Path) -> None:
+    first = EmbeddedStore(tmp_path / "s", create=True)
+    with closing(EmbeddedStore(tmp_path / "s")) as second, closing(ViewStore(tmp_path / "s")) as view:
+        first.close()
+        assert view.has_living_owner
+        second.close()
+        assert not view.has_living_owner
 
 
 def test_a_copy_of_a_log_that_another_process_writes_is_waited_for(tmp_path: Path) -> None:
