@@ -44,7 +44,6 @@ def run(setting: Setting) -> list[Result]:
 
 def _measured(kind: str, texts: Sequence[Message], place: Path, rounds: int) -> list[Result]:
     folder = closed_store(place / "store", "s", texts)
-    bare = Path(shutil.copytree(folder, place / "bare"))
     there, missing = peers.installed(place)
     for peer in there.values():
         peer.fill(texts)
@@ -53,7 +52,6 @@ def _measured(kind: str, texts: Sequence[Message], place: Path, rounds: int) -> 
     seconds = medians(
         [
             *(Contestant(name, partial(_seconds, folder, ask, count)) for name, ask in _FORMS.items()),
-            Contestant("trails, packs taken away", lambda: _unpacked_seconds(bare, count)),
             Contestant(_RAW, lambda: _scan_seconds(folder, count)),
             *(Contestant(name, _peer(name, place, lambda peer: peer.load(), count)) for name in there),
         ],
@@ -106,11 +104,6 @@ def _seconds(folder: Path, ask: Callable[[Repository], _Found], expected: int) -
             found = ask(store)
         assert len(found) == expected
     return watch.seconds
-
-
-def _unpacked_seconds(folder: Path, expected: int) -> float:
-    shutil.rmtree(folder / "index", ignore_errors=True)  # a short session has none
-    return _seconds(folder, _FORMS["trails"], expected)
 
 
 def _scan_seconds(folder: Path, expected: int) -> float:

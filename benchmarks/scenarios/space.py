@@ -18,9 +18,6 @@ _TITLES = {
 _PARTS = {
     "log and rows": "trails.db",
     "engine": "index/*.snapshot",
-    "packs": "index/packs",
-    "texts for search": "index/texts.*",
-    "figures for lists": "index/figures.*",
 }
 
 
