@@ -184,7 +184,7 @@ class _Log:
     assets: dict[str, Json] = field(default_factory=dict)
     prompts: set[str] = field(default_factory=set)
     title: str | None = None
-    last_shutdown: Json = field(default_factory=dict)
+    last_shutdown: dict[str, dict[str, int]] = field(default_factory=dict)
     counted: Counter[tuple[str, str]] = field(default_factory=Counter)
     """The tokens that turns told at the last shutdown, by model and kind."""
     seen: dict[str, Json] = field(default_factory=dict)
@@ -443,12 +443,10 @@ class _Log:
     def _shutdown(self, _: _Agent, own: str, time: datetime | None, data: Json) -> Iterator[SourceTurn]:
         """Yield for each model what it used beyond what is counted with turns before."""
         metrics = {model: each for model, each in as_object(data.get("modelMetrics")).items() if isinstance(each, dict)}
+        now = {model: _counts_of(as_object(metric.get("usage"))) for model, metric in metrics.items()}
         told = self._told()
-        before, now = (
-            {model: _counts_of(as_object(metric.get("usage"))) for model, metric in each.items()}
-            for each in (self.last_shutdown, metrics)
-        )
-        if any(now.get(model, {}).get(name, 0) < n for model, counts in before.items() for name, n in counts.items()):
+        before = self.last_shutdown.items()
+        if any(now.get(model, {}).get(name, 0) < n for model, counts in before for name, n in counts.items()):
             told -= self.counted
         left, new = dict(data), Counter[tuple[str, str]]()
         for n, (model, counts) in enumerate(now.items()):
@@ -461,7 +459,7 @@ class _Log:
             yield replace(turn, usage=with_source(rest, "copilot"))
             left = {}
             new.update({(model, name): count for name, count in rest.items()})
-        self.last_shutdown, self.counted = metrics, self._told() + new
+        self.last_shutdown, self.counted = now, self._told() + new
 
     def _told(self) -> Counter[tuple[str, str]]:
         """Return the tokens that turns tell so far, by model and kind."""

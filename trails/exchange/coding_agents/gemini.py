@@ -232,11 +232,8 @@ class _Chat:
             reason = f"message {message['id'][:80]!r} has a tool call without an id of its own and a name"
             self.reading.refuse(line, reason, calls)
         given = {name: each for name, each in usable.items() if each.get("result") is not None and name not in answered}
-        parts = {
-            name: source_values.result_part(name, _output(each), failed=_has_failed(each))
-            for name, each in given.items()
-        }
-        pieces = tuple(Piece(f"{message['id']}/result/{name}", (part,)) for name, part in parts.items())
+        parts = ((name, _result(name, each)) for name, each in given.items())
+        pieces = tuple(Piece(f"{message['id']}/result/{name}", (part,)) for name, part in parts)
         times = [time for each in usable.values() if (time := parse_time(each.get("timestamp")))]
         return SourceTurn("tool", pieces, time=max(times, default=None))
 
@@ -271,6 +268,10 @@ def _content(content: object, kind: str, left: dict[str, Any]) -> str | tuple[An
 
 def _has_failed(call: Json) -> bool:
     return call.get("status") in ("error", "cancelled")
+
+
+def _result(name: str, call: Json) -> dict[str, Any]:
+    return source_values.result_part(name, _output(call), failed=_has_failed(call))
 
 
 def _output(call: Json) -> Any:

@@ -1,3 +1,1 @@
 """Formats of traces and evaluations: OpenTelemetry spans, Inspect AI logs and services that collect them."""
-
-from __future__ import annotations

@@ -312,19 +312,12 @@ def _of_a_model(run: Json, meta: Json) -> dict[str, Any]:
     if type(cost) in (int, float) and told:
         told = {**told, "cost": cost}
     made: dict[str, Any] = {f"gen_ai.usage.{key}": value for key, value in told.items()}
+    named = first_name(about.get("model_name"), about.get("model"), *map(meta.get, _RUN_MODELS))
+    made |= {"gen_ai.response.model": named, "gen_ai.provider.name": valid_name(meta.get("ls_provider"))}
+    parameters = as_object(value_at(run, "extra", "invocation_params"))
+    made |= {"metadata": meta or None, "llm.invocation_parameters": parameters}
     reason = valid_name(about.get("finish_reason") or about.get("stop_reason"))
-    return (
-        made
-        | {
-            "gen_ai.response.model": first_name(
-                about.get("model_name"), about.get("model"), *map(meta.get, _RUN_MODELS)
-            ),
-            "metadata": meta or None,
-            "llm.invocation_parameters": as_object(value_at(run, "extra", "invocation_params")),
-            "gen_ai.provider.name": valid_name(meta.get("ls_provider")),
-        }
-        | ({"gen_ai.response.finish_reasons": [reason]} if reason else {})
-    )
+    return made | ({"gen_ai.response.finish_reasons": [reason]} if reason else {})
 
 
 def _answer_in(outputs: object) -> Json:
