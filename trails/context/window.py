@@ -195,21 +195,6 @@ class Window:
         if not callable(self.counter):
             raise InvalidInput(f"counter is a function from a text to its number of tokens, not {self.counter!r:.80}")
 
-    def but(
-        self,
-        max_tokens: int | None,
-        pinned_count: int | None,
-        counter: Counter | None,
-        cut: Literal["mark", "leave out"] = "mark",
-    ) -> Window:
-        """Return it with what is given in place of its own."""
-        return Window(
-            self.max_tokens if max_tokens is None else max_tokens,
-            self.pinned_count if pinned_count is None else pinned_count,
-            counter or self.counter,
-            cut,
-        )
-
 
 class TokenWindow(Generic[Turnlike]):
     """The turns of a transcript that fit a number of tokens: the first few, which are pinned, and the newest others.

@@ -70,7 +70,9 @@ def context_window(
     cut: Literal["mark", "leave out"] = "mark",
 ) -> Window:
     """Return what of a session is shown: as its window has it, but for what is given."""
-    return (Window() if tree.window is None else tree.window.limits).but(max_tokens, pinned_count, counter, cut)
+    given: dict[str, Any] = {"max_tokens": max_tokens, "pinned_count": pinned_count, "counter": counter, "cut": cut}
+    own = Window() if tree.window is None else tree.window.limits
+    return replace(own, **{name: value for name, value in given.items() if value is not None})
 
 
 def context_of_worktree(
