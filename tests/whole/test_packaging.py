@@ -70,11 +70,7 @@ def test_the_wheel_has_every_page_of_the_guide_and_every_query(tmp_path: Path) -
     with zipfile.ZipFile(built) as archive:
         names = archive.namelist()
     pages = {f"trails/guide/{page}.md" for page in (*PAGES, *error_pages())}
-    assert {name for name in names if name.endswith(".md")} == {
-        *pages,
-        "trails/_data/ontology/README.md",
-        "trails/audit/report.md",
-    }
+    assert {name for name in names if name.endswith(".md")} == {*pages, "trails/_data/ontology/README.md"}
     asked = {f"trails/_data/queries/{each.folder}/{each.name}.rq" for each in query_files.load_all().values()}
     assert {name for name in names if name.endswith(".rq")} == asked
     deploy = {f"trails/guide/deploy/{each}" for each in ("Dockerfile", "compose.yaml", "trails-mirror.service")}
