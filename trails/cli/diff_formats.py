@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from html import escape
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from markupsafe import Markup
 from rich.table import Table
@@ -27,6 +26,7 @@ from trails.compare.session_diff import (
     runs_of,
 )
 from trails.compare.text_diff import Span
+from trails.display import html
 from trails.display.terminal_text import clean, count, one_line, shorten
 
 if TYPE_CHECKING:
@@ -124,17 +124,14 @@ def _escaped(text: str) -> str:
 
 def page(diff: Diff) -> str:
     """Return the page: both sides beside each other, turn by turn."""
-    made = import_module("jinja2").Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
-    )
-    made.filters |= {
+    filters: dict[str, Any] = {
         "line": lambda text: Markup(escape(one_line(text))),  # noqa: S704 - it is escaped
         "whole": lambda text: Markup(escape(clean(text))),  # noqa: S704 - it is escaped
         "count": count,
         "blocks": blocks_of,
         "place": block_place,
     }
-    page = made.from_string(_PAGE.read_text("utf-8"))
+    page = html.template(_PAGE, filters)
     titles = [block_title(end) for end in (diff.left, diff.right)]
     facts = {"summary": diff_summary(diff), "counts": count_rows(diff), "titles": titles, "words": _WORDS}
     return str(page.render(diff=diff, style=_STYLE.read_text("utf-8"), runs=runs_of(diff.entries), **facts))
