@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
 from itertools import takewhile
@@ -145,38 +146,40 @@ def _parents_first(sessions: Sequence[SourceSession]) -> list[SourceSession]:
 _Path = tuple[SourceTurn, ...]
 
 
+@dataclass(slots=True)
 class _Merge:
     """The import of one source session."""
 
-    def __init__(  # noqa: PLR0917 - made in one place
-        self,
-        repository: Repository,
-        source: SourceSession,
-        report: ImportReport,
-        withholding: SecretFilter,
-        read: ImportedFiles,
-        growing: Growing | None,
-        file: str,
-    ) -> None:
-        self._repository = repository
-        self._report = report
-        self._withholding = withholding
-        self._read = read
-        self._growing = growing
-        self._file = file
-        self._given, problems = record_checks.drop_oversized(source)
-        report.refuse(file, *problems)
-        self._source = withholding.session(self._given)
-        self._repeats_alone = False
-        """Whether the turns that it repeats of its spawner are not shared with that."""
-        self._homes: list[Session] = []
-        """The sessions that paths were placed in."""
-        self._family: list[Session] = []
-        """The stored sessions that came from this source session, the main one first."""
-        self._begin: tuple[Session, int] | None = None
-        """The stored session, and the index in it, that this source session goes on from; None for a root."""
-        self._id = imported_id(source.source, source.id)
-        self._name = f"{source.source}:{source.id}"
+    _repository: Repository
+    _given: SourceSession
+    _report: ImportReport
+    _withholding: SecretFilter
+    _read: ImportedFiles
+    _growing: Growing | None
+    _file: str
+    _source: SourceSession = field(init=False)
+    """The source session as it is stored."""
+    _repeats_alone: bool = False
+    """Whether the turns that it repeats of its spawner are not shared with that."""
+    _homes: list[Session] = field(default_factory=list)
+    """The sessions that paths were placed in."""
+    _family: list[Session] = field(default_factory=list)
+    """The stored sessions that came from this source session, the main one first."""
+    _begin: tuple[Session, int] | None = None
+    """The stored session, and the index in it, that this source session goes on from; None for a root."""
+
+    def __post_init__(self) -> None:
+        self._given, problems = record_checks.drop_oversized(self._given)
+        self._report.refuse(self._file, *problems)
+        self._source = self._withholding.session(self._given)
+
+    @property
+    def _id(self) -> str:
+        return self._imported_id(self._source.id)
+
+    @property
+    def _name(self) -> str:
+        return f"{self._source.source}:{self._source.id}"
 
     def _note(self, session_id: str, text: str) -> None:
         self._report.notes.append(f"{session_id}: {text}")
@@ -185,10 +188,8 @@ class _Merge:
         if self._repository.reader.is_deleted(self._id):
             self._report.deleted.append(self._id)
             return
-        source = self._source
-        self._family = [
-            self._repository.load(each) for each in stored_family(self._repository.store, source.source, source.id)
-        ]
+        family = stored_family(self._repository.store, self._source.source, self._source.id)
+        self._family = [self._repository.load(each) for each in family]
         self._begin = self._start()
         main, *others = self._own_paths() or ((),)
         self._place(self._whole(main), main=True)
