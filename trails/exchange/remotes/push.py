@@ -107,9 +107,7 @@ def push(
     ...     [(each.session_id, each.outcome, each.turns_added) for each in done.sessions], team.load("plan").head == plan.head
     ([('plan', 'created', 1)], True)
     """
-    return _move(
-        opened(store, "push"), sessions, opened(other, "push"), "push", restore=restore, dry_run=dry_run, by=by
-    )
+    return _move(store, sessions, other, "push", restore=restore, dry_run=dry_run, by=by)
 
 
 @checked
@@ -132,9 +130,7 @@ def pull(
     ...     [(each.outcome, each.there == "plan", each.at) for each in trails.pull(laptop, "plan", team).sessions]
     [('forked', False, 1)]
     """
-    return _move(
-        opened(other, "pull"), sessions, opened(store, "pull"), "pull", restore=restore, dry_run=dry_run, by=by
-    )
+    return _move(other, sessions, store, "pull", restore=restore, dry_run=dry_run, by=by)
 
 
 def _move(
@@ -147,6 +143,7 @@ def _move(
     dry_run: bool,
     by: str | None,
 ) -> Moved:
+    source, target = opened(source, how), opened(target, how)
     push_plan.refuse_same(source, target)
     named = list(sessions) if isinstance(sessions, list | tuple | set | frozenset) else [sessions]
     wanted = [source.resolve(each) for each in named]  # type: ignore[arg-type] # names
@@ -235,40 +232,30 @@ class _Moving(Handle):
         prompt = reader.prompt(chain, at - 1) if parent is not None and at else None
         version = 0 if prompt is None else prompt.version
         owned = reader.prompts([record.id for record in chain])
-        record = SessionRecord(
-            id=step.there,
-            parent_session_id=None if parent is None else step.record.id,
-            forked_at_index=None if parent is None else at,
-            fork_head=None if parent is None else turns[at - 1].digest if at else digests.GENESIS,
-            forked_by=None if parent is None else self._began.by_iri,
-            branch=MAIN if parent is None else turns[at].branch,
-            principal=step.record.principal,
-            agent=step.record.agent,
-            created=self._began.started,
-            system_version=version,
-            meta_json=step.record.meta_json,
-        )
-        copying = Copying(
-            session_id=step.there,
-            token=secrets.token_hex(8),
-            by_iri=self._began.by_iri,
-            time=self._began.started,
-            action=self._began.importer,
-            used=tuple(sorted({each.turn.session_id for each in tail})),
-        )
+        kept, by, time = step.record, self._began.by_iri, self._began.started
+        fork: dict[str, Any] = {"branch": MAIN}
+        if parent is not None:
+            head = turns[at - 1].digest if at else digests.GENESIS
+            fork = {"parent_session_id": kept.id, "forked_at_index": at, "fork_head": head, "forked_by": by}
+            fork |= {"branch": turns[at].branch}
+        row: dict[str, Any] = {"principal": kept.principal, "agent": kept.agent, "meta_json": kept.meta_json}
+        record = SessionRecord(id=step.there, created=time, system_version=version, **row, **fork)
+        action, token = self._began.importer, secrets.token_hex(8)
+        used = tuple(sorted({each.turn.session_id for each in tail}))
+        copying = Copying(session_id=step.there, token=token, by_iri=by, time=time, action=action, used=used)
         inherited = {
             each.version: iris.system_prompt(iris.session(owner), each.version)
             for (owner, _), each in owned.items()
             if each.version <= version
         }
         batches = detach.copy_turns(scratch.store, copying, tail, before=turns[:at], prompts=inherited)
-        own = [
-            quad
-            for each in owned.values()
-            if each.version > version
-            for quad in prompt_quads(each.model_copy(update={"session_id": step.there}))
+        later = [each for each in owned.values() if each.version > version]
+        prompts = (prompt_quads(each.model_copy(update={"session_id": step.there})) for each in later)
+        made = [
+            *row_quads(record),
+            *activity_quads(copying),
+            *(quad for batch in (*prompts, *batches) for quad in batch),
         ]
-        made = [*row_quads(record), *own, *activity_quads(copying), *(quad for batch in batches for quad in batch)]
         copy = EmbeddedStore(None)
         copy.commit(Change(add=[*made, *(quad for each in chain for quad in session_quads(scratch.store, each))]))
         return Repository(copy)
