@@ -87,6 +87,24 @@ def test_no_three_characters_of_a_redacted_text_stay_in_the_file(place: Path, mo
         assert not any(held in each.read_bytes() for each in place.glob(f"{sqlite.NAME}*"))
 
 
+@pytest.mark.parametrize("waiting", [1, 256])
+def test_no_author_of_a_redacted_or_deleted_turn_stays_in_the_file(
+    place: Path, waiting: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_index, "WAITING", waiting)
+    with trails.open(place, create=True, durability="process") as store:
+        for name, author in (("kept", "Zenobia"), ("gone", "Quentin")):
+            session = store.create(id=name)
+            session.append("user", "Hello", author=author)
+            session.append("user", "And goodbye")
+            session.persist()
+        store.redact_matching("Zenobia", by="dave")
+        store.delete("gone")
+        assert store.verify().ok
+        files = b"".join(each.read_bytes() for each in place.glob(f"{sqlite.NAME}*"))
+        assert not [author for author in (b"Zenobia", b"Quentin") if author in files]
+
+
 def test_a_call_whose_turn_was_copied_within_its_session_counts_once_after_either_is_redacted(place: Path) -> None:
     with trails.open(place, create=True, durability="process") as store:
         session = store.create(id="s")
