@@ -14,7 +14,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 import trails
 from tests.support.everything import everything
 from tests.support.histories import EX, History
-from tests.support.prov_records import Said, said_by
+from tests.support.prov_records import Said, prov_bytes, said_by
 from trails import IntegrityError, InvalidInput, Repository
 from trails.history.lookup import session_quads
 from trails.model.values import VerifyReport
@@ -30,7 +30,7 @@ from trails.provenance import (
     read_document,
     validate,
 )
-from trails.provenance.serializations import WRITERS, prov_bytes, read_prov
+from trails.provenance.serializations import WRITERS, read_prov
 from trails.rdf import query_files, vocab
 from trails.session.restore import load_dump
 from trails.store import Change

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from prov.model import ProvDocument
 
 from tests.support.histories import EX, History
-from tests.support.prov_records import Said, said_by, said_by_prov
+from tests.support.prov_records import Said, prov_bytes, said_by, said_by_prov
 from trails.errors import InvalidInput
 from trails.provenance import Bundle, Document, Statement, Value
-from trails.provenance.serializations import WRITERS, prov_bytes, read_prov
+from trails.provenance.serializations import WRITERS, read_prov
 from trails.provenance.statements import INTERNATIONALIZED, QUALIFIED_NAME
 from trails.rdf import vocab
 

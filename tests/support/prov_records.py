@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from datetime import datetime
 from typing import Any
@@ -10,11 +11,18 @@ from prov.constants import PROV_N_MAP
 from prov.identifier import Identifier, QualifiedName
 from prov.model import Literal, ProvBundle, ProvDocument, ProvRecord
 
-from trails.provenance import Statement, Value
-from trails.provenance.serializations import read_prov
+from trails.provenance import Document, Statement, Value
+from trails.provenance.serializations import read_prov, write_prov
 from trails.provenance.statements import INTERNATIONALIZED, KINDS, QUALIFIED_NAME
 from trails.provenance.uniqueness import moment
 from trails.rdf import vocab
+
+
+def prov_bytes(document: Document, format_: str) -> bytes:
+    """A document as the bytes of a file in a format."""
+    out = io.BytesIO()
+    write_prov([(bundle.name, bundle.statements) for bundle in document.bundles], format_, out, document.prefixes)
+    return out.getvalue()
 
 
 def parsed(text: str) -> list[Statement]:

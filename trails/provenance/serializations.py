@@ -126,15 +126,3 @@ def write_prov(
         writer.end()
     finally:
         text.detach()
-
-
-def prov_bytes(document: Document, format: str) -> bytes:  # noqa: A002 - the public name
-    """Return a document as the bytes of a file in a format.
-
-    >>> from trails.provenance.statements import Bundle
-    >>> prov_bytes(Document([Bundle(None, [Statement("entity", "urn:x:e")])]), "provn").splitlines()[-2]
-    b'entity(urn:x\\\\:e)'
-    """
-    out = io.BytesIO()
-    write_prov([(bundle.name, bundle.statements) for bundle in document.bundles], format, out, document.prefixes)
-    return out.getvalue()
