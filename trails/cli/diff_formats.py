@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from html import escape
 from pathlib import Path
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from trails.model.values import Turn
 
 
-_STYLE: Final = Path(__file__).with_name("diff_page.css")
-_PAGE: Final = Path(__file__).with_name("diff_page.html")
+_PAGE: Final = Path(__file__).with_name("diff_page")
+"""The templates, and the style of the page, by their endings."""
 _WORDS: Final = {"equal": "equal", "changed": "changed", "left": "only left", "right": "only right"}
 
 
@@ -86,35 +86,25 @@ def _number(amount: int | Decimal | None) -> str:
     return "-" if amount is None else f"{amount:,}" if isinstance(amount, int) else f"{amount:f}"
 
 
+def _written(diff: Diff, ending: str, *, autoescape: bool, **filters: Callable[..., str]) -> str:
+    """Return a diff as its template with an ending writes it."""
+    filters |= {"count": count, "place": block_place}
+    written = html.template(_PAGE.with_suffix(ending), {**filters, "blocks": blocks_of}, autoescape=autoescape)
+    facts: dict[str, Any] = {"summary": diff_summary(diff), "counts": count_rows(diff), "runs": runs_of(diff.entries)}
+    facts |= {"titles": [block_title(end) for end in (diff.left, diff.right)], "words": _WORDS}
+    return str(written.render(diff=diff, style=_PAGE.with_suffix(".css").read_text("utf-8"), **facts))
+
+
 def markdown(diff: Diff) -> str:
     """Return a diff as Markdown: tables of counts, and each turn that differs in a fence of its own."""
-    left, right = _escaped(diff.left.name), _escaped(diff.right.name)
-    lines = [f"# {left} and {right}", ""]
-    lines += [f"- left: {_escaped(block_title(diff.left))}", f"- right: {_escaped(block_title(diff.right))}"]
-    lines += [f"- {_escaped(line)}" for line in diff_summary(diff)]
-    lines += ["", f"| after that | {left} | {right} |", "|---|---:|---:|"]
-    lines += [f"| {_escaped(name)} | {mine} | {other} |" for name, mine, other in count_rows(diff)]
-    for run in runs_of(diff.entries):
-        if isinstance(run, int):
-            lines += ["", f"*{count(run, 'equal turn')}*"]
-        else:
-            lines += ["", *_markdown_entry(run[0])]
-    return "\n".join(lines) + "\n"
 
+    def whole(block: Block, entry: Entry) -> str:
+        return clean(mark_spans(block.spans) if entry.kind == "changed" else "".join(span.text for span in block.spans))
 
-def _markdown_entry(entry: Entry) -> Iterator[str]:
-    yield f"### {block_place(entry)} {_escaped(entry.role)}: {_WORDS[entry.kind]}"
-    for block in blocks_of(entry):
-        text = clean(mark_spans(block.spans) if entry.kind == "changed" else "".join(span.text for span in block.spans))
-        sign = {"left": "-", "right": "+"}.get(entry.kind, "")
-        fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", text) or [""]))
-        yield ""
-        if block.label:
-            yield f"{_escaped(one_line(block.label))}:"
-            yield ""
-        yield f"{fence}{'diff' if sign else 'text'}"
-        yield from (f"{sign}{line}" for line in text.split("\n"))
-        yield fence
+    def fence(text: str) -> str:
+        return "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", text) or [""]))
+
+    return _written(diff, ".markdown", autoescape=False, line=_escaped, whole=whole, fence=fence)
 
 
 def _escaped(text: str) -> str:
@@ -124,17 +114,14 @@ def _escaped(text: str) -> str:
 
 def page(diff: Diff) -> str:
     """Return the page: both sides beside each other, turn by turn."""
-    filters: dict[str, Any] = {
-        "line": lambda text: Markup(escape(one_line(text))),  # noqa: S704 - it is escaped
-        "whole": lambda text: Markup(escape(clean(text))),  # noqa: S704 - it is escaped
-        "count": count,
-        "blocks": blocks_of,
-        "place": block_place,
-    }
-    page = html.template(_PAGE, filters)
-    titles = [block_title(end) for end in (diff.left, diff.right)]
-    facts = {"summary": diff_summary(diff), "counts": count_rows(diff), "titles": titles, "words": _WORDS}
-    return str(page.render(diff=diff, style=_STYLE.read_text("utf-8"), runs=runs_of(diff.entries), **facts))
+
+    def line(text: str) -> Markup:
+        return Markup(escape(one_line(text)))  # noqa: S704 - it is escaped
+
+    def whole(text: str) -> Markup:
+        return Markup(escape(clean(text)))  # noqa: S704 - it is escaped
+
+    return _written(diff, ".html", autoescape=True, line=line, whole=whole)
 
 
 def patch(diff: Diff) -> str:
