@@ -272,31 +272,33 @@ class Engine:
         return self._again(self._save)
 
     def _save(self) -> int:
-        if self._index is None:
-            return self._position
         with self.lock:
             self.bring_up()
             assert self.store is not None  # noqa: S101 - it was brought up
-            mark = Mark(self._position, self._log.home.digest(self._position) or START, self._log.erased)
-            holder = self._private or self._index.open_private(None)
-            is_borrowed = holder is self._private
-            files = holder.folder / "new"
-            try:
-                shutil.rmtree(files, ignore_errors=True)
-                self.store.backup(str(files)) if is_borrowed else engine_filling.copy_quads(self.store, files)
-            except BaseException:
-                if not is_borrowed:
-                    holder.close()
-                raise
-            self._unsaved = 0
-        snapshot = self._index.publish(files, mark, holder.sums)
-        holder.sums = dict(snapshot.sums)
-        if not is_borrowed:
-            holder.close()
-            with self.lock:
-                if self._private is None and not self._is_closed:
-                    self._open()
+            if self._index is None:
+                return self._position
+            private, mark, self._unsaved = self._private, self._mark(), 0
+            if private is None:
+                self._publish_copy(self.store, self._index)
+                self._open()
+                return mark.number
+            files = private.folder / "new"
+            shutil.rmtree(files, ignore_errors=True)
+            self.store.backup(str(files))
+        private.sums = dict(self._index.publish(files, mark, private.sums).sums)
         return mark.number
+
+    def _mark(self) -> Mark:
+        return Mark(self._position, self._log.home.digest(self._position) or START, self._log.erased)
+
+    def _publish_copy(self, store: ox.Store, index: IndexFolder) -> None:
+        """Write all quads into new files, and make them a snapshot."""
+        holder = index.open_private(None)
+        try:
+            engine_filling.copy_quads(store, holder.folder / "new")
+            index.publish(holder.folder / "new", self._mark(), {})
+        finally:
+            holder.close()
 
     def rebuild(self) -> int:
         """Write all quads into new files, make them the only snapshot, and go on with that; return how many quads there are.
@@ -314,13 +316,7 @@ class Engine:
                 return count
             self._index.discard_all()
             if self._private is not None:
-                holder = self._index.open_private(None)
-                try:
-                    engine_filling.copy_quads(self.store, holder.folder / "new")
-                    mark = Mark(self._position, self._log.home.digest(self._position) or START, self._log.erased)
-                    self._index.publish(holder.folder / "new", mark, {})
-                finally:
-                    holder.close()
+                self._publish_copy(self.store, self._index)
                 self._open()
             self._index.sweep()
         return count

@@ -40,6 +40,7 @@ _POLL: Final = 0.2
 
 _WaitingFor = Callable[[str], Waiting | None]
 _Tail = Callable[[int, int], list[Row]]
+_Changed = Callable[[Row], Row | None]
 
 
 class StoreDiverged(StoreFailed):
@@ -493,18 +494,25 @@ class Log:
         with index.writing():
             self.catch_up(index)
             number = index.number
-            reached = number if is_vacuum else 0
-            graphs = None if gone is None else gone.all_graphs
+            reached = self._reached_by_all(number) if is_vacuum else 0
 
             def rewrite(engine: ox.Store) -> None:
                 changed = partial(erasing.without, gone=gone, left=partial(matching, engine), reached=reached)
-                self.home.rewrite(number, changed, graphs, is_vacuum=is_vacuum)
+                self._rewrite_records(number, changed, gone, is_vacuum)
 
             index.with_engine(rewrite)
             if is_vacuum:
                 self._erased = max(self._erased, number)
             self.catch_up(index)
         self.home.checkpoint()
+
+    def _rewrite_records(self, number: int, changed: _Changed, gone: Gone | None, is_vacuum: bool) -> None:
+        """Replace the records up to a number that hold what is gone."""
+        self.home.rewrite(number, changed, None if gone is None else gone.all_graphs, is_vacuum=is_vacuum)
+
+    def _reached_by_all(self, number: int) -> int:
+        """Return the number of the last record that all have who go on from where they are; this one has all up to `number`."""
+        return number
 
     # --- the end
 

@@ -19,13 +19,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import pyoxigraph as ox
-
 from trails.errors import StoreFailed
 from trails.store.embedded import EmbeddedStore
-from trails.store.log import erasing, sqlite
+from trails.store.log import sqlite
 from trails.store.log.commit_log import CHUNK, Log, LogIndex
-from trails.store.log.committing import Batch, Waiting, matching
+from trails.store.log.committing import Batch, Waiting
 from trails.store.log.erasing import Gone
 from trails.store.log.log_maintenance import Behind
 from trails.store.log.records import Row
@@ -218,26 +216,13 @@ class PostgresLog(Log):
             if head.due:
                 self._rewrite(index, None)
 
-    def _rewrite(self, index: LogIndex, gone: Gone | None, *, is_vacuum: bool = False) -> None:
-        keeping = self._server.another()
-        try:
-            with index.writing():
-                self.catch_up(index)
-                number = index.number
-                reached = self._reached_by_all(number) if is_vacuum else 0
-
-                def rewrite(engine: ox.Store) -> None:
-                    changed = partial(erasing.without, gone=gone, left=partial(matching, engine), reached=reached)
-                    keeping.rewrite(number, changed, vacuumed=is_vacuum)
-
-                index.with_engine(rewrite)
-                if is_vacuum:
-                    self._erased = max(self._erased, number)
-                    self.home.note_vacuum(self._erased)
-                self.catch_up(index)
-        finally:
-            keeping.close()
-        self.home.checkpoint()
+    def _rewrite_records(
+        self, number: int, changed: Callable[[Row], Row | None], gone: Gone | None, is_vacuum: bool
+    ) -> None:
+        with closing(self._server.another()) as keeping:
+            keeping.rewrite(number, changed, vacuumed=is_vacuum)
+        if is_vacuum:
+            self.home.note_vacuum(number)
 
     def _reached_by_all(self, number: int) -> int:
         """Return the number of the last record that all have who have an index open; this one has all up to `number`.
