@@ -231,10 +231,12 @@ WITHOUT_JSON = {"init", "label", "detach", "delete", "demo", "completion", "help
 def commands(group: click.Group, before: str = "") -> dict[str, click.Command]:
     """Return all commands by name, those of groups below it too."""
     found: dict[str, click.Command] = {}
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if isinstance(command, click.Group):
             found |= commands(command, f"{before}{name} ")
-        else:
+        elif command is not None:
             found[before + name] = command
     return found
 
