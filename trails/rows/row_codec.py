@@ -245,10 +245,9 @@ def _regular(session_iri: str, iri: str, plain: Mapping[str, Term], more: list[S
         return None
     branch, time = plain.get(v.BRANCH.value), plain.get(v.TIME.value)
     author = plain[v.ATTRIBUTED_TO.value]
-    if not isinstance(author, NamedNode) or content.language:
+    if branch is None or not isinstance(author, NamedNode) or content.language:
         return None
-    role = plain[v.ROLE.value].value
-    kind = Kind(role, MAIN if branch is None else branch.value, author.value, _FORMS[content.datatype])
+    kind = Kind(plain[v.ROLE.value].value, branch.value, author.value, _FORMS[content.datatype])
     raw = bytes.fromhex(digest)
     if raw.hex() != digest:
         return None
