@@ -153,6 +153,6 @@ def children() -> list[str]:
 
 
 def test_the_longest_sessions_are_begun_first_and_short_ones_share_a_piece() -> None:
-    turns = {"a": 100, "b": 700, "c": 499, "d": 0, "e": 500, "f": 1}
+    turns: dict[str | int, int] = {"a": 100, "b": 700, "c": 499, "d": 0, "e": 500, "f": 1}
     assert verify._pieces(turns) == [["b"], ["e"], ["c", "a"], ["f", "d"]]
     assert verify._pieces({}) == []
