@@ -151,7 +151,7 @@ class EmbeddedStore(EngineReader):
 
     def _refuse_read_only(self) -> None:
         if self._commits.is_read_only:
-            self._refuse_ended()
+            self.refuse_failed()
             raise read_only(self.location)
 
     @property
@@ -164,7 +164,7 @@ class EmbeddedStore(EngineReader):
 
     @property
     def log(self) -> LeafLog:
-        self._refuse_ended()
+        self.refuse_failed()
         return self._log
 
     @property
@@ -188,7 +188,8 @@ class EmbeddedStore(EngineReader):
 
     # --- the engine
 
-    def _refuse_ended(self) -> None:
+    def refuse_failed(self) -> None:
+        """Raise `StoreFailed` for a store that takes no more work, is closed, or was opened before this process was forked."""
         if os.getpid() != self._pid:
             raise StoreFailed(
                 f"the store {self.location} was opened before this process was forked, and using it here would destroy "
@@ -200,7 +201,7 @@ class EmbeddedStore(EngineReader):
             raise StoreFailed(f"the store {self.location} is closed; open it again")
 
     def _engine(self) -> ox.Store:
-        self._refuse_ended()
+        self.refuse_failed()
         if self._index.store is None:
             self._index.bring_up()
         assert self._index.store is not None  # noqa: S101 - it was opened just now
@@ -231,7 +232,7 @@ class EmbeddedStore(EngineReader):
 
     def _poll(self) -> None:
         """Bring in what others committed."""
-        self._refuse_ended()
+        self.refuse_failed()
         if not self._follows or self._stays():
             return
         head = self._commits.home.head()
@@ -268,7 +269,7 @@ class EmbeddedStore(EngineReader):
                 folder = self._index.copy(f"query-{self._number}-{self._removals}")
                 if folder is not None:
                     self._source.keep(folder)
-            self._refuse_ended()
+            self.refuse_failed()
             return self._source
 
     def _unreadable(self, error: Exception) -> StoreFailed:
@@ -313,7 +314,7 @@ class EmbeddedStore(EngineReader):
 
     def _lead(self, own: Waiting) -> None:
         """Write all commits that wait: decided one after the other, logged in one transaction, given to the index in order."""
-        self._refuse_ended()
+        self.refuse_failed()
         taken = [own]
         try:
             while self._waiting:
@@ -420,10 +421,6 @@ class EmbeddedStore(EngineReader):
         """Whether it takes no more work: what the log says is in doubt, or it is closed."""
         return self._failed is not None or self._closed
 
-    def refuse_failed(self) -> None:
-        """Raise `StoreFailed` for a store that takes no more work, or is closed."""
-        self._refuse_ended()
-
     def give_up(self, error: StoreFailed) -> None:
         """Take no more work, because of what an error says of the log."""
         self._failed = error.message
@@ -444,7 +441,7 @@ class EmbeddedStore(EngineReader):
                 take_out()
 
     def flush(self) -> None:
-        self._refuse_ended()
+        self.refuse_failed()
         self._commits.home.checkpoint()
 
     # --- upkeep
@@ -493,7 +490,7 @@ class EmbeddedStore(EngineReader):
 
         Raises `InvalidInput` if something is at `destination`, the store is in memory, or its log in a database.
         """
-        self._refuse_ended()
+        self.refuse_failed()
         if self._commits.is_remote:
             raise InvalidInput(
                 f"{self.location} is backed up as its database is (pg_dump, pg_basebackup), not to {destination}; or dump it"

@@ -145,11 +145,18 @@ class IndexFolder:
 
     def _sweep(self) -> None:
         """Remove what processes that were killed have left."""
+        for folder in self._left():
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _left(self) -> Iterator[Path]:
+        """Yield the engine folders that processes that were killed have left, each locked meanwhile."""
         for folder in self._folders(_ENGINE):
             descriptor = _held(folder)
             if descriptor is not None:
-                shutil.rmtree(folder, ignore_errors=True)
-                os.close(descriptor)
+                try:
+                    yield folder
+                finally:
+                    os.close(descriptor)
 
     def sweep(self) -> None:
         """Remove what processes that were killed have left. Raises OSError if the disk does not let us look."""
@@ -160,24 +167,15 @@ class IndexFolder:
 
     def abandoned(self) -> list[Path]:
         """Return the engine folders that processes that were killed have left."""
-        found = []
-        for folder in self._folders(_ENGINE):
-            descriptor = _held(folder)
-            if descriptor is not None:
-                os.close(descriptor)
-                found.append(folder)
-        return found
+        return list(self._left())
 
     def others(self, own: Private | None) -> list[dict[str, Any]]:
         """Return what the engines of other living processes, or other stores of this one, say of themselves."""
-        found = []
+        found, passed = [], {*self.abandoned(), None if own is None else own.folder}
         for folder in self._folders(_ENGINE):
-            if (own is not None and folder == own.folder) or (descriptor := _held(folder)) is None:
-                if own is None or folder != own.folder:
-                    with suppress(OSError, ValueError):
-                        found.append(json.loads((folder / _LIVE).read_text("utf-8")) | {"name": folder.name})
-                continue
-            os.close(descriptor)
+            if folder not in passed:
+                with suppress(OSError, ValueError):
+                    found.append(json.loads((folder / _LIVE).read_text("utf-8")) | {"name": folder.name})
         return found
 
     # --- snapshots

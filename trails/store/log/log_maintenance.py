@@ -87,31 +87,26 @@ def held(folder: Path, *, without_locks: bool = False) -> int | None:
 
 def abandoned(folder: Path) -> list[Path]:
     """Return what processes that were killed have left in a folder: whole or half copies of stores, and dumps."""
-    return [path for path, descriptor in _left(folder) if _closed(descriptor)]
+    return list(_left(folder))
 
 
 def clear_abandoned(folder: Path) -> list[Path]:
     """Remove what processes that were killed have left in a folder, and return it; never what a living one makes."""
     found = []
-    for path, descriptor in _left(folder):
-        try:
-            shutil.rmtree(path, ignore_errors=True)
-        finally:
-            os.close(descriptor)
+    for path in _left(folder):
+        shutil.rmtree(path, ignore_errors=True)
         found.append(path)
     return found
 
 
-def _left(folder: Path) -> Iterator[tuple[Path, int]]:
+def _left(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.glob(f".*{SUFFIX}")):
         descriptor = held(path)
         if descriptor is not None:
-            yield path, descriptor
-
-
-def _closed(descriptor: int) -> bool:
-    os.close(descriptor)
-    return True
+            try:
+                yield path
+            finally:
+                os.close(descriptor)
 
 
 def exchange(one: Path, other: Path) -> bool:
