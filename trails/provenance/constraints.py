@@ -22,12 +22,12 @@ from os import PathLike
 from typing import Any, Protocol, runtime_checkable
 
 from trails.errors import InvalidInput
+from trails.history.workspace import Workspace
 from trails.provenance.event_ordering import Edge, Order, impossible, order_cycles, shown
 from trails.provenance.rdf_mapping import recorded_statements
 from trails.provenance.serializations import read_prov, read_source
 from trails.provenance.statements import Document
 from trails.provenance.uniqueness import BUNDLE_RULE, Finding, Record, Unified, finding_of, moment
-from trails.store.contract import QuadStore
 
 _ONE_MOMENT = {"generation": 39, "invalidation": 40, "start": 31, "end": 32}
 
@@ -55,12 +55,6 @@ class Timing:
             "skew": self.skew,
             "findings": [each.to_dict() for each in self.findings],
         }
-
-    @classmethod
-    def joined(cls, each: Sequence[Timing], skew: float) -> Timing:
-        """Return the timing of all bundles together."""
-        findings = [finding for timing in each for finding in timing.findings]
-        return cls(findings, sum(timing.kept for timing in each), sum(timing.open for timing in each), skew)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +173,10 @@ def check_constraints(document: Document, *, skew: float | None = None) -> Valid
         findings += [replace(each, bundle=bundle.name) for each in own]
         if skew is not None:
             timings.append(read_timing(order, unified, skew, bundle.name))
-    timing = None if skew is None else Timing.joined(timings, skew)
+    timing = None
+    if skew is not None:
+        late = [finding for each in timings for finding in each.findings]
+        timing = Timing(late, sum(each.kept for each in timings), sum(each.open for each in timings), skew)
     return Validation(document.statements, sum(each.name is not None for each in document.bundles), findings, timing)
 
 
@@ -196,17 +193,17 @@ def _names(document: Document) -> Iterator[Finding]:
 
 
 @runtime_checkable
-class Stored(Protocol):
+class OpenStore(Protocol):
     """An open store, as `trails.open` returns it."""
 
     @property
-    def store(self) -> QuadStore:
-        """The quads of it."""
+    def workspace(self) -> Workspace:
+        """What all handles on it share."""
         ...
 
 
 def validate(
-    source: str | PathLike[str] | bytes | Stored,
+    source: str | PathLike[str] | bytes | OpenStore,
     *,
     format: str | None = None,  # noqa: A002 - the public name
     timed: bool = False,
@@ -238,5 +235,5 @@ def validate(
                 raise
             raise InvalidInput(f"{place}: {error}") from error
     else:
-        document = recorded_statements(source.store)
+        document = recorded_statements(source.workspace.store)
     return check_constraints(document, skew=skew if timed else None)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 from os import PathLike
-from typing import Final, Protocol, cast, runtime_checkable
+from typing import Final, cast
 
 import pyoxigraph as ox
 
@@ -22,7 +22,7 @@ from trails.history.records import documents as kept
 from trails.history.workspace import Workspace
 from trails.integrity import digests
 from trails.model import iris, validation
-from trails.provenance.constraints import Validation, check_constraints
+from trails.provenance.constraints import OpenStore, Validation, check_constraints
 from trails.provenance.serializations import read_prov, read_source, write_prov
 from trails.provenance.statements import ELEMENTS, Document
 from trails.rdf import vocab
@@ -33,18 +33,8 @@ _OWN: Final = ("urn:trails:", vocab.TRAILS)
 _SHOWN: Final = 5
 
 
-@runtime_checkable
-class Worked(Protocol):
-    """An open store, as `trails.open` returns it."""
-
-    @property
-    def workspace(self) -> Workspace:
-        """What all handles on it share."""
-        ...
-
-
 def import_document(
-    store: Worked,
+    store: OpenStore,
     source: str | PathLike[str] | bytes,
     *,
     format: str | None = None,  # noqa: A002 - the public name
@@ -105,12 +95,12 @@ def import_document(
     return _known(work, sha256) or record
 
 
-def documents(store: Worked) -> list[ImportedDocument]:
+def documents(store: OpenStore) -> list[ImportedDocument]:
     """Return the records of all PROV documents that were brought in, the oldest first."""
     return kept.read_documents(store.workspace.store)
 
 
-def document_bytes(store: Worked, document: str) -> bytes:
+def document_bytes(store: OpenStore, document: str) -> bytes:
     """Return the file of a PROV document as it came; `document` is its IRI, its SHA-256 or the beginning of that, or its name.
 
     Raises `InvalidInput` if there is no such document, `IntegrityError` if it was altered in the store.
@@ -119,7 +109,7 @@ def document_bytes(store: Worked, document: str) -> bytes:
     return kept.file_of(work.store, kept.find_document(work.store, document))
 
 
-def read_document(store: Worked, document: str) -> Document:
+def read_document(store: OpenStore, document: str) -> Document:
     """Return what a PROV document says, statement by statement; `document` and errors are as for `document_bytes`."""
     work = store.workspace
     document_record = kept.find_document(work.store, document)
@@ -127,7 +117,7 @@ def read_document(store: Worked, document: str) -> Document:
 
 
 def delete_document(
-    store: Worked, document: str, *, by: str | None = None, reason: str | None = None
+    store: OpenStore, document: str, *, by: str | None = None, reason: str | None = None
 ) -> ImportedDocument:
     """Take a PROV document out of a store, with all that it says; return its record.
 

@@ -30,7 +30,8 @@ from trails.history.workspace import Workspace
 from trails.model import iris
 from trails.model.validation import decodes
 from trails.model.values import SessionRecord
-from trails.provenance.document_import import Worked, read_document
+from trails.provenance.constraints import OpenStore
+from trails.provenance.document_import import read_document
 from trails.provenance.drawing import draw_mermaid, draw_png, draw_svg, picture
 from trails.provenance.rdf_mapping import (
     BARE_CLASSES,
@@ -326,7 +327,7 @@ PICTURES: Final = {"svg": draw_svg, "png": draw_png, "mermaid": draw_mermaid}
 
 
 def export(
-    store: Worked,
+    store: OpenStore,
     out: BinaryIO,
     *,
     format: str,  # noqa: A002 - the public name
@@ -383,7 +384,7 @@ def _scope_of(workspace: Workspace, session: str | None, turn: int | None, *, re
 
 
 def draw(
-    store: Worked,
+    store: OpenStore,
     *,
     format: str,  # noqa: A002 - the public name
     session: str | None = None,
@@ -414,7 +415,7 @@ def draw(
     return PICTURES[format](shown)
 
 
-def export_document(store: Worked, session: str, *, recorded_only: bool = False) -> ProvDocument:
+def export_document(store: OpenStore, session: str, *, recorded_only: bool = False) -> ProvDocument:
     """Return what a store holds of a session as a document of the package `prov`, in memory; arguments as in `export`."""
     from prov.model import ProvDocument  # noqa: PLC0415 - it takes long to import, and is needed only here
 
