@@ -223,6 +223,17 @@ def test_a_bit_that_flipped_in_a_zip_is_an_alteration(memory: Repository, tmp_pa
         evidence_pack.read_pack(tmp_path / "pack.zip")
 
 
+def test_a_zip_whose_files_are_larger_than_itself_is_refused_unread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "pack.zip"
+    with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("report.json", bytes(10_000_000))
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("it was unpacked"))
+    with pytest.raises(IntegrityError, match="the pack was altered: a file in it is larger than the zip"):
+        evidence_pack.read_pack(place)
+
+
 @pytest.mark.parametrize("what", ["link", "folder", "nowhere", "pipe"])
 def test_a_folder_with_anything_but_files_is_refused(memory: Repository, tmp_path: Path, what: str) -> None:
     fill(memory)

@@ -229,6 +229,8 @@ def _of_zip(place: Path) -> dict[str, bytes]:
         raise InvalidInput(f"{place} is no audit pack: {error}") from None
     with opened:
         try:
+            if any(entry.file_size > len(data) for entry in opened.infolist()):  # nothing is packed, so nothing unfolds
+                raise zipfile.BadZipFile("a file in it is larger than the zip")
             entries = [(entry, opened.read(entry)) for entry in opened.infolist()]
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
             raise IntegrityError(f"the pack was altered: {error}: {_AGAIN}") from None
