@@ -60,6 +60,8 @@ def persist_signed(tree: Worktree, signer: str) -> tuple[int, HeadSignature]:
 
 _PATIENCE: Final = 10.0
 """Seconds that an owner's unfinished work is waited for,"""
+_LOOKS: Final = 3
+"""How often a view is looked at that others keep from staying at one moment."""
 _LOOK: Final = 0.05
 """with as many between two looks."""
 
@@ -188,11 +190,12 @@ def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> VerifyRepo
     store, reader = at.store, at.reader.of_quads
     number, report = store.number, _looked(store, reader, asked, move, at.rows)
     if is_read_only(store):
-        if (
-            not report.ok and store.number != number
-        ):  # records that it reads were rewritten meanwhile: it is of now since then
-            report = _looked(store, reader, asked, None, at.rows)
-        report = report if report.ok else _judged_beside(store, reader, asked, report)
+        for _ in range(_LOOKS):
+            report = report if report.ok else _judged_beside(store, reader, asked, report)
+            if report.ok or store.number == number:
+                break
+            # Others rewrote records that it had yet to read, so it is of a later moment since then.
+            number, report = store.number, _looked(store, reader, asked, None, at.rows)
         has_owner = isinstance(store, ViewStore) and store.has_living_owner
         return report.model_copy(update={"up_to": store.number}) if has_owner else report
     if isinstance(store, PastStore):
