@@ -6,6 +6,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from pkgutil import walk_packages
 from types import FunctionType
 from typing import Any
 
@@ -154,8 +155,14 @@ def test_a_wrong_value_for_a_function_is_refused(
 
 
 def test_every_handle_and_every_table_is_walked_or_named() -> None:
+    for module in walk_packages(trails.__path__, "trails."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
     every = {
-        kind for base in (Handle, Tabular) for kind in base.__subclasses__() if kind.__module__ != "trails.aio.handles"
+        kind
+        for base in (Handle, Tabular)
+        for kind in base.__subclasses__()
+        if kind.__module__.startswith("trails.") and kind.__module__ != "trails.aio.handles"
     }
     named = {
         kind.__name__ for kind in every if hasattr(vars(kind).get("__init__"), "is_checked") or Tabular in kind.__mro__
