@@ -1,12 +1,8 @@
 """Suggest what a caller meant: near names and corrected calls.
 
-The names that are nearest to one that is not there, for errors that say what was probably meant.
-
-Calls that do not fit what is called become an `InvalidInput` that says how to write them.
-
-`checked` goes around a public function or method. If Python cannot bind the arguments, the error names the parameter that was
-probably meant and how the call looks. If an argument is of a wrong type, it names the type. Types are looked at only once a
-call has failed: one that works costs one more Python call, some 0.1 us.
+`checked` wraps a public function or method. If Python cannot bind the arguments, the error names the parameter that was
+probably meant and shows the right call. If an argument has a wrong type, the error names the type. Types are checked only after
+a call has failed: one that works costs one more Python call, about 0.1 us.
 """
 
 from __future__ import annotations

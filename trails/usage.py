@@ -1,12 +1,10 @@
 """Read the usage of model calls: tokens and cost.
 
-Sources differ in what they count. For some the input includes the tokens that were read from the provider's cache, for
-others it does not; so it is with the output and the tokens of reasoning. `SOURCES` says which is which, once. `counts_of`
-reads a usage by it.
+Sources count differently. For some, the input includes the tokens that were read from the provider's cache; for others it does
+not. The same holds for output and reasoning tokens. `SOURCES` says which is which, and `counts_of` reads a usage by it.
 
-How versions up to 0.1.0 counted the usage of a model call: stores from then are known by it.
-
-They took each count as it was reported, whatever the source includes in it, and knew fewer names.
+Versions up to 0.1.0 took each count as it was reported, and knew fewer names. The functions for older figures recognise stores
+that they wrote.
 """
 
 from __future__ import annotations

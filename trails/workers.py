@@ -1,17 +1,12 @@
-"""Run functions in worker processes, with interrupts and garbage collection.
+"""Run functions in worker processes, handle Ctrl-C while threads work, and pause garbage collection.
 
-Processes that work beside this one: each does one function of a module to what it is given, piece by piece.
-
-They are Python processes of their own, not forks (an engine and its threads do not survive one) and not those of
-`multiprocessing`, which runs the main module of whoever uses this library once more. What goes to and fro is pickled, through
-pipes that nobody else has.
-
-Ctrl-C while threads work: told at once, raised where nothing is half done.
+Each worker process applies one function of a module to the items that it is given. Workers are new Python processes. They are not
+forks, because an engine and its threads do not survive one, and not `multiprocessing`'s, because that runs the user's main module
+again. Values are pickled and sent through pipes that no other process has.
 
 Python raises `KeyboardInterrupt` between any two steps of the main thread, also between taking a lock that it shares with a
-pool's threads and the block that gives it back: then they wait for it forever, and so does whoever waits for them.
-
-How often Python looks for values that only hold each other, while much is made that does not.
+pool's threads and the block that releases it. Then the threads would wait for ever. So an interrupt is noted at once, and raised
+at a point where nothing is half done.
 """
 
 from __future__ import annotations

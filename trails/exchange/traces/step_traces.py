@@ -1,19 +1,13 @@
 """Read traces of steps: LangSmith's runs, MLflow's traces, and the messages in their inputs and outputs.
 
-LangSmith's runs are JSON lines, an array, `{"runs": [...]}`, or nested.
+A thread of LangSmith (`thread_id`, `session_id` or `conversation_id` of a run's metadata), a session of MLflow
+(`mlflow.trace.session` of a trace's metadata), and a trace that is in neither, is a session. Runs and spans are read as those of
+OpenTelemetry (see `spans`): those of models make the turns, with the results of tools that no message contains. A run at the top
+of a trace makes them if no run below it does.
 
-A thread (`thread_id`, `session_id` or `conversation_id` of a run's metadata), or a trace that is in none, is a session. Runs are
-read as spans are (see `otel`): the runs of models make the turns, with what tools gave where no message tells it; a run at the
-top of a trace makes them where no run below it does.
-
-Rules that are followed: times without a zone are UTC; a run's `trace_id` may be missing, it is that of the run above then; a
-tool's run that names no call is that of the call of its name with its arguments that is not answered yet.
-
-MLflow's traces are those that `Trace.to_json` writes, of MLflow 2 and 3.
-
-A session of MLflow (`mlflow.trace.session` of a trace's metadata), or a trace that is in none, is a session. Spans are read as
-those of OpenTelemetry (see `otel`): those of models make the turns, with what tools gave where no message tells it; a span at
-the top of a trace makes them where no span below it does. Both forms of spans are known, that of MLflow 2 and that of MLflow 3.
+LangSmith's runs are JSON lines, an array, `{"runs": [...]}`, or nested. Times without a zone are UTC. A run without a `trace_id`
+has that of the run above. A tool's run that names no call belongs to the call with its name and arguments that has no answer yet.
+MLflow's traces are those that `Trace.to_json` writes; both forms of spans, of MLflow 2 and 3, are known.
 """
 
 from __future__ import annotations

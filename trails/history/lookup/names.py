@@ -1,31 +1,21 @@
-"""Resolve names and revisions of sessions.
+"""Resolve names and revisions of sessions, and set labels.
 
-The beginnings of ids that may stand for them: as in git, what a program made up may be shortened, a chosen name may not.
-
-How people and programs name a session: the one place where a name becomes a session's id.
-
-A name is looked up as, in this order,
+This is the one place where a name becomes a session's id. A name is looked up as, in this order,
 
 1. a session's IRI (or a tag's, `urn:trails:tag:...`),
 2. a session's id,
 3. a session's label,
 4. a tag, which stands for the session that it names,
-5. the beginning of an id that a program made up (a UUID, or 16 hex digits and more), with at least 4 of its digits,
-   where no other id begins so.
+5. the beginning of an id that a program generated (a UUID, or 16 hex digits and more): at least 4 digits, if no other id
+   begins so.
 
-As in git, what was made up may be shortened and a name that somebody chose may not: whoever asks for "user-1" never gets
-"user-10". What erases takes the first three alone. A name that is one session's id and another's label or tag is refused
-by `resolve`; where an id is expected, as in `Repository.load`, the id comes first, and a session that is there by its id costs
-no further look-up.
+As in git, a generated id may be shortened; a name that somebody chose may not: "user-1" never finds "user-10". Erasing takes
+only the first three. `resolve` refuses a name that is the id of one session and the label or tag of another. Where an id is
+expected, as in `Repository.load`, the id comes first and needs no other look-up.
 
-References: how people and programs name a session, or the first turns of one.
-
-A reference is a name of a session (see `names`); or such a name, an `@`, and the exclusive end of its transcript that is meant:
-`plan@5` is the first five turns of `plan`. A tag means the turns that it stands for. Instead of a number, the beginning of a
-turn's digest may stand there, at least 4 hex digits of which one is a letter: `plan@9f3a` ends with that turn. A whole name comes
-first, so an id that holds an `@` stays what it is.
-
-Giving a session its label, which no other session of the store has, or taking it away.
+A revision is a name, an `@`, and the exclusive end of the part of the transcript that is meant: `plan@5` is the first five
+turns of `plan`. A tag means the turns that it stands for. Instead of a number, the beginning of a turn's digest may follow, at
+least 4 hex digits with one letter: `plan@9f3a` ends with that turn. A whole name comes first, so an id with an `@` stays an id.
 """
 
 from __future__ import annotations

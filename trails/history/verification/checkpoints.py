@@ -1,12 +1,11 @@
-"""Make checkpoints of the log, and compare it with them.
+"""Make checkpoints of a store's log, make proofs from it, and compare it with a checkpoint that was kept elsewhere.
 
-Checkpoints of a store's log, proofs from it, and holding it against a checkpoint that was kept elsewhere.
+The log's lines (without their newlines) are the leaves of the Merkle tree. There are three levels of proof. Digests prove that a
+transcript is as its head says. The log proves that the store is as it was written and not rolled back, if the log itself was not
+changed. A checkpoint that is kept elsewhere proves that neither was changed since it was signed.
 
-The log's lines (without their newlines) are the leaves of the Merkle tree. What each level proves: digests, that a
-transcript is as its head says; the log, that the store is as it was written and not rolled back, as long as the log
-itself is left alone; a checkpoint kept elsewhere, that neither was changed since it was signed.
-
-What became of what a checkpoint covers: changed, deleted, redacted, and logged. By whom and when, where the store knows.
+The report says what became of what a checkpoint covers: changed, deleted, redacted, with who did it and when, if the store
+knows.
 """
 
 from __future__ import annotations
