@@ -20,7 +20,7 @@ from trails.display.progress import moving
 from trails.exchange.file_import import import_path
 from trails.history.lookup import session_quads
 from trails.rows import row_schema
-from trails.session import restore
+from trails.session import store_restore
 
 
 class Calls:
@@ -81,7 +81,7 @@ def test_all_that_takes_long_tells_one_kind_of_callback_how_far_it_is(tmp_path: 
         session_quads.scan_sessions(store.workspace, told["scan"])
         store.maintenance.dump(tmp_path / "d.gz", progress=told["dump"])
         import_path(store, export, format="claude-code", final=True, progress=told["import"])
-    restore.load_dump(tmp_path / "d.gz", tmp_path / "new", told["load"])
+    store_restore.load_dump(tmp_path / "d.gz", tmp_path / "new", told["load"])
     for name, each in told.items():
         assert each.calls, name
         assert [done for done, _ in each.calls] == sorted(done for done, _ in each.calls), name

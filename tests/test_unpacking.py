@@ -20,7 +20,7 @@ import trails
 from trails import InvalidInput, Repository, files
 from trails.exchange.chats import chatgpt
 from trails.exchange.file_import import import_path
-from trails.session import restore
+from trails.session import store_restore
 from trails.store import dumping
 from trails.store.embedded import EmbeddedStore
 
@@ -124,7 +124,7 @@ def test_a_dump_of_texts_that_compress_well_comes_back(tmp_path: Path) -> None:
         session.persist()
         store.maintenance.dump(tmp_path / "dump.nq.gz")
     assert (tmp_path / "dump.nq.gz").stat().st_size * 200 < 24_000_000
-    restore.load_dump(tmp_path / "dump.nq.gz", tmp_path / "b")
+    store_restore.load_dump(tmp_path / "dump.nq.gz", tmp_path / "b")
     with trails.open(tmp_path / "b") as store:
         assert [turn.content == "0" * 12_000_000 for turn in store.load("s").turns] == [True, True]
         assert store.verify().ok
@@ -152,7 +152,7 @@ def test_a_dump_that_unpacks_to_more_than_the_disk_holds_is_stopped_in_time(
     dump = tmp_path / "dump.nq.gz"
     dump.write_bytes(gzip.compress(b"<urn:a> <urn:b> <urn:c> <urn:d> .\n" * 400_000))
     with pytest.raises(InvalidInput, match=r"dump\.nq\.gz: .*499,999,999 bytes are left.*; nothing was loaded"):
-        restore.load_dump(dump, tmp_path / "store")
+        store_restore.load_dump(dump, tmp_path / "store")
     assert not (tmp_path / "store").exists()
 
 
@@ -163,7 +163,7 @@ def test_a_bad_line_after_a_batch_that_was_loaded_leaves_nothing(
     dump = tmp_path / "dump.nq"
     dump.write_bytes(b"<urn:a> <urn:b> <urn:c> <urn:d> .\n" * 3 + b"nonsense\n")
     with pytest.raises(InvalidInput, match=r"no whole dump: .*; nothing was loaded"):
-        restore.load_dump(dump, tmp_path / "store")
+        store_restore.load_dump(dump, tmp_path / "store")
     assert not (tmp_path / "store").exists()
 
 

@@ -13,7 +13,7 @@ from trails.history import transaction
 from trails.history.transaction import Proposal
 from trails.integrity.leaves import Leaf
 from trails.store import Change, EmbeddedStore, PreconditionFailed
-from trails.store.log.committing import Waiting
+from trails.store.log.commit_batch import Waiting
 from trails.store.pattern import Preview
 
 _GRAPH = NamedNode("urn:g")

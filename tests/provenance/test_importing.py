@@ -32,7 +32,7 @@ from trails.provenance import (
 )
 from trails.provenance.serializations import WRITERS, read_prov
 from trails.rdf import query_files, vocab
-from trails.session.restore import load_dump
+from trails.session.store_restore import load_dump
 from trails.store import Change
 
 SMALL = b"document prefix ex <http://example.org/> wasDerivedFrom(ex:chart, ex:table) endDocument"

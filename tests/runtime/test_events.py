@@ -20,7 +20,7 @@ from trails.exchange.rdf_files import export_session, import_rdf
 from trails.model import iris
 from trails.rdf import vocab
 from trails.runtime.message_exchanges import Running
-from trails.session import restore
+from trails.session import store_restore
 from trails.store.contract import Change
 
 pytestmark = pytest.mark.any_store
@@ -341,7 +341,7 @@ def test_a_ledger_survives_dump_and_load_and_backup(tmp_path: Path) -> None:
         before = ledger.events("main")
         store.maintenance.dump(tmp_path / "dump.nq.gz")
         store.maintenance.backup(tmp_path / "backup")
-    assert restore.load_dump(tmp_path / "dump.nq.gz", tmp_path / "loaded").ok
+    assert store_restore.load_dump(tmp_path / "dump.nq.gz", tmp_path / "loaded").ok
     for place in ("loaded", "backup"):
         with trails.open(tmp_path / place, durability="process") as copy:
             assert Ledger(copy).events("main") == before

@@ -14,7 +14,7 @@ from trails import HasChildren, Inbound, InvalidInput, Ledger, Repository, Reque
 from trails.exchange import rdf_files
 from trails.model import iris
 from trails.rdf import conversation_records, query_files, vocab
-from trails.session import restore
+from trails.session import store_restore
 from trails.store.contract import Change, Committed
 
 pytestmark = pytest.mark.any_store
@@ -478,7 +478,7 @@ def test_keys_and_entries_are_in_a_dump(tmp_path: Path) -> None:
         router.alias("boss", "main")
         entry = router.entry("main")
         store.maintenance.dump(tmp_path / "all.nq.gz")
-    assert restore.load_dump(tmp_path / "all.nq.gz", tmp_path / "b.trails").ok
+    assert store_restore.load_dump(tmp_path / "all.nq.gz", tmp_path / "b.trails").ok
     with trails.open(tmp_path / "b.trails") as store:
         assert Router(store).entry("boss") == entry
 

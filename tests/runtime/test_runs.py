@@ -938,7 +938,7 @@ def test_the_key_of_a_run_without_a_session_stays_as_its_iri_is_made_from_it(sto
 
 
 def test_a_dump_brings_runs_back_with_a_log_of_their_own(tmp_path: Path, clock: Clock) -> None:
-    from trails.session import restore
+    from trails.session import store_restore
 
     with trails.open(tmp_path / "a", create=True) as store:
         runs = Runs(store, clock=clock, new_id=counter(), agent=lambda step: "done", announce=lambda word: None)
@@ -947,7 +947,7 @@ def test_a_dump_brings_runs_back_with_a_log_of_their_own(tmp_path: Path, clock: 
         runs.work(2)
         kept = runs.export_file()
         store.maintenance.dump(tmp_path / "a.nq.gz")
-    restore.load_dump(tmp_path / "a.nq.gz", tmp_path / "b")
+    store_restore.load_dump(tmp_path / "a.nq.gz", tmp_path / "b")
     with trails.open(tmp_path / "b") as store:
         report = store.verify()
         assert report.ok, report.findings

@@ -20,7 +20,7 @@ from trails.history.lookup import names
 from trails.integrity.digests import GENESIS
 from trails.model import iris
 from trails.rdf import vocab
-from trails.session import restore
+from trails.session import store_restore
 from trails.store.contract import Change
 
 pytestmark = pytest.mark.any_store
@@ -315,7 +315,7 @@ def test_tags_and_notes_are_in_a_dump_and_come_back(tmp_path: Path) -> None:
         store.tags.add("v1", "plan@2")
         store.notes.add("plan", 0, "Which one?")
         store.maintenance.dump(tmp_path / "dump.nq.gz")
-    assert restore.load_dump(tmp_path / "dump.nq.gz", tmp_path / "b").ok
+    assert store_restore.load_dump(tmp_path / "dump.nq.gz", tmp_path / "b").ok
     with trails.open(tmp_path / "b") as store:
         assert store.tags.get("v1").length == 2
         assert [note.text for note in store.notes.list("fork")] == ["Which one?"]

@@ -21,7 +21,7 @@ from trails.store import Change, EmbeddedStore
 from trails.store.embedded import ViewStore
 from trails.store.index import engine_filling
 from trails.store.index.index_folder import IndexFolder, Mark
-from trails.store.log import committing, erasing
+from trails.store.log import commit_batch, erasing
 from trails.store.log.records import START, Row
 from trails.store.log.sqlite import SqliteHome
 
@@ -238,7 +238,7 @@ def test_an_engine_whose_files_go_is_made_anew_within_a_commit_and_an_erasure(
     failing = once(fail)
     with closing(EmbeddedStore(tmp_path / "s", create=True)) as store:
         store.commit(Change(add=[quad(1), quad(2)]))
-        without, matching = erasing.without, committing.matching
+        without, matching = erasing.without, commit_batch.matching
 
         def left(*args: Any, **named: Any) -> Any:
             failing()
@@ -249,7 +249,7 @@ def test_an_engine_whose_files_go_is_made_anew_within_a_commit_and_an_erasure(
             return matching(*args)
 
         if where == "commit":
-            monkeypatch.setattr(committing, "matching", matched)
+            monkeypatch.setattr(commit_batch, "matching", matched)
             store.commit(Change(add=[quad(3)], forbid=[(NamedNode("urn:none"), None, None, None)]))
             assert len(store) == 3
         else:

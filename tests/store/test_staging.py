@@ -16,7 +16,7 @@ import pytest
 
 import trails
 from trails import InvalidInput
-from trails.session import restore
+from trails.session import store_restore
 from trails.store import dumping
 from trails.store.embedded import EmbeddedStore
 from trails.store.log import log_maintenance
@@ -49,7 +49,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import trails
-from trails.session import restore
+from trails.session import store_restore
 from trails.store import dumping
 from trails.store.log import log_maintenance
 top, to, cut = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[4]
@@ -62,8 +62,8 @@ setattr(owner, cut, die)
 """
 WORK = {
     "a backup": ("log_maintenance", "sync_tree", "trails.open(top / 'in' / 'store').maintenance.backup(to)"),
-    "a restore": ("log_maintenance", "sync_tree", "restore.restore_store(top / 'backup', to)"),
-    "a load": ("log_maintenance", "sync_tree", "restore.load_dump(top / 'dump.gz', to)"),
+    "a restore": ("log_maintenance", "sync_tree", "store_restore.restore_store(top / 'backup', to)"),
+    "a load": ("log_maintenance", "sync_tree", "store_restore.load_dump(top / 'dump.gz', to)"),
     "a dump": ("dumping", "write_lines", "trails.open(top / 'in' / 'store').maintenance.dump(to)"),
 }
 
@@ -82,7 +82,7 @@ def test_what_a_killed_process_has_left_is_named_and_goes_with_the_next_command_
     [left] = list(out.iterdir())
     assert log_maintenance.abandoned(out) == [left]
     assert left.exists()  # it was only looked at
-    restore.restore_store(tmp_path / "backup", out / "two")
+    store_restore.restore_store(tmp_path / "backup", out / "two")
     assert [entry.name for entry in out.iterdir()] == ["two"]
     assert log_maintenance.abandoned(out) == []
 
@@ -140,7 +140,7 @@ def test_a_user_s_own_files_and_links_are_never_cleared(place: Path, tmp_path: P
         folder.mkdir(parents=True)
         (folder / "file").write_text("mine")
     (out / f".link{log_maintenance.SUFFIX}").symlink_to(elsewhere)
-    restore.restore_store(tmp_path / "backup", out / "new")
+    store_restore.restore_store(tmp_path / "backup", out / "new")
     assert {entry.name for entry in out.iterdir()} == {".mine.part", f".link{log_maintenance.SUFFIX}", "new"}
     assert (elsewhere / "file").read_text() == "mine"
 
@@ -168,13 +168,13 @@ def test_a_load_into_an_empty_store_is_done_or_not_begun_wherever_it_is_killed(
 
     for name in ("sync_tree", "exchange", "sync_folder"):
         monkeypatch.setattr(log_maintenance, name, cutting(getattr(log_maintenance, name)))
-    restore.load_dump(tmp_path / "dump.gz", empty)
+    store_restore.load_dump(tmp_path / "dump.gz", empty)
     monkeypatch.undo()
     found = [turns(cut / "empty") for cut in cuts]
     assert sorted(found) == found
     assert (found[0], found[-1]) == ([], [TEXT])
     for cut in cuts:
-        restore.restore_store(tmp_path / "backup", cut / "new")
+        store_restore.restore_store(tmp_path / "backup", cut / "new")
         assert sorted(entry.name for entry in cut.iterdir()) == ["empty", "new"]
 
 
@@ -184,7 +184,7 @@ def test_where_folders_cannot_change_places_in_one_step_a_load_into_an_empty_sto
 ) -> None:
     trails.open(tmp_path / "out" / "empty", create=True).close()
     monkeypatch.setattr(log_maintenance, "exchange", lambda *_: False)
-    restore.load_dump(tmp_path / "dump.gz", tmp_path / "out" / "empty")
+    store_restore.load_dump(tmp_path / "dump.gz", tmp_path / "out" / "empty")
     assert turns(tmp_path / "out" / "empty") == [TEXT]
     assert [entry.name for entry in (tmp_path / "out").iterdir()] == ["empty"]
 
@@ -201,7 +201,7 @@ def test_a_store_that_is_not_empty_any_more_is_not_replaced(place: Path, tmp_pat
                 session.persist()
 
     with pytest.raises(InvalidInput, match="is not empty any more"):
-        restore.load_dump(tmp_path / "dump.gz", empty, write_meanwhile)
+        store_restore.load_dump(tmp_path / "dump.gz", empty, write_meanwhile)
     assert turns(empty) == ["mine"]
     assert log_maintenance.abandoned(tmp_path) == []
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["backup", "dump.gz", "empty", "in"]
@@ -213,7 +213,7 @@ def test_a_load_that_is_refused_leaves_the_empty_store_as_it_was(place: Path, tm
     trails.open(empty, create=True).close()
     bad.write_text(what)
     with pytest.raises(InvalidInput, match="no whole dump"):
-        restore.load_dump(bad, empty)
+        store_restore.load_dump(bad, empty)
     assert [entry.name for entry in empty.parent.iterdir()] == ["empty"]
     assert turns(empty) == []
     EmbeddedStore(empty).close()

@@ -30,7 +30,7 @@ from tests.support.places import FORMATS, ROOT
 from tests.support.tampering import altered
 from trails import IntegrityError, InvalidInput, Repository, StoreFailed
 from trails.rdf import vocab
-from trails.session.restore import load_dump, restore_store
+from trails.session.store_restore import load_dump, restore_store
 from trails.store import doctor as doctor_module
 from trails.store.doctor import Check, doctor
 from trails.store.index import engine, engine_filling

@@ -23,7 +23,7 @@ from trails.testing import StoreConformance
 
 GRAPH = NamedNode("https://example.org/graph")
 BULK = 4_000
-"""Quads that go through the engine's bulk loader (`committing.BULK_FROM`)."""
+"""Quads that go through the engine's bulk loader (`commit_batch.BULK_FROM`)."""
 
 
 def quad(number: int) -> Quad:

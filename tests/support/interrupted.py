@@ -24,7 +24,7 @@ from pathlib import Path
 import trails
 from tests.support.sessions import say
 from trails import Inbound, Ledger, Repository, Router, Runs, StoreFailed
-from trails.session import restore
+from trails.session import store_restore
 from trails.store.log import log_maintenance
 
 HANGS = 100.0
@@ -145,15 +145,15 @@ def _backup(work: Work) -> None:
 
 
 def _dump(work: Work) -> None:
-    _copied(work, work.store.maintenance.dump, lambda file: restore.load_dump(file, file.with_suffix(".loaded")))
+    _copied(work, work.store.maintenance.dump, lambda file: store_restore.load_dump(file, file.with_suffix(".loaded")))
 
 
 def _restore(work: Work) -> None:
-    _copied(work, lambda place: restore.restore_store(work.folder / "backup", place), _verified)
+    _copied(work, lambda place: store_restore.restore_store(work.folder / "backup", place), _verified)
 
 
 def _load(work: Work) -> None:
-    _copied(work, lambda place: restore.load_dump(work.folder / "dump", place), _verified)
+    _copied(work, lambda place: store_restore.load_dump(work.folder / "dump", place), _verified)
 
 
 def _verified(place: Path) -> None:

@@ -20,7 +20,7 @@ from tests.support.machines import Size
 from trails import HeadConflict, IndexGap, Repository, Session, SessionNotFound, TrailsError
 from trails.store import EmbeddedStore
 from trails.store.leaflog import LeafLog
-from trails.store.log.committing import Batch
+from trails.store.log.commit_batch import Batch
 from trails.store.log.sqlite import SqliteHome
 
 _WRITERS = 8

@@ -21,7 +21,7 @@ from trails.exchange.source_transcript import Piece, SourceSession, SourceTurn, 
 from trails.history import turn_builder
 from trails.model.validation import MAX_TEXT, is_nested_too_deep, is_surely_short, written_size
 from trails.rdf import vocab
-from trails.session import restore
+from trails.session import store_restore
 from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
 
@@ -78,7 +78,7 @@ def test_the_largest_text_comes_back_from_a_dump(tmp_path: Path, largest: str) -
         session.append("user", largest)
         session.persist()
         store.maintenance.dump(tmp_path / "dump.nq")
-    restore.load_dump(tmp_path / "dump.nq", tmp_path / "b")
+    store_restore.load_dump(tmp_path / "dump.nq", tmp_path / "b")
     with trails.open(tmp_path / "b") as store:
         assert store.load("s").turns[0].content == largest
 
@@ -253,7 +253,7 @@ def test_a_line_that_the_engine_cannot_read_is_an_error_and_no_traceback(tmp_pat
             import_path(memory, tmp_path / name)
     (tmp_path / "dump.nq.gz").write_bytes(gzip.compress(line, 1))
     with pytest.raises(InvalidInput, match="16777216; nothing was loaded"):
-        restore.load_dump(tmp_path / "dump.nq.gz", tmp_path / "store")
+        store_restore.load_dump(tmp_path / "dump.nq.gz", tmp_path / "store")
     assert not (tmp_path / "store").exists()
     assert len(memory.store) == 0
 

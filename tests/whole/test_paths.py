@@ -18,7 +18,7 @@ from trails.exchange.file_import import import_path
 from trails.exchange.openclaw.openclaw_export import export_folder
 from trails.exchange.openclaw.openclaw_folder import import_folder
 from trails.provenance.serializations import read_source
-from trails.session.restore import load_dump, restore_store
+from trails.session.store_restore import load_dump, restore_store
 from trails.store.doctor import doctor
 from trails.store.upgrade import upgrade
 

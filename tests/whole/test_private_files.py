@@ -11,7 +11,7 @@ import pytest
 
 import trails
 from tests.support.commands import Run
-from trails.session.restore import load_dump, restore_store
+from trails.session.store_restore import load_dump, restore_store
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=["umask 000", "umask 022", "umask 077"])

@@ -100,7 +100,7 @@ class Maintenance(Facet, public=True):
     def backup(self, destination: str | os.PathLike[str]) -> None:
         """Write a whole copy of the store as it is now into a new folder, while other threads go on.
 
-        A backup is a store: `trails.session.restore.restore_store` copies it back, and it can be opened where it stands.
+        A backup is a store: `trails.session.store_restore.restore_store` copies it back, and it can be opened where it stands.
         Raises `InvalidInput` where something stands at `destination`, or for a store in memory.
         """
         embedded_store(self._workspace.store, "back up").backup(as_path(destination, "the place of a backup"))
@@ -110,7 +110,7 @@ class Maintenance(Facet, public=True):
     ) -> int:
         """Write everything to a gzip file of sorted N-Quads and return how many; equal stores give equal files.
 
-        `trails.session.restore.load_dump` makes a store of it. The log is not in it: see `backup`. Raises `InvalidInput`
+        `trails.session.store_restore.load_dump` makes a store of it. The log is not in it: see `backup`. Raises `InvalidInput`
         where the file is there and `replace` is False, or cannot be there, and `TrailsError` where the disk is full.
         `progress` is called with how much is done, how much there is, and what is worked on; True draws a bar, in a notebook
         or on a terminal's stderr.

@@ -30,8 +30,8 @@ from trails.store.index.engine import Engine
 from trails.store.index.reading import EngineReader
 from trails.store.leaflog import LeafLog
 from trails.store.log import log_maintenance, sqlite
+from trails.store.log.commit_batch import Batch, Waiting
 from trails.store.log.commit_log import Log
-from trails.store.log.committing import Batch, Waiting
 from trails.store.log.locks import WRITERS, NamedLocks
 from trails.store.log.log_maintenance import Behind, Vacuumed
 from trails.store.log.sqlite import SqliteHome

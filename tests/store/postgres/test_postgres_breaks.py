@@ -313,7 +313,7 @@ def test_a_record_with_a_leaf_that_no_log_may_hold_is_named(
     store = open_store(url, create=True)
     store.commit(Change(add=[_quad(1)]))
     with monkeypatch.context() as patch:
-        patch.setattr("trails.store.log.committing._lines", lines_after)
+        patch.setattr("trails.store.log.commit_batch._lines", lines_after)
         store.commit(Change(add=[_quad(2)], leaves=[Leaf("turns", "urn:elsewhere", 1, "ab" * 32)]))
     store.close()
     shutil.rmtree(tmp_path / "cache")

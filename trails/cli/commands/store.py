@@ -290,10 +290,10 @@ def restore_backup(backup_folder: Path) -> None:
 
     The store that --store or TRAILS_STORE names must not be there yet. The exit code is 1 where something was found.
     """
-    from trails.session import restore
+    from trails.session import store_restore
 
     with cli.view.working("restoring"):
-        report = restore.restore_store(backup_folder, cli.store_folder())
+        report = store_restore.restore_store(backup_folder, cli.store_folder())
     answer_report(report)
 
 
@@ -323,8 +323,8 @@ def load_dump(file: Path) -> None:
     The store that --store or TRAILS_STORE names must not be there yet, or be empty. A file that does not hold a whole,
     unaltered store leaves nothing behind.
     """
-    from trails.session import restore
+    from trails.session import store_restore
 
     with cli.view.progress("loading") as progress:
-        report = restore.load_dump(file, cli.store_folder(), progress)
+        report = store_restore.load_dump(file, cli.store_folder(), progress)
     answer_report(report)

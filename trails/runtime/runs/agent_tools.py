@@ -25,8 +25,8 @@ from trails.rdf.subagent_records import Run, RunContent
 from trails.runtime import inbox, keys
 from trails.runtime.config_values import Json, Section, is_number
 from trails.runtime.policy import subagents
-from trails.runtime.policy.message_policy import resolve_send_policy
 from trails.runtime.policy.run_rules import SpawnRequest, archive_time, tool_texts
+from trails.runtime.policy.send_policy import resolve_send_policy
 from trails.runtime.policy.session_entry import apply_patch, check_label, delivery_context
 from trails.runtime.runs import run_registry
 from trails.runtime.runs.host import Outgoing

@@ -22,8 +22,8 @@ from trails.errors import StoreFailed
 from trails.store.index import engine_filling
 from trails.store.index.index_folder import IndexFolder, Mark, Private
 from trails.store.index.reading import Gate
+from trails.store.log.commit_batch import Batch
 from trails.store.log.commit_log import Log
-from trails.store.log.committing import Batch
 from trails.store.log.log_maintenance import Behind
 from trails.store.log.records import START, CommitRecord, Unpacked
 from trails.store.pattern import Mentions, Pattern

@@ -17,7 +17,7 @@ from trails.handles import Handle
 from trails.rdf import query_guard, vocab
 from trails.store import tsv
 from trails.store.contract import Result, Solutions, Triples
-from trails.store.log.committing import matching
+from trails.store.log.commit_batch import matching
 from trails.store.pattern import Pattern
 from trails.store.queries.query_pool import Source
 

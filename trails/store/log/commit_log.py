@@ -22,7 +22,7 @@ import pyoxigraph as ox
 
 from trails.errors import IntegrityError, StoreFailed, StoreLocked
 from trails.store.log import erasing, records
-from trails.store.log.committing import Batch, Waiting, matching
+from trails.store.log.commit_batch import Batch, Waiting, matching
 from trails.store.log.erasing import Gone
 from trails.store.log.locks import WRITERS, NamedLocks
 from trails.store.log.log_maintenance import Behind, Vacuumed

@@ -76,7 +76,7 @@ class Head(NamedTuple):
 
 
 Derive = Callable[[sqlite3.Connection, int, Any], None]
-"""Brings one commit, by its number and as `trails.store.log.committing.Settled`, into tables that are derived from the log and
+"""Brings one commit, by its number and as `trails.store.log.commit_batch.Settled`, into tables that are derived from the log and
 kept in the same file; None for one that changes no quads. It is called in the transaction of the commit, which is cancelled by
 what it raises."""
 

@@ -22,8 +22,8 @@ from typing import Final
 from trails.errors import StoreFailed
 from trails.store.embedded import EmbeddedStore
 from trails.store.log import sqlite
+from trails.store.log.commit_batch import Batch, Waiting
 from trails.store.log.commit_log import CHUNK, Log, LogIndex
-from trails.store.log.committing import Batch, Waiting
 from trails.store.log.erasing import Gone
 from trails.store.log.log_maintenance import Behind
 from trails.store.log.records import Row
