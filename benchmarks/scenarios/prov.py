@@ -97,6 +97,9 @@ def _rows(store: Repository) -> None:
 class _Nowhere(io.RawIOBase):
     size = 0
 
+    def writable(self) -> bool:
+        return True
+
     def write(self, data: object) -> int:
         written = len(cast(bytes, data))
         self.size += written

@@ -177,6 +177,20 @@ def grown(store: Repository, operations: list[tuple[int, tuple[str, Any]]]) -> l
     return [session.id for session in sessions]
 
 
+def test_a_detached_session_that_answers_a_call_of_its_former_parent_comes_back(store: Repository) -> None:
+    parent = store.create(id="parent")
+    parent.append("assistant", [{"type": "tool_use", "id": "t1", "name": "ls", "input": {"path": "/"}}])
+    parent.persist()
+    fork = parent.fork(at=1, id="fork")
+    fork.append("tool", [{"type": "tool_result", "tool_use_id": "t1", "content": "bin"}])
+    fork.persist()
+    fork.detach()
+    with trails.open(":memory:") as other:
+        import_rdf(other, exported(store, "fork", "trig"), "trig")
+        assert other.load("fork").head == store.load("fork").head
+        assert other.verify().ok
+
+
 @examples(30)
 @given(OPERATIONS, st.data())
 def test_any_session_of_any_tree_of_forks_comes_back_byte_for_byte(
