@@ -156,6 +156,27 @@ _HARMS: dict[str, Callable[[Path], None]] = {
 }
 
 
+@pytest.mark.parametrize("body", ["x'00'", "substr(body, 1, length(body) / 2)", "randomblob(900)", "'x'"])
+def test_a_damaged_record_before_a_snapshot_is_named_by_verify_and_vacuum(
+    sound: Path, tmp_path: Path, body: str
+) -> None:
+    folder = tmp_path / "s"
+    shutil.copytree(sound, folder)
+    with trails.open(folder) as store:
+        store.store.snapshot()  # type: ignore[attr-defined] # an EmbeddedStore
+    _sql(f"UPDATE trails_records SET body = {body} WHERE number = 2")(folder)  # noqa: S608 - a constant
+    for work in (
+        lambda store: store.maintenance.vacuum(),
+        lambda store: [each.message for each in store.verify().findings],
+    ):
+        with trails.open(folder) as store:
+            try:
+                answer = f"{work(store)}"
+            except StoreFailed as error:
+                answer = error.message
+        assert "record 2 of the log" in answer
+
+
 @pytest.mark.filterwarnings("ignore::trails.errors.PendingTurnsWarning")
 @pytest.mark.parametrize("harm", _HARMS)
 @pytest.mark.parametrize("is_read", [True, False], ids=["reading", "writing"])

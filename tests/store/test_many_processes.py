@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -12,11 +13,13 @@ from pathlib import Path
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
+import trails
 from tests.support.machines import Size
 from tests.support.many_writers import write_and_kill
 from trails.errors import StoreFailed
 from trails.store import Change, EmbeddedStore
 from trails.store.embedded import ViewStore
+from trails.store.index.engine import Engine
 
 GRAPH = NamedNode("urn:g")
 ALL = (None, None, None, None)
@@ -99,6 +102,60 @@ for number in range(1_000_000):
             writer.kill()
     assert numbers == sorted(numbers)
     assert numbers[-1] > numbers[0]
+
+
+def test_a_view_verifies_while_a_thread_refreshes_it_and_another_process_writes(tmp_path: Path) -> None:
+    folder, stop = tmp_path / "s", threading.Event()
+    with trails.open(folder, create=True, durability="process") as store:
+        session = store.create(id="chat")
+        for number in range(30):
+            session.append("user", f"word {number}")
+        session.persist()
+
+    def write() -> None:
+        with trails.open(folder, durability="process") as store:
+            session = store.load("chat")
+            while not stop.wait(0.003):
+                session.append("user", "more")
+                session.persist()
+
+    def refresh() -> None:
+        while not stop.wait(0.001):
+            view.refresh()
+
+    with trails.open(folder, read_only=True) as view, ThreadPoolExecutor(2) as pool:
+        others = [pool.submit(write), pool.submit(refresh)]
+        try:
+            for _ in range(12):
+                report = view.verify()
+                assert report.ok, report.findings
+        finally:
+            stop.set()
+        for each in others:
+            each.result()
+
+
+def test_a_view_takes_a_later_moment_if_records_are_rewritten_while_it_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bring_up = Engine.bring_up
+    with trails.open(tmp_path / "s", create=True) as owner:
+        for name in ("kept", "gone"):
+            session = owner.create(id=name)
+            session.append("user", "hello")
+            session.persist()
+        index = owner.store._index  # type: ignore[attr-defined] # an EmbeddedStore
+
+        def rewritten_first(engine: Engine) -> None:
+            if engine is not index and "gone" in owner:
+                owner.delete("gone")
+            bring_up(engine)
+
+        monkeypatch.setattr(Engine, "bring_up", rewritten_first)
+        with trails.open(tmp_path / "s", read_only=True) as view:
+            report = view.verify()
+            assert report.ok, report.findings
+            assert [session.id for session in view] == ["kept"]
 
 
 @pytest.mark.parametrize("quads", [10, 30_000], ids=["in memory", "in files"])

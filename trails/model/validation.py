@@ -290,6 +290,13 @@ def index(value: object, what: str) -> int:
     return value
 
 
+def flag(value: object, what: str) -> bool:
+    """Return True or False; nothing else stands for either."""
+    if type(value) is not bool:
+        raise InvalidInput(f"{what} is True or False, not {value!r:.80}")
+    return value
+
+
 def fork_index(value: object, length: int, session: str) -> int:
     """Return a fork point: `0 <= at <= length`, the exclusive end of the shared prefix."""
     at = index(value, "the fork index")

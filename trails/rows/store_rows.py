@@ -11,7 +11,7 @@ from typing import Any, Final
 from pyoxigraph import DefaultGraph, NamedNode, RdfFormat, parse
 
 from trails.display.progress import Progress, made_anew
-from trails.errors import IntegrityError, TrailsError
+from trails.errors import IntegrityError, StoreFailed, TrailsError
 from trails.model.validation import DECODING_ERRORS
 from trails.rdf import vocab
 from trails.rows import row_schema, row_writer, text_index
@@ -82,7 +82,10 @@ def _bring_in(
     at = start
     while at < until and (rows := sqlite.tail_of(log, at, min(_STEP, until - at))):
         for row in rows:
-            record = row.unpack().record
+            try:
+                record = row.unpack().record
+            except ValueError as error:
+                raise StoreFailed(f"record {row.number} of the log was altered: {error}; restore a backup") from error
             removed, added = (parse(part, format=RdfFormat.N_QUADS) for part in (record.remove, record.quads_added))
             row_writer.apply(connection, remove=removed, add=added, drop=record.drop, leaves=record.leaves)
             if move is not None:
@@ -150,14 +153,17 @@ class StoreRows:
     def refresh(self) -> None:
         """Let the rows of a view be those of now, once its quads are."""
         if self._home is not None and isinstance(self._store, EmbeddedStore) and self._store.is_read_only:
-            with self._lock:
+            with self._store.writing(), self._lock:
                 self._pin(self._home, self._store)
 
     def _of_view(self, home: SqliteHome, store: EmbeddedStore) -> Iterator[sqlite3.Connection]:
         """Give the rows as they were when the view was made, or refreshed."""
+        if self._pinned is None or self._pinned_at != store.number:
+            # In this order: whoever keeps the store as it is waits for the reads of its helper threads.
+            with store.writing(), self._lock:
+                if self._pinned is None or self._pinned_at != store.number:
+                    self._pin(home, store)
         with self._lock:
-            if self._pinned is None or self._pinned_at != store.number:
-                self._pin(home, store)
             if self._memory is None and rows_number(self._connection) < store.number:
                 self._memory = _replayed(self._connection)
             yield self._memory or self._connection

@@ -29,6 +29,7 @@ from trails.integrity.signed_notes import HeadSignature, open_checkpoint, sign_h
 from trails.integrity.witnesses import check_timestamp, cosignatures
 from trails.model import validation
 from trails.model.values import VerifyReport
+from trails.rdf import vocab
 from trails.rdf.annotation_records import signature_quads
 from trails.rows.store_rows import StoreRows
 from trails.store.contract import QuadStore
@@ -172,6 +173,9 @@ class Proofs(Facet, public=True):
         return checkpoints.prove_growth(self._workspace.store, old_note, new_note)
 
 
+_NOTHING: Final = (vocab.RUN, None, None, vocab.CATALOG)
+
+
 class _Asked(NamedTuple):
     """What is to be verified."""
 
@@ -188,16 +192,17 @@ class _Asked(NamedTuple):
 
 def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> VerifyReport:
     store, reader = at.store, at.reader.of_quads
-    number, report = store.number, _looked(store, reader, asked, move, at.rows)
     if is_read_only(store):
         for _ in range(_LOOKS):
+            store.quads(_NOTHING)  # if others rewrote records that it had yet to read, that brings it to a later moment
+            number = store.number
+            report = at_one_moment(store, lambda: _looked_in_view(at, asked, move))
             report = report if report.ok else _judged_beside(store, reader, asked, report)
             if report.ok or store.number == number:
                 break
-            # Others rewrote records that it had yet to read, so it is of a later moment since then.
-            number, report = store.number, _looked(store, reader, asked, None, at.rows)
         has_owner = isinstance(store, ViewStore) and store.has_living_owner
         return report.model_copy(update={"up_to": store.number}) if has_owner else report
+    report = _looked(store, reader, asked, move, at.rows)
     if isinstance(store, PastStore):
         return past_facts.judge_past(store, report)
     if not report.ok:
@@ -207,6 +212,12 @@ def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> VerifyRepo
                 at.sweep()  # whoever was at it is dead
             return at_one_moment(store, lambda: _looked(store, reader, asked, None, at.rows))
     return report
+
+
+def _looked_in_view(at: Workspace, asked: _Asked, move: Progress | None) -> VerifyReport:
+    with at.rows.reading():  # pinned by this thread, which may bring in records: others wait for it
+        pass
+    return _looked(at.store, at.reader.of_quads, asked, move, at.rows)
 
 
 def _looked(
@@ -225,7 +236,7 @@ def _judged_beside(store: QuadStore, reader: Reader, asked: _Asked, report: Veri
     if not marks:
         return report
     with transaction.believed_marks(store, marks):
-        found = _looked(store, reader, asked, None, None)
+        found = at_one_moment(store, lambda: _looked(store, reader, asked, None, None))
     if not found.ok or _have_gone(marks, store):
         return found
     raise StoreFailed(

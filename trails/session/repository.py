@@ -987,6 +987,7 @@ class Repository(Handle, public=True):
         ...     [(place.session_id, place.kind, place.index) for place in store.redact_matching("Eve").places]
         [('s', 'content', 0), ('s', 'label', None)]
         """
+        validation.flag(dry_run, "dry_run")
         try:
             with nullcontext() if dry_run else self.workspace.erasing():
                 return text_erasure.redact_matching(self.store, text, self.workspace.deed(by, reason), dry_run=dry_run)
@@ -1013,6 +1014,7 @@ class Repository(Handle, public=True):
 
         Raises `InvalidInput` where no limit is given.
         """
+        validation.flag(dry_run, "dry_run")
         with nullcontext() if dry_run else self.workspace.erasing():
             return deletion.prune_sessions(
                 self.store,

@@ -290,8 +290,6 @@ class Session(Handle, Tabular, public=True):
             raise InvalidInput(
                 "a message as an API has it is appended with append_message(message), not append(message)"
             )
-        if type(is_error) is not bool:
-            raise InvalidInput(f"is_error is True or False, not {is_error!r:.80}")
         options = {
             "author": author,
             "time": time,
@@ -300,7 +298,7 @@ class Session(Handle, Tabular, public=True):
             "stop_reason": stop_reason,
             "tool_calls": tool_calls,
             "tool_call_id": tool_call_id,
-            "is_error": is_error,
+            "is_error": validation.flag(is_error, "is_error"),
             "tool_results": tool_results,
             "call": call,
             "compaction": compaction,

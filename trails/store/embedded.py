@@ -219,12 +219,17 @@ class EmbeddedStore(EngineReader):
         """Bring in what others committed, and give the engine what may match a pattern. Never within the gate."""
         self._poll()
         if not self._index.is_ready:
-            if not self._stays() and self._commits.home.is_rewritten_after(self._number):
-                self.sync()  # the records up to here are not what they were, and those that follow say why
+            self._sync_after_rewriting()
             self._index.bring_up()
-            self._poll()  # records may have been rewritten meanwhile
+            self._sync_after_rewriting()  # they may have been rewritten while they were read
+            self._poll()
         if self._index.awaits(pattern):
             self._index.bring_up()
+
+    def _sync_after_rewriting(self) -> None:
+        """Bring in what others committed if records up to here are not what they were: those that follow say why."""
+        while not self._stays() and self._commits.home.is_rewritten_after(self._number) and self.sync():
+            pass
 
     def _stays(self) -> bool:
         """Tell whether the store is to stay as it is: for whoever commits, and for all threads while one is `at_rest`."""

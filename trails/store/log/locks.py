@@ -110,6 +110,8 @@ class NamedLocks:
     def release(self, name: str) -> None:
         """Let go of a name that is held."""
         with self._lock:
+            if name not in self._held:  # closed meanwhile
+                return
             descriptor, times = self._held[name]
             if times > 1:
                 self._held[name] = descriptor, times - 1

@@ -200,13 +200,19 @@ def lines_of(part: bytes) -> tuple[str, ...]:
 
 
 def lines_packed(body: bytes) -> tuple[str, ...]:
-    """Return the lines of the leaves in a packed body; of a large one, only its beginning is unpacked."""
-    unpacking = zlib.decompressobj(zdict=_DICTIONARY)
-    payload = unpacking.decompress(body, 512)
-    size, _, _ = _PARTS.unpack_from(payload)
-    wanted = _PARTS.size + size
-    if len(payload) < wanted:
-        payload += unpacking.decompress(unpacking.unconsumed_tail, wanted - len(payload))
+    """Return the lines of the leaves in a packed body; of a large one, only its beginning is unpacked.
+
+    Raises `ValueError` for what Trails never writes.
+    """
+    try:
+        unpacking = zlib.decompressobj(zdict=_DICTIONARY)
+        payload = unpacking.decompress(body, 512)
+        size, _, _ = _PARTS.unpack_from(payload)
+        wanted = _PARTS.size + size
+        if len(payload) < wanted:
+            payload += unpacking.decompress(unpacking.unconsumed_tail, wanted - len(payload))
+    except (zlib.error, struct.error, TypeError) as error:
+        raise ValueError(f"its body cannot be unpacked: {error}") from error
     return lines_of(payload[_PARTS.size : wanted])
 
 

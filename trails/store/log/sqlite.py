@@ -351,8 +351,12 @@ class SqliteHome:
                         ORDER BY number {order} LIMIT ?""",  # noqa: S608 - constants
                     (after, until, _STEP),
                 ).fetchall()
-            for _, lines, leaves, body in rows:
-                yield lines, records.lines_of(leaves) if leaves else records.lines_packed(body)
+            for number, lines, leaves, body in rows:
+                try:
+                    texts = records.lines_of(leaves) if leaves else records.lines_packed(body)
+                except (ValueError, AttributeError) as error:
+                    raise self._altered(number, error) from error
+                yield lines, texts
             if len(rows) < _STEP:
                 return
             after, until = (after, rows[-1][0] - 1) if backwards else (rows[-1][0], until)
@@ -472,7 +476,10 @@ class SqliteHome:
         with self.deriving() as writer:
             head = _head(writer.execute(_HEAD).fetchone())
             for row in self._touching(graphs, until):
-                new = None if row.flags & records.REWRITES else changed(row)
+                try:
+                    new = None if row.flags & records.REWRITES else changed(row)
+                except ValueError as error:
+                    raise self._altered(row.number, error) from error
                 if new is not None and new.rewritten is not None:
                     writer.execute(_REWRITE, (new.body, new.body_digest, new.rewritten, new.number))
                     digests[new.number] = new.rewritten
@@ -487,6 +494,9 @@ class SqliteHome:
             if is_vacuum:
                 writer.execute("UPDATE trails_stores SET erased = max(erased, ?)", (until,))
         return len(digests)
+
+    def _altered(self, number: int, error: Exception) -> StoreFailed:
+        return StoreFailed(f"record {number} of the log of {self.location} was altered: {error}; restore a backup")
 
     def _touching(self, graphs: Collection[str] | None, until: int) -> Iterator[Row]:
         """Yield the records up to a number that touch some graphs, or all, in order."""
