@@ -50,6 +50,13 @@ def test_a_message_with_a_known_id_adds_nothing(ledger: Ledger, store: Repositor
     assert ledger.process("main", echo) == []
 
 
+def test_a_handler_that_cannot_be_called_is_refused_before_a_message_is_taken_up(ledger: Ledger) -> None:
+    ledger.receive("main", "m1")
+    with pytest.raises(InvalidInput, match="cannot be called"):
+        ledger.process("main", 7)  # type: ignore[arg-type] # as a program without types may
+    assert [event.content for event in ledger.inbox("main")] == ["m1"]
+
+
 def test_an_id_is_its_sources_own_and_without_a_source_its_sessions(store: Repository) -> None:
     session_of(store)
     session_of(store, name="other")

@@ -214,6 +214,8 @@ class Ledger(Handle, public=True):
         if interrupted not in ("refuse", "retry", "fail"):
             raise InvalidInput(f'interrupted is "refuse", "retry" or "fail", not {interrupted!r}')
         left = None if limit is None else validation.index(limit, "limit")
+        if not callable(handler):
+            raise InvalidInput(f"a handler is called with each exchange, and {handler!r:.80} cannot be called")
         session_id, book = self._id(session), self._book
         done: list[Exchange] = []
         if not book.enter(session_id):
