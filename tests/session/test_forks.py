@@ -348,3 +348,17 @@ def test_any_fork_tree_loads_as_prefix_and_tail_before_and_after_detaching_any_o
         store.load(f"s{detached % len(tree)}").detach()
         assert [contents(store, f"s{n}") for n in range(len(tree))] == model
         assert store.verify().ok
+
+
+@pytest.mark.parametrize("call", [{"id": ""}, {"label": []}, {"by": 0}, {"detach": 0}], ids=str)
+def test_a_refused_flatten_or_detach_stores_no_pending_turns(store: Repository, call: dict[str, Any]) -> None:
+    parent = store.create(id="parent")
+    parent.append("user", "a")
+    parent.persist()
+    fork = parent.fork(at=1, id="fork")
+    fork.persist()
+    fork.append("user", "pending")
+    with pytest.raises(InvalidInput):
+        fork.detach(by=call["detach"]) if "detach" in call else fork.flatten(**call)
+    assert (fork.pending, len(store.load("fork"))) == (1, 1)
+    fork.discard_pending()

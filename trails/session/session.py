@@ -606,8 +606,9 @@ class Session(Handle, Tabular, public=True):
         and anything that was proved about it stay true; copies have new IRIs, with `prov:alternateOf` the original.
         `by` names who does it, as for `Repository.delete`. A root is left as it is.
         """
-        self.persist()
         workspace = self.worktree.workspace
+        workspace.who(by)
+        self.persist()
         with workspace.rewriting():
             detach.detach_session(workspace.store, workspace.reader, self.id, workspace.deed(by))
         self.worktree.reload()
@@ -624,6 +625,11 @@ class Session(Handle, Tabular, public=True):
 
         Pending turns are persisted first. Copies are made as by `detach`.
         """
+        if id is not None:
+            validation.session_id(id)
+        if label is not None:
+            validation.label(label)
+        self.worktree.workspace.who(by)
         self.persist()
         return flatten_to_session(self.worktree.workspace, self.id, id=id, label=label, by=by)
 
