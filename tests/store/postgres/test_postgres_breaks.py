@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 import trails
 from tests.support.clusters import Cluster, log_of
 from tests.support.machines import Size
-from trails import InvalidInput, StoreFailed
+from trails import InvalidInput, StoreFailed, StoreLocked
 from trails.integrity.leaves import Leaf
 from trails.store import Change, Committed
 from trails.store.leaflog import lines_after
@@ -230,6 +232,25 @@ def test_a_turn_that_is_in_the_log_is_stored_whatever_becomes_of_the_index_and_i
             assert (chat.pending, chat.persist()) == (0, 0)
     with trails.open(url) as store:
         assert [turn.content for turn in store.load("chat").turns] == ["Hello", "Pay 100 euro"]
+
+
+def test_who_follows_goes_on_once_the_copy_is_no_longer_in_use(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(open_store(url, create=True)) as writer, closing(open_store(url)) as follower:
+        sync, tries = follower.sync, list[int]()
+
+        def locked_at_first() -> bool:
+            tries.append(1)
+            if len(tries) == 1:
+                raise StoreLocked("the copy is in use by another process")
+            return sync()
+
+        monkeypatch.setattr(follower, "sync", locked_at_first)
+        follower.follow_others()
+        writer.commit(Change(add=[_quad(1)]))
+        end = time.monotonic() + 30
+        while follower.number < 1 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert follower.number == 1
 
 
 def test_what_follows_on_an_index_that_was_removed_is_refused_before_it_is_written(url: str, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from trails.errors import StoreFailed
+from trails.errors import StoreFailed, StoreLocked
 from trails.store.embedded import EmbeddedStore
 from trails.store.log import sqlite
 from trails.store.log.commit_batch import Batch, Waiting
@@ -190,8 +190,8 @@ class PostgresLog(Log):
             listening = self._server.another()
             try:
                 listening.listen(bring_in, self._ended.is_set)
-            except StoreFailed:
-                self._ended.wait(1.0)  # the server is away: whoever writes is told
+            except (StoreFailed, StoreLocked):
+                self._ended.wait(1.0)  # the server is away, or the copy is in use: whoever writes is told
             finally:
                 listening.close()
 
