@@ -20,7 +20,6 @@ from trails.model import iris
 from trails.model.validation import DECODING_ERRORS
 from trails.rows import row_codec, row_schema, row_writer, text_index
 from trails.rows.row_codec import COPY, ODD, Statement, TurnRow
-from trails.store.log.records import REWRITES
 
 _EXTRA, _MISSING, _ORPHANS = "more rows than it should", "too few rows", "rows that belong to nothing"
 _OWN: Final = {
@@ -45,10 +44,6 @@ _COPIES: Final = (
     "SELECT t.number, t.counts, s.id FROM turns t JOIN sessions s ON s.number = t.session"
     " WHERE t.flags & 1 AND t.digest = ?"
 )
-_MISSED: Final = (
-    f"SELECT EXISTS (SELECT 1 FROM trails_records WHERE number > ? AND number <= ? AND NOT flags & {REWRITES})"
-)
-"""Whether the rows lack a record. One that says which records were rewritten makes no rows."""
 _LAST: Final = "SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
 
 
@@ -185,8 +180,7 @@ def store_faults(connection: sqlite3.Connection, tags: Collection[str], number: 
 
     `tags` are those in the catalog, `number` is the last record's.
     """
-    reached = [at for (at,) in connection.execute("SELECT number FROM rows_at")]
-    if len(reached) != 1 or reached[0] > number or connection.execute(_MISSED, (*reached, number)).fetchone()[0]:
+    if connection.execute("SELECT number FROM rows_at").fetchall() != [(number,)]:
         yield RowFault(None, "rows_at.number")
     for table, owners in _ORPHAN_ROWS.items():
         yield from (RowFault(owner, f"{table} has {_ORPHANS}") for (owner,) in connection.execute(owners).fetchall())

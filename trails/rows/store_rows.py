@@ -11,7 +11,7 @@ from typing import Any, Final
 from pyoxigraph import DefaultGraph, NamedNode, RdfFormat, parse
 
 from trails.display.progress import Progress, made_anew
-from trails.errors import IntegrityError, StoreFailed, TrailsError
+from trails.errors import IntegrityError, TrailsError
 from trails.model.validation import DECODING_ERRORS
 from trails.rdf import vocab
 from trails.rows import row_schema, row_writer, text_index
@@ -20,11 +20,11 @@ from trails.store.embedded import EmbeddedStore
 from trails.store.index.historical_store import PastStore
 from trails.store.log import sqlite
 from trails.store.log.sqlite import SqliteHome, connect
+from trails.store.pattern import NOTHING
 
 _STEP: Final = 500
 """Records that are read at once."""
 _EVERYTHING: Final = (None, None, None, None)
-_NOTHING: Final = (vocab.RUN, None, None, vocab.CATALOG)
 
 
 def bring_in_commit(connection: sqlite3.Connection, number: int, change: Any) -> None:
@@ -85,7 +85,7 @@ def _bring_in(
             try:
                 record = row.unpack().record
             except ValueError as error:
-                raise StoreFailed(f"record {row.number} of the log was altered: {error}; restore a backup") from error
+                raise sqlite.altered(row.number, error, "the store") from error
             removed, added = (parse(part, format=RdfFormat.N_QUADS) for part in (record.remove, record.quads_added))
             row_writer.apply(connection, remove=removed, add=added, drop=record.drop, leaves=record.leaves)
             if move is not None:
@@ -130,7 +130,7 @@ class StoreRows:
         if isinstance(self._store, EmbeddedStore):
             self._store.refuse_failed()
         if home is None:
-            self._store.quads(_NOTHING)  # a store as it was hears what was erased since
+            self._store.quads(NOTHING)  # a store as it was hears what was erased since
             with self._lock:
                 yield self._of_quads()
             return

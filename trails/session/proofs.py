@@ -29,12 +29,12 @@ from trails.integrity.signed_notes import HeadSignature, open_checkpoint, sign_h
 from trails.integrity.witnesses import check_timestamp, cosignatures
 from trails.model import validation
 from trails.model.values import VerifyReport
-from trails.rdf import vocab
 from trails.rdf.annotation_records import signature_quads
 from trails.rows.store_rows import StoreRows
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore, ViewStore, at_one_moment, is_read_only
 from trails.store.index.historical_store import PastStore
+from trails.store.pattern import NOTHING
 
 
 def persist_signed(tree: Worktree, signer: str) -> tuple[int, HeadSignature]:
@@ -173,9 +173,6 @@ class Proofs(Facet, public=True):
         return checkpoints.prove_growth(self._workspace.store, old_note, new_note)
 
 
-_NOTHING: Final = (vocab.RUN, None, None, vocab.CATALOG)
-
-
 class _Asked(NamedTuple):
     """What is to be verified."""
 
@@ -194,7 +191,7 @@ def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> VerifyRepo
     store, reader = at.store, at.reader.of_quads
     if is_read_only(store):
         for _ in range(_LOOKS):
-            store.quads(_NOTHING)  # if others rewrote records that it had yet to read, that brings it to a later moment
+            store.quads(NOTHING)  # if others rewrote records that it had yet to read, that brings it to a later moment
             number = store.number
             report = at_one_moment(store, lambda: _looked_in_view(at, asked, move))
             report = report if report.ok else _judged_beside(store, reader, asked, report)

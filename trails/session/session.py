@@ -607,10 +607,10 @@ class Session(Handle, Tabular, public=True):
         `by` names who does it, as for `Repository.delete`. A root is left as it is.
         """
         workspace = self.worktree.workspace
-        workspace.who(by)
+        deed = workspace.deed(by)
         self.persist()
         with workspace.rewriting():
-            detach.detach_session(workspace.store, workspace.reader, self.id, workspace.deed(by))
+            detach.detach_session(workspace.store, workspace.reader, self.id, deed)
         self.worktree.reload()
         return self
 
@@ -625,13 +625,9 @@ class Session(Handle, Tabular, public=True):
 
         Pending turns are persisted first. Copies are made as by `detach`.
         """
-        if id is not None:
-            validation.session_id(id)
-        if label is not None:
-            validation.label(label)
-        self.worktree.workspace.who(by)
+        make = _flattening(self.worktree.workspace, self.id, id, label, by)
         self.persist()
-        return flatten_to_session(self.worktree.workspace, self.id, id=id, label=label, by=by)
+        return make()
 
     def prov(self, *, recorded_only: bool = False) -> ProvDocument:
         """Return what is stored of the session in W3C PROV, as a document of the package `prov`.
@@ -908,13 +904,22 @@ def flatten_to_session(
     by: str | None = None,
 ) -> Session:
     """Return a new root session with a copy of a session's whole transcript; `by` is as for `delete`."""
-    with workspace.rewriting():
-        made = detach.flatten_session(
-            workspace.store,
-            workspace.reader,
-            names.find_lineage(workspace, session),
-            workspace.deed(by),
-            new_id=uuid4().hex if id is None else validation.session_id(id),
-            label=None if label is None else validation.label(label),
-        )
-    return load_session(workspace, made)
+    return _flattening(workspace, session, id, label, by)()
+
+
+def _flattening(
+    workspace: Workspace, session: names.Name, new_id: str | None, label: str | None, by: str | None
+) -> Callable[[], Session]:
+    """Check how a session is to be flattened, and return the function that does it."""
+    deed = workspace.deed(by)
+    new_id = uuid4().hex if new_id is None else validation.session_id(new_id)
+    label = None if label is None else validation.label(label)
+
+    def flatten() -> Session:
+        store, reader = workspace.store, workspace.reader
+        with workspace.rewriting():
+            chain = names.find_lineage(workspace, session)
+            made = detach.flatten_session(store, reader, chain, deed, new_id=new_id, label=label)
+        return load_session(workspace, made)
+
+    return flatten

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
 import pyoxigraph as ox
+
+from trails.rdf import vocab
 
 Pattern = tuple[
     ox.NamedNode | None, ox.NamedNode | None, ox.NamedNode | ox.Literal | None, ox.NamedNode | ox.DefaultGraph | None
 ]
 """Subject, predicate, object, graph; None matches anything."""
+NOTHING: Final[Pattern] = (vocab.RUN, None, None, vocab.CATALOG)
+"""Matches no quad: whoever asks a store for it has that bring in what others committed."""
 
 
 def matches(quad: ox.Quad, pattern: Pattern) -> bool:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trails.files import PRIVATE, sum_of, sync_folder
+from trails.store.log import log_maintenance
 
 NAME: Final = "index"
 _SNAPSHOT: Final = ".snapshot"
@@ -149,14 +150,8 @@ class IndexFolder:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _left(self) -> Iterator[Path]:
-        """Yield the engine folders that processes that were killed have left, each locked meanwhile."""
-        for folder in self._folders(_ENGINE):
-            descriptor = _held(folder)
-            if descriptor is not None:
-                try:
-                    yield folder
-                finally:
-                    os.close(descriptor)
+        """Return the engine folders that processes that were killed have left, each locked while it is looked at."""
+        return log_maintenance.each_abandoned(self._folders(_ENGINE), _held)
 
     def sweep(self) -> None:
         """Remove what processes that were killed have left. Raises OSError if the disk does not let us look."""
@@ -282,9 +277,8 @@ def _held(folder: Path) -> int | None:
     """Lock a private folder whose process is gone; return the descriptor, or None if its process lives."""
     try:
         descriptor = os.open(folder / _LIVE, os.O_RDWR | os.O_CLOEXEC)
-    except (
-        FileNotFoundError
-    ):  # killed while it was made (nobody else makes one now), or its process removes it just now
+    except FileNotFoundError:
+        # Its process was killed while it made the folder (nobody else makes one now), or removes it just now.
         with suppress(OSError):
             return os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         return None

@@ -14,7 +14,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -100,8 +100,13 @@ def clear_abandoned(folder: Path) -> list[Path]:
 
 
 def _left(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.glob(f".*{SUFFIX}")):
-        descriptor = held(path)
+    return each_abandoned(sorted(folder.glob(f".*{SUFFIX}")), held)
+
+
+def each_abandoned(paths: Iterable[Path], hold: Callable[[Path], int | None]) -> Iterator[Path]:
+    """Yield the paths whose process is gone, each locked meanwhile; `hold` locks one and returns the descriptor, or None."""
+    for path in paths:
+        descriptor = hold(path)
         if descriptor is not None:
             try:
                 yield path

@@ -355,7 +355,7 @@ class SqliteHome:
                 try:
                     texts = records.lines_of(leaves) if leaves else records.lines_packed(body)
                 except (ValueError, AttributeError) as error:
-                    raise self._altered(number, error) from error
+                    raise altered(number, error, self.location) from error
                 yield lines, texts
             if len(rows) < _STEP:
                 return
@@ -479,7 +479,7 @@ class SqliteHome:
                 try:
                     new = None if row.flags & records.REWRITES else changed(row)
                 except ValueError as error:
-                    raise self._altered(row.number, error) from error
+                    raise altered(row.number, error, self.location) from error
                 if new is not None and new.rewritten is not None:
                     writer.execute(_REWRITE, (new.body, new.body_digest, new.rewritten, new.number))
                     digests[new.number] = new.rewritten
@@ -494,9 +494,6 @@ class SqliteHome:
             if is_vacuum:
                 writer.execute("UPDATE trails_stores SET erased = max(erased, ?)", (until,))
         return len(digests)
-
-    def _altered(self, number: int, error: Exception) -> StoreFailed:
-        return StoreFailed(f"record {number} of the log of {self.location} was altered: {error}; restore a backup")
 
     def _touching(self, graphs: Collection[str] | None, until: int) -> Iterator[Row]:
         """Yield the records up to a number that touch some graphs, or all, in order."""
@@ -592,6 +589,11 @@ class SqliteHome:
         """Keep the connections for ever, in a forked child: closing one would end what the parent has open."""
         for connection in (self._writer, *self._readers):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+
+
+def altered(number: int, error: Exception, location: str) -> StoreFailed:
+    """Return the error for a record of the log at a location that cannot be read."""
+    return StoreFailed(f"record {number} of the log of {location} was altered: {error}; restore a backup")
 
 
 def worded(error: sqlite3.Error, location: str) -> TrailsError:
