@@ -515,6 +515,7 @@ def _one(
     try:
         if not again and _is_scored(workspace, score_target(workspace, iris.session(session_id)), by):
             return None
+        workspace.check_writable()  # before the scorer is called: a verdict that cannot be stored may have cost money
         session = load_session(workspace, iris.session(session_id))
         of = _as_seen(session)
         given = [make_score(workspace, of, name, value, by_iri=by.iri, version=by.version, reason=reason)
