@@ -23,7 +23,7 @@ SHARED := $(or $(TRAILS_SHARED),$(abspath ../shared))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help ontology demo test test-all long state-machines lint style types pyright layers wheel-test wheel-pythons bench clean
+.PHONY: help ontology demo test test-all frameworks long state-machines lint style types pyright layers wheel-test wheel-pythons bench clean
 .DELETE_ON_ERROR:
 
 EXAMPLES = build/examples
@@ -32,6 +32,7 @@ help:
 	@echo "make demo        install into $(VENV) and show in a minute what Trails does"
 	@echo "make test        install into $(VENV) and run the tests: with small figures and without the slow ones (five to fifteen minutes)"
 	@echo "make test-all    all tests with their usual figures (ten to thirty minutes)"
+	@echo "make frameworks  the agent frameworks' own test suites, on Trails and on their own stores (from the network)"
 	@echo "make long        the tests with their long figures"
 	@echo "make state-machines   10,000 random steps against a model (some minutes)"
 	@echo "make lint        style (ruff), types (mypy), layers (import-linter)"
@@ -51,6 +52,9 @@ test: $(VENV)/.test
 
 test-all: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) --all
+
+frameworks: $(VENV)/.test
+	$(BIN)/python -m tests.frameworks --record
 
 long: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) --long
