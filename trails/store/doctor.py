@@ -49,6 +49,15 @@ _EXTRAS: Final = {
     "postgres": "psycopg",
     "secrets": "detect_secrets",
     "prices": "genai_prices",
+    "langgraph": "langgraph.checkpoint",
+    "openai-agents": "agents",
+    "claude-agent-sdk": "claude_agent_sdk",
+    "google-adk": "google.adk",
+    "langchain": "langchain_core",
+    "pydantic-ai": "pydantic_ai",
+    "agent-framework": "agent_framework",
+    "opentelemetry": "opentelemetry.sdk",
+    "mcp": "mcp",
 }
 """The package's extras, and the module that each brings."""
 
@@ -107,9 +116,15 @@ def _engine_version() -> Check:
 
 def _extras() -> Check:
     """Say which extras are here; none is needed, so that one which is missing is nothing wrong."""
-    missing = [extra for extra, module in _EXTRAS.items() if find_spec(module) is None]
+    missing = [extra for extra, module in _EXTRAS.items() if not _is_installed(module)]
     here = ", ".join(extra for extra in _EXTRAS if extra not in missing) or "none"
     return Check("extras", True, f"installed: {here}" + (f"; not installed: {', '.join(missing)}" if missing else ""))
+
+
+def _is_installed(module: str) -> bool:
+    with suppress(ModuleNotFoundError):  # the package that the module is in is not there
+        return find_spec(module) is not None
+    return False
 
 
 def _file_limit() -> Check:
