@@ -15,7 +15,8 @@ _SYNONYMS: Final = synonyms("""
     append; save: persist; commit: persist; flush: persist close; name: label id; title: label; rename: set_label;
     parent: parent_session_id; children: branches; forks: branches; get: load; get_session: load; open: load; new:
     create; sessions: list; list_sessions: list; all: list; find: search list; remove: delete; drop: delete; sparql:
-    query; execute: query; run: query; checkout: fork load; copy: fork; clone: fork; revert: discard_pending fork;
+    query; execute: query; run: query; on: checkout; branch: checkout fork; undo: pop rewind; copy: fork;
+    clone: fork; revert: discard_pending fork;
     rollback: discard_pending; metadata: meta; digest: head; hash: head
 """)
 """What people look for that has another name here, where the handle has one of those."""

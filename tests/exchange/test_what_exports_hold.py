@@ -38,7 +38,7 @@ def test_an_exact_export_of_all_sessions_leaves_out_what_is_beside_them_and_noth
     for quad in here | there:
         if quad.predicate == vocab.TYPE:
             types[quad.subject].add(quad.object)
-    beside = {vocab.RUN, vocab.READING, vocab.DELETION, vocab.TOMBSTONE, vocab.PROV_DOCUMENT}
+    beside = {vocab.RUN, vocab.READING, vocab.DELETION, vocab.TOMBSTONE, vocab.PROV_DOCUMENT, vocab.REF, vocab.REF_MOVE}
     lost = {quad for quad in here - there if quad.predicate not in (vocab.ROW_SALT, vocab.LEAF_SALT)}
     documents = {quad for quad in lost if "urn:trails:prov:" in str(quad.graph_name)}
     pulls: set[object] = {

@@ -415,7 +415,7 @@ def test_the_commands_make_show_list_and_remove_tags(tmp_path: Path) -> None:
 def test_no_session_gets_the_name_of_a_tag_for_its_id_or_label(store: Repository) -> None:
     fill(store)
     store.tags.add("v1", "plan@2")
-    taken = "'v1' is the name of a tag; choose another, or remove the tag first"
+    taken = "'v1' is the name of a tag or a ref; choose another, or remove that first"
     with pytest.raises(InvalidInput, match=taken):
         store.set_label("fork", "v1")
     plan = store.load("plan")
@@ -435,7 +435,7 @@ def test_a_session_that_takes_a_name_while_a_tag_is_made_keeps_it(
     store: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(store)
-    monkeypatch.setattr(type(store.tags), "_refuse_taken", lambda *_: store.set_label("fork", "v1"))
+    monkeypatch.setattr(names, "refuse_taken", lambda *_: store.set_label("fork", "v1"))
     with pytest.raises(InvalidInput, match="'v1' is by now the name of a session"):
         store.tags.add("v1", "plan@2")
     assert store.tags.list() == []

@@ -58,9 +58,23 @@ def everything(store: Repository) -> None:
     _brought_in(store)
     _pulled(store)
     _rerun(store)
+    _moved(store)
     stored = subagent_runs.read_run(store.store, "r9")
     assert stored is not None
     subagent_runs.remove_run(stored, store.workspace.deed("dave")).commit(store.store)
+
+
+def _moved(store: Repository) -> None:
+    """Make a ref that was taken back and went on, one that is taken back, and one that was removed."""
+    with store.checkout("thread", create=True, principal="dave", system="Be brief.") as thread:
+        thread.append("user", "Where is the salt?")
+        thread.append("assistant", "In the sea.")
+    thread.pop()
+    thread.append("assistant", "In the kitchen.")
+    thread.persist()
+    store.refs.set("draft", "thread@1", by="dave")
+    store.refs.set("gone", "thread", by="dave")
+    store.refs.remove("gone", by="dave")
 
 
 def _scored(store: Repository) -> None:

@@ -35,9 +35,11 @@ from trails.runtime.runs import Runs
 from trails.runtime.tree import Tree
 from trails.runtime.tree_node import Node
 from trails.session import model_context
+from trails.session.checkout import Checkout
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
 from trails.session.recorded_calls import ToolAnswer, named_call
+from trails.session.refs import Refs
 from trails.session.repository import Repository
 from trails.session.session import Session, load_session
 from trails.session.streaming import Streaming
@@ -148,6 +150,10 @@ class AsyncTags(Twin, of=Tags):
     """The tags of a store: names for a session at an index."""
 
 
+class AsyncRefs(Twin, of=Refs):
+    """The refs of a store: names that move."""
+
+
 class AsyncNotes(Twin, of=Notes):
     """The notes on turns."""
 
@@ -252,6 +258,30 @@ def _outcome(advance: Callable[[], Any]) -> tuple[Callable[[], Any] | None, Any]
         return advance(), None
     except StopIteration as end:
         return None, end.value
+
+
+class AsyncCheckout(
+    Twin,
+    of=Checkout,
+    here="append append_message extend discard_pending tail __len__ __bool__ __iter__",
+    awaited="system",
+    without="update",
+):
+    """What a ref stands for, in an event loop. What is in memory is there at once, what reaches the store is awaited."""
+
+    async def call(self, work: Callable[[], Any], *, leave: bool = False, apart: bool = False) -> Any:
+        """Return what a function gives on a worker thread, once the calls before it have ended."""
+        async with self.workers.lock_of(self.sync):
+            return await self.workers.run(work, leave=leave, apart=apart)
+
+    async def __aexit__(self, *raised: Any) -> None:
+        """Persist what is new, also if the block raises or is cancelled, as leaving `with` a `Checkout` does."""
+        with CancelScope(shield=True):
+            await self.call(lambda: self.sync.__exit__(*raised))
+
+    async def update(self, change: Callable[[Checkout], Any]) -> Any:
+        """Store what a plain function does in one commit, as `Checkout.update` does; it is called on a worker thread."""
+        return await self.call(lambda: self.sync.update(change), apart=True)
 
 
 class AsyncStreaming:

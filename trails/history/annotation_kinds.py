@@ -22,6 +22,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import InvalidInput, TrailsError
 from trails.history.reader import Reader
+from trails.history.records import refs
 from trails.history.records.record_kind import (
     Arriving,
     Checks,
@@ -49,6 +50,7 @@ from trails.rdf.annotation_records import (
     tag_of,
 )
 from trails.rdf.codec import subject_of
+from trails.rdf.ref_records import ref_of
 from trails.rdf.score_records import Score, compute_score, score_of, score_quads, seal_score
 from trails.store.contract import Matching, QuadStore
 
@@ -64,8 +66,8 @@ class _Sort:
     author: NamedNode
     code: str
     """The code of findings about it."""
-    place: Callable[[Any], tuple[int, str]]
-    """How many turns of the transcript it names, and the digest of the last."""
+    place: Callable[[Any], tuple[int | None, str]]
+    """How many turns of the transcript it names (None: all, however many), and the digest of the last."""
     shown: Callable[[Any], tuple[int | None, str]]
     """The index of the turn that it is of, and what it is called."""
     fault: Callable[[Any], str | None] = lambda _: None
@@ -100,6 +102,15 @@ _TAG: Final = _Sort(
     "bad-tag",
     place=lambda tag: (tag.length, tag.digest),
     shown=lambda tag: (None, f"the tag {tag.name!r}"),
+)
+_REF: Final = _Sort(
+    vocab.REF,
+    vocab.TAG_OF,
+    ref_of,
+    vocab.ATTRIBUTED_TO,
+    "bad-ref",
+    place=lambda ref: (ref.at, ref.digest),
+    shown=lambda ref: (None, f"the ref {ref.name!r}"),
 )
 _NOTE: Final = _Sort(
     vocab.NOTE,
@@ -143,6 +154,14 @@ def _subjects(store: Matching, link: NamedNode, session_id: str | None) -> list[
     return [subject_of(quad) for quad in store.quads((None, link, node, vocab.CATALOG))]
 
 
+def _subjects_of(store: Matching, sort: _Sort, session_id: str | None) -> list[str]:
+    """Return the nodes of one sort of annotation: tags and refs name sessions by the same property."""
+    found = _subjects(store, sort.link, session_id)
+    if sort.link != vocab.TAG_OF:
+        return found
+    return [each for each in found if refs.is_ref(store, each) is (sort is _REF)]
+
+
 @decodes
 def _read(store: Matching, sort: _Sort, subjects: Iterable[str], order: Callable[[Any], Any]) -> list[Any]:
     return sorted((sort.read(each, about(store, each)) for each in subjects), key=order)
@@ -159,12 +178,12 @@ def find_tag(store: Matching, name: str) -> Tag | None:
     plain = validation.text(name, "the tag's name")
     subject = iris.tag(iris.tag_name(plain) or plain)
     quads = about(store, subject)
-    return tag_of(subject, quads) if quads else None
+    return tag_of(subject, quads) if quads and not refs.is_ref(store, subject) else None
 
 
 def tags(store: Matching, session_id: str | None = None) -> list[Tag]:
     """Return the tags of one session, or of all, by name."""
-    return _read(store, _TAG, _subjects(store, vocab.TAG_OF, session_id), lambda tag: tag.name)
+    return _read(store, _TAG, _subjects_of(store, _TAG, session_id), lambda tag: tag.name)
 
 
 def notes(store: Matching, session_id: str | None = None) -> list[Note]:
@@ -336,7 +355,7 @@ def missing_signatures(ranges: Iterable[Unsigned]) -> list[Finding]:
 
 
 def _readable(store: Matching, sort: _Sort) -> Iterator[Any]:
-    for subject in _subjects(store, sort.link, None):
+    for subject in _subjects_of(store, sort, None):
         try:
             yield sort.read(subject, about(store, subject))
         except (TrailsError, ValueError):
@@ -368,6 +387,8 @@ def _misfit(reader: Reader, chain: Sequence[SessionRecord], sort: _Sort, each: A
     if (fault := sort.fault(each)) is not None:
         return fault
     count, digest = sort.place(each)
+    if count is None:
+        return None
     runs = lineage.segments(chain, count)
     right = digests.GENESIS if count == 0 else reader.digest_at(runs[-1].record.id, count - 1) if runs else None
     return None if right == digest else "names a turn that is not there, or has another digest"
@@ -381,7 +402,7 @@ def _exported(*sorts: _Sort) -> Callable[[QuadStore, NamedNode], list[Quad]]:
 
     @decodes
     def exported(store: QuadStore, node: NamedNode) -> list[Quad]:
-        named = [subject_of(q) for sort in sorts for q in store.quads((None, sort.link, node, vocab.CATALOG))]
+        named = [each for sort in sorts for each in _subjects_of(store, sort, iris.session_id(node.value))]
         quads = [quad for subject in named for quad in about(store, subject)]
         return with_authors(quads, sorts[0].author)
 
@@ -494,7 +515,7 @@ ANNOTATIONS: Final = RecordKind(
     logged=_logged_texts,
     as_written=annotation_quads_as_written,
     removal=lambda iri: ANNOTATION_REMOVAL if iris.is_removal(iri) else frozenset(),
-    checks=_checks(_TAG, _NOTE),
+    checks=_checks(_TAG, _REF, _NOTE),
     repeated=_repeated_notes,
     text="note",
     places={vocab.TAG_NAME: "tag", vocab.REMOVED_TAG: "tag"},

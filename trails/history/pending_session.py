@@ -206,6 +206,21 @@ class Worktree(Handle):
         return len(self.turns) - len(self._drafts)
 
     @property
+    def drafts(self) -> tuple[Draft, ...]:
+        """What is appended and not persisted, before it has its place."""
+        return tuple(self._drafts)
+
+    @property
+    def next_turn(self) -> Pattern:
+        """What matches the turn after the last stored one, if another writer appends it."""
+        return None, vocab.INDEX, vocab.integer(self.first_pending), NamedNode(self.record.iri)
+
+    @property
+    def seen(self) -> object:
+        """The token that the store gave when all that its next commit requires was last seen there."""
+        return self._seen
+
+    @property
     def has_news(self) -> bool:
         """Whether there is anything that `persist` would write."""
         return bool(not self.stored or self._drafts or self._new_prompts or self.acts)
@@ -391,7 +406,7 @@ class Worktree(Handle):
                 raise tx.error(failure, otherwise=lambda _: self._moved_on(first)) from failure
             except BaseException as error:
                 is_known = isinstance(error, Exception) and not isinstance(error, StoreFailed)
-                self._lost = None if is_known or also is not None else given
+                self._lost = None if is_known or (also is not None and also.add) else given
                 raise
             self._seen, self._writer, self._lost = token, writer, None
             self._tools.update(self._new_tools)
@@ -451,7 +466,7 @@ class Worktree(Handle):
         for act in self.acts:
             tx.add(activity_quads(act))
         if self._drafts:
-            tx.forbid((None, vocab.INDEX, vocab.integer(first), NamedNode(self.record.iri)))
+            tx.forbid(self.next_turn)
             tx.require(quoted, missing_source)
         for prompt in self._new_prompts:
             tx.new(prompt_quads(prompt), None if self.stored else lambda _: self._taken())

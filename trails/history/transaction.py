@@ -82,8 +82,10 @@ class Proposal:
     """Whether its leaves are made from all that the store holds: what was read is not kept in mind then."""
 
     def joined(self, other: Proposal) -> Proposal:
-        """Return the one commit that does both."""
+        """Return the one commit that does both. What both were seen to require at the same time is not looked up."""
         return Proposal(
+            seen=self.seen if self.seen == other.seen else None,
+            writer=None if other.forbid else self.writer,
             add=[*self.add, *other.add],
             remove=[*self.remove, *other.remove],
             require=[*self.require, *other.require],
@@ -307,8 +309,8 @@ def check_free_names(store: QuadStore, reader: Wording, session_id: str, label: 
 
 
 def tag_in_use(name: str) -> InvalidInput:
-    """Return the error for an id or a label that is a tag's name: by it, the tag would not be found any more."""
-    return InvalidInput(f"{name!r} is the name of a tag; choose another, or remove the tag first")
+    """Return the error for an id or a label that is a tag's or a ref's name: that would not be found by it any more."""
+    return InvalidInput(f"{name!r} is the name of a tag or a ref; choose another, or remove that first")
 
 
 def label_in_use(reader: Wording, label: str) -> InvalidInput:

@@ -31,6 +31,7 @@ _DOCUMENT_REMOVAL = re.compile(rf"({_DOCUMENT}[0-9a-f]{{64}})/deletion/[0-9a-f]+
 _TURN_DELETION = re.compile(rf"{_SESSION}[^/]+/[0-9]+-[0-9a-f]+/deletion(?:/[0-9]+)?")
 _REDACTION = re.compile(rf"{_SESSION}[^/]+/redaction/[0-9a-f]+")
 _REMOVAL = re.compile(rf"(?:{_TAG}|{_NOTE}|{_SCORE}|{_ALIAS})[^/]+/deletion/[0-9a-f]+")
+_REF_MOVE = re.compile(rf"{_TAG}([^/]+)/move/([1-9][0-9]*)")
 _ACT = re.compile(rf"{_SESSION}[^/]+/act/([0-9a-f]+)")
 _IMPORT = re.compile(rf"{_SESSION}[^/]+/import(?:/([1-9][0-9]*))?")
 _SIGNATURE = re.compile(rf"{_SESSION}[^/]+/signature/([0-9a-f]+)")
@@ -236,6 +237,25 @@ def tag(name: str) -> str:
 def tag_name(iri: str) -> str | None:
     """Return the name of the tag that an IRI stands for, or None for an IRI of anything else."""
     return unquote(iri[len(_TAG) :]) if iri.startswith(_TAG) and "/" not in iri and len(iri) > len(_TAG) else None
+
+
+def ref_move(name: str, number: int) -> str:
+    """Return the IRI of a move of a ref, by the ref's name; the ref's own IRI is that of a tag with its name.
+
+    >>> ref_move("main", 2)
+    'urn:trails:tag:main/move/2'
+    """
+    return f"{tag(name)}/move/{number}"
+
+
+def moved_ref(iri: str) -> tuple[str, int] | None:
+    """Return the name of the ref and the number of the move that an IRI stands for, or None for an IRI of anything else.
+
+    >>> moved_ref("urn:trails:tag:main/move/2"), moved_ref("urn:trails:tag:main")
+    (('main', 2), None)
+    """
+    match = _REF_MOVE.fullmatch(iri)
+    return None if match is None else (unquote(match[1]), int(match[2]))
 
 
 def note(note_id: str) -> str:

@@ -257,6 +257,14 @@ def tag_name(value: object) -> str:
     return plain
 
 
+def ref_name(value: object) -> str:
+    """Return a ref's name: a text that could be a session's id, of 1 to 200 characters, and starts with no "-"."""
+    plain = session_id(_plain_name(value, "a ref's name", MAX_ID, spaces=False))
+    if plain.startswith("-"):
+        raise InvalidInput(f"a ref's name does not start with '-', unlike {_show(plain)}")
+    return plain
+
+
 def name(value: object, what: str) -> str:
     """Return a name of a principal, agent, kind, model or tool: 1 to 200 characters, spaces allowed inside."""
     return _plain_name(value, what, MAX_NAME, spaces=True)

@@ -18,6 +18,7 @@ from trails.rdf import vocab
 from trails.rdf import vocab as v
 from trails.rdf.activity_records import author_type
 from trails.rdf.codec import IRI, NUMBER, SESSION, TEXT, TIME, Codec, Kept, Row, Table, time_literal
+from trails.rdf.ref_records import Ref
 from trails.rdf.score_records import Score
 
 ANNOTATION_REMOVAL: Final = frozenset(
@@ -77,11 +78,13 @@ def note_quads(note: Note) -> list[Quad]:
     return _NOTE.quads(note, NamedNode(iris.note(note.id)), vocab.CATALOG)
 
 
-def removal_quads(removed: Tag | Note | Score, by_iri: str, time: datetime, token: str) -> list[Quad]:
-    """Return what stays of a tag, a note or a score that was removed: who did it, when, and what it named; no text."""
-    if isinstance(removed, Tag):
+def removal_quads(removed: Tag | Ref | Note | Score, by_iri: str, time: datetime, token: str) -> list[Quad]:
+    """Return what stays of a tag, a ref, a note or a score that was removed: who did it, when, what it named; no text."""
+    place: tuple[NamedNode, int | None]
+    digest: str | None
+    if isinstance(removed, Tag | Ref):
         named, what = iris.tag(removed.name), (vocab.REMOVED_TAG, removed.name)
-        place, digest = (vocab.TAG_LENGTH, removed.length), removed.digest
+        place, digest = (vocab.TAG_LENGTH, removed.at if isinstance(removed, Ref) else removed.length), removed.digest
     elif isinstance(removed, Score):
         named, what = iris.score(removed.id), (vocab.REMOVED_SCORE, removed.id)
         place, digest = (vocab.SCORED_UP_TO, removed.end), removed.turn_digest
@@ -89,17 +92,16 @@ def removal_quads(removed: Tag | Note | Score, by_iri: str, time: datetime, toke
         named, what = iris.note(removed.id), (vocab.REMOVED_NOTE, removed.id)
         place, digest = (vocab.NOTE_INDEX, removed.index), removed.turn_digest
     node = NamedNode(iris.removal(named, token))
-    return _quads(
-        [
-            (node, vocab.TYPE, vocab.DELETION),
-            (node, what[0], Literal(what[1])),
-            (node, vocab.REMOVED_FROM, NamedNode(iris.session(removed.session_id))),
-            (node, place[0], vocab.integer(place[1])),
-            (node, vocab.NAMED_DIGEST, Literal(digest)),
-            (node, vocab.ENDED_AT, time_literal(time)),
-            (node, vocab.ASSOCIATED_WITH, NamedNode(by_iri)),
-        ]
-    )
+    rows: list[Row] = [
+        (node, vocab.TYPE, vocab.DELETION),
+        (node, what[0], Literal(what[1])),
+        (node, vocab.REMOVED_FROM, NamedNode(iris.session(removed.session_id))),
+        (node, vocab.ENDED_AT, time_literal(time)),
+        (node, vocab.ASSOCIATED_WITH, NamedNode(by_iri)),
+    ]
+    if place[1] is not None and digest is not None:  # else it was a ref that followed its session's end
+        rows += [(node, place[0], vocab.integer(place[1])), (node, vocab.NAMED_DIGEST, Literal(digest))]
+    return _quads(rows)
 
 
 # --- and back

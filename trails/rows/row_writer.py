@@ -127,7 +127,7 @@ class _Writer:
                 iri = str(getattr(quad.subject, "value", ""))
                 if iris.is_session(iri):
                     changed[iri][at].append(("", quad.predicate.value, quad.object))  # type: ignore[arg-type] # no triples
-                elif quad.object == vocab.TAG and (name := iris.tag_name(iri)) is not None:
+                elif quad.object in (vocab.TAG, vocab.REF) and (name := iris.tag_name(iri)) is not None:
                     verb = "INSERT OR IGNORE INTO tags VALUES (?)" if at else "DELETE FROM tags WHERE name = ?"
                     self._db.execute(verb, (name,))
         for iri, (old, new) in changed.items():

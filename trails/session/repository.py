@@ -38,8 +38,10 @@ from trails.rdf.session_records import DEFAULT_AGENT, DEFAULT_PRINCIPAL
 from trails.rows import query_twins
 from trails.rows.usage_sums import By
 from trails.session import maintenance, presentation, scoring
+from trails.session.checkout import Checkout
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
+from trails.session.refs import Refs
 from trails.session.scoring import ScoreRef
 from trails.session.session import (
     Session,
@@ -341,6 +343,42 @@ class Repository(Handle, public=True):
         made.autopersist = autopersist
         return made
 
+    def checkout(
+        self,
+        name: str,
+        *,
+        create: bool = False,
+        principal: str | None = None,
+        agent: str | None = None,
+        kind: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        system: str | None = None,
+        fresh: bool = False,
+    ) -> Checkout:
+        """Return what a ref stands for, to append to it and to take turns back: see `Checkout`.
+
+        Turns are read when they are touched. With `create`, a ref that is not there is made, with a new session, by the first
+        `persist`; the other options are those of `create` for that session. With `fresh`, `refresh` comes first.
+
+        Raises `InvalidInput` where there is no such ref, and what `load` raises.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     with store.checkout("main", create=True) as main:
+        ...         turn = main.append("user", "Plan a trip")
+        ...     [turn.content for turn in store.load("main")], store.refs["main"].moves
+        (['Plan a trip'], 1)
+        """
+        self.workspace.refresh(fresh)
+        wanted = validation.ref_name(name)
+        found = self.refs.find(wanted) if create else self.refs.get(wanted)
+        if found is None:
+            names.refuse_taken(self.workspace, wanted)
+            made = self.create(principal=principal, agent=agent, kind=kind, meta=meta, system=system)
+            return Checkout(self.workspace, wanted, None, made)
+        named = load_session(self.workspace, iris.session(found.session_id), last=0)
+        return Checkout(self.workspace, wanted, found, named)
+
     def _refuse_label(self, name: str) -> None:
         found = self.reader.labelled(name)
         if found is not None:
@@ -537,6 +575,11 @@ class Repository(Handle, public=True):
     def tags(self) -> Tags:
         """The tags: names for a session at an index that stay where they are until they are taken away."""
         return Tags(self.workspace)
+
+    @property
+    def refs(self) -> Refs:
+        """The refs: names that move from one place to another, as git's branches do."""
+        return Refs(self.workspace)
 
     @property
     def notes(self) -> Notes:

@@ -15,6 +15,7 @@ from trails.errors import InvalidInput
 from trails.history import annotation_kinds, log_leaves
 from trails.history.lookup import names
 from trails.history.reader import Reader
+from trails.history.records import refs
 from trails.history.records.record_kind import about
 from trails.history.transaction import Transaction
 from trails.history.workspace import Facet, Workspace
@@ -187,7 +188,9 @@ class Tags(Facet, public=True):
         return self._add(made, last) if self.find(wanted) is None else self._same(made)
 
     def _add(self, made: Tag, last: Turn | None) -> Tag:
-        self._refuse_taken(made.name)
+        if refs.find_ref(self._workspace.store, made.name) is not None:
+            raise InvalidInput(f"{made.name!r} is the name of a ref; choose another name for the tag")
+        names.refuse_taken(self._workspace, made.name)
         reader = self._workspace.reader
         tx = Transaction(reader)
         tx.session(made.session_id)
@@ -202,15 +205,6 @@ class Tags(Facet, public=True):
         except PreconditionFailed:  # another writer was first
             return self._same(made)
         return made
-
-    def _refuse_taken(self, name: str) -> None:
-        reader = self._workspace.reader
-        if reader.labelled(name) is not None:
-            raise InvalidInput(f"{name!r} is the label of session {reader.labelled(name)!r}; choose another name")
-        if not validation.is_session_id(name):
-            return
-        if reader.records([name]):
-            raise InvalidInput(f"{name!r} is the id of a session; choose another name for the tag")
 
     @staticmethod
     def _forbid_name(tx: Transaction, name: str) -> None:

@@ -5,7 +5,7 @@ This is the one place where a name becomes a session's id. A name is looked up a
 1. a session's IRI (or a tag's, `urn:trails:tag:...`),
 2. a session's id,
 3. a session's label,
-4. a tag, which stands for the session that it names,
+4. a tag or a ref, which stands for the session that it names,
 5. the beginning of an id that a program generated (a UUID, or 16 hex digits and more): at least 4 digits, if no other id
    begins so.
 
@@ -14,8 +14,9 @@ only the first three. `resolve` refuses a name that is the id of one session and
 expected, as in `Repository.load`, the id comes first and needs no other look-up.
 
 A revision is a name, an `@`, and the exclusive end of the part of the transcript that is meant: `plan@5` is the first five
-turns of `plan`. A tag means the turns that it stands for. Instead of a number, the beginning of a turn's digest may follow, at
-least 4 hex digits with one letter: `plan@9f3a` ends with that turn. A whole name comes first, so an id with an `@` stays an id.
+turns of `plan`. A tag or a ref means the turns that it stands for. Instead of a number, the beginning of a turn's digest may
+follow, at least 4 hex digits with one letter: `plan@9f3a` ends with that turn. A whole name comes first, so an id with an `@`
+stays an id.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import InvalidInput, SessionNotFound
 from trails.history import annotation_kinds, log_leaves
-from trails.history.records import activities, conversations
+from trails.history.records import activities, conversations, refs
 from trails.history.transaction import Transaction, is_stored
 from trails.history.workspace import Workspace
 from trails.model import iris, lineage, validation
@@ -185,14 +186,32 @@ def whole_id(workspace: Workspace, name: str, *, tags: bool = True) -> tuple[str
     if stored and labelled not in (None, text):
         raise InvalidInput(f"{text!r} is the id of one session and the label of {labelled!r}; name it by its IRI")
     session_id = text if stored else labelled
-    tagged = annotation_kinds.find_tag(workspace.store, text)
-    if session_id is not None and tagged is not None:
+    named = _tag_or_ref(workspace, text)
+    if session_id is not None and named is not None:
         raise InvalidInput(
             f"{text!r} is the name of session {session_id!r} and of a tag; write {iris.session(session_id)} or {iris.tag(text)}"
         )
     if session_id is not None:
         return session_id, None
-    return (tagged.session_id, tagged.length) if tagged is not None and tags else None
+    return named if tags else None
+
+
+def refuse_taken(workspace: Workspace, name: str) -> None:
+    """Raise `InvalidInput` for the name of a tag or a ref that is to be made, where a session has it."""
+    labelled = workspace.reader.labelled(name)
+    if labelled is not None:
+        raise InvalidInput(f"{name!r} is the label of session {labelled!r}; choose another name")
+    if validation.is_session_id(name) and workspace.reader.records([name]):
+        raise InvalidInput(f"{name!r} is the id of a session; choose another name")
+
+
+def _tag_or_ref(workspace: Workspace, name: str) -> tuple[str, int | None] | None:
+    """Return the session that a tag or a ref with a name or an IRI names, and how many of its turns; None for neither."""
+    plain = iris.tag_name(name) or name
+    if (ref := refs.find_ref(workspace.store, plain)) is not None:
+        return ref.session_id, ref.at
+    tag = annotation_kinds.find_tag(workspace.store, plain)
+    return None if tag is None else (tag.session_id, tag.length)
 
 
 def shortened_id(workspace: Workspace, name: str) -> str | None:
@@ -262,11 +281,11 @@ def near_names(workspace: Workspace, name: str) -> list[str]:
 
 def _left_out(workspace: Workspace, name: str) -> str | None:
     """Return what to say of a tag or of the beginning of an id where only a whole name will do."""
-    tagged = annotation_kinds.find_tag(workspace.store, name)
-    found = tagged.session_id if tagged is not None else shortened_id(workspace, name)
+    named = _tag_or_ref(workspace, name)
+    found = named[0] if named is not None else shortened_id(workspace, name)
     if found is None:
         return None
-    what = "is a tag on" if tagged is not None else "is the beginning of"
+    what = "is a tag or a ref on" if named is not None else "is the beginning of"
     return f"it {what} {found!r}: what erases takes a session's whole id or its label"
 
 

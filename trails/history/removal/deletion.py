@@ -23,6 +23,7 @@ from trails.errors import HasChildren, InvalidInput, SessionNotFound, TrailsErro
 from trails.history import annotation_kinds, log_leaves, record_registry, transaction
 from trails.history.log_history import SessionLog
 from trails.history.reader import Reader
+from trails.history.records import refs
 from trails.history.records.record_kind import RecordKind
 from trails.history.removal import detach
 from trails.history.transaction import Transaction, is_stored
@@ -257,13 +258,15 @@ def has_children(session_id: str, children: list[str]) -> HasChildren:
 
 
 def refuse_tagged(store: QuadStore, session_id: str) -> None:
-    """Raise `HasChildren` for a session that tags name: like git, what a tag names is kept."""
-    names = [tag.name for tag in annotation_kinds.tags(store, session_id)]
+    """Raise `HasChildren` for a session that tags or refs name: like git, what these name is kept."""
+    tags = [tag.name for tag in annotation_kinds.tags(store, session_id)]
+    names = tags + [ref.name for ref in refs.read_refs(store, session_id)]
     if not names:
         return
+    kinds = "tags" if names == tags else "tags and refs" if tags else "refs"
     shown = ", ".join(repr(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
     raise HasChildren(
-        f"session {session_id!r} is kept by the tags that name it ({shown}); remove those first, or delete them with it "
+        f"session {session_id!r} is kept by the {kinds} that name it ({shown}); remove those first, or delete them with it "
         '(children="cascade")'
     )
 
@@ -298,7 +301,7 @@ class Pruning(Value):
     sessions: tuple[str, ...]
     """The ids of the sessions that went, in that order."""
     needed: tuple[str, ...]
-    """Sessions that were old enough to go and stay, because a session that stays depends on them or a tag names them."""
+    """Sessions that were old enough to go and stay, because a session that stays depends on them or a tag or a ref names them."""
     text_bytes: int
     """How much text they held, in UTF-8 bytes; `vacuum` gives its space back."""
     dry_run: bool
@@ -317,7 +320,7 @@ class Candidate:
     """When its last own turn was made, or else the session itself; None where nothing is known: such a one stays."""
     needs: frozenset[str] = frozenset()
     tagged: bool = False
-    """Whether a tag names it: then it stays, as what a tag names does in git."""
+    """Whether a tag or a ref names it: then it stays, as what a tag names does in git."""
 
 
 def prune_sessions(
@@ -436,7 +439,10 @@ def pruning_candidates(store: QuadStore, reader: Reader) -> list[Candidate]:
         for row in reader.select("last_times")
         if row["last"] is not None
     }
-    found, tagged = [], {tag.session_id for tag in annotation_kinds.tags(store)}
+    tagged = {tag.session_id for tag in annotation_kinds.tags(store)} | {
+        ref.session_id for ref in refs.read_refs(store)
+    }
+    found = []
     for row in reader.select("tree"):
         if row["stored"].value == "true":
             session_id = iris.session_id(row["session"].value)

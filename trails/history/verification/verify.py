@@ -217,7 +217,11 @@ class _Audit:
         """Compare the rows of what is no session in the store, and the tables as a whole."""
         if self._rows is None:
             return
-        tags = {iris.tag_name(iri) for iri, quads in subjects.items() if any(q.object == vocab.TAG for q in quads)}
+        tags = {
+            iris.tag_name(iri)
+            for iri, quads in subjects.items()
+            if any(q.object in (vocab.TAG, vocab.REF) for q in quads)
+        }
         with self._rows.reading() as connection:
             sessions = {iris.session_id(iri) for iri in subjects if iris.is_session(iri)}
             for session_id in (sessions | row_faults.session_ids(connection)) - self._records.keys():

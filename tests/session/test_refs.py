@@ -1,0 +1,259 @@
+"""Refs: names that move, and what is appended and taken back through them."""
+
+from __future__ import annotations
+
+import pytest
+
+import trails
+from trails import Repository
+from trails.errors import HasChildren, HeadConflict, InvalidInput
+from trails.session.checkout import Checkout
+
+pytestmark = pytest.mark.any_store
+
+
+def _filled(store: Repository, texts: str = "abc") -> Checkout:
+    """Return a checkout of a new ref, "main", with a stored turn for each letter."""
+    main = store.checkout("main", create=True)
+    for text in texts:
+        main.append("user", text)
+    main.persist()
+    return main
+
+
+def _texts(turns: object) -> str:
+    return "".join(turn.content for turn in turns)  # type: ignore[attr-defined]
+
+
+# --- refs
+
+
+def test_a_ref_is_made_moved_listed_and_removed(store: Repository) -> None:
+    with store.session("plan") as plan:
+        plan.append("user", "a"), plan.append("user", "b")
+    made = store.refs.set("main", "plan")
+    assert (made.session_id, made.at, made.moves) == ("plan", None, 1)
+    moved = store.refs.move("main", "plan", 1)
+    assert (moved.at, moved.digest, moved.moves) == (1, plan[0].digest, 2)
+    assert store.refs["main"] == moved
+    assert [ref.revision for ref in store.refs] == ["plan@1"]
+    assert [(move.number, move.revision) for move in store.refs.history("main")] == [(1, "plan"), (2, "plan@1")]
+    assert store.refs.remove("main") == moved
+    assert "main" not in store.refs
+    assert store.verify().ok
+
+
+def test_setting_a_ref_where_it_is_writes_nothing(store: Repository) -> None:
+    store.session("plan")
+    first, number = store.refs.set("main", "plan"), store.store.number
+    assert store.refs.set("main", "plan") == first
+    assert store.store.number == number
+
+
+def test_a_ref_is_moved_only_from_where_it_is_expected(store: Repository) -> None:
+    with store.session("plan") as plan:
+        plan.append("user", "a")
+    first = store.refs.set("main", "plan", expected=None)
+    second = store.refs.set("main", "plan", 1, expected=first)
+    with pytest.raises(HeadConflict, match="moved by another writer") as raised:
+        store.refs.set("main", "plan", 0, expected=first)
+    assert (raised.value.expected, raised.value.actual) == ("plan", "plan@1")
+    with pytest.raises(HeadConflict):
+        store.refs.set("main", "plan", 0, expected=None)
+    with pytest.raises(HeadConflict):
+        store.refs.remove("main", expected=first)
+    assert store.refs["main"] == second
+
+
+def test_a_ref_that_went_away_and_came_back_is_not_where_it_was(store: Repository) -> None:
+    with store.session("plan") as plan:
+        plan.append("user", "a")
+    first = store.refs.set("main", "plan")
+    store.refs.set("main", "plan", 0)
+    store.refs.set("main", "plan")
+    with pytest.raises(HeadConflict):
+        store.refs.set("main", "plan", 1, expected=first)
+
+
+def test_a_name_is_one_things(store: Repository) -> None:
+    store.create(id="plan", label="trip").persist()
+    store.refs.set("main", "plan")
+    store.tags.add("v1", "plan")
+    for name in ("plan", "trip", "v1"):
+        with pytest.raises(InvalidInput, match="choose another name"):
+            store.refs.set(name, "plan")
+    with pytest.raises(InvalidInput, match="is the name of a ref"):
+        store.tags.add("main", "plan")
+    with pytest.raises(InvalidInput, match="a tag or a ref"):
+        store.create(id="main")
+    with pytest.raises(InvalidInput, match="a tag or a ref"):
+        store.set_label("plan", "main")
+
+
+def test_a_ref_stands_for_its_session_where_a_name_does(store: Repository) -> None:
+    main = _filled(store)
+    main.rewind(2)
+    assert store.load("main").id == main.session_id
+    assert store.resolve("main") == main.session_id
+    assert store.diff("main", f"{main.session_id}@2").kinds["right"] == 0
+    assert store.refs.set("other", "main").revision == f"{main.session_id}@2"
+
+
+def test_what_a_ref_names_is_kept(store: Repository) -> None:
+    main = _filled(store)
+    with pytest.raises(HasChildren, match="refs that name it"):
+        store.delete(main.session_id)
+    store.delete(main.session_id, children="cascade")
+    assert list(store.refs) == []
+    assert store.verify().ok
+
+
+# --- checkouts
+
+
+def test_what_is_appended_to_a_new_ref_is_stored_with_it_in_one_commit(store: Repository) -> None:
+    main, number = store.checkout("main", create=True, principal="alice"), store.store.number
+    main.append("user", "a")
+    assert "main" not in store.refs
+    assert main.persist() == 1
+    assert store.store.number == number + 1
+    assert (store.refs["main"].revision, store.load("main").principal) == (main.session_id, "alice")
+
+
+def test_turns_are_taken_back_by_moving_the_ref(store: Repository) -> None:
+    main = _filled(store, "abcd")
+    number = store.store.number
+    assert _texts(main.pop(2)) == "cd"
+    assert store.store.number == number + 1
+    assert (_texts(main), _texts(store.load(main.session_id))) == ("ab", "abcd")
+    assert _texts(main.pop(5)) == "ab"
+    assert _texts(main.pop()) == ""
+    assert [move.at for move in store.refs.history("main")] == [None, 2, 0]
+
+
+def test_what_is_appended_behind_a_rewound_ref_goes_to_a_fork_in_one_commit(store: Repository) -> None:
+    main = _filled(store, "abc")
+    first = main.session_id
+    main.pop()
+    number = store.store.number
+    main.append("user", "x")
+    assert main.persist() == 1
+    assert store.store.number == number + 1
+    assert (_texts(main), _texts(store.load("main")), _texts(store.load(first))) == ("abx", "abx", "abc")
+    assert (store.record("main").parent_session_id, store.record("main").forked_at_index) == (first, 2)
+    assert store.verify().ok
+
+
+def test_taking_back_and_appending_again_makes_no_chain(store: Repository) -> None:
+    main = _filled(store, "abc")
+    first = main.session_id
+    for text in "uvwxyz":
+        main.pop()
+        main.append("user", text)
+        main.persist()
+        assert store.record("main").parent_session_id == first
+    assert _texts(main) == "abz"
+
+
+def test_pending_turns_are_taken_back_first(store: Repository) -> None:
+    main, number = _filled(store, "ab"), store.store.number
+    main.append("user", "c")
+    main.append("user", "d")
+    assert _texts(main.pop()) == "d"
+    assert (store.store.number, _texts(main), main.pending) == (number, "abc", 1)
+    assert _texts(main.pop(2)) == "bc"
+    assert (_texts(main), main.pending, store.refs["main"].at) == ("a", 0, 1)
+
+
+def test_a_cleared_ref_begins_anew(store: Repository) -> None:
+    main = _filled(store, "abc")
+    main.clear()
+    assert (len(main), main.turns) == (0, ())
+    main.append("user", "x")
+    main.persist()
+    assert _texts(store.load("main")) == "x"
+
+
+def test_two_checkouts_of_one_ref_conflict_and_lose_nothing(store: Repository) -> None:
+    one = _filled(store, "ab")
+    other = store.checkout("main")
+    one.append("user", "c")
+    one.persist()
+    other.append("user", "d")
+    with pytest.raises(HeadConflict):
+        other.persist()
+    with pytest.raises(HeadConflict):
+        other.pop(2)
+    assert (_texts(other), other.pending) == ("abd", 1)
+    assert other.refresh() == 1
+    assert _texts(other) == "abcd"
+    other.persist()
+    one.append("user", "e")
+    other.pop(3)
+    with pytest.raises(HeadConflict, match="moved by another writer"):
+        one.persist()
+    assert one.refresh() == 0
+    one.persist()
+    assert _texts(store.checkout("main")) == "ae"
+
+
+def test_an_update_is_one_commit_and_tries_again(store: Repository) -> None:
+    main = _filled(store, "ab")
+    number = store.store.number
+    calls = []
+
+    def change(checkout: Checkout) -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            with store.checkout("main") as other:
+                other.append("user", "c")
+        checkout.pop()
+        checkout.append("user", "x")
+
+    main.update(change)
+    assert (len(calls), _texts(main), _texts(store.checkout("main"))) == (2, "abx", "abx")
+    assert store.store.number == number + 2
+
+
+def test_a_failed_update_leaves_nothing(store: Repository) -> None:
+    main = _filled(store, "ab")
+
+    def change(checkout: Checkout) -> None:
+        checkout.pop()
+        checkout.append("user", "x")
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        main.update(change)
+    assert (_texts(main), main.pending, store.refs["main"].at) == ("ab", 0, None)
+
+
+def test_a_ref_that_is_not_there_is_named(store: Repository) -> None:
+    _filled(store)
+    with pytest.raises(InvalidInput, match="did you mean 'main'"):
+        store.checkout("mian")
+    with pytest.raises(InvalidInput, match="did you mean 'main'"):
+        store.refs["mian"]
+
+
+def test_what_an_altered_store_says_of_a_ref_is_found(memory: Repository) -> None:
+    main = _filled(memory, "abc")
+    main.pop()
+    move = memory.select("SELECT ?move ?to { ?move trails:movedTo ?to ; trails:number 1 }")[0]
+    from pyoxigraph import NamedNode, Quad
+
+    from trails.rdf import vocab
+    from trails.store.contract import Change
+
+    old = Quad(move["move"], vocab.MOVED_TO, move["to"], vocab.CATALOG)
+    new = Quad(move["move"], vocab.MOVED_TO, NamedNode("urn:trails:session:other"), vocab.CATALOG)
+    memory.store.commit(Change(add=[new], remove=[old]))
+    assert [(found.code, found.session_id) for found in memory.verify().findings] == [("bad-ref", main.session_id)]
+
+
+def test_the_moves_of_a_ref_are_kept_by_a_store_that_is_opened_again(tmp_path: object) -> None:
+    with trails.open(f"{tmp_path}/s.trails", create=True) as store:
+        _filled(store).pop()
+    with trails.open(f"{tmp_path}/s.trails") as store:
+        assert _texts(store.checkout("main")) == "ab"
+        assert store.verify().ok
