@@ -259,6 +259,8 @@ def _with_fields(turn: TurnView, message: Message) -> Message:
 
 def _structured(turn: TurnView) -> list[Message]:
     content: list[Any] = stored_json(turn.text)
+    if _is_content(turn, content):
+        return _shown_message(turn, list(_pieces(content)), list(turn.facts.tool_calls))
     given_calls = turn.facts.tool_calls[len(content_parts.calls_in(content)) :]
     given_results = turn.facts.tool_results[len(content_parts.results_in(content)) :]
     if given_results or (_ROLES.get(turn.role) == "tool" and not content_parts.results_in(content)):
@@ -292,6 +294,16 @@ def _structured(turn: TurnView) -> list[Message]:
         spoken = [spoken[0]._replace(placed=tuple(placed))]
     spoken = [each._replace(raw=raw) for each in spoken] if raw else spoken
     return [*spoken, *answers] if calls else [*answers, *spoken]  # some sources keep a call and its answer together
+
+
+def _is_content(turn: TurnView, content: Iterable[Any]) -> bool:
+    """Tell whether parts look like calls or answers and were appended as content: then the turn has none of them."""
+    calls = {call.id for call in content_parts.calls_in(content)}
+    results = {result.call_id for result in content_parts.results_in(content)}
+    return not (
+        calls <= {call.id for call in turn.facts.tool_calls}
+        and results <= {result.call_id for result in turn.facts.tool_results}
+    )
 
 
 def _served(content: Iterable[Any]) -> set[str]:

@@ -205,17 +205,18 @@ def make_draft(
     compaction: Compaction | None = None,
     source_ids: Iterable[str] = (),
     meta: Mapping[str, Any] | None = None,
+    as_content: bool = False,
 ) -> Draft:
     """Check everything about a turn and return it as a draft; raise `InvalidInput` for what cannot be kept.
 
-    Tool calls and results that stand among structured parts are found there; `tool_calls` and `tool_call_id` give
-    those of a turn whose content is plain text. `tool_results` tells more of results, or gives them. `timed=False` is for
-    imported records that have no time.
+    Tool calls and results that stand among structured parts are found there, unless they are given `as_content`;
+    `tool_calls` and `tool_call_id` give those of a turn whose content is plain text. `tool_results` tells more of results,
+    or gives them. `timed=False` is for imported records that have no time.
     """
     text, structured = validation.content(content)
     calls = content_parts.given_calls(tool_calls) if tool_calls else ()
     results: tuple[ToolResult, ...] = ()
-    if structured and not isinstance(content, str):
+    if structured and not isinstance(content, str) and not as_content:
         found: Any = content
         calls = (*content_parts.calls_in(found), *calls)
         results = content_parts.results_in(found)
@@ -260,7 +261,7 @@ def check_fields(session_id: str, role: str, content: Any, options: Mapping[str,
     validation.usage_counts(options.get("usage"))
     validation.check_role(role, content)
     made = make_draft(role, content, **options)
-    if made.says_nothing(content):
+    if made.says_nothing(content) and not options.get("as_content"):
         raise InvalidInput(
             f"the turn for session {session_id!r} is empty: give it a text, parts, or the tool calls that it makes"
         )

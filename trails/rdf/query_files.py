@@ -214,15 +214,29 @@ def folder() -> Path:
 
 def names() -> list[str]:
     """Return the names of the ready-made queries, in order, without reading any."""
-    return sorted(path.stem for name in FOLDERS if name != "core" for path in (folder() / name).glob("*.rq"))
+    return sorted(name for name, path in _paths().items() if path.parent.name != "core")
 
 
 @cache
+def _paths() -> dict[str, Path]:
+    """Return where each query file of `FOLDERS` is, by name (its file name without `.rq`)."""
+    return {path.stem: path for name in FOLDERS for path in (folder() / name).glob("*.rq")}
+
+
+@cache
+def _load(name: str) -> QueryFile:
+    path = _paths()[name]
+    return parse(name, path.parent.name, path.read_text("utf-8"))
+
+
 def load_all() -> dict[str, QueryFile]:
-    """Return every query file of `FOLDERS` by name (its file name without `.rq`)."""
-    files = (path for name in FOLDERS for path in (folder() / name).glob("*.rq"))
-    found = {path.stem: parse(path.stem, path.parent.name, path.read_text("utf-8")) for path in files}
-    return dict(sorted(found.items()))
+    """Return every query file by name."""
+    return {name: _load(name) for name in sorted(_paths())}
+
+
+def exists(name: str) -> bool:
+    """Tell whether there is a query file with a name."""
+    return name in _paths()
 
 
 def catalogue() -> dict[str, QueryFile]:
@@ -237,12 +251,11 @@ def by_theme(theme: str) -> dict[str, QueryFile]:
 
 def find(name: str) -> QueryFile:
     """Return a query file by name, or raise `InvalidInput` with the names there are."""
-    found = load_all().get(name)
-    if found is None:
+    if not exists(name):
         near = did_you_mean(name, catalogue())
         there = "`trails queries` lists those there are" if near else f"the catalogue has: {', '.join(catalogue())}"
         raise InvalidInput(f"there is no query named {name!r}{near}; {there}")
-    return found
+    return _load(name)
 
 
 def parse(name: str, folder_name: str, text: str) -> QueryFile:

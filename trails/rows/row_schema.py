@@ -36,6 +36,7 @@ CREATE INDEX IF NOT EXISTS sessions_principal ON sessions (principal, by_created
 CREATE INDEX IF NOT EXISTS sessions_project ON sessions (project_name, by_created, id) WHERE live;
 CREATE TABLE IF NOT EXISTS meta (session INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS meta_session ON meta (session, key);
+CREATE INDEX IF NOT EXISTS meta_value ON meta (key, substr(value, 1, 64));
 CREATE TABLE IF NOT EXISTS kinds (
   number INTEGER PRIMARY KEY AUTOINCREMENT, role TEXT NOT NULL, branch TEXT NOT NULL, author TEXT NOT NULL, form INTEGER NOT NULL,
   UNIQUE (role, branch, author, form)
@@ -84,6 +85,7 @@ CREATE TABLE IF NOT EXISTS shards (shard INTEGER PRIMARY KEY, indexed INTEGER NO
 
 
 _TABLES: Final = re.findall(r"CREATE TABLE IF NOT EXISTS (\w+)", SCHEMA)
+_INDEXES: Final = re.findall(r"CREATE INDEX IF NOT EXISTS (\w+)", SCHEMA)
 
 
 class _DecimalSum:
@@ -126,9 +128,9 @@ def _columns() -> Mapping[str, Sequence[str]]:
 
 
 def has_all_tables(connection: sqlite3.Connection) -> bool:
-    """Tell whether no table is missing."""
-    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    return there.issuperset(_TABLES)
+    """Tell whether no table is missing, and no index of one."""
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'index')")}
+    return there.issuperset([*_TABLES, *_INDEXES])
 
 
 def drop_tables(connection: sqlite3.Connection) -> None:

@@ -55,7 +55,7 @@ def asked_for(
         name = PurePath(project).name or project
         asked.where("s.project_name = ? AND (s.project = ? OR s.project_name = ?)", name, project, project)
     for key, value in (meta or {}).items():
-        forms = [as_json(value), *([value] if isinstance(value, str) else [])]
+        forms = _forms(value)
         marks = ", ".join("?" * len(forms))
         asked.where(
             f"EXISTS (SELECT 1 FROM meta m WHERE m.session = s.number AND m.key = ? AND m.value IN ({marks}))",
@@ -70,6 +70,27 @@ def asked_for(
     return asked
 
 
+def _forms(value: object) -> list[str]:
+    """Return the JSON texts that a value of the metadata may have: a text is also looked for as what it spells."""
+    return [as_json(value), *([value] if isinstance(value, str) else [])]
+
+
+def ids_with_meta(connection: sqlite3.Connection, meta: Mapping[str, Any], limit: int = -1) -> list[str]:
+    """Return the ids of up to `limit` sessions (-1: of all) that have each key of `meta` with its value, newest first."""
+    asked = Asked()
+    for key, value in meta.items():
+        forms = _forms(value)
+        marks, starts = ", ".join("?" * len(forms)), ", ".join(["substr(?, 1, 64)"] * len(forms))
+        asked.where(
+            "s.number IN (SELECT m.session FROM meta m"
+            f" WHERE m.key = ? AND substr(m.value, 1, 64) IN ({starts}) AND m.value IN ({marks}))",
+            *[key, *forms, *forms],
+        )
+    asked.where("s.live")
+    text = f"SELECT s.id FROM sessions s{asked.text()} ORDER BY s.by_created DESC, s.id DESC LIMIT ?"
+    return [row[0] for row in _all(connection, text, [*asked.values, limit])]
+
+
 PAGE_COLUMNS: Final = (
     "number", "id", "created", "principal", "agent", "branch", "state", "kind", "label", "key", "parent", "starts_at",
     "title", "project", "prompt", "prompt_at", "activity", "own_turns", "calls", "unpriced", "input", "output",
@@ -78,24 +99,31 @@ PAGE_COLUMNS: Final = (
 
 
 def page(
-    connection: sqlite3.Connection, asked: Asked, sort: Sort, after: tuple[int, ...] | None, limit: int
+    connection: sqlite3.Connection,
+    asked: Asked,
+    sort: Sort,
+    after: tuple[int, ...] | None,
+    limit: int,
+    *,
+    ascending: bool = False,
 ) -> tuple[list[dict[str, Any]], tuple[int, int] | None]:
-    """Return up to `limit` sessions, the greatest first, and the place where the page ends; None for that at the end.
+    """Return up to `limit` sessions, the greatest first unless `ascending`, and the place where the page ends, or None.
 
     A place is what the last session is sorted by, and its tie; the page begins after `after`.
     """
     asked.where("s.live")
+    beyond, direction = (">", "ASC") if ascending else ("<", "DESC")
     if after is not None:
         last = _all(connection, f"SELECT id FROM sessions WHERE by_{sort} = ? AND tie = ?", after)
         if last:
-            asked.where(f"(s.by_{sort}, s.id) < (?, ?)", after[0], last[0][0])
+            asked.where(f"(s.by_{sort}, s.id) {beyond} (?, ?)", after[0], last[0][0])
         else:  # it was deleted, or changed: those like it may show again, and none is left out
-            asked.where(f"s.by_{sort} <= ?", after[0])
+            asked.where(f"s.by_{sort} {beyond}= ?", after[0])
     columns = ", ".join(f"s.{each}" for each in PAGE_COLUMNS)
     rows = _all(
         connection,
         f"SELECT s.by_{sort}, s.tie, {columns} FROM sessions s{asked.text()}"
-        f" ORDER BY s.by_{sort} DESC, s.id DESC LIMIT ?",
+        f" ORDER BY s.by_{sort} {direction}, s.id {direction} LIMIT ?",
         [*asked.values, limit + 1],
     )
     found = [dict(zip(PAGE_COLUMNS, row[2:], strict=True)) for row in rows[:limit]]

@@ -248,6 +248,7 @@ class Repository(Handle, public=True):
         created: datetime | None = None,
         spawned_by: str | None = None,
         source_session: Name | None = None,
+        expires: datetime | timedelta | None = None,
         max_tokens: int | None = None,
         pinned_count: int = 1,
         counter: Callable[[str], float] | None = None,
@@ -258,6 +259,7 @@ class Repository(Handle, public=True):
         what runs it. `label` (1 to 64 characters) is unique in the store. `meta` holds typed facts that queries can
         find. `system` is the system prompt. `created` defaults to now. `spawned_by` is the id of the stored session that
         started this one, which shares nothing with it. `source_session` names the session that this one is imported from.
+        `expires` is when its time is over, or how long after its creation that is: `prune(expired=True)` deletes it then.
         `max_tokens`, `pinned_count` and `counter` give it a window, as for `load`.
 
         Raises `InvalidInput` for values that cannot be kept and for an id or label in use, at once; for one that another
@@ -276,7 +278,8 @@ class Repository(Handle, public=True):
         given |= {"created": created, "source_session": source_session}
         fields: dict[str, Any] = {"principal": DEFAULT_PRINCIPAL, "agent": DEFAULT_AGENT, "created": datetime.now(UTC)}
         parent = None if spawned_by is None else self.record(spawned_by).id
-        record = SessionRecord(id=session_id, spawned_by=parent, **fields | record_fields(**given))
+        fields |= record_fields(**given)
+        record = SessionRecord(id=session_id, spawned_by=parent, expires=_expiry(expires, fields["created"]), **fields)
         who = self.workspace.who(None)
         prompt = (
             None
@@ -503,6 +506,8 @@ class Repository(Handle, public=True):
     resolve = verb(names.resolve_name)
 
     list = verb(summaries.list_sessions)
+
+    find = verb(summaries.find_session)
 
     summaries = verb(summaries.list_summaries)
 
@@ -886,7 +891,7 @@ class Repository(Handle, public=True):
         validation.text(text, "the query")
         limits = QueryLimits(timeout, max_rows)
         self.workspace.refresh(fresh)
-        if text in query_files.load_all():
+        if query_files.exists(text):
             return self._of_catalogue(query_files.find(text), limits, parameters)
         self._refuse_named(text, parameters)
         return user_queries.answer(self.store, text, limits.over(self.limits), union=union)
@@ -955,7 +960,7 @@ class Repository(Handle, public=True):
         validation.text(text, "the query")
         limits = QueryLimits(timeout, max_rows).over(self.limits)
         self.workspace.refresh(fresh)
-        if text in query_files.load_all():
+        if query_files.exists(text):
             return user_queries.rows(self.store, query_files.find(text).bind(**parameters), limits, is_ours=True)
         self._refuse_named(text, parameters)
         return user_queries.rows(self.store, text, limits, union=union)
@@ -1044,6 +1049,8 @@ class Repository(Handle, public=True):
         older_than: timedelta | None = None,
         keep_count: int | None = None,
         keep_bytes: int | None = None,
+        meta: Mapping[str, Any] | None = None,
+        expired: bool = False,
         dry_run: bool = False,
         by: str | None = None,
         reason: str | None = None,
@@ -1051,7 +1058,9 @@ class Repository(Handle, public=True):
         """Delete sessions that nobody uses any more, the longest unused first; return which went, or would go.
 
         Sessions go whose last turn is older than `older_than`; then the oldest, until at most `keep_count` are left and
-        the turns' texts have at most `keep_bytes` in UTF-8. A session that one which stays was forked from or spawned
+        the turns' texts have at most `keep_bytes` in UTF-8. With `expired`, sessions go whose time (`create(expires=...)`)
+        is over. With `meta`, only sessions that have this metadata are looked at, as by `list`; all of them go if there is no
+        other limit. A session that one which stays was forked from or spawned
         by stays, and one that a tag names; one whose times are all unknown stays too. `by` and `reason` are as for
         `delete`, and the limits stay with each tombstone as the rule. What `delete` says of the store's files holds here.
 
@@ -1065,6 +1074,8 @@ class Repository(Handle, public=True):
                 older_than=older_than,
                 keep_count=None if keep_count is None else validation.index(keep_count, "keep_count"),
                 keep_bytes=None if keep_bytes is None else validation.index(keep_bytes, "keep_bytes"),
+                expired=validation.flag(expired, "expired"),
+                only=None if meta is None else summaries.sessions_with(self.workspace, meta),
                 dry_run=dry_run,
                 deed=self.workspace.deed(by, reason),
             )
@@ -1094,6 +1105,18 @@ class Repository(Handle, public=True):
         older = self.store.older if isinstance(self.store, EmbeddedStore | ViewStore) else None
         told = {} if older is None else {"older": older}
         return {"location": self.store.location, "quads": len(self.store), **row, **told}
+
+
+def _expiry(expires: datetime | timedelta | None, created: datetime) -> datetime | None:
+    """Return when a session's time is over, given that or how long it is."""
+    if isinstance(expires, timedelta):
+        if expires <= timedelta(0):
+            raise InvalidInput(f"expires is a time to live of more than nothing, not {expires}")
+        try:
+            expires = created + expires
+        except OverflowError as error:
+            raise InvalidInput(f"{expires} after the creation is past the year 9999") from error
+    return None if expires is None else validation.time(expires, "expires")
 
 
 def redact_turn(repository: Repository, session_id: str, index: int, deed: Deed) -> Redaction:

@@ -253,6 +253,7 @@ class Session(Handle, Tabular, public=True):
         call: Call | None = None,
         compaction: Compaction | None = None,
         meta: Mapping[str, Any] | None = None,
+        as_content: bool = False,
         scan: Screening | None = None,
     ) -> Turn:
         """Add a turn at the end and return it; nothing is stored until `persist`.
@@ -268,6 +269,8 @@ class Session(Handle, Tabular, public=True):
         agent for all others; `agent:NAME` names another agent. `time` is aware; it defaults to when the model call or the
         tool ended, where that is told, else to now. `usage` is kept as reported; token counts and cost are queryable under
         their common names (`input_tokens`, `prompt_tokens`, ..., `cost`), where they are numbers from 0 to 10**12.
+        With `as_content`, the parts are content whatever they look like: no call, no answer and no reply is read out of
+        them, and parts with nothing in them are no mistake. One part may then be given without its list.
         `scan` says what becomes of a turn that holds what looks like a key or a password: "refuse" raises `SecretFound`,
         "redact" puts a mark in its place, "off" appends it as it is; by default as the store was opened.
 
@@ -304,6 +307,9 @@ class Session(Handle, Tabular, public=True):
             "compaction": compaction,
             "meta": meta,
         }
+        if validation.flag(as_content, "as_content"):
+            options["as_content"] = True
+            content = [content] if isinstance(content, Mapping) else content
         if not isinstance(content, str) or tool_calls != () or usage is not None:
             content, options = sdk_messages.taken(role, content, options)
         return self._append_all([turn_builder.check_fields(self.id, role, content, options)], scan)[0]

@@ -46,6 +46,9 @@ session_filters = cli.options(
 @cli.time_option("--since", "Only sessions that were active at this time or later, such as 7d for the last seven days.")
 @cli.time_option("--until", "Only sessions that were last active before this time.")
 @cli.option("--sort", "The greatest first.", type=click.Choice(_SORTS), default="created")
+@cli.option(
+    "--order", "The newest or greatest first, or the oldest.", type=click.Choice(("newest", "oldest")), default="newest"
+)
 @cli.page_options()
 @cli.tsv_option
 def list_sessions(

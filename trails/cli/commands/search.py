@@ -152,7 +152,7 @@ def _ask(store: trails.Repository, query: str, values: dict[str, list[str]], lim
         text = cli.text_of("-")
     elif query.endswith(".rq"):
         text = cli.read_text(query)
-    elif query in query_files.load_all():
+    elif query_files.exists(query):
         return store.query(query, **limits, **_bound(store, query_files.find(query), values))
     else:
         text = query

@@ -199,12 +199,16 @@ _size = _amount(_BYTES, 15, "size; write 500MB, 1GB, 2GiB or a number of bytes")
 @cli.option("--older-than AGE", "Delete sessions unused for longer: 90d, 12h, 8w.", callback=_age)
 @cli.option("--keep-count N", "Delete the oldest until N are left.", type=click.IntRange(min=0))
 @cli.option("--keep-size SIZE", "Delete the oldest until their text fits: 1GB.", callback=_size)
+@cli.option("--expired", "Delete sessions whose time to live is over.")
+@cli.option("--meta NAME=VALUE", "Delete only sessions of which this is noted; may be repeated.", multiple=True)
 @cli.option("--dry-run", "Only say what would be deleted.")
 def prune(
     *,
     older_than: int | None,
     keep_count: int | None,
     keep_size: int | None,
+    expired: bool,
+    meta: tuple[str, ...],
     dry_run: bool,
     yes: bool,
     reason: str | None,
@@ -212,13 +216,16 @@ def prune(
     """Delete sessions that nobody uses any more; print their ids.
 
     A session's age is that of its last turn. One that others depend on stays while they do; tombstones stay, as with
-    `trails delete`. At least one limit is needed; all that are given are kept. It asks first on a terminal; elsewhere
+    `trails delete`. At least one limit is needed, or --meta, with which all such sessions are deleted; all limits that are
+    given are kept. It asks first on a terminal; elsewhere
     it needs --yes or --dry-run.
     """
-    if older_than is None and keep_count is None and keep_size is None:
-        cli.refuse("say what may go: --older-than, --keep-count or --keep-size")
+    facts = dict(cli.pairs(meta, "--meta")) or None
+    if not (expired or facts) and older_than is keep_count is keep_size is None:
+        cli.refuse("say what may go: --older-than, --keep-count, --keep-size, --expired or --meta")
     age = None if older_than is None else timedelta(seconds=older_than)
     limits: Any = {"older_than": age, "keep_count": keep_count, "keep_bytes": keep_size, "reason": reason}
+    limits |= {"expired": expired, "meta": facts}
     with cli.open_store(reading=dry_run) as store:
         if not dry_run and not yes and (doomed := len(store.prune(dry_run=True, **limits).sessions)):
             cli.confirm(f"Delete {count(doomed, 'session')}?", "pruning", "nothing was deleted")

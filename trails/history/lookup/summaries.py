@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from pyoxigraph import NamedNode
 
@@ -164,6 +164,11 @@ class SummaryFilter:
     active_since: datetime | None = None
     active_until: datetime | None = None
     sort: Sort = "created"
+    order: Order = "newest"
+
+
+Order = Literal["newest", "oldest"]
+_ORDERS: Final[tuple[Order, ...]] = ("newest", "oldest")
 
 
 def filter_conditions(wanted: SummaryFilter) -> Asked:
@@ -202,27 +207,65 @@ def list_sessions(
     active_since: datetime | None = None,
     active_until: datetime | None = None,
     sort: Sort = "created",
+    order: Order = "newest",
     limit: int = 50,
     cursor: str | None = None,
     fresh: bool = False,
 ) -> Page[SessionRecord]:
-    """Return one page of session records, by creation, newest first, unless `sort` says otherwise.
+    """Return one page of session records, by creation, newest first, unless `sort` and `order` say otherwise.
 
     `since` and `until` are of the creation, `active_since` and `active_until` of the last activity: the latest time of
     a session's own turns, else its creation. Starts are inclusive, ends exclusive, all aware. `meta` names metadata
     that a session must have, each key with its value; a text also finds what is written so (`"3"` the number 3,
     `"true"` the boolean). `project` is a project as `summaries` shows it, or the last part of its path. `sort` is
     "created", "activity", "turns" (of the whole transcript) or "tokens" (input and output of its own calls), the
-    greatest first. `limit` is 1 to 1,000; `cursor` is the `cursor` of the page before, under the same `sort`. Sessions
-    made while one pages through do not shift the pages. With `fresh`, `refresh` comes first, as for `load`.
+    greatest first; with the `order` "oldest", the least first. `limit` is 1 to 1,000; `cursor` is the `cursor` of the
+    page before, under the same `sort` and `order`. Sessions made while one pages through do not shift the pages. With
+    `fresh`, `refresh` comes first, as for `load`.
 
     Raises `InvalidInput` for a cursor that no page gave, and what `refresh` does with `fresh`.
     """
-    wanted = SummaryFilter(principal, agent, label, meta, project, since, until, active_since, active_until, sort)
+    wanted = SummaryFilter(
+        principal, agent, label, meta, project, since, until, active_since, active_until, sort, order
+    )
     workspace.refresh(fresh)
     page = _rows(workspace, wanted, limit, cursor, lambda row: str(row["id"]))
     found = workspace.reader.records(page)
     return Page([found[each] for each in page if each in found], page.cursor)  # one may be deleted meanwhile
+
+
+def find_session(workspace: Workspace, meta: Mapping[str, Any], *, fresh: bool = False) -> SessionRecord | None:
+    """Return the record of the one session that has some metadata, or None if there is none.
+
+    `meta` has one key at least, each with its value, as for `list`. With `fresh`, `refresh` comes first. Takes the same
+    time however many sessions there are.
+
+    Raises `InvalidInput` if several sessions have it, and what `refresh` does with `fresh`.
+
+    >>> import trails
+    >>> with trails.open(":memory:") as store:
+    ...     s = store.create(id="plan", meta={"thread": "t1"}); _ = s.persist()
+    ...     store.find({"thread": "t1"}).id, store.find({"thread": "t2"})
+    ('plan', None)
+    """
+    wanted = _meta(meta)
+    if not wanted:
+        raise InvalidInput('say by which metadata the session is found, as {"thread": "t1"}')
+    workspace.refresh(fresh)
+    with workspace.rows.reading() as connection:
+        ids = session_lists.ids_with_meta(connection, wanted, limit=2)
+    if len(ids) > 1:
+        raise InvalidInput(
+            f"several sessions have the metadata {wanted!r:.80}, {ids[0]!r} and {ids[1]!r} among them; "
+            "list(meta=...) gives them all"
+        )
+    return workspace.reader.records(ids).get(ids[0]) if ids else None
+
+
+def sessions_with(workspace: Workspace, meta: Mapping[str, Any]) -> set[str]:
+    """Return the ids of all sessions that have some metadata, each key with its value."""
+    with workspace.rows.reading() as connection:
+        return set(session_lists.ids_with_meta(connection, _meta(meta)))
 
 
 def list_summaries(
@@ -238,6 +281,7 @@ def list_summaries(
     active_since: datetime | None = None,
     active_until: datetime | None = None,
     sort: Sort = "created",
+    order: Order = "newest",
     limit: int = 50,
     cursor: str | None = None,
     fresh: bool = False,
@@ -253,7 +297,9 @@ def list_summaries(
     ...     [(each.id, each.first_prompt, each.turns, each.project) for each in store.summaries()]
     [('plan', 'Plan a trip', 1, 'trips')]
     """
-    wanted = SummaryFilter(principal, agent, label, meta, project, since, until, active_since, active_until, sort)
+    wanted = SummaryFilter(
+        principal, agent, label, meta, project, since, until, active_since, active_until, sort, order
+    )
     workspace.refresh(fresh)
     found = _rows(workspace, wanted, limit, cursor, lambda row: _summary(workspace, row))
     with workspace.rows.reading() as rows:
@@ -283,7 +329,10 @@ def _rows(
     check_limit(limit)
     if wanted.sort not in SORTS:
         raise InvalidInput(f"sort is one of {', '.join(SORTS)}, not {wanted.sort!r}")
-    order = SORTS.index(wanted.sort)
+    if wanted.order not in _ORDERS:
+        raise InvalidInput(f"order is one of {', '.join(_ORDERS)}, not {wanted.order!r}")
+    is_ascending = wanted.order == "oldest"
+    order = SORTS.index(wanted.sort) + (len(SORTS) if is_ascending else 0)
     after = None if cursor is None else order_clause(cursor, order)
     asked = filter_conditions(wanted)
     if wanted.label is not None:
@@ -291,7 +340,7 @@ def _rows(
         asked.where("s.id = ?", found)
 
     with workspace.rows.reading() as connection:
-        rows, end = session_lists.page(connection, asked, wanted.sort, after, limit)
+        rows, end = session_lists.page(connection, asked, wanted.sort, after, limit, ascending=is_ascending)
         models = session_lists.models(connection, [row["id"] for row in rows])
         for row in rows:
             row["models"] = models[row["id"]]

@@ -12,8 +12,8 @@ from __future__ import annotations
 import base64
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ from trails.model import iris
 from trails.model.values import Value
 from trails.rdf import query_files, vocab
 from trails.rdf.activity_records import Deed
-from trails.rdf.codec import parse_time
+from trails.rdf.codec import parse_time, subject_of, term_text
 from trails.rdf.session_records import FormerSession, former_quads, tombstone_quads
 from trails.store.contract import Matching, PreconditionFailed, QuadStore, Solutions
 from trails.store.embedded import drop_graph
@@ -321,6 +321,14 @@ class Candidate:
     needs: frozenset[str] = frozenset()
     tagged: bool = False
     """Whether a tag or a ref names it: then it stays, as what a tag names does in git."""
+    may_go: bool = True
+    """Whether it is one of those that are looked at: limits are of these alone."""
+    is_over: bool = False
+    """Whether it goes whenever it was last used: it has expired, or all that are looked at go."""
+
+    def is_due(self, before: datetime | None) -> bool:
+        """Tell whether it goes, whatever the number and the size of all; unused since `before` is old."""
+        return self.may_go and (self.is_over or (before is not None and self.last is not None and self.last < before))
 
 
 def prune_sessions(
@@ -330,23 +338,36 @@ def prune_sessions(
     older_than: timedelta | None,
     keep_count: int | None,
     keep_bytes: int | None,
+    expired: bool = False,
+    only: Collection[str] | None = None,
     dry_run: bool,
     deed: Deed,
 ) -> Pruning:
-    """Delete sessions, those first whose last turn is oldest, until every limit that is given is kept, or nothing more can go."""
-    if older_than is None and keep_count is None and keep_bytes is None:
+    """Delete sessions, those first whose last turn is oldest, until every limit that is given is kept, or nothing more can go.
+
+    `only` names the sessions that are looked at; all of them go if no limit is given.
+    """
+    has_limit = expired or any(each is not None for each in (older_than, keep_count, keep_bytes))
+    if not has_limit and only is None:
         raise InvalidInput(
-            "prune needs to know what may go: an age (older_than), a number (keep_count) or a size (keep_bytes)"
+            "prune needs to know what may go: an age (older_than), a number (keep_count), a size (keep_bytes), what has "
+            "expired (expired) or some metadata (meta)"
         )
     if older_than is not None and not isinstance(older_than, timedelta):
         raise InvalidInput(f"older_than is a timedelta, as timedelta(days=30), not {older_than!r:.80}")
     if older_than is not None and older_than < timedelta(0):
         raise InvalidInput(f"older_than must not be negative, and is {older_than}")
-    found = pruning_candidates(store, reader)
+    found = pruning_candidates(store, reader, only)
+    if expired or not has_limit:
+        over = _expired(store) if expired else {each.id for each in found}
+        found = [replace(each, is_over=each.id in over) for each in found]
     before = None if older_than is None else _ago(older_than)
-    sizes = {} if keep_bytes is None else {each.id: text_bytes(store, each.id) for each in found}
+    sizes = {} if keep_bytes is None else {each.id: text_bytes(store, each.id) for each in found if each.may_go}
     doomed = plan_pruning(found, before=before, keep_count=keep_count, keep_bytes=keep_bytes, sizes=sizes)
-    deed = deed._replace(rule=pruning_rule(older_than=older_than, keep_count=keep_count, keep_bytes=keep_bytes))
+    rule = pruning_rule(
+        older_than=older_than, keep_count=keep_count, keep_bytes=keep_bytes, expired=expired, meta=only is not None
+    )
+    deed = deed._replace(rule=rule)
     gone: list[str] = []
     freed = 0
     for session_id in doomed:
@@ -356,13 +377,27 @@ def prune_sessions(
             freed += size
     if not dry_run:
         sweep_pending(store)
-    needed = sorted(
-        each.id for each in found if before and each.last and each.last < before and each.id not in set(gone)
-    )
+    deleted = set(gone)
+    needed = sorted(each.id for each in found if each.is_due(before) and each.id not in deleted)
     return Pruning(sessions=tuple(gone), needed=tuple(needed), text_bytes=freed, dry_run=dry_run)
 
 
-def pruning_rule(*, older_than: timedelta | None, keep_count: int | None, keep_bytes: int | None) -> str:
+def _expired(store: QuadStore) -> set[str]:
+    """Return the ids of the sessions whose time is over; those of the session tree have rules of their own."""
+    now = datetime.now(UTC)
+    ends = store.quads((None, vocab.EXPIRES_AT, None, vocab.CATALOG))
+    over = {iris.session_id(subject_of(quad)) for quad in ends if parse_time(term_text(quad.object)) <= now}
+    return over - {iris.session_id(subject_of(quad)) for quad in store.quads((None, vocab.SLOT, None, vocab.CATALOG))}
+
+
+def pruning_rule(
+    *,
+    older_than: timedelta | None,
+    keep_count: int | None,
+    keep_bytes: int | None,
+    expired: bool = False,
+    meta: bool = False,
+) -> str:
     """Return the rule by which sessions go, as their tombstones name it.
 
     >>> pruning_rule(older_than=timedelta(days=90), keep_count=None, keep_bytes=1000)
@@ -372,6 +407,8 @@ def pruning_rule(*, older_than: timedelta | None, keep_count: int | None, keep_b
         (None if older_than is None else older_than.total_seconds(), "older than {:.15g} s"),
         (keep_count, "keep {} sessions"),
         (keep_bytes, "keep {} bytes"),
+        (expired or None, "expired"),
+        (meta or None, "by metadata"),
     )
     return "prune: " + ", ".join(text.format(limit) for limit, text in limits if limit is not None)
 
@@ -402,38 +439,46 @@ def plan_pruning(
 ) -> list[str]:
     """Return the ids of the sessions that should go, in the order in which they can: never one that others still need.
 
-    All that were last used before `before` go; then the oldest, until at most `keep_count` sessions with at most
+    All that are over, or were last used before `before`, go; then the oldest, until at most `keep_count` sessions with at most
     `keep_bytes` are left.
     """
     alive = {each.id: each for each in found}
     needed = Counter(need for each in alive.values() for need in each.needs)
     size = sum((sizes or {}).values())
-    free = [
-        (each.last, each.id)
-        for each in alive.values()
-        if each.last is not None and not each.tagged and not needed[each.id]
-    ]
+    count = sum(each.may_go for each in alive.values())
+
+    def place(each: Candidate) -> tuple[bool, datetime, str] | None:
+        """Return when it is its turn to go; None for one that stays, for now."""
+        is_free = each.may_go and not each.tagged and not needed[each.id] and (each.is_over or each.last is not None)
+        return (not each.is_over, each.last or _LONG_AGO, each.id) if is_free else None
+
+    free = [at for each in alive.values() if (at := place(each)) is not None]
     heapq.heapify(free)
     doomed: list[str] = []
     while free:
-        too_old = before is not None and free[0][0] < before
-        too_many = keep_count is not None and len(alive) > keep_count
+        too_many = keep_count is not None and count > keep_count
         too_big = keep_bytes is not None and size > keep_bytes
-        if not (too_old or too_many or too_big):
+        if not (alive[free[0][2]].is_due(before) or too_many or too_big):
             break
-        _, gone = heapq.heappop(free)
+        gone = heapq.heappop(free)[2]
         doomed.append(gone)
+        count -= 1
         size -= (sizes or {}).get(gone, 0)
         for need in alive.pop(gone).needs & alive.keys():
             needed[need] -= 1
-            last = alive[need].last
-            if not needed[need] and last is not None and not alive[need].tagged:
-                heapq.heappush(free, (last, need))
+            if (at := place(alive[need])) is not None:
+                heapq.heappush(free, at)
     return doomed
 
 
-def pruning_candidates(store: QuadStore, reader: Reader) -> list[Candidate]:
-    """Return all sessions with the time of their last turn, what they depend on, and whether a tag names them."""
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+
+def pruning_candidates(store: QuadStore, reader: Reader, only: Collection[str] | None = None) -> list[Candidate]:
+    """Return all sessions with the time of their last turn, what they depend on, and whether a tag names them.
+
+    `only` names those that may go; None is all.
+    """
     last = {
         iris.session_id(row["session"].value): parse_time(row["last"].value)
         for row in reader.select("last_times")
@@ -449,7 +494,8 @@ def pruning_candidates(store: QuadStore, reader: Reader) -> list[Candidate]:
             created = None if row["created"] is None else parse_time(row["created"].value)
             needs = {iris.session_id(row[name].value) for name in ("parent", "spawner") if row[name] is not None}
             used = last.get(session_id, created)
-            found.append(Candidate(session_id, used, frozenset(needs), tagged=session_id in tagged))
+            may_go = only is None or session_id in only
+            found.append(Candidate(session_id, used, frozenset(needs), tagged=session_id in tagged, may_go=may_go))
     return found
 
 

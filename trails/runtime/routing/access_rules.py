@@ -104,7 +104,7 @@ class View(Handle, public=True):
         Raises as that does.
         """
         limits = QueryLimits(timeout, max_rows).over(self._limits)
-        if validation.text(text, "the query") in query_files.load_all():
+        if query_files.exists(validation.text(text, "the query")):
             bound = query_files.find(text).bind(**parameters)
             return user_queries.of_source(self._source, bound, limits, self._dataset(union=False), is_free=True)
         if text.replace("_", "").replace("-", "").isalnum():
