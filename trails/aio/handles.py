@@ -35,6 +35,7 @@ from trails.runtime.runs import Runs
 from trails.runtime.tree import Tree
 from trails.runtime.tree_node import Node
 from trails.session import model_context
+from trails.session.batch import Batch
 from trails.session.checkout import Checkout
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
@@ -284,6 +285,30 @@ class AsyncCheckout(
         return await self.call(lambda: self.sync.update(change), apart=True)
 
 
+class AsyncBatch(Twin, of=Batch, without="open write close"):
+    """What is written in one commit at the end of an `async with` block: see `Repository.commit`."""
+
+    written: int
+
+    def add(self, item: Any) -> Any:
+        """Take a session or a checkout in, and return it, as `Batch.add` does."""
+        self.sync.add(_sync(item))
+        return item
+
+    async def __aenter__(self) -> Self:
+        self.sync.open()
+        return self
+
+    async def __aexit__(self, kind: Any, *_: Any) -> None:
+        """Write all of it in one commit, unless the block raises or is cancelled."""
+        try:
+            if kind is None:
+                with CancelScope(shield=True):
+                    await self.call(self.sync.write)
+        finally:
+            self.sync.close()
+
+
 class AsyncStreaming:
     """A turn that is being written, in an event loop. In an `async with` block, `write` is not awaited, and quick."""
 
@@ -419,7 +444,7 @@ async def _answer(given: Any) -> Any:
 class AsyncRepository(
     Twin,
     of=Repository,
-    here="changes",
+    here="changes commit",
     leave="agreement ask compare construct cost forest query scores search select stats summaries verify",
     apart="score_all",
     without="graph store sync",

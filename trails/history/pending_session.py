@@ -21,7 +21,15 @@ from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning, Store
 from trails.handles import Handle
 from trails.history import log_leaves, turn_builder
 from trails.history.reader import Reader
-from trails.history.transaction import Proposal, Transaction, check_free_names, id_in_use, is_mentioned, is_stored
+from trails.history.transaction import (
+    Proposal,
+    Refusal,
+    Transaction,
+    check_free_names,
+    id_in_use,
+    is_mentioned,
+    is_stored,
+)
 from trails.history.transcript import Transcript, Turns
 from trails.history.turn_builder import Draft, Screening, screen_draft, screen_prompt
 from trails.history.workspace import OneThread, Workspace
@@ -123,6 +131,27 @@ class _Given(NamedTuple):
         return all(holds(store, self.change.add))
 
 
+class Step(NamedTuple):
+    """The commit of a handle's news, with what the handle must know of it afterwards."""
+
+    tx: Transaction
+    given: _Given
+    token: object
+    """What the store gave before it."""
+    writer: object
+    moved_on: Refusal
+    """Makes the error for a precondition that says nothing else."""
+
+    @property
+    def change(self) -> Proposal:
+        """The commit itself."""
+        return self.given.change
+
+    def error(self, failure: PreconditionFailed) -> Exception:
+        """Return the error that a precondition means which did not hold."""
+        return self.tx.error(failure, otherwise=self.moved_on)
+
+
 class Worktree(Handle):
     """The turns of one session: those that are stored, and those that are appended and not stored yet.
 
@@ -150,6 +179,8 @@ class Worktree(Handle):
         self.alone = OneThread(record.id)
         self.held: str | None = None
         """What stores the turns of this handle in its own commit, so that nothing else may; None for nothing."""
+        self.is_in_batch = False
+        """Whether what stores its turns is a batch, which stores forks of it with them."""
         self.picker: str | None = None
         """The IRI of who picked the pending turns that quote others."""
         self.picking = "cherry-pick"
@@ -160,6 +191,8 @@ class Worktree(Handle):
         self._made_at = calling_line()
         """Where the program last began something that is pending."""
         self._new_prompts: list[SystemPrompt] = [prompt] if prompt else []
+        self.prompts_above: tuple[SystemPrompt, ...] = ()
+        """What it inherits of sessions that were not stored when it was forked."""
         self._window: TokenWindow[Turn] | None = None
         self._as_turns: Turns | None = None
         self._tools: set[Quad] = set()
@@ -364,7 +397,24 @@ class Worktree(Handle):
             return self._new_prompts[-1]
         if not self.stored and not self.record.system_version:
             return None
+        if self.prompts_above:
+            return self.prompts_above[-1]
         return self.workspace.reader.prompt(self.chain)
+
+    def prompt_at(self, index: int) -> SystemPrompt | None:
+        """Return the version of the system prompt in force at an index, own or inherited, stored or not; or None."""
+        new = [prompt for prompt in (*self.prompts_above, *self._new_prompts) if prompt.effective_from <= index]
+        return new[-1] if new else self.workspace.reader.prompt(self.chain, at=index)
+
+    def share_prompts(self, fork: Worktree) -> None:
+        """Give a fork the system prompt in force where it forks off, though that may not be stored yet."""
+        index = fork.record.starts_at
+        prompt = self.prompt_at(index)
+        if prompt is not None:
+            fork.record = fork.record.model_copy(update={"system_version": prompt.version})
+        if self.is_in_batch:
+            every = (*self.prompts_above, *self._new_prompts)
+            fork.prompts_above = tuple(prompt for prompt in every if prompt.effective_from <= index)
 
     @property
     def system(self) -> str | None:
@@ -384,36 +434,54 @@ class Worktree(Handle):
                 return 0
             if also is None:
                 self.check_free()
-            if self._drafts and self.record.kind == "worker":
-                raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
-            first = self.first_pending
-            token = self.workspace.store.token
-            new = self.turns[first:]
-            quoted = quote_sources(new)
-            tx = self._transaction(new, quoted)
-            # This handle's last turn was seen there by its last commit, quoted ones were not.
-            change = tx.change(seen=None if quoted else self._seen, writer=self._writer)
-            writer, self._writer = self._writer, object()  # an interrupted commit's outcome has to be looked up
-            given = _Given(change, len(self._drafts), len(self._new_prompts), len(self.acts))
+            step = self.begin_commit()
             try:
-                (change if also is None else change.joined(also)).commit(self.workspace.store)
+                (step.change if also is None else step.change.joined(also)).commit(self.workspace.store)
             except PreconditionFailed as failure:
-                if (lost := self._lost) is not None and lost.is_in(self.workspace.store):
-                    self._lost = None
-                    return self._note_done(lost) + self.persist(also)
+                if (found := self.settle_lost()) is not None:
+                    return found + self.persist(also)
                 if also is not None and also.asked_for(failure):
                     raise
-                raise tx.error(failure, otherwise=lambda _: self._moved_on(first)) from failure
+                raise step.error(failure) from failure
             except BaseException as error:
-                is_known = isinstance(error, Exception) and not isinstance(error, StoreFailed)
-                self._lost = None if is_known or (also is not None and also.add) else given
+                self.note_failed(step, error, is_repeated=also is None or not also.add)
                 raise
-            self._seen, self._writer, self._lost = token, writer, None
-            self._tools.update(self._new_tools)
-            return self._note_done(given)
+            return self.end_commit(step)
+
+    def begin_commit(self) -> Step:
+        """Return the commit of what is new; `end_commit` or `note_failed` says what became of it."""
+        if self._drafts and self.record.kind == "worker":
+            raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
+        token, first = self.workspace.store.token, self.first_pending
+        new = self.turns[first:]
+        quoted = quote_sources(new)
+        tx = self._transaction(new, quoted)
+        # This handle's last turn was seen there by its last commit, quoted ones were not.
+        change = tx.change(seen=None if quoted else self._seen, writer=self._writer)
+        writer, self._writer = self._writer, object()  # an interrupted commit's outcome has to be looked up
+        given = _Given(change, len(self._drafts), len(self._new_prompts), len(self.acts))
+        return Step(tx, given, token, writer, lambda _: self._moved_on(first))
+
+    def end_commit(self, step: Step) -> int:
+        """Take what a commit wrote for stored; return how many turns that were."""
+        self._seen, self._writer, self._lost = step.token, step.writer, None
+        self._tools.update(self._new_tools)
+        return self._note_done(step.given)
+
+    def note_failed(self, step: Step, error: BaseException, *, is_repeated: bool = True) -> None:
+        """Remember a commit that may have been done, or may be done yet, if the next one is to be like it but for what is new."""
+        is_known = isinstance(error, Exception) and not isinstance(error, StoreFailed)
+        self._lost = None if is_known or not is_repeated else step.given
+
+    def settle_lost(self) -> int | None:
+        """Take what a commit of which no answer came has written for stored, if it was done; return how many turns that were."""
+        lost = self._lost
+        if lost is None or not lost.is_in(self.workspace.store):
+            return None
+        self._lost = None
+        return self._note_done(lost)
 
     def _note_done(self, done: _Given) -> int:
-        """Take what was committed for stored; return how many turns that were."""
         self.stored = True
         del self._drafts[: done.turns]
         del self._new_prompts[: done.prompts]

@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar
 from trails.errors import HeadConflict, InvalidInput
 from trails.handles import Handle
 from trails.history import ref_moves
+from trails.history.joint_commit import Part, commit_together
 from trails.history.pending_session import Worktree
 from trails.history.records import refs
-from trails.history.transaction import Transaction
 from trails.history.transcript import Transcript, Turns
 from trails.history.workspace import Workspace
 from trails.integrity import digests
@@ -54,6 +54,9 @@ class Checkout(Handle, public=True):
         """Where what is appended goes, if turns of the session do not count."""
         self._is_moved_later = False
         """Whether moves wait for the next `persist`."""
+        self._is_in_batch = False
+        self._attempt: tuple[Ref, Session] | None = None
+        """Where a commit moved the ref, if it was done: no answer came."""
         self._hold(named)
 
     def _hold(self, session: Session) -> None:
@@ -211,32 +214,53 @@ class Checkout(Handle, public=True):
         Raises `HeadConflict` when another writer moved the ref or appended: nothing is written, and nothing here is lost.
         Call `refresh` then, which puts the pending turns behind what the other one wrote, or use `update`.
         """
-        if self._ref is not None and not self._has_turns_to_store:
-            self._store_move(self._ref)
+        if self._is_in_batch:
+            if not self._has_news:
+                return 0
+            raise InvalidInput(f"the turns of the ref {self._name!r} are stored by a batch where its block ends")
+        tree = self._session.worktree
+        if self._ref is None or self._attempt is not None or tree is not self._named.worktree or self._is_cut:
+            return commit_together(self._workspace.store, lambda: [part for part in [self.part()] if part is not None])
+        if not tree.has_news:
             return 0
-        session = self._session
-        tx, after = self._going_on(session.worktree)
+        tx = ref_moves.stay_transaction(self._workspace.store, self._ref)
         try:
-            written = session.worktree.persist(tx.change(seen=session.worktree.seen))
+            return tree.persist(tx.change(seen=tree.seen))
         except PreconditionFailed as failure:
             raise tx.error(failure) from failure
-        if after is not None:
-            self._arrive(after, session)
-        return written
+
+    def part(self) -> Part | None:
+        """Return what there is to be written, None for nothing (internal)."""
+        self._settle_lost()
+        if self._ref is None or self._has_turns_to_store:
+            session = self._session
+            if self._ref is not None and session is self._named:
+                return Part(ref_moves.stay_transaction(self._workspace.store, self._ref), session.worktree)
+            place, tree = (session.id, None, None), session.worktree
+            return self._moving(place, session, tree, is_new=not tree.stored)
+        if self._kept == self._ref.at:
+            return None
+        at, turns = self._kept or 0, self._named.worktree.turns
+        return self._moving((self._named.id, at, turns.digest_at(at - 1) if at else digests.GENESIS), self._named)
+
+    @property
+    def _has_news(self) -> bool:
+        return self._ref is None or self._has_turns_to_store or self._kept != self._ref.at
 
     @property
     def _has_turns_to_store(self) -> bool:
         tree = self._session.worktree
         return not self._is_cut and bool(tree.pending or tree.has_new_prompts or (tree.stored and tree.has_news))
 
-    def _going_on(self, tree: Worktree) -> tuple[Transaction, Ref | None]:
-        """Return what the commit of a session's turns is to do with the ref, and the ref as it is then if that moves it."""
-        if self._ref is not None and tree is self._named.worktree:
-            return ref_moves.stay_transaction(self._workspace.store, self._ref), None
-        return self._moving((tree.id, None, None), is_new=not tree.stored)
-
-    def _moving(self, place: tuple[str, int | None, str | None], *, is_new: bool = False) -> tuple[Transaction, Ref]:
-        """Return the commit that moves the ref, while nobody went on from where it was, and the ref as it is then."""
+    def _moving(
+        self,
+        place: tuple[str, int | None, str | None],
+        session: Session,
+        tree: Worktree | None = None,
+        *,
+        is_new: bool = False,
+    ) -> Part:
+        """Return what moves the ref, while nobody went on from where it was, and stores the turns of a session with that."""
         workspace, named = self._workspace, self._named.worktree
         deed = workspace.deed(None)
         tx, after = ref_moves.move_transaction(
@@ -244,19 +268,34 @@ class Checkout(Handle, public=True):
         )
         if self._ref is not None and self._ref.at is None:
             tx.forbid(named.next_turn, lambda _: self._grown())
-        return tx, after
+        self._attempt = after, session
+        return Part(tx, tree, lambda: self._arrive(after, session))
 
-    def _store_move(self, ref: Ref) -> None:
-        if self._kept == ref.at:
-            return
-        at, turns = self._kept or 0, self._named.worktree.turns
-        tx, after = self._moving((self._named.id, at, turns.digest_at(at - 1) if at else digests.GENESIS))
-        tx.commit(self._workspace.store)
-        self._named.discard_pending()
-        self._arrive(after, self._named)
+    def _settle_lost(self) -> None:
+        """Go where a commit of which no answer came has moved the ref, if it was done."""
+        if self._attempt is not None and refs.find_ref(self._workspace.store, self._name) == self._attempt[0]:
+            self._attempt[1].worktree.settle_lost()
+            self._arrive(*self._attempt)
 
     def _arrive(self, ref: Ref, session: Session) -> None:
-        self._ref, self._named, self._kept, self._fork = ref, session, ref.at, None
+        if ref.at is not None:
+            session.discard_pending()
+        self._ref, self._named, self._kept, self._fork, self._attempt = ref, session, ref.at, None, None
+
+    # --- in a batch
+
+    def enter_batch(self, workspace: Workspace) -> Worktree:
+        """Let a batch of a store write what is new, and return the session that its turns go to now (internal)."""
+        if workspace is not self._workspace:
+            raise InvalidInput(f"the checkout of {self._name!r} is of another store: a commit is one store's")
+        if self._is_in_batch:
+            raise InvalidInput(f"the checkout of {self._name!r} is in a batch already")
+        self._is_in_batch = self._is_moved_later = True
+        return self._session.worktree
+
+    def leave_batch(self) -> None:
+        """Let the checkout store its turns and moves itself again (internal)."""
+        self._is_in_batch = self._is_moved_later = False
 
     # --- taking turns back
 
@@ -369,6 +408,10 @@ class Checkout(Handle, public=True):
 
     def _at_once(self, change: Callable[[Checkout], _Answer]) -> _Answer:
         """Store what a function does in one commit; where that fails, forget it."""
+        if self._is_in_batch:
+            raise InvalidInput(
+                f"the checkout of {self._name!r} is in a batch, which is one commit already: no update()"
+            )
         kept, fork = self._kept, self._fork
         self._is_moved_later = True
         try:

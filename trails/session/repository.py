@@ -38,6 +38,7 @@ from trails.rdf.session_records import DEFAULT_AGENT, DEFAULT_PRINCIPAL
 from trails.rows import query_twins
 from trails.rows.usage_sums import By
 from trails.session import maintenance, presentation, scoring
+from trails.session.batch import Batch
 from trails.session.checkout import Checkout
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
@@ -381,6 +382,27 @@ class Repository(Handle, public=True):
             return Checkout(self.workspace, wanted, None, made)
         named = load_session(self.workspace, iris.session(found.session_id), last=0)
         return Checkout(self.workspace, wanted, found, named)
+
+    def commit(self) -> Batch:
+        """Return a batch for a `with` block, at the end of which all that was added to it is written in one durable commit.
+
+        Sessions and checkouts are taken in with `add`: new ones, forks of those, and stored ones, with what they have pending.
+        `set_label` and `set_ref` go into the same commit. After an error in the block nothing is written, and all stays pending.
+
+        Raises what `persist` does where the block ends, naming the session: `HeadConflict` where another writer moved one of the
+        heads, `InvalidInput` for a name in use. Then nothing is written either. A batch in the block of another one of the same
+        store, and a session of another store, are refused (`InvalidInput`).
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     with store.commit() as batch:
+        ...         for name in ("plan", "notes"):
+        ...             session = batch.add(store.create(id=name)); _ = session.append("user", f"On {name}")
+        ...         batch.set_ref("main", session)
+        ...     batch.written, len(store), store.resolve("main")
+        (2, 2, 'notes')
+        """
+        return Batch(self.workspace)
 
     def _refuse_label(self, name: str) -> None:
         found = self.reader.labelled(name)

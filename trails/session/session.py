@@ -534,9 +534,9 @@ class Session(Handle, Tabular, public=True):
         """Return a new session that shares this one's turns below `at` and copies none of them.
 
         `at` runs from 0 to `len(self)` and is the exclusive end of the shared prefix; the default is the end. Pending
-        turns are persisted first; the fork's own row is stored by its first `persist`, which may be without turns. The
-        fork has this session's principal and agent unless given, and the system prompt that was in force at `at`; it
-        never has this session's key. `by` names who forks, as for `Repository.delete`.
+        turns are persisted first, unless a batch stores them (`Repository.commit`); the fork's own row is stored by its first
+        `persist`, which may be without turns. The fork has this session's principal and agent unless given, and the system
+        prompt that was in force at `at`; it never has this session's key. `by` names who forks, as for `Repository.delete`.
 
         Raises `InvalidInput` for a fork index out of range or an id or label in use, and `ForkDepthExceeded` for a 33rd
         ancestor, all before anything is written.
@@ -565,10 +565,9 @@ class Session(Handle, Tabular, public=True):
         made = tree.child(index, turns=tree.turns.below(index), session_id=id, by=by, **given)
         if id is not None or label is not None:
             made.check_names()
-        self.persist()
-        prompt = tree.workspace.reader.prompt(tree.chain, at=index)
-        if prompt is not None:
-            made.record = made.record.model_copy(update={"system_version": prompt.version})
+        if not tree.is_in_batch:
+            self.persist()
+        tree.share_prompts(made)
         return Session(made)
 
     def branches(self) -> Page[SessionRecord]:

@@ -32,11 +32,12 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails.errors import InvalidInput, SessionNotFound
 from trails.history import annotation_kinds, log_leaves
 from trails.history.records import activities, conversations, refs
-from trails.history.transaction import Transaction, is_stored
+from trails.history.transaction import Refusal, Transaction, is_stored
 from trails.history.workspace import Workspace
 from trails.model import iris, lineage, validation
 from trails.model.values import SessionRecord
 from trails.rdf import vocab
+from trails.rdf.activity_records import Deed
 from trails.rows import session_lists
 from trails.suggestions import nearest
 
@@ -407,9 +408,15 @@ def set_label(workspace: Workspace, session: Name, label: str | None, *, by: str
     """
     wanted = None if label is None else validation.label(label)
     record = find_record(workspace, session)
-    if record.label == wanted:
-        return
-    deed = workspace.deed(by)
+    if record.label != wanted:
+        tx, changed = label_transaction(workspace, record, wanted, workspace.deed(by))
+        tx.commit(workspace.store, changed)
+
+
+def label_transaction(
+    workspace: Workspace, record: SessionRecord, wanted: str | None, deed: Deed
+) -> tuple[Transaction, Refusal]:
+    """Return the commit that gives a stored session another label or takes it away, and what makes the error otherwise."""
     tx = Transaction(workspace.reader)
     tx.add(activities.altered_sessions(record.id, deed, "label", record.label, wanted))
     if (named := workspace.reader.conversation(record.id)) is not None:
@@ -423,8 +430,7 @@ def set_label(workspace: Workspace, session: Name, label: str | None, *, by: str
         if wanted is not None:
             tx.label(wanted)
     tx.log(log_leaves.row_states("change", [record.id]))
-    changed = f"session {record.id!r} was changed by another writer; try again"
-    tx.commit(workspace.store, otherwise=lambda _: InvalidInput(changed))
+    return tx, lambda _: InvalidInput(f"session {record.id!r} was changed by another writer; try again")
 
 
 def _label(session_iri: str, label: str | None) -> list[Quad]:

@@ -1,0 +1,126 @@
+"""Store what several handles have to write in one commit: all of it, or nothing.
+
+A part may need what another part writes, as the fork of a new session does; that is not looked for in the store. What a part
+forbids, no other part may write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pyoxigraph import Quad
+
+from trails.history.log_leaves import LeafMaker
+from trails.history.pending_session import Step, Worktree
+from trails.history.transaction import Proposal, Refusal, Transaction
+from trails.integrity.leaves import Leaf
+from trails.store.contract import PreconditionFailed, QuadStore
+from trails.store.pattern import Found, Preview
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one handle has to write."""
+
+    tx: Transaction | None = None
+    """What is written beside the turns of a session, or without any."""
+    tree: Worktree | None = None
+    """The session whose news are written."""
+    done: Callable[[], None] = lambda: None
+    """What is done once all of it is written."""
+    otherwise: Refusal | None = None
+    """Makes the error for a precondition of `tx` that says nothing itself."""
+
+
+def commit_together(store: QuadStore, make: Callable[[], Sequence[Part]]) -> int:
+    """Write all parts in one commit, and return how many turns that were; where it is refused, nothing is written.
+
+    `make` gives the parts, once more where a commit before this one was done of which no answer came. Raises the error of the
+    part whose precondition does not hold.
+    """
+    written = 0
+    while True:
+        parts = make()
+        if not parts:
+            return written
+        with ExitStack() as held:
+            trees = [part.tree for part in parts if part.tree is not None]
+            for tree in trees:
+                held.enter_context(tree.alone)
+            steps = [(part, None if part.tree is None else part.tree.begin_commit()) for part in parts]
+            try:
+                _joined(steps).commit(store)
+            except PreconditionFailed as failure:
+                settled = [tree.settle_lost() for tree in trees]
+                if all(each is None for each in settled):
+                    raise _error(steps, failure) from failure
+                written += sum(each or 0 for each in settled)
+                continue
+            except BaseException as error:
+                for part, step in steps:
+                    if part.tree is not None and step is not None:
+                        part.tree.note_failed(step, error)
+                raise
+            for part, step in steps:
+                written += 0 if part.tree is None or step is None else part.tree.end_commit(step)
+                part.done()
+            return written
+
+
+_Steps = Sequence[tuple[Part, Step | None]]
+_Each = TypeVar("_Each")
+
+
+def _changes(part: Part, step: Step | None) -> list[Proposal]:
+    beside = [] if part.tx is None else [part.tx.change()]
+    return beside if step is None else [step.change, *beside]
+
+
+def _joined(steps: _Steps) -> Proposal:
+    """Return the one commit of all parts; raise the `PreconditionFailed` of one whose conditions another one breaks."""
+    changes = [_changes(part, step) for part, step in steps]
+    owners: dict[Quad, int] = {}
+    for number, own in enumerate(changes):
+        for quad in (quad for change in own for quad in change.add):
+            owners.setdefault(quad, number)
+    added = Found(owners)
+    for number, own in enumerate(changes):
+        for pattern in (pattern for change in own for pattern in change.forbid):
+            found = [quad for quad in added.matching(pattern) if owners[quad] != number]
+            if found:
+                raise PreconditionFailed(matched=found)
+    every = [change for own in changes for change in own]
+    return Proposal(
+        add=list(owners),
+        remove=_all(change.remove for change in every),
+        require=[quad for quad in _all(change.require for change in every) if quad not in owners],
+        forbid=_all(change.forbid for change in every),
+        makers=[_once(maker for change in every for maker in change.makers)],
+    )
+
+
+def _all(groups: Iterable[Iterable[_Each]]) -> list[_Each]:
+    return list(dict.fromkeys(each for group in groups for each in group))
+
+
+def _once(makers: Iterable[LeafMaker]) -> LeafMaker:
+    """Return the maker of the leaves of several, each leaf once: two parts may change one row."""
+    every = list(makers)
+
+    def made(after: Preview) -> list[Leaf]:
+        return list(dict.fromkeys(leaf for maker in every for leaf in maker(after)))
+
+    return made
+
+
+def _error(steps: _Steps, failure: PreconditionFailed) -> Exception:
+    """Return the error that a precondition means which did not hold, in the words of the part that asked for it."""
+    for part, step in steps:
+        if part.tx is not None and part.tx.change().asked_for(failure):
+            return part.tx.error(failure, part.otherwise)
+        if step is not None and step.change.asked_for(failure):
+            return step.error(failure)
+    return failure
