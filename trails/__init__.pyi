@@ -60,6 +60,8 @@ from trails.model.values import Call as Call
 from trails.model.values import Compaction as Compaction
 from trails.model.values import ContextUsed as ContextUsed
 from trails.model.values import Note as Note
+from trails.model.values import Payload as Payload
+from trails.model.values import PayloadReference as PayloadReference
 from trails.model.values import Quote as Quote
 from trails.model.values import SessionRecord as SessionRecord
 from trails.model.values import Tag as Tag

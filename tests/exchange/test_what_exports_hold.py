@@ -93,4 +93,5 @@ def test_pi_keeps_of_turns_all_but_their_place_in_a_store(whole: Repository, tmp
         "model_call",  # which version of the system prompt was sent
         *("quoted_from", "derived_from"),  # which turn or result of another session it was
         *("redacted", "withheld"),  # that something was taken out
+        "payloads",  # bytes beside the content
     }

@@ -55,6 +55,7 @@ def everything(store: Repository) -> None:
     _told_of_calls(store)
     subagent_runs.register_run(Run(run_id="r9", agent="clerk", said=RunContent.of("task"))).commit(store.store)
     _scored(store)
+    _carried(store)
     _brought_in(store)
     _pulled(store)
     _rerun(store)
@@ -84,6 +85,15 @@ def _scored(store: Repository) -> None:
     store.score("dinner#0", "polite", True, by="bob")
     store.score("dinner#1", "tone", "warm", by="bob")
     store.remove_score(store.score("plan", "length", 5, by="agent:counter").id, by="dave")
+
+
+def _carried(store: Repository) -> None:
+    """Payloads: one that two turns share, and what is left of one that was redacted."""
+    state = trails.Payload(data=b'{"step": 1}', media_type="application/json", name="state")
+    with store.create(id="carried") as carried:
+        carried.append("assistant", "Done", payloads=[state])
+        carried.append("assistant", "Done again", payloads=[state, trails.Payload(data=b"\x00\x01")])
+    store.redact("carried", 1, by="dave")
 
 
 def _brought_in(store: Repository) -> None:

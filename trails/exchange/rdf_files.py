@@ -22,6 +22,7 @@ from trails.history import import_records, log_history, log_leaves, record_regis
 from trails.history.import_records import ImportedFiles
 from trails.history.lookup.session_quads import prompt_quads, session_quads
 from trails.history.reader import Reader
+from trails.history.records import payloads
 from trails.history.removal import deletion, redaction
 from trails.history.removal.redaction import keep_redacted
 from trails.history.transaction import Transaction
@@ -212,11 +213,14 @@ def _check_owners(scratch: QuadStore, sessions: set[str], quads: Iterable[Quad])
         records += redaction.redactions_of_session(scratch, node)
         named |= {each.value for each in (*versions, *objects) if isinstance(each, NamedNode)}
         named |= {str(quad.subject.value) for quad in records}  # type: ignore[union-attr] # IRIs
+    carried = {*payloads.payloads_among(quads)}
     for quad in quads:
         graph = quad.graph_name
         home = graph.value if isinstance(graph, NamedNode) else str(quad.subject.value)  # type: ignore[union-attr] # IRIs
         kind_and_owner = record_registry.kinds_beside(home)
         owner = home if kind_and_owner is None else kind_and_owner[1]
+        if isinstance(graph, NamedNode) and graph in carried:
+            continue
         if owner not in sessions if isinstance(graph, NamedNode) else home not in named:
             raise _refused([f"this belongs to no session in it: {quad}"])
         if quad.predicate == vocab.SPAWNED_BY and not (
@@ -246,7 +250,8 @@ def _join_leftovers(target: Repository, scratch: EmbeddedStore, records: dict[st
     stored = target.reader.records(list(records))
     for record in records.values():
         if record.id not in stored and not target.reader.is_deleted(record.id):
-            scratch.commit(Change(add=target.store.quads((None, None, None, NamedNode(record.iri)))))
+            left = target.store.quads((None, None, None, NamedNode(record.iri)))
+            scratch.commit(Change(add=[*left, *payloads.exported(target.store, NamedNode(record.iri))]))
 
 
 def transcript_digests(repository: Repository, session_id: str) -> list[str]:
@@ -334,7 +339,7 @@ class Arrival:
         gone = transaction.names_in(_tombstone(self.target.store, self._node)) if deleted else set()
         self._claim(tx, deleted=deleted)
         add = self._without_clashes(tx, self._arriving(every))
-        tx.add(add)
+        self._add(tx, add)
         tx.log(self._leaves(add, new=True))
         self._commit(tx)
         transaction.sweep_names(self.target.store, gone)
@@ -403,7 +408,7 @@ class Arrival:
         tx.session(self.record.id)
         if new:
             tx.forbid((None, vocab.INDEX, vocab.integer(len(theirs)), self._node))
-        tx.add(add)
+        self._add(tx, add)
         tx.remove(gone)
         if is_behind:
             tx.log(log_leaves.row_states("change", [self.record.id]))
@@ -472,6 +477,12 @@ class Arrival:
     def _own_leaves(self, after: Preview, add: Sequence[Quad]) -> list[Leaf]:
         """Return the leaves of records that have their own."""
         return [leaf for kind in record_registry.KINDS for leaf in kind.leaves_of(after, self.record.id, add)]
+
+    def _add(self, tx: Transaction, quads: Sequence[Quad]) -> None:
+        """Let a commit add quads, with the bytes of the payloads to which they refer that the store has not."""
+        turns = payloads.without_payloads(quads)
+        tx.add(turns)
+        tx.log(payloads.keep_payloads(payloads.carried_with(self.file.store, turns)))
 
     def _commit(self, tx: Transaction) -> None:
         tx.join(self.read.recorded(self.target.store, self.record.id, is_new=True))

@@ -21,6 +21,7 @@ from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning, Store
 from trails.handles import Handle
 from trails.history import log_leaves, turn_builder
 from trails.history.reader import Reader
+from trails.history.records.payloads import digest_of, keep_payloads, payloads_of, read_payload
 from trails.history.transaction import (
     Proposal,
     Refusal,
@@ -36,7 +37,18 @@ from trails.history.workspace import OneThread, Workspace
 from trails.integrity import digests
 from trails.integrity.leaves import Kind
 from trails.model import iris, lineage, validation
-from trails.model.values import NO_FACTS, Call, Facts, ModelCall, Quote, SealedTurn, SessionRecord, SystemPrompt, Turn
+from trails.model.values import (
+    NO_FACTS,
+    Call,
+    Facts,
+    ModelCall,
+    PayloadReference,
+    Quote,
+    SealedTurn,
+    SessionRecord,
+    SystemPrompt,
+    Turn,
+)
 from trails.rdf import vocab
 from trails.rdf.activity_records import Activity, activity_quads
 from trails.rdf.session_records import prompt_quads, row_names, session_quads, tools_named_in
@@ -74,6 +86,7 @@ def quote_sources(quoting: Iterable[Turn]) -> list[Quad]:
             node, graph = NamedNode(turn.quoted_from.iri), NamedNode(iris.session(turn.quoted_from.session_id))
             found.append(Quad(node, vocab.VALUE, content_literal(turn), graph))
             found.append(Quad(node, vocab.ATTRIBUTED_TO, NamedNode(turn.author_iri), graph))
+            found += payloads_of(turn)
     return found
 
 
@@ -315,6 +328,13 @@ class Worktree(Handle):
             self.turns.append(turn)
             return turn
 
+    def payload(self, wanted: PayloadReference | str) -> bytes:
+        """Return the bytes of a payload: of a pending turn, or of the store."""
+        digest = digest_of(wanted)
+        pending = (each for made in self._drafts for each in made.payloads if each.digest == digest)
+        found = next(pending, None)
+        return read_payload(self.workspace.store, digest) if found is None else found.data
+
     def _newest_prompt(self) -> int:
         prompt = self.system_prompt
         return 0 if prompt is None else prompt.version
@@ -531,6 +551,8 @@ class Worktree(Handle):
                 tx.add(self._tools_in(quads))
         if quoted:
             self._quote(tx, new)
+        if carried := [payload for made in self._drafts for payload in made.payloads]:
+            tx.log(keep_payloads(carried))
         for act in self.acts:
             tx.add(activity_quads(act))
         if self._drafts:

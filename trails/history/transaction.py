@@ -130,6 +130,7 @@ class Proposal:
             leaves=made,
             also_add=after.more_added,
             also_remove=after.more_removed,
+            drop=after.more_dropped,
             read=None if self.reads_all else after.read,
             as_of=number,
         )

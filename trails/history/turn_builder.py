@@ -23,6 +23,8 @@ from trails.model.values import (
     Derivation,
     Facts,
     ModelCall,
+    Payload,
+    PayloadReference,
     SessionRecord,
     ToolCall,
     ToolResult,
@@ -136,18 +138,20 @@ class Draft(NamedTuple):
     salt: str
     is_now: bool = False
     """Whether nobody gave its time, so that it has that of its making."""
+    payloads: tuple[Payload, ...] = ()
+    """The bytes of its payloads, in their order; none where the store has them already."""
 
     def says_nothing(self, content: object) -> bool:
         """Tell whether nothing is in its content, as it was given, and nothing else tells what happened.
 
-        What tells it is a call, an answer, a compaction, or what a model was asked.
+        What tells it is a call, an answer, a compaction, a payload, or what a model was asked.
         """
         if content_parts.holds_anything(content) or self.role in ANSWERING:
             return False
         facts = self.facts
         call = facts.model_call
         asked = call is not None and (call.usage_json is not None or call.stop_reason is not None)
-        return not (asked or facts.tool_calls or facts.tool_results or facts.compaction)
+        return not (asked or facts.tool_calls or facts.tool_results or facts.compaction or facts.payloads)
 
     def turn(self, record: SessionRecord, index: int, previous: str) -> Turn:
         """Return the turn that this draft is at an index of a session, after the turn with the digest `previous`."""
@@ -206,6 +210,7 @@ def make_draft(
     source_ids: Iterable[str] = (),
     meta: Mapping[str, Any] | None = None,
     as_content: bool = False,
+    payloads: Iterable[Payload] = (),
 ) -> Draft:
     """Check everything about a turn and return it as a draft; raise `InvalidInput` for what cannot be kept.
 
@@ -230,8 +235,9 @@ def make_draft(
     for said in (compaction.request, compaction.trigger, compaction.max_summary_rule) if compaction else ():
         validation.text(said or "", "what is said of a compaction")
     made_by, meta_json = _model_call(model, usage, stop_reason, call), validation.meta(meta)
+    carried = check_payloads(payloads) if payloads != () else ()
     facts = NO_FACTS
-    if made_by or calls or results or compaction or sources or meta_json is not None:
+    if made_by or calls or results or compaction or sources or carried or meta_json is not None:
         facts = Facts(
             model_call=made_by,
             tool_calls=calls,
@@ -239,6 +245,7 @@ def make_draft(
             compaction=compaction,
             source_ids=sources,
             meta_json=meta_json,
+            payloads=tuple(map(_reference, carried)),
         )
     if time is not None:
         moment: datetime | None = validation.time(time)
@@ -253,6 +260,36 @@ def make_draft(
         facts=facts,
         salt=digests.new_salt(),
         is_now=timed and time is None,
+        payloads=carried,
+    )
+
+
+MAX_PAYLOAD: Final = 256 << 20
+"""Bytes that one payload may have: a commit holds all of it in memory several times."""
+
+
+def check_payloads(given: object) -> tuple[Payload, ...]:
+    """Return the payloads of a turn; raise `InvalidInput` for what is none, or is too large."""
+    if isinstance(given, Payload | bytes | str | Mapping) or not isinstance(given, Iterable):
+        raise InvalidInput(f"payloads must be several trails.Payload, not {type(given).__name__}")
+    carried = tuple(given)
+    for each in carried:
+        if not isinstance(each, Payload):
+            raise InvalidInput(f"a payload must be a trails.Payload, not {type(each).__name__}")
+        if len(each.data) > MAX_PAYLOAD:
+            raise InvalidInput(
+                f"a payload has at most {MAX_PAYLOAD:,} bytes, and this one has {len(each.data):,}; keep it in a file, and "
+                "its name in the turn"
+            )
+        validation.name(each.media_type, "the media type of a payload")
+        if each.name is not None:
+            validation.name(each.name, "the name of a payload")
+    return carried
+
+
+def _reference(payload: Payload) -> PayloadReference:
+    return PayloadReference(
+        name=payload.name, media_type=payload.media_type, digest=payload.digest, size=len(payload.data)
     )
 
 

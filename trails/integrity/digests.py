@@ -27,6 +27,7 @@ from trails.model.values import (
     Derivation,
     Facts,
     Finding,
+    PayloadReference,
     SealedTurn,
     SessionRecord,
     ToolResult,
@@ -87,7 +88,8 @@ def _name(text: str) -> bytes:
 def salted_digest(kind: str, salt: str, text: str) -> str:
     """Return the digest of a salted text: what stays behind when the text itself is redacted.
 
-    `kind` says what the text is (`text`, `json`, `arguments`, `meta`, `request`, `prompt`), so that one can't stand for another.
+    `kind` says what the text is (`text`, `json`, `arguments`, `meta`, `request`, `prompt`, `payload`), so that one can't
+    stand for another.
     """
     bits, said = salt.encode(), text.encode()
     parts = (b"trails/salted/1", _name(kind), _LENGTH(len(bits)), bits, _LENGTH(len(said)), said)
@@ -123,8 +125,8 @@ def facts_json_digest(text: str) -> str:
 def facts_json(facts: Facts, salt: str) -> str:
     """Return everything recorded with a turn beyond its text as canonical JSON; "" if nothing was recorded.
 
-    Call arguments, metadata and the request of a compaction stand there as salted digests: they can be redacted, and
-    the chain still verifies.
+    Call arguments, metadata, payloads and the request of a compaction stand there as salted digests: they can be redacted,
+    and the chain still verifies.
     """
     if facts.is_empty():
         return ""
@@ -143,6 +145,8 @@ def facts_json(facts: Facts, salt: str) -> str:
     plain: dict[str, Any] = {name: value for name, value in parts.items() if value}
     if made_by is not None and made_by.call is not None and (call_facts := _called(made_by.call)):
         plain["called"] = call_facts
+    if facts.payloads:
+        plain["payloads"] = [_payload(each, salt) for each in facts.payloads]
     if facts.compaction:
         plain["compaction"] = _compaction(facts.compaction, salt)
     if facts.quoted_from:
@@ -171,6 +175,11 @@ def _called(call: Call) -> dict[str, Any]:
     if (shown := call.context) is not None:
         fields |= {"through": shown.through, "summary": shown.summary, "left_out": sorted(shown.left_out) or None}
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _payload(payload: PayloadReference, salt: str) -> list[Any]:
+    covered = payload.withheld or salted_digest("payload", salt, payload.digest or "")
+    return [payload.name, payload.media_type, payload.size, covered]
 
 
 def _result(result: ToolResult) -> list[Any]:

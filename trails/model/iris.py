@@ -25,8 +25,10 @@ _ALIAS = "urn:trails:alias:"
 _MOVE = "urn:trails:move:"
 _FIELD = "urn:trails:entry:"
 _FILE = "urn:trails:file:"
+_PAYLOAD = "urn:trails:payload:"
 _DOCUMENT = "urn:trails:prov:"
 _DOCUMENTS = re.compile(rf"({_DOCUMENT}[0-9a-f]{{64}})(?:/|\Z)")
+_PAYLOADS = re.compile(f"{_PAYLOAD}([0-9a-f]{{64}})")
 _DOCUMENT_REMOVAL = re.compile(rf"({_DOCUMENT}[0-9a-f]{{64}})/deletion/[0-9a-f]+")
 _TURN_DELETION = re.compile(rf"{_SESSION}[^/]+/[0-9]+-[0-9a-f]+/deletion(?:/[0-9]+)?")
 _REDACTION = re.compile(rf"{_SESSION}[^/]+/redaction/[0-9a-f]+")
@@ -121,6 +123,26 @@ def tool_call(turn_iri: str, position: int) -> str:
 def tool_result(turn_iri: str, position: int) -> str:
     """Return the IRI of a turn's tool result, by its position from 0."""
     return f"{turn_iri}/result/{position}"
+
+
+def payload_reference(turn_iri: str, position: int) -> str:
+    """Return the IRI of a turn's reference to a payload, by its position from 0."""
+    return f"{turn_iri}/payload/{position}"
+
+
+def payload(digest: str) -> str:
+    """Return the IRI of a payload's bytes, by their SHA-256; it is that of their own graph too."""
+    return f"{_PAYLOAD}{digest}"
+
+
+def payload_digest(iri: str) -> str | None:
+    """Return the SHA-256 that the IRI of a payload names; None for any other IRI.
+
+    >>> payload_digest(payload("0f" * 32)) == "0f" * 32, payload_digest("urn:trails:session:a")
+    (True, None)
+    """
+    found = _PAYLOADS.fullmatch(iri)
+    return None if found is None else found[1]
 
 
 def position(part_iri: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -364,6 +365,43 @@ class Derivation(Value):
         return iris.ledger_entry(owner, self.number)
 
 
+class Payload(Value):
+    """Bytes that a turn is to carry beside its content, as `Session.append` takes them.
+
+    `media_type` says what the bytes are, `name` which of a turn's payloads they are.
+
+    >>> import trails
+    >>> trails.Payload(data=b"{}", media_type="application/json", name="state").digest[:8]
+    '44136fa3'
+    """
+
+    data: bytes = Field(repr=False, strict=True)
+    media_type: str = "application/octet-stream"
+    name: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the bytes, as 64 hex digits."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+class PayloadReference(Value):
+    """A payload of a turn: its name, media type, size in bytes, and the SHA-256 by which the store keeps its bytes once.
+
+    Once redacted, `digest` is None and `withheld` the salted digest of it.
+    """
+
+    name: str | None = None
+    media_type: str
+    digest: str | None
+    size: int
+    withheld: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the reference as plain values, ready for JSON."""
+        return self.model_dump(exclude_none=True)
+
+
 class Facts(Value):
     """Everything recorded with a turn beyond its text: who generated it, tools asked and answered, where it came from."""
 
@@ -381,6 +419,7 @@ class Facts(Value):
     """The result of a spawned session that this turn says."""
     withheld: str | None = None
     """The digest over all facts as they were, once a text was taken out of those that have no digest of their own."""
+    payloads: tuple[PayloadReference, ...] = ()
 
     @property
     def is_cut(self) -> bool:
@@ -391,7 +430,14 @@ class Facts(Value):
         """Tell whether nothing was recorded: the case of a plain turn."""
         if self is NO_FACTS:
             return True
-        quick = self.model_call or self.tool_calls or self.tool_results or self.source_ids or self.meta_json
+        quick = (
+            self.model_call
+            or self.tool_calls
+            or self.tool_results
+            or self.source_ids
+            or self.meta_json
+            or self.payloads
+        )
         return not quick and self == NO_FACTS
 
 
@@ -506,6 +552,11 @@ class Turn(Value):
         return self.facts.derived_from
 
     @property
+    def payloads(self) -> tuple[PayloadReference, ...]:
+        """What the turn carries beside its content, in order: `Session.payload` gives the bytes of each."""
+        return self.facts.payloads
+
+    @property
     def meta(self) -> dict[str, Any]:
         """Whatever else was kept with the turn (a fresh copy each time)."""
         return stored_object(self.facts.meta_json)
@@ -533,6 +584,7 @@ class Turn(Value):
             plain["tool_calls"] = [{"id": c.id, "name": c.name, "arguments": c.input} for c in self.tool_calls]
         if self.tool_results:
             plain["tool_results"] = [r.to_dict() for r in self.tool_results]
+        plain |= {"payloads": [each.to_dict() for each in self.payloads]} if self.payloads else {}
         if self.compaction:
             plain["compaction"] = self.compaction.model_dump(exclude_none=True)
         if self.source_ids:

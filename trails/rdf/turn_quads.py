@@ -26,6 +26,7 @@ from trails.model.values import (
     Derivation,
     Facts,
     ModelCall,
+    PayloadReference,
     Quote,
     SealedTurn,
     ToolCall,
@@ -203,6 +204,8 @@ def fact_triples(
         asked = answers.get(result.call_id)
         again = copied or asked in of_copies
         yield from _tool_result_triples(iri, position, result, asked, copied=again)
+    for position, payload in enumerate(facts.payloads):
+        yield from _payload_triples(iri, position, payload)
 
 
 def _origin_triples(node: NamedNode, facts: Facts) -> Iterator[Row]:
@@ -317,6 +320,20 @@ def _tool_result_triples(
         yield node, v.TOOL_RESULT_OF, NamedNode(call_iri)
 
 
+def _payload_triples(iri: str, position: int, payload: PayloadReference) -> Iterator[Row]:
+    node = NamedNode(iris.payload_reference(iri, position))
+    yield NamedNode(iri), v.HAS_PAYLOAD, node
+    yield node, v.TYPE, v.PAYLOAD_REFERENCE
+    if payload.name is not None:
+        yield node, v.PAYLOAD_NAME, short_literal(payload.name)
+    yield node, v.MEDIA_TYPE, short_literal(payload.media_type)
+    yield node, v.BYTE_COUNT, v.integer(payload.size)
+    if payload.withheld:
+        yield node, v.PAYLOAD_DIGEST, Literal(payload.withheld, datatype=v.REDACTED)
+    else:
+        yield node, v.PAYLOAD_OF, NamedNode(iris.payload(payload.digest or ""))
+
+
 FACT_PREDICATES: Final = (
     v.SOURCE_ID, v.META, v.SUMMARISED_THROUGH, v.FIRST_KEPT, v.TOKENS_BEFORE, v.TOKENS_AFTER, v.TRIGGER, v.MODEL,
     v.STOP_REASON, v.USAGE, v.CALL_ID, v.TOOL_NAME, v.ARGUMENTS, v.IS_ERROR, v.QUOTED_FROM, v.QUOTED_DIGEST,
@@ -326,6 +343,8 @@ FACT_PREDICATES: Final = (
     v.TOOL_ENDED_AT, v.TOOL_OUTCOME, v.APPROVED_BY, v.REFUSED_BY, v.TOOL_USED,
 )  # fmt: skip
 """The predicates that `decode_facts` needs; the other quads of a turn's facts follow from these (and types)."""
+PAYLOAD_PREDICATES: Final = (v.PAYLOAD_NAME, v.MEDIA_TYPE, v.BYTE_COUNT, v.PAYLOAD_OF, v.PAYLOAD_DIGEST)
+"""The same of payloads."""
 
 
 @decodes
@@ -426,6 +445,7 @@ def facts_of_parts(parts: Mapping[str, _Properties]) -> Facts:
             "quoted_from": _quote_of(own),
             "derived_from": _derivation_of(own),
             "withheld": _one(own, v.FACTS_DIGEST),
+            "payloads": tuple(_payload_of(properties) for properties in _numbered(parts, "payload/")),
         }
     )
     return NO_FACTS if facts.is_empty() else facts
@@ -479,6 +499,17 @@ def _tool_result_of(properties: _Properties) -> ToolResult:
     tool = told.pop("tool_iri", None)
     name, server, version = (None, None, None) if tool is None else iris.tool_parts(tool)
     return ToolResult(call_id=call_id, is_error=is_error, tool=name, server=server, version=version, **told)
+
+
+def _payload_of(properties: _Properties) -> PayloadReference:
+    bytes_iri = _one(properties, v.PAYLOAD_OF)
+    return PayloadReference(
+        name=_one(properties, v.PAYLOAD_NAME),
+        media_type=_one(properties, v.MEDIA_TYPE) or "",
+        digest=None if bytes_iri is None else iris.payload_digest(bytes_iri),
+        size=int(_one(properties, v.BYTE_COUNT) or -1),
+        withheld=_one(properties, v.PAYLOAD_DIGEST),
+    )
 
 
 def _compaction_of(properties: _Properties, activity: _Properties) -> Compaction | None:

@@ -65,6 +65,11 @@ COST, STOP_REASON, CALL_ID, TOOL_NAME, ARGUMENTS = _trails("cost stopReason call
 (STARTED_BY,) = _prov("wasStartedBy")
 TOOL_RESULT_OF, HAS_RESULT, IS_ERROR = _trails("answers toolResult isError")
 
+# the payloads of a turn, and their bytes
+PAYLOAD, PAYLOAD_REFERENCE = _trails("Payload PayloadReference")
+HAS_PAYLOAD, PAYLOAD_OF, PAYLOAD_NAME = _trails("payload payloadBytes payloadName")
+MEDIA_TYPE, BYTE_COUNT, BYTES_PART, PAYLOAD_DIGEST = _trails("mediaType byteCount bytesPart payloadDigest")
+
 # what is told of the model call that generated a turn
 PROVIDER, USED_PROMPT, CONTEXT_THROUGH, SUMMARY_SHOWN = _trails("provider usedPrompt contextThrough contextSummary")
 (LEFT_OUT,) = _trails("leftOut")

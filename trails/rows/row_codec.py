@@ -19,7 +19,7 @@ from trails.model.validation import DECODING_ERRORS, stored_object
 from trails.model.values import MAIN, Facts
 from trails.rdf import vocab as v
 from trails.rdf.codec import known_node, parse_time, time_literal
-from trails.rdf.turn_quads import FACT_PREDICATES, facts_of_parts
+from trails.rdf.turn_quads import FACT_PREDICATES, PAYLOAD_PREDICATES, facts_of_parts
 from trails.usage import cost_of, counts_of
 
 Term = NamedNode | Literal
@@ -54,7 +54,7 @@ _DIGEST: Final = 64
 
 _SHORT_PREDICATES: Final[tuple[NamedNode, ...]] = (
     *FACT_PREDICATES, v.TYPE, v.ALTERNATE_OF, v.GENERATED_BY, v.HAS_RESULT, v.TOOL_RESULT_OF, v.ANSWERS_COPY, v.STARTED_BY,
-    v.KEPT_WITH, v.CALL_DIGEST, v.CALLED_IN, v.CALLED_FOR, v.ASSOCIATED_WITH,
+    v.KEPT_WITH, v.CALL_DIGEST, v.CALLED_IN, v.CALLED_FOR, v.ASSOCIATED_WITH, *PAYLOAD_PREDICATES, v.HAS_PAYLOAD,
 )  # fmt: skip
 """Predicates that rows name by their place here. Append to it only."""
 _CODES: Final = {node.value: code for code, node in enumerate(_SHORT_PREDICATES)}

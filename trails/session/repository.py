@@ -24,6 +24,7 @@ from trails.history.lookup.names import Name
 from trails.history.lookup.summaries import Page
 from trails.history.lookup.usage_statistics import Statistics
 from trails.history.pending_session import Worktree, new_prompt, record_fields
+from trails.history.records import payloads
 from trails.history.removal import deletion, detach, redaction, text_erasure
 from trails.history.removal.deletion import Pruning
 from trails.history.removal.redaction import Redaction
@@ -31,7 +32,7 @@ from trails.history.removal.text_erasure import TextRedaction
 from trails.history.transaction import check_free_names
 from trails.history.workspace import Workspace
 from trails.model import iris, validation
-from trails.model.values import SessionRecord
+from trails.model.values import PayloadReference, SessionRecord
 from trails.rdf import query_files, query_guard
 from trails.rdf.activity_records import Deed
 from trails.rdf.session_records import DEFAULT_AGENT, DEFAULT_PRINCIPAL
@@ -873,6 +874,14 @@ class Repository(Handle, public=True):
         """
         wanted = summaries.SummaryFilter(principal, agent, None, meta, project, since, until)
         return usage_statistics.usage_statistics(self.workspace, by, wanted, model=model, prices=prices_of(prices))
+
+    def payload(self, payload: PayloadReference | str) -> bytes:
+        """Return the bytes of a payload, given one of a turn's `payloads`, or its digest.
+
+        Raises `InvalidInput` for a payload that was redacted or that the store has not, `IntegrityError` for bytes that are
+        not those that the digest says.
+        """
+        return payloads.read_payload(self.workspace.store, payload)
 
     def query(
         self,

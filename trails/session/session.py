@@ -26,6 +26,8 @@ from trails.model.values import (
     MAX_FORK_DEPTH,
     Call,
     Compaction,
+    Payload,
+    PayloadReference,
     SessionRecord,
     SystemPrompt,
     ToolCall,
@@ -254,6 +256,7 @@ class Session(Handle, Tabular, public=True):
         compaction: Compaction | None = None,
         meta: Mapping[str, Any] | None = None,
         as_content: bool = False,
+        payloads: Iterable[Payload] = (),
         scan: Screening | None = None,
     ) -> Turn:
         """Add a turn at the end and return it; nothing is stored until `persist`.
@@ -271,6 +274,8 @@ class Session(Handle, Tabular, public=True):
         their common names (`input_tokens`, `prompt_tokens`, ..., `cost`), where they are numbers from 0 to 10**12.
         With `as_content`, the parts are content whatever they look like: no call, no answer and no reply is read out of
         them, and parts with nothing in them are no mistake. One part may then be given without its list.
+        `payloads` are bytes that the turn carries beside its content (`trails.Payload`, at most 256 MiB each): kept once for
+        equal bytes, in no search, read by redactions and scans for secrets.
         `scan` says what becomes of a turn that holds what looks like a key or a password: "refuse" raises `SecretFound`,
         "redact" puts a mark in its place, "off" appends it as it is; by default as the store was opened.
 
@@ -306,6 +311,7 @@ class Session(Handle, Tabular, public=True):
             "call": call,
             "compaction": compaction,
             "meta": meta,
+            "payloads": payloads,
         }
         if validation.flag(as_content, "as_content"):
             options["as_content"] = True
@@ -323,6 +329,7 @@ class Session(Handle, Tabular, public=True):
         model: str | None = None,
         call: Call | None = None,
         meta: Mapping[str, Any] | None = None,
+        payloads: Iterable[Payload] = (),
         scan: Screening | None = None,
     ) -> Turn:
         """Add one message as a turn: a whole reply of OpenAI's or Anthropic's SDK, a message of it, or one of a history.
@@ -351,7 +358,7 @@ class Session(Handle, Tabular, public=True):
                 f"the system prompt is session {self.id!r}'s own: give it to create() or set_system(), or hand the whole "
                 "history to extend()"
             )
-        said = {"author": author, "time": time, "model": model, "call": call, "meta": meta}
+        said = {"author": author, "time": time, "model": model, "call": call, "meta": meta, "payloads": payloads}
         return self._append_all(
             [turn_builder.check_fields(self.id, given.role, given.content, sdk_messages.merged(given.options, said))],
             scan,
@@ -387,6 +394,20 @@ class Session(Handle, Tabular, public=True):
         if prompt is not None and in_force is None:
             self.set_system(prompt)
         return self._append_all(made, scan)
+
+    def payload(self, payload: PayloadReference | str) -> bytes:
+        """Return the bytes of a payload, of a pending turn's too: given one of a turn's `payloads`, or its digest.
+
+        Raises `InvalidInput` for a payload that was redacted or that the store has not, `IntegrityError` for bytes that are
+        not those that the digest says.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store, store.create() as s:
+        ...     turn = s.append("assistant", "Done.", payloads=[trails.Payload(data=b"x = 1", name="state")])
+        ...     turn.payloads[0].name, turn.payloads[0].size, s.payload(turn.payloads[0])
+        ('state', 5, b'x = 1')
+        """
+        return self.worktree.payload(payload)
 
     def streaming(
         self,

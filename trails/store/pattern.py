@@ -99,6 +99,7 @@ class Preview:
         self._added = add
         self.more_added: list[ox.Quad] = []
         self.more_removed: list[ox.Quad] = []
+        self.more_dropped: list[ox.NamedNode] = []
 
     def quads(self, pattern: Pattern) -> list[ox.Quad]:
         """Return all quads that match a pattern once the change is written."""
@@ -122,3 +123,8 @@ class Preview:
         """Let the change remove quads beside its own: stored ones, which it does not add."""
         self.more_removed += quads
         self._removed.update(quads)
+
+    def drop(self, graph: ox.NamedNode) -> None:
+        """Let the change drop a graph to which it adds nothing."""
+        self._removed.update(self.quads((None, None, None, graph)))
+        self.more_dropped.append(graph)

@@ -23,7 +23,7 @@ from trails.errors import HasChildren, InvalidInput, SessionNotFound, TrailsErro
 from trails.history import annotation_kinds, log_leaves, record_registry, transaction
 from trails.history.log_history import SessionLog
 from trails.history.reader import Reader
-from trails.history.records import refs
+from trails.history.records import payloads, refs
 from trails.history.records.record_kind import RecordKind
 from trails.history.removal import detach
 from trails.history.transaction import Transaction, is_stored
@@ -283,6 +283,7 @@ def sweep_pending(store: QuadStore) -> int:
         graph = row[0]
         every = (graph, *record_registry.kind_graphs(graph.value))
         names = transaction.names_in_graphs(store, every)
+        payloads.sweep_references(store, graph)
         removed += sum(drop_graph(store, each) for each in every)
         transaction.sweep_names(store, names)
         done = Transaction()
@@ -303,7 +304,7 @@ class Pruning(Value):
     needed: tuple[str, ...]
     """Sessions that were old enough to go and stay, because a session that stays depends on them or a tag or a ref names them."""
     text_bytes: int
-    """How much text they held, in UTF-8 bytes; `vacuum` gives its space back."""
+    """How much text they held, in UTF-8 bytes, and how much their payloads; `vacuum` gives its space back."""
     dry_run: bool
 
     def to_dict(self) -> dict[str, Any]:
@@ -500,7 +501,8 @@ def pruning_candidates(store: QuadStore, reader: Reader, only: Collection[str] |
 
 
 def text_bytes(store: QuadStore, session_id: str) -> int:
-    """Return how much text a session's own turns hold: content, calls' arguments and metadata, in UTF-8 bytes."""
+    """Return how much a session's own turns hold in bytes: content, calls' arguments and metadata in UTF-8, and payloads."""
     graph = NamedNode(iris.session(session_id))
     quads = (quad for predicate in _TEXTS for quad in store.quads((None, predicate, None, graph)))
-    return sum(len(quad.object.value.encode()) for quad in quads if isinstance(quad.object, Literal))
+    texts = sum(len(quad.object.value.encode()) for quad in quads if isinstance(quad.object, Literal))
+    return texts + payloads.byte_count(store, graph)

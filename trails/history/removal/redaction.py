@@ -1,9 +1,9 @@
 """Redact turns, and keep records of redactions.
 
 A redacted turn keeps its place, author, time and digest. Its value becomes `""^^trails:Redacted`. Its salt becomes the
-digest of salt and content. The arguments of its tool calls, its metadata and the request that a summary answers become
-their salted digests. That is exactly what the turn's digest covers, so the chain still verifies. `vacuum` removes the
-text from the store's files.
+digest of salt and content. The arguments of its tool calls, its metadata, its payloads and the request that a summary
+answers become their salted digests. That is exactly what the turn's digest covers, so the chain still verifies. `vacuum`
+removes the text from the store's files.
 
 The catalog says who redacted what, when and why. A redaction of a turn carries the turn's digest, by which its copies
 are known, those in an older export that is imported later too. If more was removed than the digest can do without (a
@@ -24,6 +24,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.history import log_leaves, record_registry
 from trails.history.reader import Reader
+from trails.history.records.payloads import drop_unreferenced, payloads_among, withheld_payload
 from trails.history.records.record_kind import Withheld
 from trails.history.transaction import Transaction
 from trails.integrity import digests
@@ -231,7 +232,7 @@ def parts_of_redaction(store: Matching, turn: NamedNode) -> list[Quad]:
     """Return all quads of a turn: its own, and those of its calls, results, model call and compaction."""
     graph = NamedNode(iris.session(iris.session_id(turn.value)))
     own = store.quads((turn, None, None, graph))
-    parts = {quad.object for quad in own if quad.predicate in (vocab.GENERATED_BY, vocab.HAS_RESULT)}
+    parts = {quad.object for quad in own if quad.predicate in (vocab.GENERATED_BY, vocab.HAS_RESULT, vocab.HAS_PAYLOAD)}
     for link in (vocab.STARTED_BY, vocab.KEPT_WITH):
         parts |= {quad.subject for quad in store.quads((None, link, turn, graph))}
     mine = [each for each in parts if isinstance(each, NamedNode) and each.value.startswith(f"{turn.value}/")]
@@ -289,6 +290,9 @@ _QUOTE: Final = 200
 _TEXT_KEYS: Final = frozenset({"text", "thinking", "content", "output"})
 _SALTED: Final = {vocab.ARGUMENTS: "arguments", vocab.META: "meta", vocab.REQUEST: "request"}
 """The properties, beside the content, whose texts a redaction replaces by their salted digests; and their kinds."""
+
+_WITHHELD: Final = frozenset({*_SALTED, vocab.PAYLOAD_OF})
+"""The properties of a turn's parts that a redaction replaces."""
 
 TurnRef = tuple[str, int]
 """A session's id and the index of one of the turns that it owns."""
@@ -412,6 +416,7 @@ def _commit(
             rows = redactions_of_turn(node, digest, deed, stands_as=stands_as)
             tx.add(rows)
             made.append(log_leaves.redaction_leaf(node, [quad for quad in rows if quad.subject == node]))
+        tx.log(drop_unreferenced(payloads_among(old)))
     for each in withheld:
         tx.take(each.remove)
         tx.add(each.add)
@@ -450,22 +455,24 @@ def redacted_quads(quads: Iterable[Quad]) -> tuple[list[Quad], list[Quad]]:
     add: list[Quad] = []
     for quad in found:
         stand_in = _stand_in(quad, salt, content)
-        if stand_in is not None and stand_in != quad.object:
+        if stand_in is not None and stand_in != quad:
             remove.append(quad)
-            add.append(Quad(quad.subject, quad.predicate, stand_in, quad.graph_name))
+            add.append(stand_in)
     return remove, add
 
 
-def _stand_in(quad: Quad, salt: str, content: str) -> Literal | None:
+def _stand_in(quad: Quad, salt: str, content: str) -> Quad | None:
     """Return what stands in a quad's place once its turn is redacted, or None for a quad that stays."""
-    if quad.predicate == vocab.VALUE:
-        return Literal("", datatype=vocab.REDACTED)
-    if quad.predicate == vocab.SALT:
-        return Literal(content)
-    kind = _SALTED.get(quad.predicate)
-    if kind is not None and _datatype(quad) != vocab.REDACTED:
-        return Literal(digests.salted_digest(kind, salt, term_text(quad.object)), datatype=vocab.REDACTED)
-    return None
+    predicate, value = quad.predicate, None
+    if predicate == vocab.VALUE:
+        value = Literal("", datatype=vocab.REDACTED)
+    elif predicate == vocab.SALT:
+        value = Literal(content)
+    elif predicate == vocab.PAYLOAD_OF:
+        return withheld_payload(quad, salt)
+    elif (kind := _SALTED.get(predicate)) is not None and _datatype(quad) != vocab.REDACTED:
+        value = Literal(digests.salted_digest(kind, salt, term_text(quad.object)), datatype=vocab.REDACTED)
+    return None if value is None else Quad(quad.subject, predicate, value, quad.graph_name)
 
 
 # --- where else the text may be
@@ -590,7 +597,7 @@ def keep_redacted(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
         for kind in record_registry.KINDS:
             for quad in kind.repeating(list(kept), needles):
                 del kept[quad]
-        remove, add = redacted_quads(q for q in mine if q.subject == NamedNode(turn) or q.predicate in _SALTED)
+        remove, add = redacted_quads(q for q in mine if q.subject == NamedNode(turn) or q.predicate in _WITHHELD)
         for quad in remove:
             del kept[quad]
         kept.update(dict.fromkeys(add))

@@ -35,6 +35,7 @@ from trails.rdf.turn_quads import (
     COUNTED_USAGE,
     FACT_PREDICATES,
     NO_LINKS,
+    PAYLOAD_PREDICATES,
     Links,
     MadeBy,
     decode_facts,
@@ -58,7 +59,7 @@ FactRow = list[str]
 FACT_PROPERTIES: Final = (
     *FACT_PREDICATES, vocab.INPUT_TOKENS, vocab.OUTPUT_TOKENS, vocab.CACHE_READ_TOKENS, vocab.CACHE_WRITE_TOKENS,
     vocab.TOTAL_TOKENS, vocab.COST, vocab.GENERATED_BY, vocab.ASSOCIATED_WITH, vocab.STARTED_BY, vocab.HAS_RESULT,
-    vocab.TOOL_RESULT_OF, vocab.CACHE_WRITE_HOUR_TOKENS, vocab.REASONING_TOKENS,
+    vocab.TOOL_RESULT_OF, vocab.CACHE_WRITE_HOUR_TOKENS, vocab.REASONING_TOKENS, vocab.HAS_PAYLOAD, *PAYLOAD_PREDICATES,
 )  # fmt: skip
 """What `beyond_turns` reads, as it counts from 1: all that turns are written with but what copies have. Where something
 else stands in a graph, that is seen by the count."""
@@ -69,7 +70,7 @@ _LINKS: Final = frozenset(map(tsv.text, (vocab.GENERATED_BY, vocab.TOOL_RESULT_O
 _COUNTED: Final = frozenset(map(tsv.text, COUNTED_USAGE))
 _SHOWN: Final = frozenset(map(tsv.text, (vocab.SUMMARY_SHOWN, vocab.USED_PROMPT, vocab.KEPT_PROMPT)))
 _LEADING: Final = _LINKS | _SHOWN
-_FACTS: Final = frozenset(each.value for each in FACT_PREDICATES)
+_FACTS: Final = frozenset(each.value for each in (*FACT_PREDICATES, *PAYLOAD_PREDICATES))
 _TYPE: Final = vocab.TYPE.value
 _KINDS: Final = frozenset({vocab.SUMMARY_TURN, vocab.MODEL_CALL, vocab.MODEL_CALL_COPY})
 _OF_COPIES: Final = frozenset(
@@ -80,6 +81,7 @@ _OF_COPIES: Final = frozenset(
 _NAMES: Final = {str(number): tsv.text(each) for number, each in enumerate(FACT_PROPERTIES, 1)}
 FACT_TYPES: Final = (
     vocab.SUMMARY_TURN, vocab.MODEL_CALL, vocab.MODEL_CALL_COPY, vocab.TOOL_CALL, vocab.TOOL_RESULT, vocab.COMPACTION,
+    vocab.PAYLOAD_REFERENCE,
 )  # fmt: skip
 """What it calls -1 and so on."""
 _A: Final = tsv.text(vocab.TYPE)

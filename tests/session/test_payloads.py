@@ -1,0 +1,345 @@
+"""Turns carry bytes beside their content: kept once for equal bytes, covered by digests, and gone with their last turn."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyoxigraph import Literal, NamedNode, Quad
+
+import trails
+from tests.support.pasts import mark_of
+from tests.support.tampering import altered
+from trails import InvalidInput, Payload, PayloadReference, Repository
+from trails.exchange.file_import import export_session
+from trails.exchange.rdf_files import import_rdf
+from trails.model import iris
+from trails.rdf import vocab
+from trails.store.contract import Change
+
+pytestmark = pytest.mark.any_store
+
+STATE = Payload(data=b'{"step": 1}', media_type="application/json", name="state")
+OTHER = Payload(data=bytes(range(256)))
+
+
+def kept(store: Repository) -> set[str]:
+    """The digests of all payloads whose bytes the store has."""
+    quads = store.store.quads((None, vocab.TYPE, vocab.PAYLOAD, None))
+    return {str(iris.payload_digest(quad.subject.value)) for quad in quads if isinstance(quad.subject, NamedNode)}
+
+
+def codes(store: Repository) -> list[str]:
+    return [finding.code for finding in store.verify().findings]
+
+
+# --- writing and reading
+
+
+def test_what_a_turn_carries_is_there_before_and_after_it_is_stored(store: Repository) -> None:
+    s = store.create(id="plan")
+    turn = s.append("assistant", "Done.", payloads=[STATE, OTHER])
+    state, other = turn.payloads
+    assert (state.name, state.media_type, state.size) == ("state", "application/json", 11)
+    assert (other.name, other.media_type, other.size) == (None, "application/octet-stream", 256)
+    assert (state.digest, other.digest) == (
+        hashlib.sha256(STATE.data).hexdigest(),
+        hashlib.sha256(OTHER.data).hexdigest(),
+    )
+    assert (s.payload(state), s.payload(other)) == (STATE.data, OTHER.data)
+    with pytest.raises(InvalidInput, match="no payload"):
+        store.payload(state)
+    s.persist()
+    loaded = store.load("plan")
+    assert loaded.turns[0].payloads == (state, other)
+    assert (loaded.payload(state), store.payload(other), store.payload(str(state.digest))) == (
+        STATE.data,
+        OTHER.data,
+        STATE.data,
+    )
+    assert store.verify().findings == ()
+
+
+def test_a_message_of_an_api_carries_payloads_too(store: Repository) -> None:
+    with store.create() as s:
+        turn = s.append_message({"role": "user", "content": "Look"}, payloads=[OTHER])
+    assert store.payload(turn.payloads[0]) == OTHER.data
+
+
+def test_a_payload_may_be_all_that_a_turn_says(store: Repository) -> None:
+    with store.create() as s:
+        s.append("assistant", payloads=[Payload(data=b"")])
+    assert s.payload(s.turns[0].payloads[0]) == b""
+    assert store.verify().findings == ()
+
+
+@given(st.lists(st.binary(max_size=3000), min_size=1, max_size=4))
+def test_bytes_come_back_as_they_went_in(pieces: list[bytes]) -> None:
+    with trails.open(":memory:") as store:
+        with store.create(id="plan") as s:
+            s.append("user", "x", payloads=[Payload(data=each) for each in pieces])
+        turn = store.load("plan").turns[0]
+        assert [store.payload(each) for each in turn.payloads] == pieces
+        assert store.verify().findings == ()
+
+
+def test_a_payload_of_several_pieces_comes_back_whole(memory: Repository) -> None:
+    data = hashlib.shake_256(b"seed").digest((7 << 20) + 5)
+    with memory.create() as s:
+        s.append("user", "x", payloads=[Payload(data=data)])
+    node = NamedNode(iris.payload(hashlib.sha256(data).hexdigest()))
+    assert len(memory.store.quads((None, vocab.BYTES_PART, None, node))) == 3  # 3 MiB, 3 MiB and the rest
+    assert memory.payload(s.turns[0].payloads[0]) == data
+    assert memory.verify().findings == ()
+
+
+def test_a_closed_store_has_them_still(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "a.trails", create=True) as store, store.create(id="plan") as s:
+        s.append("user", "x", payloads=[STATE])
+    with trails.open(tmp_path / "a.trails") as store:
+        assert store.payload(store.load("plan").turns[0].payloads[0]) == STATE.data
+
+
+def test_two_equal_turns_with_other_payloads_have_other_digests(memory: Repository) -> None:
+    s = memory.create()
+    turns = [s.append("user", "x", payloads=[each]) for each in (STATE, OTHER)]
+    assert turns[0].facts != turns[1].facts
+    assert "payloads" not in s.append("user", "x").to_dict()
+
+
+def test_what_is_no_payload_is_refused_and_nothing_is_appended(memory: Repository) -> None:
+    s = memory.create()
+    for wrong in (b"abc", STATE, [b"abc"], [{"data": b"abc"}], 7):
+        with pytest.raises(InvalidInput, match="payload"):
+            s.append("user", "x", payloads=wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput):
+        Payload(data="text")  # type: ignore[arg-type]
+    for unnameable in ("", "a\nb"):
+        with pytest.raises(InvalidInput, match="payload"):
+            s.append("user", "x", payloads=[Payload(data=b"", media_type=unnameable)])
+        with pytest.raises(InvalidInput, match="payload"):
+            s.append("user", "x", payloads=[Payload(data=b"", name=unnameable)])
+    assert len(s) == 0
+
+
+@pytest.mark.parametrize("wrong", ["", "abc", "A" * 64, "g" * 64, 7, None])
+def test_what_names_no_payload_is_refused(memory: Repository, wrong: object) -> None:
+    with pytest.raises(InvalidInput, match="64"):
+        memory.payload(wrong)  # type: ignore[arg-type]
+
+
+# --- once for equal bytes
+
+
+def test_equal_bytes_are_kept_once_and_go_with_the_last_turn_that_refers_to_them(store: Repository) -> None:
+    for name in ("one", "two"):
+        with store.create(id=name) as s:
+            s.append("user", "x", payloads=[STATE])
+            s.append("user", "y", payloads=[STATE, OTHER] if name == "two" else [STATE])
+    assert kept(store) == {STATE.digest, OTHER.digest}
+    store.delete("two")
+    assert kept(store) == {STATE.digest}
+    assert store.verify().findings == ()
+    store.delete("one")
+    assert kept(store) == set()
+    assert store.verify().findings == ()
+    with pytest.raises(InvalidInput, match="no payload"):
+        store.payload(STATE.digest)
+
+
+def test_forks_copies_and_picks_refer_to_the_same_bytes(store: Repository) -> None:
+    with store.create(id="plan") as s:
+        s.append("user", "x", payloads=[STATE])
+    fork = s.fork(id="fork")
+    fork.append("user", "y", payloads=[STATE])
+    fork.persist()
+    fork.detach()
+    flat = fork.flatten(id="flat")
+    with store.create(id="picked") as picked:
+        picked.cherry_pick("plan", [0])
+    for session in (fork, flat, picked):
+        assert store.payload(store.load(session.id).turns[0].payloads[0]) == STATE.data
+    assert kept(store) == {STATE.digest}
+    assert store.verify().findings == ()
+    for session_id in ("plan", "fork", "picked"):
+        store.delete(session_id)
+        assert kept(store) == {STATE.digest}
+    store.delete("flat")
+    assert kept(store) == set()
+
+
+def test_a_writer_keeps_bytes_that_went_between_its_append_and_its_commit(opener: Callable[[str], Repository]) -> None:
+    with opener("a.trails") as store:
+        with store.create(id="old") as old:
+            old.append("user", "x", payloads=[STATE])
+        late = store.create(id="late")
+        late.append("user", "x", payloads=[STATE])
+        store.delete("old")
+        late.persist()
+        assert store.payload(STATE.digest) == STATE.data
+        assert store.verify().findings == ()
+
+
+# --- verifying
+
+
+def made_once(folder: Path) -> None:
+    with trails.open(folder, create=True) as store, store.create(id="plan") as s:
+        s.append("user", "x")
+        s.append("user", "y", payloads=[STATE])
+
+
+def test_verify_names_the_turn_whose_payload_is_gone(tmp_path: Path) -> None:
+    made_once(tmp_path / "a.trails")
+    node = NamedNode(iris.payload(STATE.digest))
+    with altered(tmp_path / "a.trails") as engine:
+        engine.remove_graph(node)
+    with trails.open(tmp_path / "a.trails") as store:
+        (finding,) = store.verify().findings
+    assert (finding.code, finding.session_id, finding.index) == ("missing-payload", "plan", 1)
+
+
+@pytest.mark.parametrize("piece", ["AAAA", "no base64", ""])
+def test_verify_names_the_turn_whose_payload_is_another_one(tmp_path: Path, piece: str) -> None:
+    made_once(tmp_path / "a.trails")
+    node = NamedNode(iris.payload(STATE.digest))
+    with altered(tmp_path / "a.trails") as engine:
+        (old,) = engine.quads_for_pattern(None, vocab.BYTES_PART, None, node)
+        engine.remove(old)
+        engine.add(Quad(old.subject, vocab.BYTES_PART, Literal(piece), node))
+    with trails.open(tmp_path / "a.trails") as store:
+        (finding,) = store.verify().findings
+        assert (finding.code, finding.session_id, finding.index) == ("digest-mismatch", "plan", 1)
+        with pytest.raises(trails.IntegrityError, match="altered"):
+            store.payload(STATE.digest)
+
+
+def test_verify_finds_bytes_to_which_no_turn_refers(memory: Repository) -> None:
+    node = NamedNode(iris.payload(OTHER.digest))
+    memory.store.commit(Change(add=[Quad(node, vocab.TYPE, vocab.PAYLOAD, node)]))
+    assert codes(memory) == ["stray-graph"]
+
+
+def test_verify_finds_a_turn_that_refers_to_other_bytes(tmp_path: Path) -> None:
+    made_once(tmp_path / "a.trails")
+    with trails.open(tmp_path / "a.trails") as store, store.create(id="other") as s:
+        s.append("user", "x", payloads=[OTHER])
+    graph = NamedNode(iris.session("plan"))
+    with altered(tmp_path / "a.trails") as engine:
+        (old,) = engine.quads_for_pattern(None, vocab.PAYLOAD_OF, None, graph)
+        engine.remove(old)
+        engine.add(Quad(old.subject, vocab.PAYLOAD_OF, NamedNode(iris.payload(OTHER.digest)), graph))
+    with trails.open(tmp_path / "a.trails") as store:
+        found = {(finding.code, finding.session_id, finding.index) for finding in store.verify().findings}
+    assert ("digest-mismatch", "plan", 1) in found
+    assert "stray-graph" in {code for code, _, _ in found}
+
+
+def test_a_reference_reads_as_plain_values() -> None:
+    reference = PayloadReference(name="state", media_type="text/plain", digest="0f" * 32, size=3)
+    assert reference.to_dict() == {"name": "state", "media_type": "text/plain", "digest": "0f" * 32, "size": 3}
+
+
+# --- redacting a turn
+
+
+def test_a_redacted_turn_says_what_its_payload_was_and_the_bytes_go_with_the_last_turn(store: Repository) -> None:
+    with store.create(id="plan") as s:
+        s.append("user", "x", payloads=[STATE])
+        s.append("user", "y", payloads=[STATE, OTHER])
+    head = s.head
+    store.redact("plan", 1)
+    assert kept(store) == {STATE.digest}
+    first, second = store.load("plan").turns
+    assert [each.digest for each in first.payloads] == [STATE.digest]
+    assert [(each.name, each.size, each.digest) for each in second.payloads] == [("state", 11, None), (None, 256, None)]
+    assert STATE.digest not in {each.withheld for each in second.payloads}
+    with pytest.raises(InvalidInput, match="redacted"):
+        store.payload(second.payloads[0])
+    assert (store.load("plan").head, store.verify().findings) == (head, ())
+    store.redact("plan", 0)
+    assert kept(store) == set()
+    assert store.verify().findings == ()
+
+
+# --- elsewhere
+
+
+@pytest.mark.parametrize("form", ["nquads", "trig"])
+def test_an_export_holds_the_bytes_and_an_import_keeps_them_once(store: Repository, form: str) -> None:
+    with store.create(id="plan") as s:
+        s.append("user", "x", payloads=[STATE, OTHER, Payload(data=b"")])
+        s.append("user", "y", payloads=[STATE])
+    store.redact("plan", 1)
+    out = io.BytesIO()
+    export_session(store, "plan", form, out)
+    with trails.open(":memory:") as other:
+        with other.create(id="mine") as mine:
+            mine.append("user", "z", payloads=[STATE])
+        assert import_rdf(other, out.getvalue(), form).problems == []
+        assert [other.payload(each) for each in other.load("plan").turns[0].payloads] == [STATE.data, OTHER.data, b""]
+        assert other.verify().findings == ()
+        assert import_rdf(other, out.getvalue(), form).unchanged == ["plan"]
+        again = io.BytesIO()
+        export_session(other, "plan", form, again)
+        assert again.getvalue() == out.getvalue()
+
+
+def test_an_export_that_brings_more_turns_brings_their_payloads(memory: Repository) -> None:
+    with memory.create(id="plan") as s:
+        s.append("user", "x", payloads=[STATE])
+    early, late = io.BytesIO(), io.BytesIO()
+    export_session(memory, "plan", "nquads", early)
+    s.append("user", "y", payloads=[OTHER, STATE])
+    s.persist()
+    export_session(memory, "plan", "nquads", late)
+    with trails.open(":memory:") as other:
+        import_rdf(other, early.getvalue(), "nquads")
+        assert import_rdf(other, late.getvalue(), "nquads").grown == ["plan"]
+        assert [other.payload(each) for each in other.load("plan").turns[1].payloads] == [OTHER.data, STATE.data]
+        assert other.verify().findings == ()
+
+
+def test_what_was_redacted_here_brings_no_bytes(memory: Repository) -> None:
+    with memory.create(id="plan") as s:
+        s.append("user", "x", payloads=[STATE])
+    out = io.BytesIO()
+    export_session(memory, "plan", "nquads", out)
+    memory.redact("plan", 0)
+    memory.delete("plan")
+    assert import_rdf(memory, out.getvalue(), "nquads", restore=True).problems == []
+    assert [each.digest for each in memory.load("plan").turns[0].payloads] == [None]
+    assert kept(memory) == set()
+    assert memory.verify().findings == ()
+
+
+def test_an_export_whose_bytes_were_altered_or_left_out_is_refused(memory: Repository) -> None:
+    with memory.create(id="plan") as s:
+        s.append("user", "x", payloads=[STATE])
+    out = io.BytesIO()
+    export_session(memory, "plan", "nquads", out)
+    lines = out.getvalue().splitlines(keepends=True)
+    without = b"".join(line for line in lines if b"bytesPart" not in line)
+    gone = b"".join(line for line in lines if b"<urn:trails:payload:" not in line.rsplit(b" ", 2)[1])
+    for data in (without, gone):
+        assert data != out.getvalue()
+        with trails.open(":memory:") as other, pytest.raises(InvalidInput, match="payload"):
+            import_rdf(other, data, "nquads")
+
+
+def test_a_past_view_has_what_turns_carried_then(memory: Repository) -> None:
+    with memory.create(id="plan") as s:
+        s.append("user", "x", payloads=[STATE, Payload(data=b"")])
+    mark = mark_of(memory)
+    s.append("user", "y", payloads=[OTHER])
+    s.persist()
+    with memory.at(mark) as past:
+        turn = past.load("plan").turns[-1]
+        assert [past.payload(each) for each in turn.payloads] == [STATE.data, b""]
+        assert kept(past) == {STATE.digest, hashlib.sha256(b"").hexdigest()}
+        assert past.verify().findings == ()
