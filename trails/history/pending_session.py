@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning, StoreFailed
 from trails.handles import Handle
@@ -51,6 +51,7 @@ from trails.model.values import (
 )
 from trails.rdf import vocab
 from trails.rdf.activity_records import Activity, activity_quads
+from trails.rdf.codec import subject_of
 from trails.rdf.session_records import prompt_quads, row_names, session_quads, tools_named_in
 from trails.rdf.turn_quads import NO_LINKS, Links, content_literal, turn_quads, turn_type
 from trails.store.contract import Matching, PreconditionFailed, QuadStore
@@ -660,6 +661,48 @@ class Worktree(Handle):
         chain = reader.lineage(self.id)
         length = reader.length(chain)
         return length, reader.digest_in(lineage.segments(chain), length - 1) or digests.GENESIS
+
+    def turn_of_source(self, source_id: str) -> Turn | None:
+        """Return the turn of the transcript that has a source id, pending ones included; None if there is none.
+
+        One that another writer appended is seen, with all that comes before it: pending turns go behind it.
+        """
+        for turn in self.turns[self.first_pending :]:
+            if source_id in turn.source_ids:
+                return turn
+        wanted, store = Literal(source_id), self.workspace.store
+        for run in (
+            lineage.segments(self.chain) if self.stored else lineage.segments(self._ancestors, self.record.starts_at)
+        ):
+            for quad in store.quads((None, vocab.SOURCE_ID, wanted, NamedNode(run.record.iri))):
+                index = iris.turn_index(subject_of(quad))
+                if index < run.start or (run.end is not None and index >= run.end):
+                    continue
+                if index >= self.first_pending:
+                    self.refresh()
+                return self.turns[index]
+        return None
+
+    def refresh(self) -> int:
+        """See what other writers appended, and what the row says by now; return how many turns came.
+
+        Pending turns stay pending, behind those.
+        """
+        with self.alone:
+            if not self.stored:
+                return 0
+            self.workspace.refresh()
+            stored, record = self.first_pending, self.workspace.reader.record(self.id)
+            if record == self.record and not self.workspace.store.quads(self.next_turn):
+                return 0
+            drafts = self.drafts
+            self.turns.drop(len(drafts))
+            self._drafts.clear()
+            self.reload()
+            self._seen = self._named = self._lost = None
+            for each in drafts:
+                self.append(each, scan="off")
+            return self.first_pending - stored
 
     def reload(self) -> None:
         """Take the session up anew as it is stored by now; nothing may be pending."""

@@ -191,6 +191,14 @@ def text(value: object, what: str = "content") -> str:
     return _fitting(value, what)
 
 
+def source_id(value: object) -> str:
+    """Return what a source calls one of its records: a text with something in it."""
+    plain = text(value, "a source id")
+    if not plain:
+        raise InvalidInput("a source id is empty; leave it out, or give what the source calls the message")
+    return plain
+
+
 def source_ids(values: Iterable[object]) -> tuple[str, ...]:
     """Return the ids of a turn's source records, sorted, each once; together they take at most `MAX_TEXT` bytes."""
     found = sorted({text(value, "a source id") for value in values})

@@ -257,6 +257,7 @@ class Session(Handle, Tabular, public=True):
         meta: Mapping[str, Any] | None = None,
         as_content: bool = False,
         payloads: Iterable[Payload] = (),
+        source_id: str | None = None,
         scan: Screening | None = None,
     ) -> Turn:
         """Add a turn at the end and return it; nothing is stored until `persist`.
@@ -272,6 +273,8 @@ class Session(Handle, Tabular, public=True):
         agent for all others; `agent:NAME` names another agent. `time` is aware; it defaults to when the model call or the
         tool ended, where that is told, else to now. `usage` is kept as reported; token counts and cost are queryable under
         their common names (`input_tokens`, `prompt_tokens`, ..., `cost`), where they are numbers from 0 to 10**12.
+        `source_id` is what its source calls this message: if the transcript has a turn with it, that is returned as it is, and
+        nothing is added. It is found without reading the transcript, also if another writer was quicker.
         With `as_content`, the parts are content whatever they look like: no call, no answer and no reply is read out of
         them, and parts with nothing in them are no mistake. One part may then be given without its list.
         `payloads` are bytes that the turn carries beside its content (`trails.Payload`, at most 256 MiB each): kept once for
@@ -294,6 +297,11 @@ class Session(Handle, Tabular, public=True):
         ...     turn.index, turn.role, turn.content, s.persist()
         (0, 'user', 'Plan a trip', 1)
         """
+        if (
+            source_id is not None
+            and (turn := self.worktree.turn_of_source(validation.source_id(source_id))) is not None
+        ):
+            return turn
         if isinstance(role, Mapping):
             raise InvalidInput(
                 "a message as an API has it is appended with append_message(message), not append(message)"
@@ -313,6 +321,8 @@ class Session(Handle, Tabular, public=True):
             "meta": meta,
             "payloads": payloads,
         }
+        if source_id is not None:
+            options["source_ids"] = (source_id,)
         if validation.flag(as_content, "as_content"):
             options["as_content"] = True
             content = [content] if isinstance(content, Mapping) else content
@@ -330,6 +340,7 @@ class Session(Handle, Tabular, public=True):
         call: Call | None = None,
         meta: Mapping[str, Any] | None = None,
         payloads: Iterable[Payload] = (),
+        source_id: str | None = None,
         scan: Screening | None = None,
     ) -> Turn:
         """Add one message as a turn: a whole reply of OpenAI's or Anthropic's SDK, a message of it, or one of a history.
@@ -339,7 +350,7 @@ class Session(Handle, Tabular, public=True):
         `role` and `content` are taken too. A chat completion, a response or an Anthropic message gives content, tool calls,
         model, usage and stop reason; a response's items are the turn's parts. What a turn has no place for (ids, annotations,
         unknown fields) is kept in its metadata under `api`. The options are those of `append` and stand before what the
-        message says.
+        message says. `source_id` is as for `append`.
 
         Raises `InvalidInput` for what is no message, for several choices, for one that makes several turns (give it to
         `extend`), and for a system message before the first turn,
@@ -352,13 +363,20 @@ class Session(Handle, Tabular, public=True):
         ...     turn.role, turn.content, turn.tool_calls[0].name
         ('assistant', '', 'weather')
         """
+        if (
+            source_id is not None
+            and (turn := self.worktree.turn_of_source(validation.source_id(source_id))) is not None
+        ):
+            return turn
         given = sdk_messages.read(message)
         if given.role in sdk_messages.SYSTEM_ROLES and not len(self):
             raise InvalidInput(
                 f"the system prompt is session {self.id!r}'s own: give it to create() or set_system(), or hand the whole "
                 "history to extend()"
             )
-        said = {"author": author, "time": time, "model": model, "call": call, "meta": meta, "payloads": payloads}
+        said: dict[str, Any] = {"author": author, "time": time, "model": model, "call": call, "meta": meta, "payloads": payloads}
+        if source_id is not None:
+            said["source_ids"] = (source_id,)
         return self._append_all(
             [turn_builder.check_fields(self.id, given.role, given.content, sdk_messages.merged(given.options, said))],
             scan,
@@ -462,6 +480,21 @@ class Session(Handle, Tabular, public=True):
         if self.autopersist:
             self.worktree.store_news()
         return tuple(turns)
+
+    def refresh(self) -> int:
+        """See what other writers appended since this handle read the session; return how many turns that are.
+
+        Pending turns stay pending, behind those: after a `HeadConflict`, `refresh` and `persist` store them. If nothing came,
+        this reads no turn. Raises `SessionNotFound` if the session was deleted, and what `Repository.refresh` raises.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(id="s"); _ = s.persist()
+        ...     other = store.load("s"); _ = other.append("user", "a"); written = other.persist()
+        ...     turn = s.append("user", "b"); s.refresh(), [turn.content for turn in s.turns], s.persist()
+        (1, ['a', 'b'], 1)
+        """
+        return self.worktree.refresh()
 
     def discard_pending(self) -> int:
         """Forget the turns that were appended and not persisted; return how many."""
