@@ -306,7 +306,7 @@ class Session(Handle, Tabular, public=True):
             raise InvalidInput(
                 "a message as an API has it is appended with append_message(message), not append(message)"
             )
-        options = {
+        options: dict[str, Any] = {
             "author": author,
             "time": time,
             "model": model,
