@@ -374,7 +374,14 @@ class Session(Handle, Tabular, public=True):
                 f"the system prompt is session {self.id!r}'s own: give it to create() or set_system(), or hand the whole "
                 "history to extend()"
             )
-        said: dict[str, Any] = {"author": author, "time": time, "model": model, "call": call, "meta": meta, "payloads": payloads}
+        said: dict[str, Any] = {
+            "author": author,
+            "time": time,
+            "model": model,
+            "call": call,
+            "meta": meta,
+            "payloads": payloads,
+        }
         if source_id is not None:
             said["source_ids"] = (source_id,)
         return self._append_all(
