@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -24,6 +25,8 @@ from trails.adapters.langgraph.threads import Lane
 from trails.errors import InvalidInput
 from trails.model.values import Turn
 
+_LONGEST_ID = 200
+
 
 class Addition:
     """A checkpoint that is about to be appended to a lane: its messages' turns, and the values of its channels."""
@@ -44,9 +47,7 @@ class Addition:
         indices = earlier.indices if isinstance(earlier, MessageList) else ()
         lane, serde = self.lane, self._serde
         keep = 0
-        while (
-            keep < len(indices) and keep < len(messages) and lane.message(indices[keep]).holds(messages[keep], serde)
-        ):
+        while keep < len(indices) and keep < len(messages) and lane.message(indices[keep]).holds(messages[keep], serde):
             keep += 1
         if keep == len(messages) == len(indices):
             return earlier  # type: ignore[return-value] # it has indices
@@ -71,24 +72,31 @@ class Addition:
             for index in (*others.get(message.id, ()), *self._new.get(message.id, ())):
                 if self.lane.message(index).holds(message, self._serde):
                     return index
-        turn = message_turn(message, self._serde, is_native=self._is_native)
-        try:
-            made = self._session.append(**turn)
-        except InvalidInput:
-            made = self._session.append(**plain_turn(message, turn, self._serde))
-        return self.take(made, message.id)
-
-    def take(self, made: Turn, message_id: str | None) -> int:
-        """Take in a message's turn that was appended; return its index."""
+        made = self._append(message)
         self.lane.messages[made.index] = stored_message(made)
-        self._new.setdefault(message_id, []).append(made.index)
-        return made.index
+        index: int = made.index
+        self._new.setdefault(message.id, []).append(index)
+        return index
+
+    def _append(self, message: BaseMessage) -> Turn:
+        """Append a message as a turn, or return the turn that has it already, though the base's channels do not."""
+        turn = message_turn(message, self._serde, is_native=self._is_native)
+        end, session = len(self._session), self._session
+        if source_id := _source_id(message):
+            with suppress(InvalidInput):
+                made = session.append(**turn, source_id=source_id)
+                if made.index == end or self.lane.message(made.index).holds(message, self._serde):
+                    return made
+        try:
+            return session.append(**turn)
+        except InvalidInput:
+            return session.append(**plain_turn(message, turn, self._serde))
 
     def finish(self, record: dict[str, Any], values: Values) -> Entry:
-        """Append the checkpoint's record, and return the checkpoint; `values` have the index -1 for new blobs."""
+        """Append the checkpoint's record, and return the checkpoint; new blobs in `values` are at -1."""
         index = len(self._session)
         placed: dict[str, Value] = {
-            name: value._replace(index=index) if isinstance(value, Blob) and value.index < 0 else value
+            name: value._replace(at=index) if isinstance(value, Blob) and value.at < 0 else value
             for name, value in values.items()
         }
         record |= channels_record(placed, index, self.base, self.before)
@@ -96,6 +104,11 @@ class Addition:
         entry = Entry(record, index, self.lane.namespace, self.lane.id)
         entry.values = placed
         return entry
+
+
+def _source_id(message: BaseMessage) -> str | None:
+    """Return a message's id if a turn may have it as the id of its source."""
+    return message.id if message.id and len(message.id) <= _LONGEST_ID else None
 
 
 def append_writes(lane: Lane, checkpoint_id: str, writes: Sequence[Write]) -> None:

@@ -84,7 +84,7 @@ def copy_message(message: BaseMessage) -> BaseMessage:
 
 def is_messages(value: object) -> bool:
     """Tell whether a channel's value is a list of messages."""
-    return value.__class__ is list and bool(value) and all(isinstance(each, BaseMessage) for each in value)  # type: ignore[attr-defined]
+    return value.__class__ is list and bool(value) and all(isinstance(each, BaseMessage) for each in value)
 
 
 def is_plain(value: object) -> bool:
@@ -147,7 +147,7 @@ def _native_turn(message: BaseMessage, role: str) -> dict[str, Any]:
         about = message.response_metadata
         for name, keys in (("model", ("model_name", "model")), ("stop_reason", ("finish_reason", "stop_reason"))):
             told = next((about[key] for key in keys if about.get(key)), None)
-            if isinstance(told, str) and 0 < len(told) <= 200:  # noqa: PLR2004 - the limit of names
+            if isinstance(told, str) and 0 < len(told) <= 200:
                 turn[name] = told
     elif isinstance(message, ToolMessage) and message.tool_call_id:
         turn |= {"tool_call_id": message.tool_call_id, "is_error": message.status == "error"}

@@ -24,7 +24,7 @@ STEPS_BETWEEN_WHOLE: Final = 16
 class Blob(NamedTuple):
     """A channel's value as the serializer wrote it, in the record at an index of the transcript."""
 
-    index: int
+    at: int
     kind: str
     data: bytes
 
@@ -136,8 +136,8 @@ def channels_record(values: Values, index: int, base: Entry | None, before: Valu
 
 def _value_record(value: Value, index: int, before: Value | None) -> dict[str, Any]:
     if isinstance(value, Blob):
-        if value.index != index:
-            return {"at": value.index}
+        if value.at != index:
+            return {"at": value.at}
         return {"kind": value.kind, "data": b64encode(value.data).decode()}
     if not isinstance(before, MessageList):
         return {"messages": list(value.indices)}
@@ -189,9 +189,7 @@ def writes_record(checkpoint_id: str, writes: Sequence[Write]) -> dict[str, Any]
         "checkpoint": checkpoint_id,
         "task": writes[0].task_id,
         "path": writes[0].path,
-        "values": [
-            [write.position, write.channel, write.kind, b64encode(write.data).decode()] for write in writes
-        ],
+        "values": [[write.position, write.channel, write.kind, b64encode(write.data).decode()] for write in writes],
     }
 
 

@@ -86,7 +86,7 @@ def _append(source: Lane, entry: Entry, lane: Lane) -> Entry:
     values: dict[str, Value] = {}
     for name, value in source.values(entry).items():
         if isinstance(value, Blob):
-            values[name] = value._replace(index=-1)
+            values[name] = value._replace(at=-1)
         else:
             values[name] = MessageList(tuple(_copied(source, index, lane) for index in value.indices))
     said: dict[str, Any] = {name: entry.record[name] for name in ("id", "parent", "header", "metadata")}

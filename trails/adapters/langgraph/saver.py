@@ -51,6 +51,7 @@ _THREADS: Final = 256
 _TRIES: Final = 200
 """How often something is written anew, at most, after another writer was quicker."""
 _Answer = TypeVar("_Answer")
+_Choice = Callable[[list[Entry]], list[Entry]]  # inside the class, `list` is the method
 
 
 class TrailsSaver(BaseCheckpointSaver[str]):
@@ -220,27 +221,26 @@ class TrailsSaver(BaseCheckpointSaver[str]):
             places += self._read(thread_id, lambda thread: _places(thread, about.get("checkpoint_ns"), wanted, end))
         places.sort(reverse=True)
         left = len(places) if limit is None else limit
-        for checkpoint_id, thread_id, namespace in places:
+        for place in places:
             if left <= 0:
                 return
-            found = self._read(
-                thread_id, lambda thread: self._matching(thread, namespace, checkpoint_id, filter or {})
-            )
+            found = self._matching(place, filter or {})
             if found is not None:
                 left -= 1
                 yield found
 
-    def _matching(
-        self, thread: Thread, namespace: str, checkpoint_id: str, wanted: Mapping[str, Any]
-    ) -> CheckpointTuple | None:
-        entry = thread.find(namespace, checkpoint_id)
-        if entry is None:
-            return None
-        if wanted:
-            metadata = unpacked(entry.record["metadata"], self.serde)
-            if any(metadata.get(name) != value for name, value in wanted.items()):
+    def _matching(self, place: tuple[str, str, str], wanted: Mapping[str, Any]) -> CheckpointTuple | None:
+        checkpoint_id, thread_id, namespace = place
+
+        def read(thread: Thread) -> CheckpointTuple | None:
+            entry = thread.find(namespace, checkpoint_id)
+            if entry is None:
                 return None
-        return self._tuple(thread, entry)
+            metadata = unpacked(entry.record["metadata"], self.serde) if wanted else {}
+            is_wanted = all(metadata.get(name) == value for name, value in wanted.items())
+            return self._tuple(thread, entry) if is_wanted else None
+
+        return self._read(thread_id, read)
 
     def thread_ids(self) -> list[str]:  # type: ignore[valid-type] # `list` is the method in here
         """Return the ids of all threads that are stored."""
@@ -264,7 +264,7 @@ class TrailsSaver(BaseCheckpointSaver[str]):
         serde = self.serde
         found: dict[str, DeltaChannelHistory] = {name: {"writes": []} for name in channels}
         open_channels = set(channels)
-        entry = target and thread.find(target.namespace, target.parent) if target and target.parent else None
+        entry = _parent(thread, target)
         while entry is not None and open_channels:
             lane = thread.lanes[entry.lane]
             for write in reversed(entry.ordered_writes):
@@ -280,7 +280,7 @@ class TrailsSaver(BaseCheckpointSaver[str]):
                     else [lane.message(index).fresh(serde) for index in value.indices]
                 )
                 open_channels.discard(name)
-            entry = thread.find(entry.namespace, entry.parent) if entry.parent else None
+            entry = _parent(thread, entry)
         for history in found.values():
             history["writes"].reverse()
         return found
@@ -398,7 +398,9 @@ class TrailsSaver(BaseCheckpointSaver[str]):
             self._rewrite(
                 thread_id,
                 lambda entries: [
-                    each for each in entries if unpacked(each.record["metadata"], self.serde).get("run_id") not in wanted
+                    each
+                    for each in entries
+                    if unpacked(each.record["metadata"], self.serde).get("run_id") not in wanted
                 ],
             )
 
@@ -416,7 +418,7 @@ class TrailsSaver(BaseCheckpointSaver[str]):
             else:
                 self._rewrite(str(thread_id), None)
 
-    def _rewrite(self, thread_id: str, choose: Callable[[list[Entry]], list[Entry]] | None) -> None:  # type: ignore[valid-type] # `list` is the method in here
+    def _rewrite(self, thread_id: str, choose: _Choice | None) -> None:
         def write(thread: Thread) -> None:
             entries = thread.in_order()
             kept = rewriting.latest(thread, self.serde) if choose is None else choose(entries)
@@ -487,7 +489,7 @@ class TrailsSaver(BaseCheckpointSaver[str]):
         """Do as `get_delta_channel_history`, on another thread."""
         return await asyncio.to_thread(lambda: self.get_delta_channel_history(config=config, channels=channels))
 
-    def get_next_version(self, current: str | int | float | None, channel: None) -> str:  # noqa: ARG002 - the protocol's
+    def get_next_version(self, current: str | int | float | None, channel: None) -> str:
         """Return a channel's next version, which is greater than the `current` one also as a text."""
         number = int(str(current).partition(".")[0]) if current is not None else 0
         return f"{number + 1:032}.{random():016}"  # noqa: S311 - two writers' versions are to differ
@@ -498,6 +500,10 @@ def _place(config: RunnableConfig) -> tuple[str, str]:
     return str(about["thread_id"]), str(about.get("checkpoint_ns") or "")
 
 
+def _parent(thread: Thread, entry: Entry | None) -> Entry | None:
+    return thread.find(entry.namespace, entry.parent) if entry is not None and entry.parent else None
+
+
 def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
     about = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}
     return {"configurable": about}
@@ -506,8 +512,9 @@ def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfi
 def _places(thread: Thread, namespace: str | None, wanted: str | None, end: str | None) -> list[tuple[str, str, str]]:
     return [
         (entry.id, thread.thread_id, entry.namespace)
-        for entries in ([thread.checkpoints.get(namespace, {})] if namespace is not None else thread.checkpoints.values())
+        for entries in (
+            [thread.checkpoints.get(namespace, {})] if namespace is not None else thread.checkpoints.values()
+        )
         for entry in entries.values()
         if (wanted is None or entry.id == wanted) and (end is None or entry.id < end)
     ]
-

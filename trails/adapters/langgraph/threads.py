@@ -13,7 +13,6 @@ from typing import Any, Final
 from trails.adapters.langgraph.messages import StoredMessage, stored_message
 from trails.adapters.langgraph.records import (
     ROLE,
-    Blob,
     Entry,
     Value,
     Values,
@@ -86,17 +85,14 @@ class Lane:
         return values
 
     def _after(self, entry: Entry, before: Values) -> Values:
-        values: dict[str, Value] = {}
-        for name, value in changed_values(entry, before).items():
-            if isinstance(value, int):
-                held = self.entry(value).record["channels"][name]
-                value = self._blob(value, name, held)
-            values[name] = value
-        return values
+        return {
+            name: self._blob(value, name) if isinstance(value, int) else value
+            for name, value in changed_values(entry, before).items()
+        }
 
-    def _blob(self, index: int, name: str, held: Mapping[str, Any]) -> Blob:
+    def _blob(self, index: int, name: str) -> Value:
         found = changed_values(self.entry(index), {})[name]
-        assert isinstance(found, Blob), held  # noqa: S101 - `at` names the record that holds it
+        assert not isinstance(found, int)  # noqa: S101 - `at` names the record that holds it
         return found
 
 
