@@ -9,9 +9,9 @@ that they wrote.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Context, Decimal
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import product
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
@@ -272,16 +272,31 @@ def source_of(usage: Mapping[str, Any]) -> str:
     named = usage.get("source")
     if isinstance(named, str) and named in SOURCES:
         return named
-    fitting = [name for name, source in SOURCES.items() if tokens_of(usage, source.input) is not None]
+    return _source_like(frozenset(_counted_names(usage)))
+
+
+@lru_cache(maxsize=1000)
+def _source_like(counted: frozenset[str]) -> str:
+    """Return the first source that a usage with these names looks like."""
+    fitting = [name for name, source in SOURCES.items() if not counted.isdisjoint(source.input)]
     signs: tuple[Callable[[Source], Names], ...] = (
         lambda row: row.cache_read + row.cache_write + row.cache_write_5m + row.cache_write_1h,
         lambda row: row.reasoning + row.other_input,
     )
     for sign in signs:
         for name in fitting:
-            if tokens_of(usage, sign(SOURCES[name])) is not None:
+            if not counted.isdisjoint(sign(SOURCES[name])):
                 return name
-    return fitting[0] if fitting and tokens_of(usage, _GENERIC.input) is None else "generic"
+    return fitting[0] if fitting and counted.isdisjoint(_GENERIC.input) else "generic"
+
+
+def _counted_names(usage: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """Yield the names under which a usage has a count of tokens, those of nested values with dots."""
+    for key, value in usage.items():
+        if isinstance(value, Mapping):
+            yield from (name for name in _counted_names(value, f"{above}{key}.") if name not in usage)
+        elif token_count(value) is not None:
+            yield f"{above}{key}"
 
 
 def with_source(usage: Mapping[str, Any], source: str) -> dict[str, Any]:

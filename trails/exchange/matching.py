@@ -63,14 +63,14 @@ def match_turns(stored: Sequence[Turn], path: Sequence[SourceTurn], offset: int)
         if len(missing) == len(source.source_ids):
             rest.append(source)
         elif missing:
-            rest.append(_rest_of(source.restricted(missing), counted.get(position, [])))
+            rest.append(rest_of(source.restricted(missing), counted.get(position, [])))
             continued += 1
         elif source.usage and position in counted and any(usage_numbers(usage_beyond(source.usage, counted[position]))):
             uncounted += 1
     return Match(length, tuple(shift_summaries(rest, offset)), altered, uncounted, continued)
 
 
-def _rest_of(turn: SourceTurn, counted: Sequence[dict[str, Any]]) -> SourceTurn:
+def rest_of(turn: SourceTurn, counted: Sequence[dict[str, Any]]) -> SourceTurn:
     """Return the new part of a turn, without usage that is counted already."""
     left = usage_beyond(turn.usage or {}, counted)
     if any(number > 0 for number in usage_numbers(left)) or not any(counted):

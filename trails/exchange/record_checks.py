@@ -24,9 +24,13 @@ _DRAFT_FIELDS: Final = (
 """Fields of a source turn that its draft has under the same names."""
 
 
-def make_draft(turn: SourceTurn) -> Draft:
-    """Return a turn that a session can append; raise `InvalidInput` if it is invalid."""
+def make_draft(turn: SourceTurn, also: Iterable[str] = ()) -> Draft:
+    """Return a turn that a session can append; raise `InvalidInput` if it is invalid.
+
+    `also` are the ids of further records that are kept with it and add nothing to its content.
+    """
     fields = {name: getattr(turn, name) for name in _DRAFT_FIELDS}
+    fields["source_ids"] = (*turn.source_ids, *also)
     return turn_builder.make_draft(turn.role, turn.content, timed=False, meta=turn.meta or None, **fields)
 
 

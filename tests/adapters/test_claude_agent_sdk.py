@@ -1,0 +1,337 @@
+"""The session store of the Claude Agent SDK: entries come back exactly, and are turns that all of Trails can read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk.testing import run_session_store_conformance
+from hypothesis import given
+from hypothesis import strategies as st
+
+import trails
+from tests.support.machines import Size
+from trails import Repository
+from trails.adapters.claude_agent_sdk import TrailsSessionStore
+from trails.errors import InvalidInput, SessionNotFound
+from trails.exchange.file_import import import_bytes
+
+pytestmark = pytest.mark.any_store
+KEY: Any = {"project_key": "-home-ada", "session_id": "s1"}
+AGENT: Any = {**KEY, "subpath": "subagents/agent-docs"}
+SAMPLE = Path(trails.__file__).parent / "_samples" / "release-plan.jsonl"
+
+
+def _lines() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in SAMPLE.read_text("utf-8").splitlines()]
+
+
+def _prompt(uuid: str, text: str, **more: Any) -> dict[str, Any]:
+    return {"type": "user", "uuid": uuid, "message": {"role": "user", "content": text}, **more}
+
+
+def _reply(uuid: str, message: str, *parts: Any, output: int = 5) -> dict[str, Any]:
+    usage = {"input_tokens": 10, "output_tokens": output}
+    said = {"id": message, "role": "assistant", "model": "claude-x", "content": list(parts), "usage": usage}
+    return {"type": "assistant", "uuid": uuid, "message": said}
+
+
+def _text(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}
+
+
+class _Plain:
+    """The adapter, called without an event loop."""
+
+    def __init__(self, store: Repository) -> None:
+        self.adapter = TrailsSessionStore(store)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self.adapter, name)
+        return lambda *args, **options: asyncio.run(method(*args, **options))
+
+
+# --- the protocol
+
+
+def test_it_keeps_all_contracts_of_the_sdks_kit(opener: Callable[[str], Repository]) -> None:
+    opened: list[Repository] = []
+
+    def make() -> TrailsSessionStore:
+        opened.append(opener(f"store-{len(opened)}.trails"))
+        return TrailsSessionStore(opened[-1])
+
+    asyncio.run(run_session_store_conformance(make))
+    for store in opened:
+        store.close()
+
+
+def test_entries_come_back_byte_for_byte_however_they_were_batched(store: Repository) -> None:
+    claude, lines = _Plain(store), _lines()
+    for start in range(0, len(lines), 3):
+        claude.append(KEY, lines[start : start + 3])
+    assert [json.dumps(each) for each in claude.load(KEY)] == [json.dumps(each) for each in lines]
+    assert store.verify().ok
+
+
+_TEXTS = st.text(max_size=20) | st.just("half \ud83d of a character")
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | _TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+_PARTS = st.lists(
+    st.dictionaries(_TEXTS, _VALUES, max_size=3)
+    | st.sampled_from([_text("a"), {"type": "tool_use", "id": "t", "name": "Bash", "input": {}}, "plain"]),
+    max_size=3,
+)
+_ENTRIES = st.fixed_dictionaries(
+    {
+        "type": st.sampled_from(
+            ["user", "assistant", "system", "progress", "summary", "attachment", "custom-title", "x"]
+        )
+    },
+    optional={
+        "uuid": st.uuids().map(str),
+        "parentUuid": st.none() | st.uuids().map(str),
+        "timestamp": st.sampled_from(["2026-03-02T09:00:00.000Z", "noon"]),
+        "message": st.fixed_dictionaries(
+            {"role": st.sampled_from(["user", "assistant"]), "content": _TEXTS | _PARTS | st.none()},
+            optional={"id": st.sampled_from(["m1", "m2"]), "model": _TEXTS, "usage": _VALUES, "more": _VALUES},
+        )
+        | _VALUES,
+        "subtype": st.sampled_from(["compact_boundary", "turn_duration"]),
+        "isCompactSummary": st.booleans(),
+        "attachment": st.dictionaries(_TEXTS, _VALUES, max_size=3),
+        "unknown": _VALUES,
+    },
+)
+
+
+@given(batches=st.lists(st.lists(_ENTRIES, min_size=1, max_size=6), min_size=1, max_size=3))
+def test_any_entries_come_back_exactly(batches: list[list[dict[str, Any]]]) -> None:
+    with trails.open(":memory:") as store:
+        claude = _Plain(store)
+        for batch in batches:
+            claude.append(KEY, batch)
+        seen: set[str] = set()
+        wanted = []
+        for entry in (entry for batch in batches for entry in batch):
+            if "uuid" not in entry or entry["uuid"] not in seen:
+                wanted.append(entry)
+            seen.add(entry.get("uuid", ""))
+        assert [json.dumps(each) for each in claude.load(KEY)] == [json.dumps(each) for each in wanted]
+        assert store.verify().ok
+
+
+def test_an_entry_is_stored_once_by_its_uuid_and_one_without_each_time(store: Repository) -> None:
+    claude = _Plain(store)
+    title = {"type": "custom-title", "customTitle": "Trip"}
+    claude.append(KEY, [_prompt("u1", "Plan a trip"), title])
+    claude.append(KEY, [_prompt("u1", "Plan a trip"), title, {"type": "progress", "uuid": "u2", "data": 1}])
+    _Plain(store).append(KEY, [{"type": "progress", "uuid": "u2", "data": 1}])
+    assert [each.get("uuid") for each in claude.load(KEY)] == ["u1", None, None, "u2"]
+
+
+def test_what_was_deleted_can_be_written_again(store: Repository) -> None:
+    claude = _Plain(store)
+    for text in ("first", "second", "third"):
+        claude.append(KEY, [_prompt("u1", text)])
+        assert [each["message"]["content"] for each in claude.load(KEY)] == [text]
+        claude.delete(KEY)
+        assert claude.load(KEY) is None
+
+
+def test_no_two_keys_share_a_session(store: Repository) -> None:
+    claude = _Plain(store)
+    keys: list[Any] = [
+        {"project_key": "a/b", "session_id": "c"},
+        {"project_key": "a", "session_id": "b/c"},
+        {"project_key": "a", "session_id": "b", "subpath": "c"},
+        {"project_key": "a", "session_id": "b"},
+        {"project_key": "a", "session_id": "b%2Fc"},
+    ]
+    for number, key in enumerate(keys):
+        claude.append(key, [_prompt("u", str(number))])
+    assert [claude.load(key)[0]["message"]["content"] for key in keys] == ["0", "1", "2", "3", "4"]
+
+
+def test_it_is_made_of_an_open_store_only() -> None:
+    with pytest.raises(InvalidInput, match="made of an open store"):
+        TrailsSessionStore("agent.trails")  # type: ignore[arg-type]
+
+
+def test_the_id_of_an_unknown_transcript_is_refused(memory: Repository) -> None:
+    with pytest.raises(SessionNotFound, match="holds no transcript '-home-ada/s1'"):
+        TrailsSessionStore(memory).trails_id(KEY)
+
+
+# --- native turns
+
+
+def test_the_lines_of_a_message_are_one_turn_whose_usage_counts_once(store: Repository) -> None:
+    claude = _Plain(store)
+    claude.append(KEY, [_prompt("u1", "List"), _reply("a1", "m1", _text("Sure."), output=5)])
+    call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
+    claude.append(KEY, [_reply("a2", "m1", call, output=12), _reply("a3", "m1", _text("Done."), output=12)])
+    turns = store.load(claude.adapter.trails_id(KEY)).turns
+    assert [(turn.role, turn.usage.get("output_tokens")) for turn in turns] == [
+        ("user", None),
+        ("assistant", 5),
+        ("assistant", 7),
+    ]
+    assert turns[2].content == [call, _text("Done.")]
+    assert turns[2].tool_calls[0].arguments == '{"command":"ls"}'
+    (row,) = store.select("token-usage-by-model").to_dicts()
+    assert (row["model"], row["input"], row["output"]) == ("claude-x", 10, 12)
+
+
+def test_a_transcript_reads_as_the_importer_reads_it(store: Repository) -> None:
+    claude, lines = _Plain(store), _lines()
+    claude.append(KEY, lines)
+    import_bytes(store, SAMPLE.read_bytes())
+    kept, imported = store.load(claude.adapter.trails_id(KEY)), store.load("claude-code:release-plan")
+    main = [turn for turn in kept if turn.content in [each.content for each in imported]]
+    assert [(t.role, t.content, t.model, t.usage) for t in main] == [
+        (t.role, t.content, t.model, t.usage) for t in imported
+    ]
+    assert {hit.session_id for hit in store.search("read_lines")} >= {kept.id, imported.id}
+
+
+def test_entries_that_make_no_turn_make_an_event_that_no_model_is_shown(store: Repository) -> None:
+    claude = _Plain(store)
+    claude.append(KEY, [{"type": "custom-title", "customTitle": "Trip"}, {"type": "tag", "tag": "x"}])
+    session = store.load(claude.adapter.trails_id(KEY))
+    assert [(turn.role, turn.content) for turn in session] == [("event", "custom-title, tag")]
+    assert session.context().openai() == []
+
+
+def test_a_subagents_transcript_is_spawned_by_its_main_session(store: Repository) -> None:
+    claude = _Plain(store)
+    claude.append(AGENT, [_prompt("u1", "Read the docs", isSidechain=True, agentId="docs")])
+    assert claude.load(KEY) is None
+    claude.append(KEY, [_prompt("u1", "Plan")])
+    sub, main = (store.record(claude.adapter.trails_id(key)) for key in (AGENT, KEY))
+    assert (sub.spawned_by, sub.agent, main.agent) == (main.id, "agent-docs", "claude-code")
+    assert [each["session_id"] for each in claude.list_sessions("-home-ada")] == ["s1"]
+    claude.delete(KEY)
+    assert (claude.load(AGENT), claude.list_subkeys(KEY)) == (None, [])
+
+
+def test_a_fork_shares_the_turns_and_has_its_own_session_id(store: Repository) -> None:
+    claude = _Plain(store)
+    claude.append(
+        KEY, [_prompt("u1", "Plan", sessionId="s1"), _reply("a1", "m1", _text("Where?")), _prompt("u2", "Alps")]
+    )
+    fork = claude.fork(KEY, up_to_message_id="a1")
+    claude.append(fork, [_prompt("u3", "Sea", sessionId=fork["session_id"])])
+    assert [each["uuid"] for each in claude.load(fork)] == ["u1", "a1", "u3"]
+    assert [each.get("sessionId") for each in claude.load(fork)] == [fork["session_id"], None, fork["session_id"]]
+    assert store.record(claude.adapter.trails_id(fork)).parent_session_id == claude.adapter.trails_id(KEY)
+    claude.append(fork, [_prompt("u1", "Plan")])
+    assert len(claude.load(fork)) == 3
+    claude.delete(KEY)
+    assert [each["uuid"] for each in claude.load(fork)] == ["u1", "a1", "u3"]
+    with pytest.raises(InvalidInput, match="no entry 'nowhere'"):
+        claude.fork(fork, up_to_message_id="nowhere")
+
+
+def test_a_turn_that_was_redacted_or_written_otherwise_keeps_the_chain_of_entries(store: Repository) -> None:
+    claude = _Plain(store)
+    claude.append(KEY, [_prompt("u1", "My key is 123456"), _reply("a1", "m1", _text("Noted."))])
+    session_id = claude.adapter.trails_id(KEY)
+    store.redact(session_id, 0)
+    with store.load(session_id) as session:
+        session.append("user", "Go on")
+    first, _, last = claude.load(KEY)
+    assert (first["uuid"], first["message"]["content"]) == ("u1", [_text("[redacted]")])
+    assert (last["type"], last["parentUuid"], last["message"]) == ("user", "a1", {"role": "user", "content": "Go on"})
+    claude.append(KEY, [_prompt("u2", "And on")])
+    assert len(claude.load(KEY)) == 4
+
+
+# --- several writers
+
+
+def test_eight_threads_lose_nothing_and_double_nothing(store: Repository) -> None:
+    claude = TrailsSessionStore(store)
+
+    def write(writer: int) -> None:
+        for number in range(10):
+            batch: Any = [_prompt(f"{writer}-{number}", "a"), _prompt(f"shared-{number}", "b")]
+            asyncio.run(claude.append(KEY, batch))
+
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ids = [each["uuid"] for each in asyncio.run(claude.load(KEY)) or []]
+    assert sorted(ids) == sorted([f"{w}-{n}" for w in range(8) for n in range(10)] + [f"shared-{n}" for n in range(10)])
+
+
+_WRITER = """
+import asyncio, sys, trails
+from trails.adapters.claude_agent_sdk import TrailsSessionStore
+place, writer, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+key = {"project_key": "-home-ada", "session_id": "s1"}
+with trails.open(place) as store:
+    claude = TrailsSessionStore(store)
+    for number in range(count):
+        message = {"role": "user", "content": "a"}
+        batch = [{"type": "user", "uuid": f"{name}-{number}", "message": message} for name in (writer, "shared")]
+        asyncio.run(claude.append(key, batch))
+        print(number, flush=True)
+"""
+
+
+def _start_writer(place: Path, writer: str, count: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", _WRITER, str(place), writer, str(count)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_processes_on_one_session_lose_nothing_and_double_nothing(tmp_path: Path, size: Size) -> None:
+    place, writers, count = tmp_path / "store.trails", 3 if size == "quick" else 8, 5 if size == "quick" else 20
+    trails.open(place, create=True).close()
+    running = [_start_writer(place, str(writer), count) for writer in range(writers)]
+    for process in running:
+        process.communicate()
+    assert [process.returncode for process in running] == [0] * writers
+    with trails.open(place) as store:
+        ids = [each["uuid"] for each in _Plain(store).load(KEY)]
+        assert store.verify().ok
+    assert sorted(ids) == sorted(f"{w}-{n}" for w in [*range(writers), "shared"] for n in range(count))
+
+
+def test_a_kill_leaves_each_append_done_or_not_begun(tmp_path: Path, size: Size) -> None:
+    place, chance = tmp_path / "store.trails", random.Random(31)
+    trails.open(place, create=True).close()
+    done = 0
+    for round_ in range({"quick": 2, "all": 20, "long": 200}[size]):
+        process = _start_writer(place, f"r{round_}", 1000)
+        assert process.stdout is not None
+        for _ in range(chance.randrange(1, 8)):
+            process.stdout.readline()
+            done += 1
+        time.sleep(chance.random() * 0.005)
+        os.kill(process.pid, signal.SIGKILL)
+        done += len(process.communicate()[0].splitlines())
+    with trails.open(place) as store:
+        ids = [each["uuid"] for each in _Plain(store).load(KEY)]
+        assert store.verify().ok
+    own = [each for each in ids if each.startswith("r")]
+    assert len(set(ids)) == len(ids)
+    assert done <= len(own) <= done + round_ + 1
+    for each in own:  # both entries of a batch are there
+        assert f"shared-{each.partition('-')[2]}" in ids

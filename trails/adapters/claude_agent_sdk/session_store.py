@@ -1,0 +1,315 @@
+"""The session store of the Claude Agent SDK over a Trails store: the protocol. The codec is in `entry_codec`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+from uuid import uuid4
+
+from anyio import to_thread
+from claude_agent_sdk import fold_session_summary
+from claude_agent_sdk.types import (
+    SessionKey,
+    SessionListSubkeysKey,
+    SessionStore,
+    SessionStoreEntry,
+    SessionStoreListEntry,
+    SessionSummaryEntry,
+)
+
+from trails.adapters.claude_agent_sdk import entry_codec
+from trails.errors import HeadConflict, InvalidInput, SessionNotFound
+from trails.exchange.coding_agents import claude_code
+from trails.exchange.merge import imported_id
+from trails.exchange.source_values import valid_name
+from trails.model import iris
+from trails.model.values import SessionRecord
+from trails.session import Repository, Session
+
+_PROJECT: Final = "claudeProject"
+_SESSION: Final = "claudeSession"
+_SUBPATH: Final = "claudeSubpath"
+"""The metadata keys of a key's parts."""
+_SOURCE: Final = "claude"
+_TRIES: Final = 100
+_PAGE: Final = 1000
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class _Transcript:
+    """A transcript that is written to, and the `uuid`s of all its entries."""
+
+    session: Session
+    ids: set[str]
+
+
+class TrailsSessionStore(SessionStore):
+    """Keep the transcripts of the Claude Agent SDK as sessions of a store that is open: `ClaudeAgentOptions(session_store=...)`.
+
+    Each transcript is a session, with a turn for each message; that of a sub-agent is spawned by its main session. Entries come
+    back exactly as they were. The store stays the caller's, who closes it. One object may be used by several threads and event
+    loops, and one store by several processes.
+
+    >>> import asyncio, trails
+    >>> key = {"project_key": "p", "session_id": "s"}
+    >>> with trails.open(":memory:") as store:
+    ...     sessions = TrailsSessionStore(store)
+    ...     asyncio.run(sessions.append(key, [{"type": "user", "uuid": "u", "message": {"role": "user", "content": "Hi"}}]))
+    ...     [turn.content for turn in store.load(sessions.trails_id(key))], asyncio.run(sessions.load(key))[0]["uuid"]
+    (['Hi'], 'u')
+    """
+
+    def __init__(self, store: Repository) -> None:
+        """Use an open store."""
+        if not isinstance(store, Repository):
+            raise InvalidInput(f"a TrailsSessionStore is made of an open store, trails.open(...), not of {store!r:.80}")
+        self._store = store
+        self._lock = threading.RLock()
+        self._transcripts: dict[str, _Transcript] = {}
+        """Those that were written to, by the names of their keys."""
+        self._summaries: dict[str, tuple[int, str, SessionSummaryEntry]] = {}
+        """The summaries of main sessions by their ids here: of how many turns, the head, and the summary."""
+
+    # --- the protocol
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        """Store entries behind those there are, in one commit; one whose `uuid` is there already is left out."""
+        if entries:
+            await self._run(self._append, key, entries)
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        """Return all entries of a transcript, or None for one that was never written."""
+        return await self._run(self._load, key)
+
+    async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
+        """Return the main sessions of a project, with the times at which they were last stored."""
+        return await self._run(self._list, project_key)
+
+    async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
+        """Return the SDK's summaries of a project's main sessions."""
+        return await self._run(self._list_summaries, project_key)
+
+    async def delete(self, key: SessionKey) -> None:
+        """Delete a transcript; that of a main session with those of its sub-agents. Forks that were made in Trails stay."""
+        await self._run(self._delete, key)
+
+    async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
+        """Return the subpaths of a main session: its sub-agents."""
+        return await self._run(self._list_subkeys, key)
+
+    # --- what Trails adds
+
+    async def fork(self, key: SessionKey, *, up_to_message_id: str | None = None) -> SessionKey:
+        """Return the key of a new session that shares a session's turns, through that of one message, and copies none.
+
+        Its entries are those of the other with its own `session_id`. Raises `SessionNotFound`, or `InvalidInput` if no entry has
+        that `uuid`.
+        """
+        return await self._run(self._fork, key, up_to_message_id)
+
+    def trails_id(self, key: SessionKey) -> str:
+        """Return the id of the session in which a transcript is, for all that Trails can do with it; raise `SessionNotFound`."""
+        record = self._find(key)
+        if record is None:
+            raise SessionNotFound(f"the store {self._store.store.location} holds no transcript {_name(key)!r}")
+        return record.id
+
+    async def _run(self, work: Callable[..., _Result], *args: Any) -> _Result:
+        return await to_thread.run_sync(partial(self._locked, work, *args))
+
+    def _locked(self, work: Callable[..., _Result], *args: Any) -> _Result:
+        with self._lock:
+            return work(*args)
+
+    # --- the same, on a worker thread
+
+    def _append(self, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
+        for attempt in range(1, _TRIES + 1):
+            transcript = self._writable(key)
+            try:
+                self._append_new(transcript, key, entries)
+            except (HeadConflict, SessionNotFound, InvalidInput) as error:
+                self._transcripts.pop(_name(key), None)
+                was_new = not transcript.session.worktree.stored
+                if attempt == _TRIES or (
+                    isinstance(error, InvalidInput) and not (was_new and self._is_there(transcript))
+                ):
+                    raise
+            else:
+                self._transcripts[_name(key)] = transcript
+                return
+
+    def _is_there(self, transcript: _Transcript) -> bool:
+        """Tell whether another writer made a session that was to be new here."""
+        self._store.refresh()
+        return transcript.session.id in self._store
+
+    def _append_new(self, transcript: _Transcript, key: SessionKey, entries: Iterable[Mapping[str, Any]]) -> None:
+        new: dict[object, Mapping[str, Any]] = {}
+        for entry in entries:
+            uuid = entry_codec.uuid_of(entry)
+            if uuid not in transcript.ids:
+                new.setdefault(uuid or object(), entry)
+        if not new:
+            return
+        session = transcript.session
+        drafts = entry_codec.drafts_of(
+            list(new.values()),
+            session_id=key["session_id"],
+            stored=datetime.now(UTC),
+            start=len(session),
+            before=session.tail(entry_codec.RECENT),
+        )
+        try:
+            for draft in drafts:
+                session.worktree.append(draft)
+            session.persist()
+        except BaseException:
+            session.discard_pending()
+            raise
+        transcript.ids.update(each for each in new if isinstance(each, str))
+
+    def _writable(self, key: SessionKey) -> _Transcript:
+        """Return the transcript of a key to append to, a new one where there is none."""
+        if (known := self._transcripts.get(_name(key))) is not None:
+            return known
+        if (record := self._find(key)) is not None:
+            session = self._store.load(record.iri)
+            return _Transcript(session, {each for turn in session.turns for each in turn.source_ids})
+        subpath = key.get("subpath")
+        spawner = None if subpath is None else self._main(key)
+        agent = claude_code.SOURCE if subpath is None else valid_name(subpath.rpartition("/")[2]) or "agent"
+        return _Transcript(
+            self._store.create(id=self._free_id(key), agent=agent, meta=_meta(key), spawned_by=spawner), set()
+        )
+
+    def _main(self, key: SessionKey) -> str:
+        """Return the id of the main session of a sub-agent's; it is made, without turns, where it is not there."""
+        main: SessionKey = {"project_key": key["project_key"], "session_id": key["session_id"]}
+        if (record := self._find(main)) is not None:
+            return record.id
+        session = self._writable(main).session
+        session.persist()
+        return session.id
+
+    def _find(self, key: SessionKey) -> SessionRecord | None:
+        """Return the row of a transcript's session."""
+        for session_id in self._ids(key):
+            found = self._store.reader.records([session_id])
+            if session_id in found:
+                return found[session_id]
+            if not self._store.reader.is_deleted(session_id):
+                return None
+        return None
+
+    def _free_id(self, key: SessionKey) -> str:
+        return next(each for each in self._ids(key) if not self._store.reader.is_deleted(each))
+
+    def _ids(self, key: SessionKey) -> Iterable[str]:
+        """Yield the ids that a transcript may have here: a deleted session's id is not used again."""
+        name = _name(key)
+        yield imported_id(_SOURCE, name)
+        for number in range(2, 1_000_000):
+            yield imported_id(_SOURCE, f"{number}//{name}")
+
+    def _load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        record = self._find(key)
+        if record is None:
+            return None
+        session = self._store.load(record.iri)
+        found: Any = entry_codec.entries_of(session.turns, key["session_id"], session.id)
+        return found or None
+
+    def _list(self, project_key: str) -> list[SessionStoreListEntry]:
+        return [
+            {"session_id": session_id, "mtime": entry_codec.stored_at(session.tail(entry_codec.RECENT))}
+            for session_id, session in self._mains(project_key)
+        ]
+
+    def _mains(self, project_key: str) -> Iterable[tuple[str, Session]]:
+        """Yield the main sessions of a project that have turns, with Claude's ids."""
+        for record in self._records({_PROJECT: project_key}):
+            if _SUBPATH not in record.meta:
+                session = self._store.load(record.iri, last=1)
+                if len(session):
+                    yield str(record.meta[_SESSION]), session
+
+    def _records(self, meta: Mapping[str, Any]) -> Iterable[SessionRecord]:
+        cursor = None
+        while True:
+            page = self._store.list(meta=meta, limit=_PAGE, cursor=cursor)
+            yield from (each for each in page if all(each.meta.get(name) == value for name, value in meta.items()))
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    def _list_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
+        return [
+            self._summary({"project_key": project_key, "session_id": session_id}, session)
+            for session_id, session in self._mains(project_key)
+        ]
+
+    def _summary(self, key: SessionKey, session: Session) -> SessionSummaryEntry:
+        """Return the summary of a session, made of the one before and the turns since."""
+        length, head, summary = self._summaries.get(session.id, (0, "", None))
+        if length > len(session) or (length and session[length - 1].digest != head):
+            length, summary = 0, None
+        entries: Any = entry_codec.entries_of(session.turns[length:], key["session_id"], session.id)
+        if entries or summary is None:
+            summary = fold_session_summary(summary, key, entries)
+        summary = {**summary, "mtime": entry_codec.stored_at(session.tail(entry_codec.RECENT))}
+        self._summaries[session.id] = len(session), session.head, summary
+        return {**summary, "data": dict(summary["data"])}
+
+    def _list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
+        return sorted(str(record.meta[_SUBPATH]) for record in self._subs(key))
+
+    def _subs(self, key: SessionKey | SessionListSubkeysKey) -> list[SessionRecord]:
+        found = self._records({_PROJECT: key["project_key"], _SESSION: key["session_id"]})
+        return [record for record in found if _SUBPATH in record.meta]
+
+    def _delete(self, key: SessionKey) -> None:
+        record = self._find(key)
+        if record is None:
+            return
+        gone = [record] if key.get("subpath") else [*self._subs(key), record]
+        for each in gone:
+            self._store.delete(each.iri, children="detach")
+            self._transcripts.pop(_name(_key(each)), None)
+            self._summaries.pop(each.id, None)
+
+    def _fork(self, key: SessionKey, up_to_message_id: str | None) -> SessionKey:
+        session = self._store.load(iris.session(self.trails_id(key)))
+        at = len(session)
+        if up_to_message_id is not None:
+            holders = [turn.index for turn in session if up_to_message_id in turn.source_ids]
+            if not holders:
+                raise InvalidInput(
+                    f"the transcript {_name(key)!r} has no entry {up_to_message_id!r} to be forked after"
+                )
+            at = holders[0] + 1
+        fork: SessionKey = {"project_key": key["project_key"], "session_id": str(uuid4())}
+        session.fork(at, id=self._free_id(fork), meta=_meta(fork)).persist()
+        return fork
+
+
+def _meta(key: SessionKey) -> dict[str, str]:
+    meta = {_PROJECT: key["project_key"], _SESSION: key["session_id"]}
+    return meta | ({_SUBPATH: subpath} if (subpath := key.get("subpath")) else {})
+
+
+def _key(record: SessionRecord) -> SessionKey:
+    key: SessionKey = {"project_key": str(record.meta[_PROJECT]), "session_id": str(record.meta[_SESSION])}
+    return key if _SUBPATH not in record.meta else {**key, "subpath": str(record.meta[_SUBPATH])}
+
+
+def _name(key: SessionKey) -> str:
+    """Return a key as text: no two have the same."""
+    parts = [quote(key["project_key"], safe=""), quote(key["session_id"], safe=""), key.get("subpath") or ""]
+    return "/".join(parts).removesuffix("/")
