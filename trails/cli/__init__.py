@@ -26,8 +26,8 @@ def _places(names: str) -> dict[str, str]:
 
 _TOPICS: Mapping[str, Mapping[str, Place]] = {
     "Start": _places("""
-        .help.demo .help.guide help=.help.help_ store.init import=import_export.import_files sessions.create
-        sessions.append
+        .help.demo .help.guide help=.help.help_ store.init import=import_export.import_files recording.watch
+        sessions.create sessions.append
     """),
     "Look": _places("""
         list=listing.list_sessions show.show log.log search.search compare.diff compare.compare log.tree

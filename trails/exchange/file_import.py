@@ -28,7 +28,7 @@ from trails.exchange.exporters import (
 from trails.exchange.exporters.session_family import Family, SessionExport
 from trails.exchange.formats import Format
 from trails.exchange.import_secrets import mask_report
-from trails.exchange.merge import begin_import, merge
+from trails.exchange.merge import Growing, begin_import, merge
 from trails.exchange.openclaw import openclaw_files, openclaw_folder, pi_export
 from trails.exchange.source_transcript import ImportReport, Transcript
 from trails.files import as_path, in_words
@@ -117,7 +117,8 @@ def import_path(
                 repository, place, allow_outside=allow_outside, progress=move, redact_secrets=redact_secrets, by=by
             )
         else:
-            job = _Import(repository, restore=restore, redact_secrets=redact_secrets, final=final, by=by)
+            growing = is_fresh if final is None else lambda *_: not final
+            job = FileImport(repository, restore=restore, redact_secrets=redact_secrets, growing=growing, by=by)
             report = job.files(place, wanted, move)
     mask_report(report)
     return report
@@ -145,7 +146,7 @@ def import_bytes(
         raise InvalidInput(f"what was given to import {what}")
     if found.is_folder:
         raise InvalidInput(f"{found.name!r} is no format of one file to import: it is a folder")
-    job = _Import(repository, restore=restore, redact_secrets=redact_secrets, final=final, by=by)
+    job = FileImport(repository, restore=restore, redact_secrets=redact_secrets, growing=lambda *_: not final, by=by)
     report = job.group(found, [("", data)])
     report.files += 1
     mask_report(report)
@@ -153,14 +154,19 @@ def import_bytes(
 
 
 @dataclass(frozen=True, slots=True)
-class _Import:
+class FileImport:
     """An import as it was asked for."""
 
     repository: Repository
     restore: bool
     redact_secrets: bool
-    final: bool | None
+    growing: Growing
+    """Whether a file may still be written."""
     by: str | None
+    accounted: bool = True
+    """Whether the report names the texts that no session keeps: it takes another reading of the file."""
+    described: dict[str, float] | None = None
+    """Sessions whose import is on record, see `ImportedFiles.described`."""
 
     def files(self, path: Path, wanted: Format | None, progress: Progress | None) -> ImportReport:
         """Import a file, or those of a folder and below."""
@@ -207,10 +213,10 @@ class _Import:
                         self.repository,
                         part,
                         file=str(Path(name).parent) if others else name,
-                        growing=_is_fresh if self.final is None else lambda *_: not self.final,
+                        growing=self.growing,
                         progress=progress,
                         redact_secrets=self.redact_secrets,
-                        read=ImportedFiles(began, files),
+                        read=ImportedFiles(began, files, described=self.described),
                     )
                 )
             return report
@@ -231,7 +237,10 @@ class _Import:
             report.add(self._exact(form, name, read[0][1], began.by_iri))
         elif read:
             files = {file: import_records.source_file(data, Path(file).name or None) for file, data in read}
-            report.add(merged([text_coverage.parse_and_account(form.read, read, form.reasons)], files))
+            parsed = (
+                text_coverage.parse_and_account(form.read, read, form.reasons) if self.accounted else form.read(read)
+            )
+            report.add(merged([parsed], files))
         return report
 
     def _exact(self, form: Format, name: str, data: bytes, by: str) -> ImportReport:
@@ -334,7 +343,7 @@ def _seems(file: Path) -> str:
     return f"; it seems to be {what}" if what else ""
 
 
-def _is_fresh(file: str, said: datetime | None) -> bool:
+def is_fresh(file: str, said: datetime | None) -> bool:
     """Tell whether a file was changed just now; one that is gone was not.
 
     Where what it ends with was `said` long before that, the file is a copy of a rested one.

@@ -57,6 +57,8 @@ class Format:
     """Reads a database with a name in parts, which are imported one after the other."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why fields are not kept, by the beginning of their place (see `text_coverage`)."""
+    owner: Callable[[Path], Path] = lambda file: file
+    """The file that is named to read this one too: a session's own, for one that adds to it."""
     ending: str | None = None
     """The ending of a file's name that tells an exact export; `trails.exchange.rdf_files` reads it."""
     is_folder: bool = False
@@ -77,6 +79,7 @@ _FORMATS: Final = (
         claude_code.parse,
         claude_code.companions,
         claude_code.groups,
+        owner=claude_code.owner,
         reasons=claude_code.REASONS,
     ),
     Format("pi", pi_session_file.sniff, pi_session_file.parse),
@@ -107,6 +110,7 @@ _FORMATS: Final = (
         opencode.parse,
         opencode.companions,
         opencode.groups,
+        owner=opencode.owner,
         tables=partial(has_tables, opencode.TABLES),
         rows=opencode.read_rows,
     ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import import_module
 from itertools import takewhile
@@ -18,7 +18,7 @@ from typing import Any
 from pyoxigraph import Literal, NamedNode
 
 from trails.display.progress import Progress
-from trails.errors import InvalidInput, StoreFailed, TrailsError
+from trails.errors import HeadConflict, InvalidInput, StoreFailed, StoreLocked, TrailsError
 from trails.exchange import matching, record_checks
 from trails.exchange.import_secrets import SESSION_ID, SecretFilter
 from trails.exchange.source_transcript import FileProblem, ImportReport, SourceSession, SourceTurn, Transcript
@@ -73,8 +73,11 @@ def merge(
             withholding.check_id(session.id)
             own = read.for_one(session.files, lines)
             with repository.workspace.merging(f"{session.source}:{session.id}"):
-                _Merge(repository, session, report, withholding, own, growing, file).run()
-        except StoreFailed:  # no other session could be kept either; those that were are whole
+                try:
+                    _Merge(repository, session, report, withholding, own, growing, file).run()
+                except HeadConflict:  # somebody else appended to it meanwhile: what they stored is seen now
+                    _Merge(repository, session, report, withholding, own, growing, file).run()
+        except (StoreFailed, StoreLocked):  # no other session could be kept either; those that were are whole
             raise
         except TrailsError as error:
             report.refuse(file, f"session {session.id!r}: {error}")
@@ -378,7 +381,7 @@ class _Merge:
         gone, come = migrations.recount_changes(store, turns)
         if not come:
             return
-        tx = self._read.recorded(store, session.id, is_new=False)
+        tx = replace(self._read, described=None).recorded(store, session.id, is_new=False)
         tx.take(gone)
         tx.add(come)
         tx.commit(store)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -31,6 +32,8 @@ from trails.store.contract import Matching, QuadStore
 
 _PART: Final = 1 << 20
 """Bytes of a file that are read at once."""
+DESCRIBED: Final = 3600.0
+"""Seconds for which one record of an import stands where files are followed as they grow."""
 
 
 class ImportSource(NamedTuple):
@@ -68,6 +71,9 @@ class ImportedFiles:
     refused_lines: int = 0
     origin: str | None = None
     """Where the session stands in the log of the store that it comes from, where it comes from one."""
+    described: dict[str, float] | None = None
+    """For who follows files as they grow: when each session's import was last put on record (`time.monotonic`). One record
+    stands for what comes in within `DESCRIBED` seconds after it. None: each import is put on record."""
 
     def for_one(self, names: Iterable[str], refused_lines: int) -> ImportedFiles:
         """Return the record for one session, with its own files or the first one."""
@@ -83,6 +89,11 @@ class ImportedFiles:
         it is not derived from the file.
         """
         node, tx = NamedNode(iris.session(session_id)), Transaction()
+        if self.described is not None:
+            now = time.monotonic()
+            if not is_new and now - self.described.get(session_id, -DESCRIBED) < DESCRIBED:
+                return tx
+            self.described[session_id] = now
         came = {file.iri: file for file in self.files.values()}
         read_as: set[str] = set()
         for file in came.values():

@@ -47,41 +47,73 @@ def commit_together(store: QuadStore, make: Callable[[], Sequence[Part]]) -> int
         if not parts:
             return written
         with ExitStack() as held:
-            trees = [part.tree for part in parts if part.tree is not None]
-            for tree in trees:
-                held.enter_context(tree.alone)
-            steps = [(part, None if part.tree is None else part.tree.begin_commit()) for part in parts]
+            begun = _begin(parts, held)
             try:
-                _joined(steps).commit(store)
+                _joined(begun).commit(store)
             except PreconditionFailed as failure:
-                settled = [tree.settle_lost() for tree in trees]
+                settled = [each.tree.settle_lost() for each in begun if each.tree is not None]
                 if all(each is None for each in settled):
-                    raise _error(steps, failure) from failure
+                    raise next(filter(None, (each.error(failure) for each in begun)), failure) from failure
                 written += sum(each or 0 for each in settled)
                 continue
             except BaseException as error:
-                for part, step in steps:
-                    if part.tree is not None and step is not None:
-                        part.tree.note_failed(step, error)
+                for each in begun:
+                    each.fail(error)
                 raise
-            for part, step in steps:
-                written += 0 if part.tree is None or step is None else part.tree.end_commit(step)
-                part.done()
-            return written
+            return written + sum(each.end() for each in begun)
 
 
-_Steps = Sequence[tuple[Part, Step | None]]
 _Each = TypeVar("_Each")
 
 
-def _changes(part: Part, step: Step | None) -> list[Proposal]:
-    beside = [] if part.tx is None else [part.tx.change()]
-    return beside if step is None else [step.change, *beside]
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A part whose commit is made, with the session's own share of it."""
+
+    part: Part
+    step: Step | None
+
+    @property
+    def tree(self) -> Worktree | None:
+        return self.part.tree
+
+    def changes(self) -> list[Proposal]:
+        beside = [] if self.part.tx is None else [self.part.tx.change()]
+        return beside if self.step is None else [self.step.change, *beside]
+
+    def end(self) -> int:
+        """Take it for written; return how many turns that were."""
+        written = 0 if self.tree is None or self.step is None else self.tree.end_commit(self.step)
+        self.part.done()
+        return written
+
+    def fail(self, error: BaseException) -> None:
+        """Remember that it may have been written."""
+        if self.tree is not None and self.step is not None:
+            self.tree.note_failed(self.step, error)
+
+    def error(self, failure: PreconditionFailed) -> Exception | None:
+        """Return the error that a precondition means which did not hold, if this part asked for it."""
+        if self.part.tx is not None and self.part.tx.change().asked_for(failure):
+            return self.part.tx.error(failure, self.part.otherwise)
+        if self.step is not None and self.step.change.asked_for(failure):
+            return self.step.error(failure)
+        return None
 
 
-def _joined(steps: _Steps) -> Proposal:
+def _begin(parts: Sequence[Part], held: ExitStack) -> list[_Begun]:
+    """Make the commits of parts; their sessions, and texts that are copied, are held until the commit is done."""
+    for tree in (part.tree for part in parts if part.tree is not None):
+        held.enter_context(tree.alone)
+        if tree.make_copies is not None:
+            held.enter_context(tree.workspace.rewriting())
+            tree.take_copies()
+    return [_Begun(part, None if part.tree is None else part.tree.begin_commit()) for part in parts]
+
+
+def _joined(parts: Sequence[_Begun]) -> Proposal:
     """Return the one commit of all parts; raise the `PreconditionFailed` of one whose conditions another one breaks."""
-    changes = [_changes(part, step) for part, step in steps]
+    changes = [begun.changes() for begun in parts]
     owners: dict[Quad, int] = {}
     for number, own in enumerate(changes):
         for quad in (quad for change in own for quad in change.add):
@@ -114,13 +146,3 @@ def _once(makers: Iterable[LeafMaker]) -> LeafMaker:
         return list(dict.fromkeys(leaf for maker in every for leaf in maker(after)))
 
     return made
-
-
-def _error(steps: _Steps, failure: PreconditionFailed) -> Exception:
-    """Return the error that a precondition means which did not hold, in the words of the part that asked for it."""
-    for part, step in steps:
-        if part.tx is not None and part.tx.change().asked_for(failure):
-            return part.tx.error(failure, part.otherwise)
-        if step is not None and step.change.asked_for(failure):
-            return step.error(failure)
-    return failure

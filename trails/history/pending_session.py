@@ -61,6 +61,7 @@ from trails.suggestions import calling_line
 
 if TYPE_CHECKING:
     from trails.context import TokenWindow, Window
+    from trails.history.removal.squash import Copies
 
 
 def quote_facts(turn: Turn) -> Facts:
@@ -205,6 +206,9 @@ class Worktree(Handle):
         self._made_at = calling_line()
         """Where the program last began something that is pending."""
         self._new_prompts: list[SystemPrompt] = [prompt] if prompt else []
+        self.make_copies: Callable[[], Copies] | None = None
+        """Makes copies of the turns before the pending ones that its first commit stores with these."""
+        self.copies: Copies | None = None
         self.prompts_above: tuple[SystemPrompt, ...] = ()
         """What it inherits of sessions that were not stored when it was forked."""
         self._window: TokenWindow[Turn] | None = None
@@ -469,6 +473,17 @@ class Worktree(Handle):
                 raise
             return self.end_commit(step)
 
+    def take_copies(self) -> None:
+        """Put copies in the place of the turns that are to be copied, as they are now: no text may be taken out meanwhile."""
+        if self.make_copies is None:
+            return
+        self.copies = copies = self.make_copies()
+        self.acts[:] = [copies.act]
+        self.turns = self.turns.below(self.record.starts_at).followed_by(copies.turns)
+        self._as_turns = None
+        for made in self._drafts:
+            self.turns.append(made.turn(self.record, len(self.turns), self.head))
+
     def begin_commit(self) -> Step:
         """Return the commit of what is new; `end_commit` or `note_failed` says what became of it."""
         if self._drafts and self.record.kind == "worker":
@@ -507,6 +522,7 @@ class Worktree(Handle):
         del self._drafts[: done.turns]
         del self._new_prompts[: done.prompts]
         del self.acts[: done.acts]
+        self.copies = self.make_copies = None
         return done.turns
 
     def store_news(self) -> None:
@@ -540,8 +556,7 @@ class Worktree(Handle):
             tx.require(self._said_by_row(new), lambda _: self._renamed())
         else:
             self._make_row(tx)
-        if first > 0:
-            tx.require([turn_type(self.turns[first - 1])])
+        self._go_on_from(tx, first)
         for made, turn in zip(self._drafts, new, strict=True):
             answers = self._answers(turn)
             sealed = SealedTurn.trusted({"turn": turn, "salt": made.salt})
@@ -563,6 +578,15 @@ class Worktree(Handle):
             tx.new(prompt_quads(prompt), None if self.stored else lambda _: self._taken())
         tx.log(self._leaves(quoting=bool(quoted)))
         return tx
+
+    def _go_on_from(self, tx: Transaction, first: int) -> None:
+        """Hold the commit to the turn before the new ones; copies that come before these are new themselves."""
+        if self.copies is not None:
+            tx.add(self.copies.quads)
+            tx.require(self.copies.originals, missing_source)
+            first = self.record.starts_at
+        if first > 0:
+            tx.require([turn_type(self.turns[first - 1])])
 
     def _quote(self, tx: Transaction, turns: Sequence[Turn]) -> None:
         """Add what stands beside turns that quote others, and hold the commit to nothing being taken out of those."""
@@ -633,11 +657,16 @@ class Worktree(Handle):
     def _of_copies(self, answers: Mapping[str, str]) -> set[str]:
         """Return those of the tool calls that are answered which stand with copied turns: nothing was called there."""
         found: set[str] = set()
+        first = self.first_pending
+        copied = range(0) if self.copies is None else range(self.record.starts_at, first)
         for call in answers.values():
             turn, graph = self.turns[iris.turn_index(call)], NamedNode(iris.session(iris.session_id(call)))
             kept = (NamedNode(call), vocab.TYPE, vocab.TOOL_CALL_COPY, graph)
-            pending = turn.index >= self.first_pending
-            if turn.quoted_from is not None if pending else self.workspace.store.quads(kept):
+            if turn.index >= first:
+                is_copy = turn.quoted_from is not None
+            else:
+                is_copy = turn.index in copied or bool(self.workspace.store.quads(kept))
+            if is_copy:
                 found.add(call)
         return found
 

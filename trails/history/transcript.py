@@ -198,6 +198,10 @@ class Transcript(Turns):
         size = len(self.stored)
         return Transcript(self.stored.up_to(min(end, size)), self.tail[: max(0, end - size)])
 
+    def followed_by(self, turns: Iterable[Turn]) -> Transcript:
+        """Return the transcript that has further turns; this one stays as it is."""
+        return Transcript(self.stored, [*self.tail, *turns])
+
     def append(self, turn: Turn) -> None:
         """Add a turn at the end."""
         self.tail.append(turn)

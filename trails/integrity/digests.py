@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from struct import Struct
@@ -324,11 +324,16 @@ def is_digest_true(row: StoredTurn, previous: str, stands_as: str | None) -> boo
 
 
 def check_run(
-    record: SessionRecord, rows: Sequence[StoredTurn], previous: str, stands_as: Mapping[str, str] | None = None
+    record: SessionRecord,
+    rows: Sequence[StoredTurn],
+    previous: str,
+    stands_as: Mapping[str, str] | None = None,
+    copies: Collection[str] = (),
 ) -> list[Finding]:
     """Check the turns that a session owns, in order of index, from the digest before its first one.
 
-    `stands_as` is by the digest of a turn what the newest logged redaction of more than its texts says that it is now.
+    `stands_as` is by the digest of a turn what the newest logged redaction of more than its texts says that it is now, and
+    `copies` are the IRIs of copies, which keep the branch of their originals.
 
     Every turn is held against the digest stored for the turn before it, so that one altered turn gives one finding (its
     own) and not one for each turn after it.
@@ -353,7 +358,7 @@ def check_run(
         if not iris.is_of_author(row.author_iri):
             what = f"turn {index} names its author by an IRI that is not the one of the name: {row.author_iri}"
             findings.append(_chain_finding("wrong-iri", record, index, what))
-        if is_fork and row.branch != record.branch and index >= record.starts_at:
+        if is_fork and row.branch != record.branch and index >= record.starts_at and row.iri not in copies:
             what = f"turn {index} is of branch {row.branch!r}, not {record.branch!r}"
             findings.append(_chain_finding("wrong-branch", record, index, what))
         previous, wanted = row.digest, index + 1

@@ -821,7 +821,7 @@ class Export:
                 self._add("unsaid", session.id, turn.index, what)
         if turn.iri != f"{session.iri}/{turn.index}-{turn.digest[:16]}":
             self._add("wrong-iri", session.id, turn.index, f"has the IRI of another turn: {turn.iri}")
-        if session.parent is not None and turn.said["branch"] != session.branch:
+        if session.parent is not None and turn.copying is None and turn.said["branch"] != session.branch:
             what = f"is of branch {turn.said['branch']!r}, not {session.branch!r}"
             self._add("wrong-branch", session.id, turn.index, what)
 

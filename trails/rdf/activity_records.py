@@ -82,8 +82,8 @@ class Copying(Activity):
     """Turns of other sessions, or those that a fork inherited, came to stand in a session of its own."""
 
     action: Annotated[str, Kept(v.ACTION)]
-    """`detach`, `flatten` or `cherry-pick`; `rerun` where a rerun played them; `push` or `pull` where another store's tail became
-    a fork."""
+    """`detach`, `flatten`, `squash` or `cherry-pick`; `rerun` where a rerun played them; `push` or `pull` where another store's
+    tail became a fork."""
     used: Annotated[tuple[str, ...], Kept(v.USED, _SESSIONS)] = ()
     """The ids of the sessions whose turns were copied, in order."""
     was_fork_of: Annotated[str | None, Kept(v.WAS_FORK_OF, SESSION)] = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import time as clocks
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import count as counting
 from typing import Any, Final, TypeVar
 
@@ -19,10 +20,11 @@ from trails.history import ref_moves
 from trails.history.joint_commit import Part, commit_together
 from trails.history.pending_session import Worktree
 from trails.history.records import refs
+from trails.history.removal import squash
 from trails.history.transcript import Transcript, Turns
 from trails.history.workspace import Workspace
 from trails.integrity import digests
-from trails.model import iris, lineage, validation
+from trails.model import iris, validation
 from trails.model.values import Turn
 from trails.rdf.ref_records import Ref
 from trails.session.session import Session, load_session
@@ -193,19 +195,21 @@ class Checkout(Handle, public=True):
         return self._session
 
     def _fork_at(self, at: int) -> Worktree:
-        """Return a fork of the session that owns the last of the first `at` turns; it is not stored."""
-        tree = self._named.worktree
-        runs = lineage.segments(tree.chain, at)
-        owner = runs[-1].record if runs else tree.chain[-1]
-        above = tree.chain[tree.chain.index(owner) :]
-        parent = Worktree(self._workspace, owner, ancestors=above[1:], turns=tree.turns.below(at), stored=True)
-        record = tree.record
+        """Return a fork for what comes after the first `at` turns; it is not stored. See `squash.find_fork_place`."""
+        workspace, tree = self._workspace, self._named.worktree
+        place, kept = squash.find_fork_place(tree.chain, at), tree.turns.below(at)
+        parent = Worktree(workspace, place.above[0], ancestors=place.above[1:], turns=kept, stored=True)
+        own = tree.record
         made = parent.child(
-            at, turns=tree.turns.below(at), principal=record.principal, agent=record.agent, meta=record.meta
+            place.start, turns=kept.below(place.start), principal=own.principal, agent=own.agent, meta=own.meta
         )
-        prompt = self._workspace.reader.prompt(tree.chain, at=at)
-        if prompt is not None:
-            made.record = made.record.model_copy(update={"system_version": prompt.version})
+        prompt = workspace.reader.prompt(tree.chain, at=at)
+        version = 0 if prompt is None else prompt.version
+        if place.merged:
+            made.make_copies = partial(squash.make_copies, workspace, place, kept, made.id, version)
+            made.turns = kept.followed_by(())
+            version = min(version, place.merged[-1].system_version)
+        made.record = made.record.model_copy(update={"system_version": version})
         return made
 
     def persist(self) -> int:

@@ -72,6 +72,13 @@ def companions(path: Path) -> list[Path]:
     return [path, *sorted((path.with_suffix("") / "subagents").rglob("agent-*.jsonl"))]
 
 
+def owner(path: Path) -> Path:
+    """Return the session's file of a sub-agent's file, if it is there; of any other file, the file itself."""
+    session = next((each.parent for each in path.parents if each.name == "subagents"), None)
+    main = None if session is None else session.with_name(f"{session.name}.jsonl")
+    return main if main is not None and main.is_file() else path
+
+
 def groups(files: Sequence[Path]) -> Iterable[Sequence[Path]]:
     """Return the files that are read together: those of a folder, with those of its sub-agents."""
     return group_files(

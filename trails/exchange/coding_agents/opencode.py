@@ -90,6 +90,19 @@ def companions(path: Path) -> list[Path]:
     return [path, *messages, *(file for files in parts for file in files)]
 
 
+def owner(path: Path) -> Path:
+    """Return the session's file of a message or of a part of one, if it is there; of any other file, the file itself."""
+    root = root_of(path)
+    if path.name.startswith("prt_"):
+        holders = (
+            folder.glob(f"*/{path.parent.name}.json") for folder in (root / "message", root / "session" / "message")
+        )
+        path = next((each for found in holders for each in found), path)
+    if not path.name.startswith("msg_"):
+        return path
+    return next((root / "session").rglob(f"{path.parent.name}.json"), path)
+
+
 def root_of(file: Path) -> Path:
     """Return the folder whose files are read together with a file: the one that holds `session`, `message` and `part`."""
     found = file.parent

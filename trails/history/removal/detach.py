@@ -22,6 +22,7 @@ from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.history import log_leaves, transaction
 from trails.history.reader import Reader
 from trails.history.transaction import Refusal, Transaction
+from trails.history.transcript import Transcript
 from trails.integrity import digests
 from trails.integrity.leaves import Leaf
 from trails.model import iris, lineage
@@ -136,8 +137,8 @@ def copy_turns(
     `before` are turns of the transcript that come before them and are not copied, and `prompts` the IRIs of those versions
     of the system prompt that are not, by number.
     """
-    copied = [turn.turn.model_copy(update={"session_id": copying.session_id}) for turn in sealed]
-    made = [*before, *copied]
+    copied = [copy_turn(each.turn, copying.session_id) for each in sealed]
+    made = before.followed_by(copied) if isinstance(before, Transcript) else [*before, *copied]
     batches: list[list[Quad]] = []
     for position, (original, copy) in enumerate(zip(sealed, copied, strict=True)):
         if position % _BATCH == 0:
@@ -148,6 +149,11 @@ def copy_turns(
         batches[-1] += turn_quads(sealed_copy, answers, links=links, copied=True)
         batches[-1] += log_leaves.copy_quads(store, original.turn.iri, original.turn.digest, copy, copying)
     return batches
+
+
+def copy_turn(turn: Turn, session_id: str) -> Turn:
+    """Return a turn as it is where a session has a copy of it."""
+    return turn.model_copy(update={"session_id": session_id})
 
 
 def _links(made: Sequence[Turn], copy: Turn, prompts: Mapping[int, str]) -> Links:
@@ -165,11 +171,12 @@ def _write_copies(store: QuadStore, copying: Copying, sealed: Sequence[SealedTur
         originals = sealed[number * _BATCH : (number + 1) * _BATCH]
         tx = Transaction()
         tx.add(batch)
-        tx.require([*while_, *(_salt(each) for each in originals)])
+        tx.require([*while_, *(original_quad(each) for each in originals)])
         tx.commit(store, otherwise=lambda _: InvalidInput(gone))
 
 
-def _salt(sealed: SealedTurn) -> Quad:
+def original_quad(sealed: SealedTurn) -> Quad:
+    """Return the quad that is there while a turn is, and is not redacted."""
     graph = NamedNode(iris.session(sealed.turn.session_id))
     return Quad(NamedNode(sealed.turn.iri), vocab.SALT, Literal(sealed.salt), graph)
 
@@ -206,7 +213,7 @@ def detach_session(store: QuadStore, reader: Reader, session_id: str, deed: Deed
         was_fork_of=record.parent_session_id,
         was_forked_at=record.forked_at_index,
     )
-    add = [*_prompt_copies(reader, chain, session_id), *activity_quads(copying)]
+    add = [*prompt_copies(reader, chain, session_id), *activity_quads(copying)]
     moved_add, moved_remove = _moved_answers(store, turns, record)
     gone = f"session {session_id!r} was deleted or detached by another writer meanwhile, or is being detached"
     start, end = Transaction(), Transaction()
@@ -279,7 +286,7 @@ def _moved_answers(store: QuadStore, turns: Sequence[Turn], record: SessionRecor
     return add, remove
 
 
-def _prompt_copies(reader: Reader, chain: Sequence[SessionRecord], session_id: str) -> list[Quad]:
+def prompt_copies(reader: Reader, chain: Sequence[SessionRecord], session_id: str) -> list[Quad]:
     """Return copies of all versions of the system prompt that a session inherits."""
     newest, quads = chain[0].system_version, []
     owned = reader.prompts([record.id for record in chain[1:]])
@@ -311,7 +318,7 @@ def flatten_session(
         branch=MAIN,
         meta_json=source.meta_json,
     )
-    prompts = _prompt_copies(reader, (source.model_copy(update={"system_version": 2**31}), *chain), new_id)
+    prompts = prompt_copies(reader, (source.model_copy(update={"system_version": 2**31}), *chain), new_id)
     copying = Copying(
         session_id=new_id,
         token=secrets.token_hex(8),

@@ -29,7 +29,7 @@ from trails.model.lineage import answered_calls, lineage, prompt_sent, segments,
 from trails.model.validation import DECODING_ERRORS, decodes
 from trails.model.values import NO_FACTS, Facts, Finding, SessionRecord, Turn
 from trails.rdf import vocab
-from trails.rdf.codec import parse_time, term_text
+from trails.rdf.codec import parse_time, subject_of, term_text
 from trails.rdf.session_records import tool_quads, tools_named_in
 from trails.rdf.turn_quads import (
     COUNTED_USAGE,
@@ -341,7 +341,10 @@ class _SessionCheck:
         rows, beyond, stated = self._rows(record.id, table, more)
         own = [row for row in rows if row.index >= record.starts_at]
         below = [row for row in rows if row.index < record.starts_at]
-        self.found.all += digests.check_run(record, own, self._previous(record), self._known.stands_as)
+        is_mixed = any(row.branch != record.branch for row in own)
+        copied = self._store.quads((None, vocab.ALTERNATE_OF, None, NamedNode(record.iri))) if is_mixed else ()
+        copies = {subject_of(quad) for quad in copied}
+        self.found.all += digests.check_run(record, own, self._previous(record), self._known.stands_as, copies)
         self._copies(record, below)
         log = self._against_log(record, {row.index: row.digest for row in rows})
         self._hold_session_row(record)

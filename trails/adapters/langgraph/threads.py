@@ -1,0 +1,278 @@
+"""The sessions of one thread: its checkpoints in memory, brought up to what is stored, and what is added to them.
+
+Each namespace of a thread has a session, and each invocation from an older checkpoint a fork of it. A checkpoint's records
+stand in the session that owns it, so the checkpoints of a thread are those of all its sessions together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from threading import RLock
+from typing import Any, Final
+
+from trails.adapters.langgraph.messages import StoredMessage, stored_message
+from trails.adapters.langgraph.records import (
+    ROLE,
+    Entry,
+    Value,
+    Values,
+    Write,
+    changed_values,
+    keep_writes,
+    record_of,
+    writes_of,
+)
+from trails.errors import InvalidInput, SessionNotFound
+from trails.model.values import MAX_FORK_DEPTH, SessionRecord, Turn
+from trails.session.repository import Repository
+from trails.session.session import Session
+
+THREAD: Final = "langgraph_thread"
+"""The key of a session's metadata that names its thread."""
+NAMESPACE: Final = "langgraph_namespace"
+"""The key of a session's metadata that names its checkpoint namespace."""
+
+
+class Lane:
+    """One session of a thread, with the checkpoints that it owns."""
+
+    def __init__(self, session: Session) -> None:
+        """Take a session up; nothing of it is read yet."""
+        self.session = session
+        self.namespace = str(session.meta[NAMESPACE])
+        self.entries: dict[int, Entry] = {}
+        """The checkpoints that were read, by the index of their record; inherited ones too."""
+        self.last: Entry | None = None
+        """The last checkpoint in the transcript."""
+        self.messages: dict[int, StoredMessage] = {}
+        """The messages that were read, by the index of their turn."""
+        self.copies: dict[str, int] = {}
+        """The indices of copied messages, by the IRI of the turn that was copied."""
+        self.end = 0
+        """Up to where its own records were read."""
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.session.id
+
+    def message(self, index: int) -> StoredMessage:
+        """Return the message that the turn at an index keeps."""
+        kept = self.messages.get(index)
+        if kept is None:
+            kept = self.messages[index] = stored_message(self.session[index])
+        return kept
+
+    def entry(self, index: int) -> Entry:
+        """Return the checkpoint whose record the turn at an index holds."""
+        entry = self.entries.get(index)
+        if entry is None:
+            turn = self.session[index]
+            entry = Entry(record_of(turn.meta)["put"], index, self.namespace, turn.session_id)
+            self.entries[index] = entry
+        return entry
+
+    def values(self, entry: Entry) -> Values:
+        """Return what the channels of a checkpoint hold."""
+        steps = [entry]
+        while steps[-1].values is None and "base" in steps[-1].record:
+            steps.append(self.entry(steps[-1].record["base"]))
+        values: Values = steps.pop().values or {} if steps[-1].values is not None else {}
+        for step in reversed(steps):
+            values = self._after(step, values)
+        if entry is self.last:
+            entry.values = values
+        return values
+
+    def _after(self, entry: Entry, before: Values) -> Values:
+        return {
+            name: self._blob(value, name) if isinstance(value, int) else value
+            for name, value in changed_values(entry, before).items()
+        }
+
+    def _blob(self, index: int, name: str) -> Value:
+        found = changed_values(self.entry(index), {})[name]
+        assert not isinstance(found, int)  # noqa: S101 - `at` names the record that holds it
+        return found
+
+
+class Thread:
+    """The checkpoints of one thread, of all its namespaces."""
+
+    def __init__(self, store: Repository, thread_id: str, options: Mapping[str, Any]) -> None:
+        """Take a thread up; `options` are those of `Repository.create` for its sessions."""
+        self.store = store
+        self.thread_id = thread_id
+        self.options = options
+        self.lock = RLock()
+        self.lanes: dict[str, Lane] = {}
+        self.checkpoints: dict[str, dict[str, Entry]] = {}
+        """By namespace and id."""
+        self._orphans: dict[tuple[str, str], list[Write]] = {}
+        """Writes on checkpoints that are not stored yet, by namespace and id."""
+        self._seen: object = None
+
+    # --- what is stored
+
+    def sync(self, moment: object) -> None:
+        """Bring in what others committed, unless that was done at this moment of the store."""
+        if self._seen == moment:
+            return
+        records = list(session_records(self.store, {THREAD: self.thread_id}))
+        if self.lanes.keys() - {record.id for record in records}:
+            self.forget()
+        for record in reversed(records):  # the oldest first
+            self._bring_in(record.id)
+        self._seen = moment
+
+    def note_commit(self, moment: object) -> None:
+        """Take the moment of the store after a commit of one's own for one that was seen."""
+        self._seen = moment
+
+    def forget(self) -> None:
+        """Let go of all that was read."""
+        self.lanes.clear()
+        self.checkpoints.clear()
+        self._orphans.clear()
+        self._seen = None
+
+    def _bring_in(self, session_id: str) -> None:
+        lane = self.lanes.get(session_id)
+        try:
+            if lane is None:
+                lane = Lane(self.store.load(session_id))
+                lane.end = lane.session.forked_at_index or 0
+                self._adopt(lane)
+            else:
+                lane.session.refresh()
+        except SessionNotFound:  # deleted meanwhile
+            return
+        self._read(lane)
+
+    def _adopt(self, lane: Lane) -> None:
+        self.lanes[lane.id] = lane
+        session, at = lane.session, lane.session.forked_at_index
+        if at:
+            lane.last = next(
+                (lane.entry(index) for index in range(at - 1, -1, -1) if "put" in record_of(session[index].meta)), None
+            )
+
+    def _read(self, lane: Lane) -> None:
+        """Read the records after those that were read."""
+        for turn in lane.session.turns[lane.end :]:
+            if turn.role == ROLE:
+                self._read_turn(lane, turn)
+        lane.end = len(lane.session)
+
+    def _read_turn(self, lane: Lane, turn: Turn) -> None:
+        record = record_of(turn.meta)
+        if "put" in record:
+            self.add(lane, Entry(record["put"], turn.index, lane.namespace, lane.id))
+        elif "writes" in record:
+            self.add_writes(lane.namespace, record["writes"]["checkpoint"], writes_of(record["writes"]))
+
+    def add(self, lane: Lane, entry: Entry) -> None:
+        """Take in a checkpoint that is stored."""
+        entries = self.checkpoints.setdefault(lane.namespace, {})
+        if (earlier := entries.get(entry.id)) is not None:
+            entry.writes = earlier.writes
+        entries[entry.id] = lane.entries[entry.index] = entry
+        if lane.last is not None:
+            lane.last.values = None
+        lane.last = entry
+        if orphans := self._orphans.pop((lane.namespace, entry.id), None):
+            entry.add_writes(orphans)
+
+    def add_writes(self, namespace: str, checkpoint_id: str, writes: Sequence[Write]) -> None:
+        """Take in writes that are stored."""
+        entry = self.find(namespace, checkpoint_id)
+        if entry is not None:
+            entry.add_writes(writes)
+        else:
+            self._orphans.setdefault((namespace, checkpoint_id), []).extend(writes)
+
+    def find(self, namespace: str, checkpoint_id: str | None) -> Entry | None:
+        """Return a checkpoint, or without an id the newest one; None if there is none."""
+        entries = self.checkpoints.get(namespace)
+        if not entries:
+            return None
+        return entries.get(checkpoint_id or max(entries))
+
+    def in_order(self) -> list[Entry]:
+        """Return all checkpoints, each after its parent."""
+        return [
+            entry
+            for lane in self.lanes.values()
+            for _, entry in sorted(lane.entries.items())
+            if entry.lane == lane.id and self.checkpoints[lane.namespace].get(entry.id) is entry
+        ]
+
+    def writes_on(self, namespace: str, checkpoint_id: str) -> dict[tuple[str, int], Write]:
+        """Return what was written on top of a checkpoint, which may not be stored yet."""
+        entry = self.find(namespace, checkpoint_id)
+        if entry is not None:
+            return dict(entry.writes)
+        kept: dict[tuple[str, int], Write] = {}
+        keep_writes(kept, self._orphans.get((namespace, checkpoint_id), ()))
+        return kept
+
+    # --- where something goes
+
+    def lane_after(self, namespace: str, parent: str | None) -> Lane:
+        """Return the lane whose session goes on from a checkpoint: the one that ends with it, or a fork.
+
+        A checkpoint without a parent that is stored goes to the end of the namespace's first session.
+        """
+        entry = self.find(namespace, parent) if parent else None
+        if entry is None:
+            return self._first(namespace)
+        lane = self.lanes[entry.lane]
+        if lane.last is entry:
+            return lane
+        return self._fork(lane, entry)
+
+    def lane_of(self, namespace: str, checkpoint_id: str) -> Lane:
+        """Return the lane that writes on a checkpoint go to."""
+        entry = self.find(namespace, checkpoint_id)
+        return self._first(namespace) if entry is None else self.lanes[entry.lane]
+
+    def _first(self, namespace: str) -> Lane:
+        lane = next((each for each in self.lanes.values() if each.namespace == namespace), None)
+        return lane or Lane(self.new_session(namespace))
+
+    def new_session(self, namespace: str) -> Session:
+        """Return a new session for a namespace, with the thread's own id where that is free; it is not stored."""
+        about = dict(self.options) | {"meta": {THREAD: self.thread_id, NAMESPACE: namespace}}
+        if not namespace:
+            try:
+                return self.store.create(id=self.thread_id, **about)
+            except InvalidInput:  # no id of a session, or one that is or was in use
+                pass
+        return self.store.create(**about)
+
+    def _fork(self, lane: Lane, entry: Entry) -> Lane:
+        if lane.session.worktree.depth >= MAX_FORK_DEPTH:
+            return Lane(self.new_session(lane.namespace))
+        about = {THREAD: self.thread_id, NAMESPACE: lane.namespace}
+        fork = Lane(lane.session.fork(entry.index + 1, meta=about))
+        fork.last = entry
+        fork.entries = {index: each for index, each in lane.entries.items() if index <= entry.index}
+        fork.messages = {index: each for index, each in lane.messages.items() if index <= entry.index}
+        fork.copies = {iri: index for iri, index in lane.copies.items() if index <= entry.index}
+        return fork
+
+    def arrive(self, lane: Lane) -> None:
+        """Take in the lane to which something was just stored."""
+        self.lanes[lane.id] = lane
+        lane.end = len(lane.session)
+
+
+def session_records(store: Repository, meta: Mapping[str, Any]) -> Iterator[SessionRecord]:
+    """Yield the records of the sessions that have some metadata, the newest first."""
+    cursor: str | None = None
+    while True:
+        page = store.list(meta=meta, limit=1000, cursor=cursor)
+        yield from page
+        if page.cursor is None:
+            return
+        cursor = page.cursor

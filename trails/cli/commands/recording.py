@@ -1,0 +1,130 @@
+"""Commands that record agents while they run: watch, and what their hooks call."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trails.cli import options as cli
+from trails.display.terminal_text import count, one_line
+
+if TYPE_CHECKING:
+    from trails.exchange.recording.watcher import Watcher, WatchEvent
+
+
+@cli.command("watch", by=True)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@cli.option("--once", "Bring in what is there, and end.")
+@cli.option("--create", "Create the store if it is not there.")
+@cli.option("--redact-secrets", "Put a mark in the place of each key, token and password.")
+@cli.option("--state FILE", "Where to keep what was read; default: a file for this store in ~/.local/state/trails.",
+            type=cli.NEW_FILE)  # fmt: skip
+def watch(*, paths: tuple[Path, ...], once: bool, create: bool, redact_secrets: bool, state: Path | None) -> None:
+    """Follow the transcripts of running agents into the store.
+
+    A PATH is a folder, such as ~/.claude, ~/.codex or ~/.gemini, with all below it, or a file. All formats that `trails
+    import` detects are followed, also in files and folders that are new. A record is in the store within 2 seconds of its
+    write. Nothing comes in twice, whenever this ends and begins again, and several may watch for one store. What cannot be
+    read is reported on stderr, and the rest goes on. Ctrl-C and SIGTERM end it, with exit code 0. With --json, each event
+    is a line of JSON on stdout.
+    """
+    from trails.exchange.recording.file_state import FileStates, state_file
+    from trails.exchange.recording.watcher import Watcher
+
+    with cli.open_store(create=create) as store, _ending() as over:
+        in_memory = state is None and store.store.location == ":memory:"
+        states = FileStates(None if in_memory else state or state_file(store))
+        try:
+            watcher = Watcher(store, paths, states, redact_secrets=redact_secrets)
+            _told(watcher, once=once, over=over)
+        finally:
+            states.close()
+
+
+@contextmanager
+def _ending() -> Iterator[threading.Event]:
+    """Let SIGTERM and SIGINT set an event: what is under way is finished first."""
+    over = threading.Event()
+    signals = (signal.SIGTERM, signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread():
+        yield over
+        return
+    before = [signal.signal(each, lambda *_: over.set()) for each in signals]
+    try:
+        yield over
+    finally:
+        for each, handler in zip(signals, before, strict=True):
+            signal.signal(each, handler)
+
+
+def _told(watcher: Watcher, *, once: bool, over: threading.Event) -> None:
+    """Say what a watcher does, until it is over."""
+    as_json = cli.as_json()
+    line = _Line(watcher, shown=not as_json and sys.stderr.isatty())
+    recorded, turns = set[str](), 0
+    if as_json:
+        _print(
+            {"event": "watching", "store": watcher.repository.store.location, "paths": list(map(str, watcher.paths))}
+        )
+    else:
+        cli.note(
+            f"watching {', '.join(one_line(str(path)) for path in watcher.paths)}" + ("" if once else "; Ctrl-C ends")
+        )
+    for event in watcher.look(over.is_set) if once else watcher.follow(over.is_set, over.wait):
+        turns += event.turns if event.kind == "recorded" else 0
+        recorded.update(event.sessions if event.kind == "recorded" else ())
+        if as_json:
+            _print(event.to_dict())
+        else:
+            line.tell(event, turns)
+    line.clear()
+    if as_json:
+        _print({"event": "stopped", "files": watcher.files, "sessions": len(recorded), "turns": turns})
+        return
+    cli.note(
+        f"recorded {count(turns, 'turn')} in {count(len(recorded), 'session')} from {count(watcher.files, 'file')}"
+    )
+
+
+def _print(value: object) -> None:
+    click.echo(json.dumps(value, ensure_ascii=True))
+
+
+class _Line:
+    """What people see: a line for each session that grows on stdout, and on a terminal one of progress, written anew."""
+
+    def __init__(self, watcher: Watcher, *, shown: bool) -> None:
+        self._watcher = watcher
+        self._is_shown = shown
+        self._width = 0
+
+    def tell(self, event: WatchEvent, turns: int) -> None:
+        """Say what happened."""
+        self.clear()
+        file = one_line(event.file)
+        if event.kind == "recorded":
+            names = one_line(event.sessions[0]) if len(event.sessions) == 1 else count(len(event.sessions), "session")
+            click.echo(f"{names}: {count(event.turns, 'turn')} from {file}")
+        elif event.kind == "problem":
+            place = f"{file}, line {event.line}" if event.line else file
+            cli.note(f"problem: {place}: {one_line(event.reason)}")
+        elif event.kind == "failed":
+            cli.note(f"not stored yet, and tried again: {file}: {one_line(event.reason)}")
+        if self._is_shown:
+            text = f"{self._watcher.files:,} files, {count(turns, 'turn')} recorded"
+            click.echo(f"{text}\r", nl=False, err=True)
+            self._width = len(text)
+
+    def clear(self) -> None:
+        """Take the line of progress away."""
+        if self._width:
+            click.echo(f"{' ' * self._width}\r", nl=False, err=True)
+            self._width = 0

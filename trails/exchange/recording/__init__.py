@@ -1,0 +1,1 @@
+"""Record agents while they run: follow their transcripts, and take what their hooks say."""
