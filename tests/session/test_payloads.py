@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
+import sqlite3
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,13 +18,17 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from tests.support.pasts import mark_of
-from tests.support.tampering import altered
+from tests.support.tampering import altered, bytes_of
 from trails import InvalidInput, Payload, PayloadReference, Repository
 from trails.exchange.file_import import export_session
 from trails.exchange.rdf_files import import_rdf
+from trails.history.records.text_matcher import TextMatcher
+from trails.integrity import digests
 from trails.model import iris
 from trails.rdf import vocab
+from trails.secrets.hidden_texts import holds_hidden
 from trails.store.contract import Change
+from trails.store.log.records import Row
 
 pytestmark = pytest.mark.any_store
 
@@ -343,3 +351,201 @@ def test_a_past_view_has_what_turns_carried_then(memory: Repository) -> None:
         assert [past.payload(each) for each in turn.payloads] == [STATE.data, b""]
         assert kept(past) == {STATE.digest, hashlib.sha256(b"").hexdigest()}
         assert past.verify().findings == ()
+
+
+# --- taking texts out of payloads and metadata
+
+MARK = 'Zenobia\'s "first" émail'
+"""What is taken out: with what JSON escapes, and what UTF-8 takes two bytes for."""
+
+
+def as_json(text: str) -> bytes:
+    return json.dumps({"who": text, "deep": [1, {"note": f"told {text} so"}], "kept": "yes"}).encode()
+
+
+PLACES = {
+    "JSON": as_json,
+    "JSON in UTF-8": lambda text: json.dumps({"who": text}, ensure_ascii=False).encode(),
+    "a key of JSON": lambda text: json.dumps({text: 1, f"{text}2": 2}).encode(),
+    "JSON in JSON": lambda text: json.dumps({"inner": json.dumps({"who": text, "kept": "yes"})}).encode(),
+    "base64 in JSON": lambda text: json.dumps({"type": "bytes", "data": b64encode(as_json(text)).decode()}).encode(),
+    "base64 in base64": lambda text: b64encode(b64encode(as_json(text))),
+    "URL-safe base64": lambda text: b'{"d":"' + urlsafe_b64encode(b"\xff\xfe\xfd" + text.encode()) + b'"}',
+    "text": lambda text: f"Dear {text},\nhow are you?".encode(),
+    "lines of JSON": lambda text: as_json(text) + b"\n" + as_json("nobody"),
+    "a binary format": lambda text: b"\x82\xa3who\xd9" + bytes([len(text.encode())]) + text.encode() + b"\xff\x00",
+    "base64 after letters": lambda text: b"\xd9AAz" + b64encode(text.encode()) + b"\x00\x81",
+    "UTF-16": lambda text: b"\xff\xfe" + text.encode("utf-16-le"),
+}
+
+
+@pytest.mark.parametrize("form", PLACES)
+def test_a_text_is_taken_out_of_bytes_of_any_form(memory: Repository, form: str) -> None:
+    data = PLACES[form](MARK)
+    if form != "UTF-16":
+        assert holds_hidden(data, TextMatcher(MARK).within)
+    with memory.create(id="plan") as s:
+        s.append("user", "Plan a trip", payloads=[Payload(data=data, name="state")])
+    head = s.head
+    report = memory.redact_matching(MARK, by="dave")
+    if form == "UTF-16":  # it is overwritten where it is found in other forms, and is not looked for alone
+        assert report.places == ()
+        return
+    assert [(each.session_id, each.kind, each.index) for each in report.places] == [("plan", "payload", 0)]
+    loaded = memory.load("plan")
+    turn = loaded.turns[0]
+    (reference,) = turn.payloads
+    left = memory.payload(reference)
+    assert (turn.content, turn.redacted, loaded.head) == ("Plan a trip", False, head)
+    assert (reference.name, reference.size, reference.digest) == ("state", len(left), hashlib.sha256(left).hexdigest())
+    assert not holds_hidden(left, TextMatcher(MARK).within)
+    assert kept(memory) == {reference.digest}
+    assert memory.verify().findings == ()
+    assert memory.redact_matching(MARK).places == ()
+
+
+def test_of_json_nothing_but_the_values_that_hold_the_text_is_changed(memory: Repository) -> None:
+    data = b'{ "who": "told Zenobia",\n  "n": 1.50, "deep": ["x", "Zenobia"], "inner": "{\\"a\\": \\"Zenobia\\", \\"b\\": 2}" }'
+    with memory.create(id="plan") as s:
+        s.append("user", "x", payloads=[Payload(data=data)])
+    memory.redact_matching("Zenobia")
+    assert memory.payload(memory.load("plan").turns[0].payloads[0]) == (
+        b'{ "who": "redacted",\n  "n": 1.50, "deep": ["x", "redacted"], "inner": "{\\"a\\": \\"redacted\\", \\"b\\": 2}" }'
+    )
+
+
+def test_of_a_binary_format_the_length_stays(memory: Repository) -> None:
+    data = b"\x81\xa3who\xa7Zenobia\xc0"
+    with memory.create(id="plan") as s:
+        s.append("user", "x", payloads=[Payload(data=data)])
+    memory.redact_matching("Zenobia")
+    assert memory.payload(memory.load("plan").turns[0].payloads[0]) == b"\x81\xa3who\xa7*******\xc0"
+
+
+def test_every_turn_that_refers_to_the_bytes_refers_to_the_new_ones(store: Repository) -> None:
+    secret = Payload(data=b'{"key": "Zenobia"}')
+    with store.create(id="one") as one:
+        one.append("user", "x", payloads=[secret, OTHER])
+        one.append("user", "y", payloads=[secret])
+    fork = one.fork(id="fork")
+    fork.append("user", "z", payloads=[secret])
+    fork.persist()
+    fork.detach()
+    with store.create(id="two") as two:
+        two.append("user", "Zenobia herself", payloads=[secret])
+    heads = [store.load(each).head for each in ("one", "fork", "two")]
+    assert [each.kind for each in store.redact_matching("Zenobia", dry_run=True).places].count("payload") == 6
+    assert kept(store) == {secret.digest, OTHER.digest}
+    store.redact_matching("Zenobia", by="dave", reason="asked to")
+    new = hashlib.sha256(b'{"key": "redacted"}').hexdigest()
+    assert kept(store) == {new, OTHER.digest}
+    for session_id, length in (("one", 2), ("fork", 3)):
+        turns = store.load(session_id).turns
+        assert len(turns) == length
+        assert {each.digest for turn in turns for each in turn.payloads} == {new, OTHER.digest}
+    (turn,) = store.load("two").turns
+    assert (turn.redacted, turn.payloads[0].digest) == (True, None)
+    assert [store.load(each).head for each in ("one", "fork", "two")] == heads
+    assert store.verify().findings == ()
+
+
+def test_a_value_of_metadata_is_taken_out_and_the_content_stays(store: Repository) -> None:
+    with store.create(id="plan") as s:
+        s.append("user", "Plan a trip", meta={"who": "told Zenobia", "kept": [1, "yes"]}, payloads=[OTHER])
+        s.append("user", "On foot")
+    head = s.head
+    report = store.redact_matching("Zenobia", by="dave")
+    assert [(each.kind, each.index) for each in report.places] == [("turn metadata", 0)]
+    turn = store.load("plan").turns[0]
+    assert (turn.content, turn.meta, turn.redacted) == ("Plan a trip", {"who": "redacted", "kept": [1, "yes"]}, False)
+    assert (store.payload(turn.payloads[0]), store.load("plan").head) == (OTHER.data, head)
+    assert store.verify().findings == ()
+    store.redact_matching("yes")
+    assert store.load("plan").turns[0].meta == {"who": "redacted", "kept": [1, "redacted"]}
+    assert store.verify().findings == ()
+    store.redact("plan", 0)
+    turn = store.load("plan").turns[0]
+    assert (turn.redacted, turn.meta, store.load("plan").head) == (True, {}, head)
+    assert (kept(store), store.verify().findings) == (set(), ())
+
+
+def test_what_was_taken_out_cannot_be_guessed_by_the_digests_that_are_left(memory: Repository) -> None:
+    with memory.create(id="plan") as s:
+        s.append("user", "Plan a trip", meta={"pin": "4711"}, payloads=[Payload(data=b"4712")])
+    (salt,) = memory.store.quads((None, vocab.SALT, None, None))
+    turn = s.turns[0]
+    assert digests.facts_digest(turn.facts, salt.object.value) == digests.facts_digest(turn.facts, salt.object.value)
+    memory.redact_matching("4711")
+    memory.redact_matching("4712")
+    everything = "\n".join(map(str, memory.store.quads((None, None, None, None))))
+    assert salt.object.value not in everything
+    for text in ("4711", "4712", hashlib.sha256(b"4711").hexdigest(), hashlib.sha256(b"4712").hexdigest()):
+        assert text not in everything
+
+
+def test_what_was_taken_out_of_a_turn_can_be_altered_no_more_than_before(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "a.trails", create=True) as store:
+        with store.create(id="plan") as s:
+            s.append("user", "Plan a trip", meta={"who": "Zenobia", "kept": "yes"})
+        store.redact_matching("Zenobia")
+    graph = NamedNode(iris.session("plan"))
+    with altered(tmp_path / "a.trails") as engine:
+        (old,) = engine.quads_for_pattern(None, vocab.VALUE, None, graph)
+        engine.remove(old)
+        engine.add(Quad(old.subject, vocab.VALUE, Literal("Plan a war"), graph))
+    with trails.open(tmp_path / "a.trails") as store:
+        assert "digest-mismatch" in codes(store)
+
+
+def test_a_copy_that_comes_back_stands_as_the_turn_does_here(memory: Repository) -> None:
+    with memory.create(id="plan") as s:
+        s.append("user", "Plan a trip", meta={"who": "Zenobia"}, payloads=[Payload(data=b'["Zenobia"]')])
+    s.fork(id="fork").persist()
+    out = io.BytesIO()
+    export_session(memory, "plan", "nquads", out)
+    memory.load("fork").detach()
+    memory.delete("plan")
+    memory.redact_matching("Zenobia")
+    assert import_rdf(memory, out.getvalue(), "nquads", restore=True).problems == []
+    turn = memory.load("plan").turns[0]
+    assert (turn.content, turn.meta, memory.payload(turn.payloads[0])) == (
+        "Plan a trip",
+        {"who": "redacted"},
+        b'["redacted"]',
+    )
+    assert memory.verify().findings == ()
+
+
+def test_erased_bytes_are_in_no_file(tmp_path: Path) -> None:
+    """Neither as they are, nor in what SQLite's records and the engine's files decompress to, nor in base64 there."""
+    folder = tmp_path / "a.trails"
+    with trails.open(folder, create=True) as store:
+        with store.create(id="plan") as s:
+            for number in range(3):
+                s.append("user", "x", meta={"m": MARK}, payloads=[Payload(data=as_json(f"{MARK} {number}"))])
+        with store.create(id="gone") as gone:
+            gone.append("user", "x", payloads=[Payload(data=as_json(f"{MARK} gone"))])
+        assert texts_in(folder) & {"whole"}
+        store.delete("gone")
+        store.redact_matching(MARK)
+        store.maintenance.vacuum()
+        assert store.verify().findings == ()
+        assert texts_in(folder) == set()
+    assert texts_in(folder) == set()
+
+
+def texts_in(folder: Path) -> set[str]:
+    """How the mark stands in a store: in the bytes of its files, or in the records of its log."""
+    found: set[str] = set()
+    matcher = TextMatcher(MARK)
+    if holds_hidden(bytes_of(folder), matcher.within):
+        found.add("bytes")
+    with closing(sqlite3.connect(f"file:{folder / 'trails.db'}?mode=ro", uri=True)) as file:
+        rows = file.execute(
+            "SELECT number, commit_id, flags, leaves, body, body_digest, digest, rewritten FROM trails_records"
+        )
+        for row in rows:
+            record = Row(*row).unpack().record
+            if holds_hidden(record.add + record.remove, matcher.within):
+                found.add("whole")
+    return found

@@ -88,12 +88,14 @@ def _scored(store: Repository) -> None:
 
 
 def _carried(store: Repository) -> None:
-    """Payloads: one that two turns share, and what is left of one that was redacted."""
+    """Payloads: one that two turns share, and what is left of one that was redacted, and of one that held a text."""
     state = trails.Payload(data=b'{"step": 1}', media_type="application/json", name="state")
     with store.create(id="carried") as carried:
         carried.append("assistant", "Done", payloads=[state])
         carried.append("assistant", "Done again", payloads=[state, trails.Payload(data=b"\x00\x01")])
+        carried.append("assistant", "Done", meta={"for": "Ottilie"}, payloads=[trails.Payload(data=b'["Ottilie"]')])
     store.redact("carried", 1, by="dave")
+    store.redact_matching("Ottilie", by="dave")
 
 
 def _brought_in(store: Repository) -> None:

@@ -482,7 +482,7 @@ class Arrival:
         """Let a commit add quads, with the bytes of the payloads to which they refer that the store has not."""
         turns = payloads.without_payloads(quads)
         tx.add(turns)
-        tx.log(payloads.keep_payloads(payloads.carried_with(self.file.store, turns)))
+        payloads.bring_payloads(tx, self.file.store, turns)
 
     def _commit(self, tx: Transaction) -> None:
         tx.join(self.read.recorded(self.target.store, self.record.id, is_new=True))

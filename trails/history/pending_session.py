@@ -67,7 +67,8 @@ if TYPE_CHECKING:
 def quote_facts(turn: Turn) -> Facts:
     """Return what one that quotes a turn repeats of what was recorded with it: not where that came from."""
     quote = Quote(session_id=turn.session_id, index=turn.index, digest=turn.digest)
-    update = {"source_ids": (), "quoted_from": quote, "withheld": None, "model_call": _elsewhere(turn)}
+    update = {"source_ids": (), "quoted_from": quote, "withheld": None, "content_digest": None}
+    update["model_call"] = _elsewhere(turn)
     return turn.facts.model_copy(update=update)
 
 

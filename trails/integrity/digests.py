@@ -291,14 +291,23 @@ class StoredTurn(NamedTuple):
 def recompute_digest(row: StoredTurn, previous: str) -> str:
     """Return the digest that a row should have after the turn with the digest `previous`.
 
-    A redacted turn has its content's digest in the place of the salt.
+    A redacted turn has its content's digest in the place of the salt; one with another salt than it was made with keeps it
+    beside its facts.
     """
+    return _row_digest(row, previous, row.facts.content_digest or _content_of(row))
+
+
+def _content_of(row: StoredTurn) -> str:
+    return row.salt if row.redacted else content_digest(row.text, row.salt, structured=row.structured)
+
+
+def _row_digest(row: StoredTurn, previous: str, content: str) -> str:
     return chain_digests(
         previous,
         f"{row.index}",
         digest_names(row.branch, row.role, iris.author_key(row.author_iri)),
         None if row.time is None else epoch_microseconds(row.time),
-        row.salt if row.redacted else content_digest(row.text, row.salt, structured=row.structured),
+        content,
         facts=facts_digest(row.facts, row.salt),
     )
 
@@ -306,7 +315,7 @@ def recompute_digest(row: StoredTurn, previous: str) -> str:
 def check_standing(row: StoredTurn, previous: str) -> str:
     """Return the digest of a row as it stands, whatever was taken out of it: see `digests.standing_digest`."""
     left = facts_digest(row.facts.model_copy(update={"withheld": None}), row.salt)
-    return standing_digest(recompute_digest(row, previous), left)
+    return standing_digest(_row_digest(row, previous, _content_of(row)), left)
 
 
 def is_digest_true(row: StoredTurn, previous: str, stands_as: str | None) -> bool:
@@ -318,7 +327,7 @@ def is_digest_true(row: StoredTurn, previous: str, stands_as: str | None) -> boo
     """
     fits = recompute_digest(row, previous) == row.digest
     if stands_as is None:
-        return fits and row.facts.withheld is None
+        return fits and row.facts.withheld is None and row.facts.content_digest is None
     unnamed = iris.is_unnamed(row.author_iri) or row.role == iris.UNNAMED
     return check_standing(row, previous) == stands_as and (fits or unnamed)
 

@@ -420,6 +420,9 @@ class Facts(Value):
     withheld: str | None = None
     """The digest over all facts as they were, once a text was taken out of those that have no digest of their own."""
     payloads: tuple[PayloadReference, ...] = ()
+    content_digest: str | None = None
+    """The salted digest of the turn's content as it was made, once the turn has another salt: a value was taken out of its
+    metadata or of a payload, which could be guessed by the first one."""
 
     @property
     def is_cut(self) -> bool:

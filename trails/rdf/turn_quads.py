@@ -192,8 +192,7 @@ def fact_triples(
     elif facts.meta_json is not None:
         yield node, v.META, Literal(facts.meta_json, datatype=v.JSON)
     yield from _origin_triples(node, facts)
-    if facts.withheld:
-        yield node, v.FACTS_DIGEST, Literal(facts.withheld)
+    yield from _kept_digests(node, facts)
     if facts.compaction:
         yield from _compaction_triples(turn, facts.compaction, copied=copied)
     if facts.model_call:
@@ -215,6 +214,12 @@ def _origin_triples(node: NamedNode, facts: Facts) -> Iterator[Row]:
     if facts.derived_from:
         yield node, v.DERIVED_FROM, NamedNode(facts.derived_from.iri)
         yield node, v.RESULT_DIGEST, Literal(facts.derived_from.digest)
+
+
+def _kept_digests(node: NamedNode, facts: Facts) -> Iterator[Row]:
+    for predicate, digest in ((v.FACTS_DIGEST, facts.withheld), (v.CONTENT_DIGEST, facts.content_digest)):
+        if digest:
+            yield node, predicate, Literal(digest)
 
 
 def _written(node: NamedNode, value: object, fields: Sequence[Field], *, copied: bool = False) -> Iterator[Row]:
@@ -343,8 +348,10 @@ FACT_PREDICATES: Final = (
     v.TOOL_ENDED_AT, v.TOOL_OUTCOME, v.APPROVED_BY, v.REFUSED_BY, v.TOOL_USED,
 )  # fmt: skip
 """The predicates that `decode_facts` needs; the other quads of a turn's facts follow from these (and types)."""
-PAYLOAD_PREDICATES: Final = (v.PAYLOAD_NAME, v.MEDIA_TYPE, v.BYTE_COUNT, v.PAYLOAD_OF, v.PAYLOAD_DIGEST)
-"""The same of payloads."""
+PAYLOAD_PREDICATES: Final = (
+    v.PAYLOAD_NAME, v.MEDIA_TYPE, v.BYTE_COUNT, v.PAYLOAD_OF, v.PAYLOAD_DIGEST, v.CONTENT_DIGEST,
+)  # fmt: skip
+"""The same of payloads, and of what was taken out of them or of metadata."""
 
 
 @decodes
@@ -445,6 +452,7 @@ def facts_of_parts(parts: Mapping[str, _Properties]) -> Facts:
             "quoted_from": _quote_of(own),
             "derived_from": _derivation_of(own),
             "withheld": _one(own, v.FACTS_DIGEST),
+            "content_digest": _one(own, v.CONTENT_DIGEST),
             "payloads": tuple(_payload_of(properties) for properties in _numbered(parts, "payload/")),
         }
     )

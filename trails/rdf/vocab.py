@@ -69,6 +69,7 @@ TOOL_RESULT_OF, HAS_RESULT, IS_ERROR = _trails("answers toolResult isError")
 PAYLOAD, PAYLOAD_REFERENCE = _trails("Payload PayloadReference")
 HAS_PAYLOAD, PAYLOAD_OF, PAYLOAD_NAME = _trails("payload payloadBytes payloadName")
 MEDIA_TYPE, BYTE_COUNT, BYTES_PART, PAYLOAD_DIGEST = _trails("mediaType byteCount bytesPart payloadDigest")
+(CONTENT_DIGEST,) = _trails("contentDigest")
 
 # what is told of the model call that generated a turn
 PROVIDER, USED_PROMPT, CONTEXT_THROUGH, SUMMARY_SHOWN = _trails("provider usedPrompt contextThrough contextSummary")

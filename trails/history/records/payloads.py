@@ -15,6 +15,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import IntegrityError, InvalidInput
 from trails.history.records.record_kind import Checks, Evidence, RecordKind
+from trails.history.records.text_matcher import Erasure
 from trails.history.transaction import LeafMaker, Transaction
 from trails.integrity.digests import salted_digest
 from trails.integrity.leaves import Leaf
@@ -22,7 +23,8 @@ from trails.model import iris
 from trails.model.values import Finding, Payload, PayloadReference, SessionRecord, Turn
 from trails.rdf import query_files, vocab
 from trails.rdf.codec import subject_of, term_text
-from trails.store.contract import Matching, QuadStore, Solutions
+from trails.secrets.hidden_texts import holds_hidden, without_hidden
+from trails.store.contract import Matching, PreconditionFailed, QuadStore, Solutions
 from trails.store.pattern import Preview
 
 _PIECE: Final = 3 << 20
@@ -54,8 +56,7 @@ def withheld_payload(reference: Quad, salt: str) -> Quad:
 
 def payloads_among(quads: Iterable[Quad]) -> list[NamedNode]:
     """Return the payloads to which quads of turns refer."""
-    named = dict.fromkeys(quad.object for quad in quads if quad.predicate == vocab.PAYLOAD_OF)
-    return [node for node in named if isinstance(node, NamedNode)]
+    return list(dict.fromkeys(node for quad in quads if (node := _bytes_of(quad)) is not None))
 
 
 def _is_kept(node: NamedNode) -> Quad:
@@ -149,10 +150,16 @@ def drop_unreferenced(nodes: Iterable[NamedNode]) -> LeafMaker:
     return made
 
 
-def carried_with(store: Matching, quads: Iterable[Quad]) -> list[Payload]:
-    """Return the payloads to which quads of turns refer, read from a store that has them."""
-    digests = (iris.payload_digest(node.value) for node in payloads_among(quads))
-    return [Payload(data=read_payload(store, digest)) for digest in digests if digest is not None]
+def bring_payloads(tx: Transaction, source: Matching, turns: Iterable[Quad]) -> None:
+    """Let a commit add the payloads to which quads of turns refer: those of another store, or those that must be here."""
+    brought, here = list[Payload](), list[Quad]()
+    for node in payloads_among(turns):
+        if source.quads((None, None, None, node)):
+            brought.append(Payload(data=read_payload(source, iris.payload_digest(node.value) or "")))
+        else:
+            here.append(_is_kept(node))
+    tx.require(here)
+    tx.log(keep_payloads(brought))
 
 
 def without_payloads(quads: Iterable[Quad]) -> list[Quad]:
@@ -240,6 +247,70 @@ def _strays(store: QuadStore, references: Collection[str]) -> Iterator[Finding]:
             continue
         if not store.quads((None, vocab.PAYLOAD_OF, node, None)):  # else of a deleted session that is being swept
             yield Finding(code="stray-graph", message=f"no turn refers to the payload {node.value}")
+
+
+# --- taking texts out
+
+
+def find_texts(store: QuadStore, taking: Erasure, nodes: Iterable[NamedNode]) -> None:
+    """Work out what takes the place of the payloads that hold a text; the turns that refer to them are changed with them."""
+    for node in nodes:
+        digest = iris.payload_digest(node.value)
+        if digest is None:
+            continue
+        quads = store.quads((None, None, None, node))
+        data = _bytes_in(digest, quads)
+        if data is None:
+            why = "its bytes were altered, so they are not read (`trails verify` says more): restore the store from a backup"
+            taking.leave(None, "payload", node.value, why)
+        elif holds_hidden(data, taking.needle.within):
+            without = without_hidden(data, taking.needle.within, taking.needle.overwritten, iris.UNNAMED)
+            taking.payloads[node] = Payload(data=without)
+            if not store.quads((None, vocab.PAYLOAD_OF, node, None)):
+                taking.place(None, "payload", node.value)
+
+
+def replace_in(taking: Erasure, quads: Iterable[Quad]) -> list[Quad]:
+    """Return the quads of a turn with other payloads in the place of those out of which a text is taken."""
+    every = list(quads)
+    new = {}
+    for quad in every:
+        if (node := _bytes_of(quad)) is not None and node in taking.payloads:
+            new[quad.subject] = taking.payloads[node]
+    made = []
+    for quad in every:
+        value = quad.object
+        if quad.subject in new and quad.predicate == vocab.PAYLOAD_OF:
+            value = NamedNode(iris.payload(new[quad.subject].digest))
+        elif quad.subject in new and quad.predicate == vocab.BYTE_COUNT:
+            value = vocab.integer(len(new[quad.subject].data))
+        made.append(Quad(quad.subject, quad.predicate, value, quad.graph_name))
+    return made
+
+
+def _bytes_of(quad: Quad) -> NamedNode | None:
+    """Return the payload to whose bytes a quad refers; None for any other quad."""
+    return quad.object if quad.predicate == vocab.PAYLOAD_OF and isinstance(quad.object, NamedNode) else None
+
+
+def put_in_place(taking: Erasure) -> None:
+    """Add the payloads to which changed turns refer; where only turns did whose content goes too, there is none to add."""
+    named = {*payloads_among(taking.found.add)}
+    for new in taking.payloads.values():
+        if NamedNode(iris.payload(new.digest)) in named:
+            taking.found.add += payload_quads(new)
+
+
+def refuse_dangling(taking: Erasure) -> LeafMaker:
+    """Return a maker of no leaves, which refuses a commit that leaves a turn behind whose payload it takes out."""
+
+    def made(after: Preview) -> list[Leaf]:
+        for node in taking.payloads:
+            if found := after.quads((None, vocab.PAYLOAD_OF, node, None)):
+                raise PreconditionFailed(matched=found)
+        return []
+
+    return made
 
 
 PAYLOADS: Final = RecordKind(

@@ -10,24 +10,27 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import InvalidInput
 from trails.integrity.leaves import Leaf
 from trails.model import iris, validation
-from trails.model.values import Value
+from trails.model.values import Payload, Value
 from trails.rdf import activity_records, vocab
+from trails.store.pattern import Preview
 
 SHORTEST_TEXT: Final = 2
 """Characters below which a text would be found nearly everywhere."""
 _DEEPEST: Final = 8
 """How often escaped text is unescaped: JSON within JSON doubles its backslashes at every level."""
+_NESTED: Final = 3
+"""How often a text is escaped that is looked for in binary formats."""
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([\"\\/bfnrt]))")
 _UNESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
@@ -49,6 +52,22 @@ class TextMatcher:
     def within(self, value: str) -> bool:
         """Tell whether a string holds the text, in any of its forms."""
         return any(self.text in form for form in text_forms(value))
+
+    def overwritten(self, data: bytes) -> bytes:
+        """Return bytes in which all that is the text, in any of its forms, is overwritten with as many asterisks."""
+        for form in self._byte_forms:
+            data = data.replace(form, b"*" * len(form))
+        return data
+
+    @cached_property
+    def _byte_forms(self) -> Sequence[bytes]:
+        text, forms = self.text, dict[bytes, None]()
+        for _ in range(_NESTED):
+            forms |= dict.fromkeys(each.encode(errors="surrogatepass") for each in (text, quote(text, safe="")))
+            forms[json.dumps(text)[1:-1].encode()] = None
+            text = json.dumps(text, ensure_ascii=False)[1:-1]
+        forms |= {self.text.encode(each): None for each in ("utf-16-le", "utf-16-be")}
+        return sorted(forms, key=len, reverse=True)
 
     def scrubbed(self, value: Any) -> Any:
         """Return a JSON value without the text: every string, key or number that holds it is replaced as a whole."""
@@ -116,6 +135,7 @@ _NOBODYS: Final = frozenset(
         vocab.QUEUE_MODE, vocab.OUTCOME, vocab.FROM_STATE, vocab.TO_STATE, vocab.STATUS, vocab.ARTIFACT_CHANGE, vocab.ACTION,
         vocab.CLEANUP, vocab.RUN_OUTCOME, vocab.ANNOUNCED_HOW, vocab.REDACTED_PLACE, vocab.BRANCH,
         vocab.LEAF_SALT, vocab.ROW_SALT, vocab.FORK_DIGEST, vocab.CALL_DIGEST, vocab.TASK_SALT, vocab.TASK_DIGEST,
+        vocab.CONTENT_DIGEST, vocab.BYTES_PART,
         vocab.SIGNED_HEAD, vocab.SIGNATURE, vocab.DELETED_HEAD, vocab.DELETED_AT_ROOT, vocab.IMPORTER, vocab.IMPORTER_VERSION,
     }
 )  # fmt: skip
@@ -284,6 +304,8 @@ class Changed:
     tombstones: set[str] = field(default_factory=set)
     """The same of those that were deleted."""
     turns: list[ChangedTurn] = field(default_factory=list)
+    makers: list[Callable[[Preview], Sequence[Leaf]]] = field(default_factory=list)
+    """What looks at the store as it will be, and refuses the commit or joins it."""
     parts: dict[str, dict[str, None]] = field(default_factory=dict)
     """By session, the IRIs (as they are then) of all else that is changed."""
 
@@ -306,6 +328,8 @@ class Erasure:
         self.new = new
         """What stands in the place of what holds the text."""
         self.found = found
+        self.payloads: dict[NamedNode, Payload] = {}
+        """What takes the place of payloads that hold the text, by the IRI of each."""
         self.about: dict[str, list[Quad]] = {}
         """What the catalog says, by subject."""
 

@@ -450,8 +450,12 @@ def redacted_quads(quads: Iterable[Quad]) -> tuple[list[Quad], list[Quad]]:
     if _datatype(values[0]) == vocab.REDACTED:  # by another writer: its salt is the digest of the text by now
         return [], []
     salt = term_text(salts[0].object)
-    content = digests.content_digest(term_text(values[0].object), salt, structured=_datatype(values[0]) == vocab.JSON)
-    remove: list[Quad] = []
+    made_with = [quad for quad in found if quad.predicate == vocab.CONTENT_DIGEST]
+    structured = _datatype(values[0]) == vocab.JSON
+    content = value_of(made_with, vocab.CONTENT_DIGEST) or digests.content_digest(
+        term_text(values[0].object), salt, structured=structured
+    )
+    remove: list[Quad] = [*made_with]
     add: list[Quad] = []
     for quad in found:
         stand_in = _stand_in(quad, salt, content)

@@ -4,9 +4,10 @@ Every quad of the store is looked at. What holds the text is replaced in one com
 sessions and runs, which the log names) is reported. Each kind of thing is changed as `verify` expects it: see
 `ErasureWalk`.
 
-Content, call arguments, metadata and requests are removed as `redact` removes them: their digests stay, and the turn's
-own digest proves the rest. An author, a role and other facts enter that digest in clear, so it cannot be computed again
-without them. The redaction then carries a digest over the turn as it is now. Texts of notes and system prompts leave
+Content, call arguments and requests are removed as `redact` removes them, with metadata and payloads: their digests stay,
+and the turn's own digest proves the rest. In metadata and payloads alone, only the values that hold the text are replaced,
+and the turn gets another salt. An author, a role and other facts enter the digest in clear, so it cannot be computed again
+without them. In both cases the redaction carries a digest over the turn as it is now. Texts of notes and system prompts leave
 their salted digests, and rows of the catalog are logged again. Records with leaves of their own are changed by their
 kind.
 """
@@ -23,6 +24,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.history import log_leaves, record_registry
+from trails.history.records import payloads
 from trails.history.records.text_matcher import (
     LOGGED_IDS,
     Changed,
@@ -36,6 +38,7 @@ from trails.history.records.text_matcher import (
 from trails.history.removal import redaction
 from trails.history.transaction import Transaction
 from trails.integrity import digests
+from trails.integrity.digests import StoredTurn
 from trails.integrity.leaves import Leaf
 from trails.model import iris
 from trails.model.values import Value
@@ -54,9 +57,14 @@ _OF_TURN: Final = {
     vocab.ASSOCIATED_WITH: "author", vocab.SOURCE_ID: "source id", vocab.MODEL: "model",
     vocab.STOP_REASON: "stop reason", vocab.USAGE: "usage", vocab.CALL_ID: "call id", vocab.TOOL_NAME: "tool name",
     vocab.TRIGGER: "trigger", vocab.PROVIDER: "provider", vocab.TOOL_USED: "tool", vocab.APPROVED_BY: "approver",
-    vocab.REFUSED_BY: "refuser",
+    vocab.REFUSED_BY: "refuser", vocab.PAYLOAD_OF: "payload", vocab.PAYLOAD_NAME: "payload name",
+    vocab.MEDIA_TYPE: "media type",
 }  # fmt: skip
 _SALTED: Final = frozenset({vocab.VALUE, vocab.ARGUMENTS, vocab.META, vocab.REQUEST})
+_WITHHELD: Final = _SALTED | {vocab.PAYLOAD_OF}
+"""What goes with a turn's content, and leaves its salted digest."""
+_BY_VALUE: Final = frozenset({vocab.META, vocab.PAYLOAD_OF})
+"""What loses only the values that hold the text, unless the content holds it too."""
 _OWN: Final = frozenset({vocab.ROLE, vocab.ATTRIBUTED_TO, vocab.ASSOCIATED_WITH})
 """What a turn's digest covers itself, and not among its facts."""
 _COUNTED: Final = frozenset(FIGURES.values())
@@ -75,6 +83,8 @@ class ErasureWalk:
         self._store = store
         self._taking = taking
         self._stands = redaction.current_redactions(store)
+        self._salts: dict[str, str] = {}
+        """The salts that turns get, by their digests: copies of a turn get the same one."""
 
     # --- what cannot go
 
@@ -100,9 +110,12 @@ class ErasureWalk:
             kind.purge(self._taking, graph.value, quads, held)
             return
         self._check_ids([graph, *dict.fromkeys(o for q in quads if isinstance(o := q.object, NamedNode))])
-        hits = [
-            quad for quad in quads if self._taking.new.holds_value(quad)
-        ]  # no subject of a graph is named by somebody
+        payloads_of = self._taking.payloads
+        hits = [  # no subject of a graph is named by somebody
+            quad
+            for quad in quads
+            if self._taking.new.holds_value(quad) or (quad.predicate == vocab.PAYLOAD_OF and quad.object in payloads_of)
+        ]
         if not hits:
             return
         if (found := record_registry.kinds_beside(graph.value)) is not None:
@@ -145,7 +158,7 @@ class ErasureWalk:
         after = self._turn_after(turn, quads, hits)
         known = self._stands.get(digest)
         stands_as = None
-        if known is not None or any(quad.predicate not in _SALTED for quad in hits):
+        if known is not None or any(quad.predicate not in _gone_with_digest(hits) for quad in hits):
             if not digests.is_digest_true(redaction.stored_turn(turn, quads), previous, known):
                 raise IntegrityError(
                     f"turn {index} of session {session_id!r} was altered: taking a name or a fact out of it would hide "
@@ -170,16 +183,31 @@ class ErasureWalk:
     def _turn_after(self, turn: str, quads: Sequence[Quad], hits: Sequence[Quad]) -> list[Quad]:
         """Return the quads of a turn without the text."""
         before, after = redaction.stored_turn(turn, quads), list(quads)
-        if any(quad.predicate in _SALTED for quad in hits):
+        covered = _gone_with_digest(hits)
+        if covered:
             remove, add = redaction.redacted_quads(quads)
             after = [*(quad for quad in quads if quad not in set(remove)), *add]
-        after = self._taking.without(after)
+        elif any(quad.predicate in _BY_VALUE for quad in hits):
+            after = self._salted_again(before, quads)
+        after = payloads.replace_in(self._taking, self._taking.without(after))
         if any(quad.predicate == vocab.USAGE for quad in hits):
             after = _counted_again(after)
-        if not before.facts.withheld and any(quad.predicate not in _SALTED | _OWN for quad in hits):
+        if not before.facts.withheld and any(quad.predicate not in covered | _OWN for quad in hits):
             whole = digests.facts_digest(before.facts, before.salt)
             after.append(Quad(NamedNode(turn), vocab.FACTS_DIGEST, Literal(whole), quads[0].graph_name))
         return after
+
+    def _salted_again(self, row: StoredTurn, quads: Sequence[Quad]) -> list[Quad]:
+        """Return the quads of a turn with another salt: by the old one, what is taken out could be guessed.
+
+        The digest of its content as it was made is kept, for the turn's own digest.
+        """
+        node, graph = NamedNode(row.iri), quads[0].graph_name
+        salt = self._salts.setdefault(row.digest, digests.new_salt())
+        content = row.facts.content_digest or digests.content_digest(row.text, row.salt, structured=row.structured)
+        kept = [quad for quad in quads if quad.predicate not in (vocab.SALT, vocab.CONTENT_DIGEST)]
+        said = ((vocab.SALT, salt), (vocab.CONTENT_DIGEST, content))
+        return [*kept, *(Quad(node, predicate, Literal(text), graph) for predicate, text in said)]
 
     # --- the catalog
 
@@ -235,6 +263,11 @@ class ErasureWalk:
             if quad.predicate == vocab.PROMPT_OF or any(quad.predicate in kind.links for kind in record_registry.KINDS):
                 return self._owner(term_text(quad.object))
         return None
+
+
+def _gone_with_digest(hits: Iterable[Quad]) -> frozenset[NamedNode]:
+    """Return the properties that leave their salted digests when a text is taken out of a turn: none if its content stays."""
+    return _WITHHELD if any(quad.predicate in _SALTED - _BY_VALUE for quad in hits) else frozenset()
 
 
 _SESSIONS: Final = iris.session("")
@@ -331,11 +364,17 @@ def _ordered(places: Iterable[Place]) -> tuple[Place, ...]:
 
 def _found(store: QuadStore, needle: TextMatcher, substitution: Pseudonyms) -> Changed:
     found = Changed()
-    walk = ErasureWalk(store, Erasure(needle, substitution, found))
+    taking = Erasure(needle, substitution, found)
+    walk = ErasureWalk(store, taking)
     walk.catalog(store.quads((None, None, None, vocab.CATALOG)))
-    graphs = store.query(query_files.find("graphs").bind())
-    for (graph,) in graphs if isinstance(graphs, Solutions) else []:
+    rows = store.query(query_files.find("graphs").bind())
+    graphs = [row[0] for row in rows] if isinstance(rows, Solutions) else []
+    payloads.find_texts(store, taking, graphs)
+    for graph in graphs:
         walk.graph(graph, store.quads((None, None, None, graph)))
+    payloads.put_in_place(taking)
+    leaving = [*payloads.payloads_among(found.remove), *taking.payloads]
+    found.makers += [payloads.refuse_dangling(taking), payloads.drop_unreferenced(leaving)]
     return found
 
 
@@ -356,6 +395,8 @@ def _transaction(store: QuadStore, found: Changed, deed: Deed) -> Transaction:
     tx.require(dict.fromkeys(found.remove))
     tx.remove(quad for quad in dict.fromkeys(found.remove) if quad not in add)
     tx.add(add)
+    for maker in found.makers:
+        tx.log(maker)
     tx.log_leaves([*made, *found.leaves])
     tx.log(_made_anew(store, sorted(found.rows)))
     tx.log(log_leaves.row_states("change", sorted(found.rows)))

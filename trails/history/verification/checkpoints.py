@@ -173,7 +173,7 @@ def _digests_of(sealed: SealedTurn) -> TurnDigests:
         role=turn.role,
         author=iris.author_key(turn.author_iri),
         time=turn.time,
-        content=sealed.salt if turn.redacted else _content_digest(turn, sealed.salt),
+        content=turn.facts.content_digest or (sealed.salt if turn.redacted else _content_digest(turn, sealed.salt)),
         facts=digests.facts_digest(turn.facts, sealed.salt),
     )
 
@@ -183,7 +183,7 @@ def _content_digest(turn: Turn, salt: str) -> str:
 
 
 def _content_of(sealed: SealedTurn) -> Revealed | None:
-    if sealed.turn.redacted:
+    if sealed.turn.redacted or sealed.turn.facts.content_digest:  # by another salt, the digest cannot be made again
         return None
     return Revealed(text=sealed.turn.text, salt=sealed.salt, structured=sealed.turn.structured)
 
