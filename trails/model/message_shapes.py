@@ -1,9 +1,9 @@
 """Messages of other frameworks in the shape of OpenAI's chat: told by their fields alone.
 
-Known are LangChain's messages (plain, and as `messages_to_dict` and `dumpd` write them), pydantic-ai's, UI and model messages of
-Vercel's AI SDK, contents of Gemini, messages of Bedrock, and those with a `text`. A message that holds calls and their
-results becomes several: the assistant's with the calls, one of the role `tool` for each result, and what was said after.
-Other fields of a message stay beside it. Only empty fields and markers of steps are left out.
+Known are LangChain's messages (plain, and as `messages_to_dict` and `dumpd` write them), pydantic-ai's, those of Microsoft's
+Agent Framework, UI and model messages of Vercel's AI SDK, contents of Gemini, messages of Bedrock, and those with a `text`. A
+message that holds calls and their results becomes several: the assistant's with the calls, one of the role `tool` for each
+result, and what was said after. Other fields of a message stay beside it. Only empty fields and markers of steps are left out.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _DENIED: Final = "output-denied"
 def is_item(message: _Fields) -> bool:
     """Tell whether a mapping is an item of OpenAI's Responses API other than a message with a role."""
     kind, keys = message.get("type"), message.keys()
-    if not isinstance(kind, str):
+    if not isinstance(kind, str) or is_agent_framework(message):
         return False
     if kind in _ITEMS:
         return bool(keys & _ITEMS[kind])
@@ -68,6 +68,8 @@ def is_message(value: object) -> bool:
     if not isinstance(value, Mapping):
         return False
     keys = value.keys()
+    if is_agent_framework(value):
+        return True
     if isinstance(value.get("role", value.get("from")), str) and "info" not in keys:
         return bool(keys & {*_CONTENT, "parts", "tool_calls", "function_call", "toolInvocations", "refusal"})
     return is_item(value) or is_reply(value) or _langchain(value) is not None or _is_pydantic(value)
@@ -86,6 +88,8 @@ def chat(message: _Fields) -> list[_Json]:
         return [lang]
     if _is_pydantic(message):
         return _pydantic(message)
+    if is_agent_framework(message):
+        return _agent_framework(message)
     role = message.get("role", message.get("from"))
     given = {key: value for key, value in message.items() if key not in ("role", "from")}
     if (parts := _parts_of(message, given)) is not None:
@@ -442,3 +446,44 @@ def _pydantic_contents(kind: str, content: object, part: _Json, more: _Json) -> 
             yield {"type": "text", "text": each} if isinstance(each, str) else each
     else:
         yield {"type": kind} | {key: value for key, value in part.items() if key != "part_kind"}
+
+
+# --- Microsoft's Agent Framework
+
+
+def is_agent_framework(message: _Fields) -> bool:
+    """Tell whether a mapping is a message of Microsoft's Agent Framework, whose type is that of an item of OpenAI's too."""
+    contents = message.get("contents")
+    return isinstance(message.get("role"), str) and isinstance(contents, list) and "content" not in message
+
+
+_FRAMEWORK_OWN: Final = frozenset({"type", "text", "call_id", "name", "arguments", "result", "items", "usage_details"})
+
+
+def _agent_framework(message: _Fields) -> list[_Json]:
+    beside = {key: value for key, value in message.items() if key not in ("type", "role", "contents")}
+    said = _Said(message["role"], {key: value for key, value in beside.items() if value not in (None, [], {})})
+    for content in message["contents"]:
+        _framework_content(said, content)
+    return said.messages()
+
+
+def _framework_content(said: _Said, content: Any) -> None:
+    kind = content.get("type") if isinstance(content, dict) else None
+    if kind is None:
+        said.part({"type": "text", "text": content} if isinstance(content, str) else content)
+        return
+    more = {
+        key: value for key, value in content.items() if key not in _FRAMEWORK_OWN and value not in (None, {}, False)
+    }
+    if kind == "function_call":
+        said.call(content.get("call_id"), content.get("name"), content.get("arguments"), more)
+    elif kind == "function_result":
+        result = content.get("exception") if content.get("result") is None else content["result"]
+        said.answer(content.get("call_id"), result, {}, is_error=content.get("exception") is not None)
+    elif kind == "usage" and isinstance(counts := content.get("usage_details"), dict):
+        said.beside["usage"] = {name.replace("_token_count", "_tokens"): count for name, count in counts.items()}
+    elif kind in ("text", "text_reasoning"):
+        said.part({"type": "text" if kind == "text" else "reasoning", "text": content.get("text") or ""} | more)
+    else:
+        said.part({key: value for key, value in content.items() if value not in (None, {}, False)})

@@ -132,6 +132,7 @@ def _read_all(message: object) -> list[Given]:
     if isinstance(value.get("output"), list) and "role" not in value and "call_id" not in value:
         return [_response(value)]
     is_item = value.get("type") == "message" and "role" in value and not _is_reply(value)
+    is_item = is_item and not message_shapes.is_agent_framework(value)
     if not is_item and message_shapes.is_message(value) and not message_shapes.is_item(value):
         return [_message(each) for each in message_shapes.chat(value)]
     if "role" in value and not is_item:

@@ -1,0 +1,226 @@
+"""The session service of Google's Agent Development Kit over a store."""
+
+from __future__ import annotations
+
+import copy
+import os
+from typing import Any, Self
+
+from google.adk.errors._stale_session_error import StaleSessionError
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events.event import Event
+from google.adk.platform import time as platform_time
+from google.adk.platform import uuid as platform_uuid
+from google.adk.sessions import _session_util
+from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig, ListSessionsResponse
+from google.adk.sessions.session import Session
+from google.adk.sessions.state import State
+
+from trails.adapters.google_adk import event_turns
+from trails.adapters.google_adk.stored_sessions import Address, Held, StoredSessions
+from trails.adapters.opened_store import OpenedStore
+from trails.errors import SessionNotFound
+from trails.session.repository import Repository
+
+_STALE = (
+    "session {!r} was modified in storage since it was read; nothing was written. Get it again with get_session(), and append to "
+    "that"
+)
+
+
+class TrailsSessionService(BaseSessionService):
+    """Keep sessions in a Trails store: each event is one turn or several, and a fork of a session copies nothing.
+
+    >>> import asyncio
+    >>> from trails.adapters.google_adk import TrailsSessionService
+    >>> async def main():
+    ...     async with TrailsSessionService(":memory:") as service:
+    ...         session = await service.create_session(app_name="travel", user_id="alice", state={"place": "Zermatt"})
+    ...         return (await service.get_session(app_name="travel", user_id="alice", session_id=session.id)).state
+    >>> asyncio.run(main())
+    {'place': 'Zermatt'}
+    """
+
+    def __init__(self, store: Repository | str | os.PathLike[str]) -> None:
+        """Keep sessions in `store`: an open store, or its location as for `trails.open`, where it is made if there is none."""
+        self._store = OpenedStore.of(store)
+        self._sessions = StoredSessions(self._store.repository)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the store, if the service opened it."""
+        self._store.close()
+
+    @property
+    def store(self) -> Repository:
+        """The store, to be asked, searched, forked and verified."""
+        return self._store.repository
+
+    def trails_id(self, *, app_name: str, user_id: str, session_id: str) -> str | None:
+        """Return the id of a session in the store; None if it is not there."""
+        held = self._store.call(lambda: self._sessions.find(_address(app_name, user_id, session_id)))
+        return None if held is None else held.session.id
+
+    # --- the contract
+
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> Session:
+        """Store a new session, and return it; raise `AlreadyExistsError` if its id is in use."""
+        address = _address(app_name, user_id, session_id or "")
+        if not address.session:
+            address = address._replace(session=platform_uuid.new_uuid())
+        deltas = _session_util.extract_json_safe_state_delta(state or {})
+        created = event_turns.moment_of(platform_time.get_time())
+
+        def create() -> Session:
+            held = self._sessions.create(address, deltas, created)
+            if held is None:
+                raise AlreadyExistsError(f"Session with id {address.session} already exists.")
+            return self._session(address, held, [])
+
+        return await self._store.run(create)
+
+    async def get_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None = None,
+    ) -> Session | None:
+        """Return a session with its events, or with those that `config` asks for; None if it is not there."""
+        address = _address(app_name, user_id, session_id)
+
+        def get() -> Session | None:
+            held = self._sessions.find(address)
+            return None if held is None else self._session(address, held, _events(held, config))
+
+        return await self._store.run(get)
+
+    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        """Return the sessions of an app, or of one of its users, with their state: the one that was active last comes last."""
+
+        def sessions() -> list[Session]:
+            found = [self._session(address, held, []) for address, held in self._sessions.list(app_name, user_id)]
+            return sorted(found, key=lambda each: (each.last_update_time, each.user_id, each.id))
+
+        return ListSessionsResponse(sessions=await self._store.run(sessions))
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Delete a session, if it is there. Forks of it keep what they share with it."""
+        address = _address(app_name, user_id, session_id)
+        await self._store.run(lambda: self._sessions.delete(address))
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """Return a copy of what the sessions of a user share, without the prefix `user:`."""
+        return copy.deepcopy(await self._store.run(lambda: self._sessions.shared_state(app_name, user_id)))
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Store an event with all its changes of state, in one commit, and add it to `session`.
+
+        Partial events are not stored. Raises `StaleSessionError` if the stored session was added to since `session` was read,
+        and `SessionNotFoundError` if it is not there.
+        """
+        if event.partial:
+            return event
+        self._apply_temp_state(session, event)
+        event = self._trim_temp_delta_state(event)
+        deltas = _session_util.extract_json_safe_state_delta(event.actions.state_delta)
+        address = Address(session.app_name, session.user_id, session.id)
+
+        def append() -> None:
+            try:
+                held = self._sessions.append(address, event, deltas, lambda stored: _refuse_stale(session, stored))
+            except SessionNotFound as error:
+                raise SessionNotFoundError(f"Session {session.id} not found.") from error
+            session.last_update_time, session._storage_update_marker = held.updated, held.marker
+
+        await self._store.run(append)
+        return self._commit_event_to_session(session, event)
+
+    # --- what the framework has not
+
+    async def fork_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        new_session_id: str | None = None,
+        events: int | None = None,
+    ) -> Session:
+        """Store a fork of a session, and return it: with its first `events` events, or with all, and the state after them.
+
+        Nothing is copied. What the app's or the user's sessions share stays as it is now. Raises `SessionNotFoundError`,
+        `AlreadyExistsError` for an id in use, and `InvalidInput` for more events than there are.
+        """
+        source, new = _address(app_name, user_id, session_id), _address(app_name, user_id, new_session_id or "")
+        if not new.session:
+            new = new._replace(session=platform_uuid.new_uuid())
+
+        def fork() -> Session:
+            try:
+                held = self._sessions.fork(source, new, events)
+            except SessionNotFound as error:
+                raise SessionNotFoundError(f"Session {session_id} not found.") from error
+            if held is None:
+                raise AlreadyExistsError(f"Session with id {new.session} already exists.")
+            return self._session(new, held, held.events())
+
+        return await self._store.run(fork)
+
+    def _session(self, address: Address, held: Held, events: list[Event]) -> Session:
+        """Return a session as the framework has it."""
+        state = copy.deepcopy(held.state)
+        shared = (State.APP_PREFIX, Address(address.app)), (State.USER_PREFIX, Address(address.app, address.user))
+        for prefix, where in shared:
+            known = self._sessions.shared_state(where.app, where.user)
+            state.update((prefix + key, copy.deepcopy(value)) for key, value in known.items())
+        made = Session(
+            app_name=address.app,
+            user_id=address.user or "",
+            id=address.session or "",
+            state=state,
+            events=events,
+            last_update_time=held.updated,
+        )
+        made._storage_update_marker = held.marker
+        return made
+
+
+def _address(app: str, user: str, session: str) -> Address:
+    return Address(app, user, session.strip())
+
+
+def _events(held: Held, config: GetSessionConfig | None) -> list[Event]:
+    newest = None if config is None else config.num_recent_events
+    after = None if config is None else config.after_timestamp
+    if newest == 0:
+        return []
+    if not after:
+        return held.events(newest)
+    events = [event for event in held.events() if event.timestamp >= after]
+    return events if newest is None else events[-newest:]
+
+
+def _refuse_stale(session: Session, stored: Held) -> None:
+    """Raise `StaleSessionError` if what is stored is not what was read."""
+    if session._storage_update_marker is not None:
+        is_stale = session._storage_update_marker != stored.marker
+    else:  # it was not read from here
+        last = session.events[-1].id if session.events else None
+        is_stale = stored.updated > session.last_update_time and stored.last_event_id() != last
+    if is_stale:
+        raise StaleSessionError(_STALE.format(session.id))

@@ -1,0 +1,139 @@
+"""Keep a LangChain message history in Trails: `TrailsChatMessageHistory`. The extra is `langchain`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    ChatMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    message_to_dict,
+    messages_from_dict,
+)
+
+from trails.adapters.message_history import MessageHistory, NewMessage, StoredMessage
+from trails.adapters.opened_store import OpenedStore
+from trails.errors import InvalidInput
+from trails.model.values import Turn
+from trails.session.repository import Repository
+
+
+class TrailsChatMessageHistory(BaseChatMessageHistory):
+    """The messages of one session, each as one turn.
+
+    What is cleared stays in the store: another history can be forked from it.
+
+    >>> import trails
+    >>> from trails.adapters.langchain import TrailsChatMessageHistory
+    >>> with trails.open(":memory:") as store:
+    ...     history = TrailsChatMessageHistory("trip", store)
+    ...     history.add_user_message("Plan a trip"); history.add_ai_message("Where to?")
+    ...     [message.content for message in history.messages], len(store.load("trip"))
+    (['Plan a trip', 'Where to?'], 2)
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        store: Repository | str | os.PathLike[str],
+        *,
+        principal: str | None = None,
+        agent: str | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> None:
+        """Take a session's messages up; the first message makes it.
+
+        `session_id` is the name of a ref of the store. `store` is an open store, or its location as for `trails.open`, where it
+        is made if there is none; `close` closes it then. The other options are those of `Repository.create` for a new session.
+        """
+        super().__init__()
+        self._store = OpenedStore.of(store)
+        fields = {"principal": principal, "agent": agent, "meta": meta}
+        self._history = MessageHistory(self._store, session_id, kind="langchain", **fields)
+
+    @property
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override] # a property, as the base class says it may be
+        """All messages, the oldest first, as they are stored by now."""
+        return self._store.call(self._read)
+
+    async def aget_messages(self) -> list[BaseMessage]:
+        """Return all messages, the oldest first, as they are stored by now."""
+        return await self._store.run(self._read)
+
+    def recent(self, count: int) -> list[BaseMessage]:
+        """Return the last `count` messages, and read no others."""
+        return self._store.call(lambda: self._read(count))
+
+    def _read(self, newest: int | None = None) -> list[BaseMessage]:
+        return [_message(each) for each in self._history.read(newest)]
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Store messages, all in one commit. Raises `InvalidInput` for one that JSON cannot carry; none is stored then."""
+        new = [_new_message(message) for message in messages]
+        self._store.call(lambda: self._history.extend(new))
+
+    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Store messages, all in one commit; see `add_messages`."""
+        new = [_new_message(message) for message in messages]
+        await self._store.run(lambda: self._history.extend(new))
+
+    def clear(self) -> None:
+        """Take all messages back. They stay in the store; `Repository.delete` removes them."""
+        self._store.call(self._history.clear)
+
+    async def aclear(self) -> None:
+        """Take all messages back; see `clear`."""
+        await self._store.run(self._history.clear)
+
+    def fork(self, session_id: str, at: int | None = None) -> TrailsChatMessageHistory:
+        """Return another history that begins with the first `at` messages of this one, or with all; nothing is copied."""
+        other = TrailsChatMessageHistory(session_id, self._store.repository)
+        self._store.call(lambda: self._history.fork(other._history.ref, at))
+        return other
+
+    def close(self) -> None:
+        """Close the store, if the history opened it."""
+        self._store.close()
+
+
+def _new_message(message: BaseMessage) -> NewMessage:
+    shape = message_to_dict(message)
+    try:
+        exact = json.dumps(shape, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"the message {message.id or message.type!r} holds what JSON cannot carry ({error}); keep it elsewhere, and give "
+            "the message a reference to it"
+        ) from error
+    return NewMessage(json.loads(exact), exact)
+
+
+def _message(stored: StoredMessage) -> BaseMessage:
+    if stored.exact is None:
+        return _message_of_turn(stored.turns[0])
+    return messages_from_dict([json.loads(stored.exact)])[0]
+
+
+def _message_of_turn(turn: Turn) -> BaseMessage:
+    """Return a message for a turn that was appended without LangChain, or whose message was redacted."""
+    content = "(redacted)" if turn.redacted else turn.content
+    said: dict[str, Any] = {"content": content, "id": turn.digest[:32]}
+    if turn.role in ("user", "human"):
+        return HumanMessage(**said)
+    if turn.role in ("system", "developer", "summary"):
+        return SystemMessage(**said)
+    if turn.tool_results:
+        answer = turn.tool_results[0]
+        return ToolMessage(**said, tool_call_id=answer.call_id, status="error" if answer.is_error else "success")
+    if turn.role == "assistant":
+        calls = [{"id": call.id, "name": call.name, "args": call.input or {}} for call in turn.tool_calls]
+        return AIMessage(**said, tool_calls=calls)
+    return ChatMessage(**said, role=turn.role)
