@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from trails.adapters.langgraph.messages import KEY, message_turn, plain_turn, stored_message
 from trails.adapters.langgraph.records import (
+    HERE,
     ROLE,
+    About,
     Blob,
     Entry,
     MessageList,
@@ -19,6 +20,7 @@ from trails.adapters.langgraph.records import (
     Values,
     Write,
     channels_record,
+    payloads,
     writes_record,
 )
 from trails.adapters.langgraph.threads import Lane
@@ -73,7 +75,7 @@ class Addition:
                 if self.lane.message(index).holds(message, self._serde):
                     return index
         made = self._append(message)
-        self.lane.messages[made.index] = stored_message(made)
+        self.lane.messages[made.index] = stored_message(made, self._session.payload)
         index: int = made.index
         self._new.setdefault(message.id, []).append(index)
         return index
@@ -92,15 +94,21 @@ class Addition:
         except InvalidInput:
             return session.append(**plain_turn(message, turn, self._serde))
 
-    def finish(self, record: dict[str, Any], values: Values) -> Entry:
-        """Append the checkpoint's record, and return the checkpoint; new blobs in `values` are at -1."""
+    def finish(self, about: About, values: Values) -> Entry:
+        """Append the checkpoint's record, and return the checkpoint."""
         index = len(self._session)
+        new = [value for value in values.values() if isinstance(value, Blob) and value.at == HERE]
         placed: dict[str, Value] = {
-            name: value._replace(at=index) if isinstance(value, Blob) and value.at < 0 else value
+            name: value._replace(at=index) if isinstance(value, Blob) and value.at == HERE else value
             for name, value in values.items()
         }
-        record |= channels_record(placed, index, self.base, self.before)
-        self._session.append(ROLE, f"checkpoint {record['id']}", meta={KEY: {"put": record}})
+        record = about.record | channels_record(placed, index, self.base, self.before)
+        self._session.append(
+            ROLE,
+            f"checkpoint {record['id']}",
+            meta={KEY: {"put": record}},
+            payloads=payloads((*about.blobs, *new)),
+        )
         entry = Entry(record, index, self.lane.namespace, self.lane.id)
         entry.values = placed
         return entry
@@ -111,7 +119,13 @@ def _source_id(message: BaseMessage) -> str | None:
     return message.id if message.id and len(message.id) <= _LONGEST_ID else None
 
 
-def append_writes(lane: Lane, checkpoint_id: str, writes: Sequence[Write]) -> None:
-    """Append the record of what a task wrote."""
-    record = writes_record(checkpoint_id, writes)
-    lane.session.append(ROLE, f"writes of task {writes[0].task_id}", meta={KEY: {"writes": record}})
+def append_writes(lane: Lane, checkpoint_id: str, writes: Sequence[Write]) -> list[Write]:
+    """Append the record of what a task wrote, and return the writes with their places."""
+    index, record = len(lane.session), writes_record(checkpoint_id, writes)
+    lane.session.append(
+        ROLE,
+        f"writes of task {writes[0].task_id}",
+        meta={KEY: {"writes": record}},
+        payloads=payloads(write.value for write in writes),
+    )
+    return [write._replace(value=write.value._replace(at=index)) for write in writes]

@@ -6,8 +6,7 @@ would not come back exactly so is kept as the bytes of the user's serializer bes
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from math import isfinite
 from typing import Any, Final, NamedTuple
@@ -16,7 +15,7 @@ from langchain_core import messages as kinds
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from trails.model.values import Turn
+from trails.model.values import Payload, PayloadReference, Turn
 
 KEY: Final = "langgraph"
 """The key of a turn's metadata under which everything of this adapter is."""
@@ -30,6 +29,7 @@ _CLASSES: Final[dict[str, type[BaseMessage]]] = {
 _ROLES: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 _EMPTY_PART: Final = {"type": "empty"}
 _HIDDEN_PART: Final = {"type": "encrypted"}
+_PAYLOAD: Final = "message"
 _CONTAINERS: Final = (dict, list)
 
 
@@ -114,25 +114,27 @@ def message_turn(message: BaseMessage, serde: SerializerProtocol, *, is_native: 
     if role == "tool" and not isinstance(message, ToolMessage):
         role = "assistant"
     if not is_native:
-        return {"role": role, "content": [_HIDDEN_PART], "meta": _exact(message, serde)}
+        return {"role": role, "content": [_HIDDEN_PART], **_exact(message, serde)}
     turn = _native_turn(message, role)
     about = _fields(message, turn)
     given = {"class": type(message).__name__, **about}
     if is_plain(given) and _comes_back(message, turn, given):
         turn["meta"] = {KEY: {"message": given}}
     else:
-        turn["meta"] = _exact(message, serde)
+        turn |= _exact(message, serde)
     return turn
 
 
 def plain_turn(message: BaseMessage, turn: Mapping[str, Any], serde: SerializerProtocol) -> dict[str, Any]:
     """Return what to append instead of a turn that is refused: the message's text, and its bytes beside it."""
-    return {"role": turn["role"], "content": str(message.text) or [_EMPTY_PART], "meta": _exact(message, serde)}
+    return {"role": turn["role"], "content": str(message.text) or [_EMPTY_PART], **_exact(message, serde)}
 
 
 def _exact(message: BaseMessage, serde: SerializerProtocol) -> dict[str, Any]:
+    """Return the metadata and the payload of a turn that keeps a message as the serializer's bytes."""
     kind, data = serde.dumps_typed(message)
-    return {KEY: {"message": {"id": message.id, "exact": [kind, b64encode(data).decode()]}}}
+    payload = Payload(data=data, media_type=f"application/x-{kind}", name=_PAYLOAD)
+    return {"meta": {KEY: {"message": {"id": message.id, "kind": kind}}}, "payloads": [payload]}
 
 
 def _native_turn(message: BaseMessage, role: str) -> dict[str, Any]:
@@ -193,11 +195,11 @@ def _comes_back(message: BaseMessage, turn: Mapping[str, Any], given: Mapping[st
 # --- reading
 
 
-def stored_message(turn: Turn) -> StoredMessage:
-    """Return the message that a turn keeps; of a redacted turn, what is left of it."""
+def stored_message(turn: Turn, read: Callable[[PayloadReference], bytes]) -> StoredMessage:
+    """Return the message that a turn keeps, whose payload `read` reads; of a redacted turn, what is left of it."""
     given = turn.meta.get(KEY, {}).get("message", {})
-    if exact := given.get("exact"):
-        return StoredMessage(given["id"], None, (exact[0], b64decode(exact[1])))
+    if "kind" in given and (payload := payload_named(turn, _PAYLOAD)) is not None:
+        return StoredMessage(given["id"], None, (given["kind"], read(payload)))
     calls = [(call.id, call.name, call.input) for call in turn.tool_calls]
     usage = turn.usage or None
     content: Any = "" if turn.content is None else turn.content
@@ -208,6 +210,11 @@ def stored_message(turn: Turn) -> StoredMessage:
         answers = {"tool_call_id": turn.tool_results[0].call_id if turn.tool_results else ""}
         message = kind(content=content, **answers if kind is ToolMessage else {})
     return StoredMessage(message.id, message, None)
+
+
+def payload_named(turn: Turn, name: str) -> PayloadReference | None:
+    """Return a turn's payload of a name; None if it has none, or that was redacted."""
+    return next((each for each in turn.payloads if each.name == name and each.digest is not None), None)
 
 
 def _message(given: Mapping[str, Any], content: Any, calls: list[tuple[str, str, Any]], usage: Any) -> BaseMessage:
@@ -223,8 +230,8 @@ def _message(given: Mapping[str, Any], content: Any, calls: list[tuple[str, str,
     return kind(**fields)
 
 
-def turn_again(turn: Turn) -> dict[str, Any]:
-    """Return what `Session.append` is to be given for a copy of a message's turn."""
+def turn_again(turn: Turn, read: Callable[[PayloadReference], bytes]) -> dict[str, Any]:
+    """Return what `Session.append` is to be given for a copy of a message's turn, whose payloads `read` reads."""
     given: dict[str, Any] = {
         "role": turn.role,
         "content": turn.content or ("" if turn.tool_calls or turn.tool_results else [_EMPTY_PART]),
@@ -233,6 +240,11 @@ def turn_again(turn: Turn) -> dict[str, Any]:
         "usage": turn.usage or None,
         "stop_reason": turn.stop_reason,
         "meta": dict(turn.meta),
+        "payloads": [
+            Payload(data=read(each), media_type=each.media_type, name=each.name)
+            for each in turn.payloads
+            if each.digest is not None
+        ],
     }
     if isinstance(given["content"], str):
         given["tool_calls"] = turn.tool_calls

@@ -6,14 +6,14 @@ them. A list of messages is the indices of their turns; any other value is the b
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from trails.adapters.langgraph.messages import KEY, is_plain
+from trails.model.values import Payload
 
 ROLE: Final = "info"
 """The role of the turns that hold records: no model is shown them."""
@@ -22,11 +22,15 @@ STEPS_BETWEEN_WHOLE: Final = 16
 
 
 class Blob(NamedTuple):
-    """A channel's value as the serializer wrote it, in the record at an index of the transcript."""
+    """A value as the serializer wrote it: a payload of the turn at an index, or a plain value in the record itself."""
 
     at: int
+    name: str
     kind: str
-    data: bytes
+    data: bytes | None = None
+    """Its bytes, if they are in memory."""
+    plain: Any = None
+    """The value, of the kind `json`."""
 
 
 class MessageList(NamedTuple):
@@ -46,8 +50,30 @@ class Write(NamedTuple):
     position: int
     channel: str
     path: str
-    kind: str
-    data: bytes
+    value: Blob
+
+
+JSON: Final = "json"
+"""The kind of values that stand in a record as they are: there is no text in them."""
+HERE: Final = -1
+"""The index of a turn that is not appended yet."""
+_PLAIN: Final = (bool, int, float)
+
+
+def blob(name: str, value: object, serde: SerializerProtocol) -> Blob:
+    """Return a value as a record is to hold it."""
+    if value is None or (value.__class__ in _PLAIN and is_plain(value)):
+        return Blob(HERE, name, JSON, None, value)
+    return Blob(HERE, name, *serde.dumps_typed(value))
+
+
+def payloads(blobs: Iterable[Blob]) -> list[Payload]:
+    """Return the payloads that hold values."""
+    return [
+        Payload(data=each.data, media_type=f"application/x-{each.kind}", name=each.name)
+        for each in blobs
+        if each.kind != JSON and each.data is not None
+    ]
 
 
 class Entry:
@@ -74,6 +100,13 @@ class Entry:
         """Take writes in: of those at one place the first counts, and the last of errors, interrupts and their kind."""
         keep_writes(self.writes, writes)
 
+    def let_go(self) -> None:
+        """Let go of what is stored too, once this is not the last checkpoint."""
+        self.values = None
+        for key, write in self.writes.items():
+            if write.value.data is not None:
+                self.writes[key] = write._replace(value=write.value._replace(data=None))
+
     @property
     def ordered_writes(self) -> list[Write]:
         """The writes in the order in which they are applied."""
@@ -90,30 +123,36 @@ def keep_writes(kept: dict[tuple[str, int], Write], writes: Sequence[Write]) -> 
 # --- checkpoints
 
 
-def packed(value: object, serde: SerializerProtocol) -> Any:
-    """Return a value as JSON holds it: as it is, or with the serializer's bytes."""
-    if is_plain(value):
-        return {"json": value}
-    kind, data = serde.dumps_typed(value)
-    return {"kind": kind, "data": b64encode(data).decode()}
+def plain_copy(value: Any) -> Any:
+    """Return a value of JSON that shares nothing with another one which can be changed."""
+    if value.__class__ is dict:
+        return {key: item if item.__class__ is str else plain_copy(item) for key, item in value.items()}
+    return [plain_copy(item) for item in value] if value.__class__ is list else value
 
 
-def unpacked(held: Mapping[str, Any], serde: SerializerProtocol) -> Any:
-    """Return what `packed` was given."""
-    return held["json"] if "json" in held else serde.loads_typed((held["kind"], b64decode(held["data"])))
+class About(NamedTuple):
+    """What is said of a checkpoint beside its channels' values."""
+
+    record: dict[str, Any]
+    blobs: tuple[Blob, ...]
+    """The parts of it that are no plain JSON."""
 
 
-def checkpoint_record(
+def about_checkpoint(
     checkpoint: Checkpoint, metadata: CheckpointMetadata, parent: str | None, serde: SerializerProtocol
-) -> dict[str, Any]:
-    """Return what is said of a checkpoint beside its channels' values."""
+) -> About:
+    """Return what a record is to say of a checkpoint."""
+    record: dict[str, Any] = {"id": checkpoint["id"], "parent": parent}
+    blobs: list[Blob] = []
     header = {name: value for name, value in checkpoint.items() if name not in ("id", "channel_values")}
-    return {
-        "id": checkpoint["id"],
-        "parent": parent,
-        "header": packed(header, serde),
-        "metadata": packed(dict(metadata), serde),
-    }
+    for name, said in (("header", header), ("metadata", dict(metadata))):
+        if is_plain(said):
+            record[name] = plain_copy(said)
+        else:
+            made = Blob(HERE, f"checkpoint.{name}", *serde.dumps_typed(said))
+            record[name] = {"kind": made.kind, "payload": made.name}
+            blobs.append(made)
+    return About(record, tuple(blobs))
 
 
 def channels_record(values: Values, index: int, base: Entry | None, before: Values) -> dict[str, Any]:
@@ -124,7 +163,7 @@ def channels_record(values: Values, index: int, base: Entry | None, before: Valu
     changed = {
         name: _value_record(value, index, before.get(name))
         for name, value in values.items()
-        if value is not before.get(name) and value != before.get(name)
+        if value is not before.get(name)
     }
     record: dict[str, Any] = {"depth": 0, "channels": changed}
     if base is not None:
@@ -136,9 +175,9 @@ def channels_record(values: Values, index: int, base: Entry | None, before: Valu
 
 def _value_record(value: Value, index: int, before: Value | None) -> dict[str, Any]:
     if isinstance(value, Blob):
-        if value.at != index:
-            return {"at": value.at}
-        return {"kind": value.kind, "data": b64encode(value.data).decode()}
+        if value.kind == JSON:
+            return {"json": value.plain}
+        return {"kind": value.kind} | ({} if value.at == index else {"at": value.at})
     if not isinstance(before, MessageList):
         return {"messages": list(value.indices)}
     keep = shared_length(before.indices, value.indices)
@@ -157,9 +196,9 @@ def shared_length(one: Sequence[int], other: Sequence[int]) -> int:
     return next(at for at in range(shortest) if one[at] != other[at])
 
 
-def changed_values(entry: Entry, before: Values) -> dict[str, Value | int]:
-    """Return the channels that a record gives, over those of the one it builds on; an index names the record to look in."""
-    values: dict[str, Value | int] = dict(before)
+def changed_values(entry: Entry, before: Values) -> Values:
+    """Return the channels of a checkpoint, given those of the one that it builds on."""
+    values: dict[str, Value] = dict(before)
     for name in entry.record.get("gone", ()):
         values.pop(name, None)
     for name, held in entry.record["channels"].items():
@@ -167,10 +206,10 @@ def changed_values(entry: Entry, before: Values) -> dict[str, Value | int]:
             earlier = before.get(name)
             kept = earlier.indices[: held.get("keep", 0)] if isinstance(earlier, MessageList) else ()
             values[name] = MessageList((*kept, *held["messages"]))
-        elif "at" in held:
-            values[name] = held["at"]
+        elif "json" in held:
+            values[name] = Blob(entry.index, name, JSON, None, held["json"])
         else:
-            values[name] = Blob(entry.index, held["kind"], b64decode(held["data"]))
+            values[name] = Blob(held.get("at", entry.index), name, held["kind"])
     return values
 
 
@@ -189,13 +228,19 @@ def writes_record(checkpoint_id: str, writes: Sequence[Write]) -> dict[str, Any]
         "checkpoint": checkpoint_id,
         "task": writes[0].task_id,
         "path": writes[0].path,
-        "values": [[write.position, write.channel, write.kind, b64encode(write.data).decode()] for write in writes],
+        "values": [[write.position, write.channel, write.value.kind, write.value.plain] for write in writes],
     }
 
 
-def writes_of(record: Mapping[str, Any]) -> list[Write]:
-    """Return the writes of a record."""
+def write_name(position: int, channel: str) -> str:
+    """Return the name of the payload that holds a write."""
+    return f"{position} {channel}"
+
+
+def writes_of(record: Mapping[str, Any], index: int) -> list[Write]:
+    """Return the writes of the record at an index."""
+    task_id, path = record["task"], record["path"]
     return [
-        Write(record["task"], position, channel, record["path"], kind, b64decode(data))
-        for position, channel, kind, data in record["values"]
+        Write(task_id, position, channel, path, Blob(index, write_name(position, channel), kind, None, plain))
+        for position, channel, kind, plain in record["values"]
     ]

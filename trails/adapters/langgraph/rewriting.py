@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from trails.adapters.langgraph.additions import Addition, append_writes
 from trails.adapters.langgraph.messages import turn_again
-from trails.adapters.langgraph.records import Blob, Entry, MessageList, Value, unpacked
+from trails.adapters.langgraph.records import HERE, JSON, About, Blob, Entry, MessageList, Value, Write
 from trails.adapters.langgraph.threads import THREAD, Lane, Thread, session_records
 from trails.errors import SessionNotFound
 from trails.session.repository import Repository
@@ -54,10 +53,10 @@ def latest(thread: Thread, serde: SerializerProtocol) -> list[Entry]:
         wanted: set[str] | None = None
         while entry is not None:
             kept.append(entry)
-            values = thread.lanes[entry.lane].values(entry)
+            lane = thread.lanes[entry.lane]
+            values = lane.values(entry)
             if wanted is None:
-                header = unpacked(entry.record["header"], serde)
-                metadata = unpacked(entry.record["metadata"], serde)
+                header, metadata = (lane.about(entry, name, serde) for name in ("header", "metadata"))
                 deltas = metadata.get("counters_since_delta_snapshot", {}).keys()
                 wanted = {name for name in header["channel_versions"] if name in deltas and name not in values}
             else:
@@ -76,7 +75,7 @@ def _write(store: Repository, source: Thread, entries: Sequence[Entry], target: 
                 target.lanes[lane.id] = lane
             copied = _append(source.lanes[entry.lane], entry, lane)
             target.add(lane, copied)
-            for writes in _by_task(entry):
+            for writes in _by_task(source.lanes[entry.lane], entry):
                 append_writes(lane, entry.id, writes)
     target.forget()
 
@@ -85,12 +84,23 @@ def _append(source: Lane, entry: Entry, lane: Lane) -> Entry:
     addition = Addition(lane, None, is_native=True)  # type: ignore[arg-type] # nothing is serialized
     values: dict[str, Value] = {}
     for name, value in source.values(entry).items():
-        if isinstance(value, Blob):
-            values[name] = value._replace(at=-1)
-        else:
+        if isinstance(value, MessageList):
             values[name] = MessageList(tuple(_copied(source, index, lane) for index in value.indices))
-    said: dict[str, Any] = {name: entry.record[name] for name in ("id", "parent", "header", "metadata")}
-    return addition.finish(said, values)
+        else:
+            with suppress(LookupError):  # redacted
+                values[name] = _held(source, value)
+    record = {name: entry.record[name] for name in ("id", "parent", "header", "metadata")}
+    parts = [Blob(entry.index, said["payload"], said["kind"]) for said in record.values() if _is_payload(said)]
+    return addition.finish(About(record, tuple(_held(source, part) for part in parts)), values)
+
+
+def _is_payload(said: object) -> bool:
+    return isinstance(said, dict) and "payload" in said
+
+
+def _held(source: Lane, blob: Blob) -> Blob:
+    """Return a value with its bytes, to be stored in another turn."""
+    return blob._replace(at=HERE, data=None if blob.kind == JSON else source.data(blob))
 
 
 def _copied(source: Lane, index: int, lane: Lane) -> int:
@@ -99,14 +109,16 @@ def _copied(source: Lane, index: int, lane: Lane) -> int:
     origin = turn.iri
     known = lane.copies.get(origin)
     if known is None:
-        made = lane.session.append(**turn_again(turn))
+        made = lane.session.append(**turn_again(turn, source.session.payload))
         lane.messages[made.index] = source.message(index)
         known = lane.copies[origin] = made.index
     return known
 
 
-def _by_task(entry: Entry) -> list[list[Any]]:
-    tasks: dict[tuple[str, str], list[Any]] = {}
+def _by_task(source: Lane, entry: Entry) -> list[list[Write]]:
+    tasks: dict[tuple[str, str], list[Write]] = {}
     for write in entry.ordered_writes:
-        tasks.setdefault((write.path, write.task_id), []).append(write)
+        with suppress(LookupError):  # redacted
+            held = write._replace(value=_held(source, write.value))
+            tasks.setdefault((write.path, write.task_id), []).append(held)
     return list(tasks.values())

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from random import random
 from threading import Lock
 from time import sleep
@@ -36,9 +36,10 @@ from trails.adapters.langgraph.records import (
     Entry,
     Value,
     Write,
-    checkpoint_record,
+    about_checkpoint,
+    blob,
     keep_writes,
-    unpacked,
+    write_name,
 )
 from trails.adapters.langgraph.threads import THREAD, Lane, Thread
 from trails.errors import HeadConflict, InvalidInput, SessionNotFound
@@ -51,7 +52,7 @@ _THREADS: Final = 256
 _TRIES: Final = 200
 """How often something is written anew, at most, after another writer was quicker."""
 _Answer = TypeVar("_Answer")
-_Choice = Callable[[list[Entry]], list[Entry]]  # inside the class, `list` is the method
+_Writes = list[Write]
 
 
 class TrailsSaver(BaseCheckpointSaver[str]):
@@ -185,20 +186,15 @@ class TrailsSaver(BaseCheckpointSaver[str]):
         lane, serde = thread.lanes[entry.lane], self.serde
         values: dict[str, Any] = {}
         for name, value in lane.values(entry).items():
-            if isinstance(value, Blob):
-                values[name] = serde.loads_typed((value.kind, value.data))
-            else:
-                values[name] = [lane.message(index).fresh(serde) for index in value.indices]
-        checkpoint = {**unpacked(entry.record["header"], serde), "id": entry.id, "channel_values": values}
+            with suppress(LookupError):  # redacted
+                values[name] = _loaded(lane, value, serde)
+        checkpoint = {**lane.about(entry, "header", serde), "id": entry.id, "channel_values": values}
         return CheckpointTuple(
             config=_config(thread.thread_id, entry.namespace, entry.id),
             checkpoint=checkpoint,  # type: ignore[arg-type] # as `put` was given it
-            metadata=unpacked(entry.record["metadata"], serde),
+            metadata=lane.about(entry, "metadata", serde),
             parent_config=_config(thread.thread_id, entry.namespace, entry.parent) if entry.parent else None,
-            pending_writes=[
-                (write.task_id, write.channel, serde.loads_typed((write.kind, write.data)))
-                for write in entry.ordered_writes
-            ],
+            pending_writes=_pending_writes(lane, entry, serde),
         )
 
     def list(
@@ -236,7 +232,7 @@ class TrailsSaver(BaseCheckpointSaver[str]):
             entry = thread.find(namespace, checkpoint_id)
             if entry is None:
                 return None
-            metadata = unpacked(entry.record["metadata"], self.serde) if wanted else {}
+            metadata = thread.lanes[entry.lane].about(entry, "metadata", self.serde) if wanted else {}
             is_wanted = all(metadata.get(name) == value for name, value in wanted.items())
             return self._tuple(thread, entry) if is_wanted else None
 
@@ -267,18 +263,12 @@ class TrailsSaver(BaseCheckpointSaver[str]):
         entry = _parent(thread, target)
         while entry is not None and open_channels:
             lane = thread.lanes[entry.lane]
-            for write in reversed(entry.ordered_writes):
-                if write.channel in open_channels:
-                    value = serde.loads_typed((write.kind, write.data))
-                    found[write.channel]["writes"].append((write.task_id, write.channel, value))
+            for write in reversed(_pending_writes(lane, entry, serde)):
+                if write[1] in open_channels:
+                    found[write[1]]["writes"].append(write)
             values = lane.values(entry)
             for name in sorted(open_channels & values.keys()):
-                value = values[name]
-                found[name]["seed"] = (
-                    serde.loads_typed((value.kind, value.data))
-                    if isinstance(value, Blob)
-                    else [lane.message(index).fresh(serde) for index in value.indices]
-                )
+                found[name]["seed"] = _loaded(lane, values[name], serde)
                 open_channels.discard(name)
             entry = _parent(thread, entry)
         for history in found.values():
@@ -300,13 +290,13 @@ class TrailsSaver(BaseCheckpointSaver[str]):
         """
         thread_id, namespace = _place(config)
         parent = get_checkpoint_id(config)
-        record = checkpoint_record(checkpoint, get_checkpoint_metadata(config, metadata), parent, self.serde)
+        about = about_checkpoint(checkpoint, get_checkpoint_metadata(config, metadata), parent, self.serde)
 
         def write(thread: Thread) -> None:
             lane = thread.lane_after(namespace, parent)
             try:
                 addition = Addition(lane, self.serde, is_native=self._is_native)
-                entry = addition.finish(dict(record), self._values(addition, checkpoint, new_versions))
+                entry = addition.finish(about, self._values(addition, checkpoint, new_versions))
                 self._commit(thread, lane)
             except BaseException:
                 lane.session.discard_pending()
@@ -331,8 +321,8 @@ class TrailsSaver(BaseCheckpointSaver[str]):
     def _values(self, addition: Addition, checkpoint: Checkpoint, new_versions: ChannelVersions) -> dict[str, Value]:
         """Return what the channels hold: what did not change since the checkpoint before is taken from there."""
         versions = checkpoint["channel_versions"]
-        earlier = {} if addition.base is None else unpacked(addition.base.record["header"], self.serde)
-        before = earlier.get("channel_versions", {})
+        base = addition.base
+        before = {} if base is None else addition.lane.about(base, "header", self.serde)["channel_versions"]
         values: dict[str, Value] = {}
         for name, given in checkpoint["channel_values"].items():
             version = versions.get(name)
@@ -346,7 +336,7 @@ class TrailsSaver(BaseCheckpointSaver[str]):
             elif is_messages(given):
                 values[name] = addition.messages(name, given)
             else:
-                values[name] = Blob(-1, *self.serde.dumps_typed(given))
+                values[name] = blob(name, given, self.serde)
         return values
 
     def put_writes(
@@ -358,10 +348,11 @@ class TrailsSaver(BaseCheckpointSaver[str]):
         """
         thread_id, namespace = _place(config)
         checkpoint_id = str(config["configurable"]["checkpoint_id"])
-        given = [
-            Write(task_id, WRITES_IDX_MAP.get(channel, at), channel, task_path, *self.serde.dumps_typed(value))
-            for at, (channel, value) in enumerate(writes)
-        ]
+        given: _Writes = []
+        for at, (channel, value) in enumerate(writes):
+            position = WRITES_IDX_MAP.get(channel, at)
+            held = blob(write_name(position, channel), value, self.serde)
+            given.append(Write(task_id, position, channel, task_path, held))
 
         def write(thread: Thread) -> None:
             new = keep_writes(thread.writes_on(namespace, checkpoint_id), given)
@@ -369,14 +360,14 @@ class TrailsSaver(BaseCheckpointSaver[str]):
                 return
             lane = thread.lane_of(namespace, checkpoint_id)
             try:
-                append_writes(lane, checkpoint_id, new)
+                placed = append_writes(lane, checkpoint_id, new)
                 self._commit(thread, lane)
             except BaseException:
                 lane.session.discard_pending()
                 thread.forget()
                 raise
             thread.arrive(lane)
-            thread.add_writes(namespace, checkpoint_id, new)
+            thread.add_writes(namespace, checkpoint_id, placed)
 
         self._write(thread_id, write)
 
@@ -416,13 +407,12 @@ class TrailsSaver(BaseCheckpointSaver[str]):
             if strategy == "delete":
                 self.delete_thread(thread_id)
             else:
-                self._rewrite(str(thread_id), None)
+                self._rewrite(str(thread_id), lambda thread: rewriting.latest(thread, self.serde))
 
-    def _rewrite(self, thread_id: str, choose: _Choice | None) -> None:
+    def _rewrite(self, thread_id: str, choose: Callable[[Thread], Sequence[Entry]]) -> None:
         def write(thread: Thread) -> None:
-            entries = thread.in_order()
-            kept = rewriting.latest(thread, self.serde) if choose is None else choose(entries)
-            if len(kept) < len(entries):
+            kept = choose(thread)
+            if len(kept) < len(thread.in_order()):
                 rewriting.rewrite(self.store, thread, kept)
 
         self._write(thread_id, write)
@@ -502,6 +492,20 @@ def _place(config: RunnableConfig) -> tuple[str, str]:
 
 def _parent(thread: Thread, entry: Entry | None) -> Entry | None:
     return thread.find(entry.namespace, entry.parent) if entry is not None and entry.parent else None
+
+
+def _loaded(lane: Lane, value: Value, serde: SerializerProtocol) -> Any:
+    if isinstance(value, Blob):
+        return lane.load(value, serde)
+    return [lane.message(index).fresh(serde) for index in value.indices]
+
+
+def _pending_writes(lane: Lane, entry: Entry, serde: SerializerProtocol) -> list[tuple[str, str, Any]]:
+    loaded = []
+    for write in entry.ordered_writes:
+        with suppress(LookupError):  # redacted
+            loaded.append((write.task_id, write.channel, lane.load(write.value, serde)))
+    return loaded
 
 
 def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from threading import RLock
 from typing import Any, Final
 
-from trails.adapters.langgraph.messages import StoredMessage, stored_message
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from trails.adapters.langgraph.messages import StoredMessage, payload_named, stored_message
 from trails.adapters.langgraph.records import (
     ROLE,
     Entry,
-    Value,
     Values,
     Write,
     changed_values,
@@ -31,6 +32,8 @@ THREAD: Final = "langgraph_thread"
 """The key of a session's metadata that names its thread."""
 NAMESPACE: Final = "langgraph_namespace"
 """The key of a session's metadata that names its checkpoint namespace."""
+_GONE: Final = {"id": "", "parent": None, "depth": 0, "channels": {}}
+"""The record of a checkpoint that was redacted."""
 
 
 class Lane:
@@ -60,16 +63,16 @@ class Lane:
         """Return the message that the turn at an index keeps."""
         kept = self.messages.get(index)
         if kept is None:
-            kept = self.messages[index] = stored_message(self.session[index])
+            kept = self.messages[index] = stored_message(self.session[index], self.session.payload)
         return kept
 
     def entry(self, index: int) -> Entry:
-        """Return the checkpoint whose record the turn at an index holds."""
+        """Return the checkpoint whose record the turn at an index holds; one without channels if that was redacted."""
         entry = self.entries.get(index)
         if entry is None:
             turn = self.session[index]
-            entry = Entry(record_of(turn.meta)["put"], index, self.namespace, turn.session_id)
-            self.entries[index] = entry
+            record = record_of(turn.meta).get("put", _GONE)
+            entry = self.entries[index] = Entry(record, index, self.namespace, turn.session_id)
         return entry
 
     def values(self, entry: Entry) -> Values:
@@ -77,23 +80,37 @@ class Lane:
         steps = [entry]
         while steps[-1].values is None and "base" in steps[-1].record:
             steps.append(self.entry(steps[-1].record["base"]))
-        values: Values = steps.pop().values or {} if steps[-1].values is not None else {}
+        values: Values = {}
+        if (known := steps[-1].values) is not None:
+            values = known
+            steps.pop()
         for step in reversed(steps):
-            values = self._after(step, values)
+            values = changed_values(step, values)
         if entry is self.last:
             entry.values = values
         return values
 
-    def _after(self, entry: Entry, before: Values) -> Values:
-        return {
-            name: self._blob(value, name) if isinstance(value, int) else value
-            for name, value in changed_values(entry, before).items()
-        }
+    def load(self, blob: Blob, serde: SerializerProtocol) -> Any:
+        """Return a value that a record of this session holds; raise `LookupError` if it was redacted."""
+        if blob.kind == JSON:
+            return plain_copy(blob.plain)
+        return serde.loads_typed((blob.kind, self.data(blob)))
 
-    def _blob(self, index: int, name: str) -> Value:
-        found = changed_values(self.entry(index), {})[name]
-        assert not isinstance(found, int)  # noqa: S101 - `at` names the record that holds it
-        return found
+    def data(self, blob: Blob) -> bytes:
+        """Return the bytes of a value; raise `LookupError` if they were redacted."""
+        if blob.data is not None:
+            return blob.data
+        payload = payload_named(self.session[blob.at], blob.name)
+        if payload is None:
+            raise LookupError(blob.name)
+        return self.session.payload(payload)
+
+    def about(self, entry: Entry, name: str, serde: SerializerProtocol) -> Any:
+        """Return the header or the metadata of a checkpoint."""
+        said = entry.record[name]
+        if "payload" not in said:
+            return plain_copy(said)
+        return self.load(Blob(entry.index, said["payload"], said["kind"]), serde)
 
 
 class Thread:
@@ -169,7 +186,7 @@ class Thread:
         if "put" in record:
             self.add(lane, Entry(record["put"], turn.index, lane.namespace, lane.id))
         elif "writes" in record:
-            self.add_writes(lane.namespace, record["writes"]["checkpoint"], writes_of(record["writes"]))
+            self.add_writes(lane.namespace, record["writes"]["checkpoint"], writes_of(record["writes"], turn.index))
 
     def add(self, lane: Lane, entry: Entry) -> None:
         """Take in a checkpoint that is stored."""
@@ -178,7 +195,7 @@ class Thread:
             entry.writes = earlier.writes
         entries[entry.id] = lane.entries[entry.index] = entry
         if lane.last is not None:
-            lane.last.values = None
+            lane.last.let_go()
         lane.last = entry
         if orphans := self._orphans.pop((lane.namespace, entry.id), None):
             entry.add_writes(orphans)
