@@ -71,12 +71,13 @@ class Addition:
 
     def _index(self, message: BaseMessage, others: Mapping[str | None, list[int]]) -> int:
         if message.id is not None:
-            for index in (*others.get(message.id, ()), *self._new.get(message.id, ())):
-                if self.lane.message(index).holds(message, self._serde):
-                    return index
+            candidates: list[int] = [*others.get(message.id, ()), *self._new.get(message.id, ())]
+            for known in candidates:
+                if self.lane.message(known).holds(message, self._serde):
+                    return known
         made = self._append(message)
-        self.lane.messages[made.index] = stored_message(made, self._session.payload)
         index: int = made.index
+        self.lane.messages[index] = stored_message(made, self._session.payload)
         self._new.setdefault(message.id, []).append(index)
         return index
 

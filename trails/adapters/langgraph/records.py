@@ -147,7 +147,7 @@ def about_checkpoint(
     header = {name: value for name, value in checkpoint.items() if name not in ("id", "channel_values")}
     for name, said in (("header", header), ("metadata", dict(metadata))):
         if is_plain(said):
-            record[name] = plain_copy(said)
+            record[name] = {"json": plain_copy(said)}
         else:
             made = Blob(HERE, f"checkpoint.{name}", *serde.dumps_typed(said))
             record[name] = {"kind": made.kind, "payload": made.name}

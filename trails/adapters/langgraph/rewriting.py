@@ -90,12 +90,12 @@ def _append(source: Lane, entry: Entry, lane: Lane) -> Entry:
             with suppress(LookupError):  # redacted
                 values[name] = _held(source, value)
     record = {name: entry.record[name] for name in ("id", "parent", "header", "metadata")}
-    parts = [Blob(entry.index, said["payload"], said["kind"]) for said in record.values() if _is_payload(said)]
+    parts = [
+        Blob(entry.index, said["payload"], said["kind"])
+        for said in (record["header"], record["metadata"])
+        if "payload" in said
+    ]
     return addition.finish(About(record, tuple(_held(source, part) for part in parts)), values)
-
-
-def _is_payload(said: object) -> bool:
-    return isinstance(said, dict) and "payload" in said
 
 
 def _held(source: Lane, blob: Blob) -> Blob:

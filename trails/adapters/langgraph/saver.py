@@ -388,10 +388,10 @@ class TrailsSaver(BaseCheckpointSaver[str]):
         for thread_id in self.thread_ids() if wanted else []:
             self._rewrite(
                 thread_id,
-                lambda entries: [
+                lambda thread: [
                     each
-                    for each in entries
-                    if unpacked(each.record["metadata"], self.serde).get("run_id") not in wanted
+                    for each in thread.in_order()
+                    if thread.lanes[each.lane].about(each, "metadata", self.serde).get("run_id") not in wanted
                 ],
             )
 

@@ -14,12 +14,15 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from trails.adapters.langgraph.messages import StoredMessage, payload_named, stored_message
 from trails.adapters.langgraph.records import (
+    JSON,
     ROLE,
+    Blob,
     Entry,
     Values,
     Write,
     changed_values,
     keep_writes,
+    plain_copy,
     record_of,
     writes_of,
 )
@@ -32,7 +35,7 @@ THREAD: Final = "langgraph_thread"
 """The key of a session's metadata that names its thread."""
 NAMESPACE: Final = "langgraph_namespace"
 """The key of a session's metadata that names its checkpoint namespace."""
-_GONE: Final = {"id": "", "parent": None, "depth": 0, "channels": {}}
+_GONE: Final[dict[str, Any]] = {"id": "", "parent": None, "depth": 0, "channels": {}}
 """The record of a checkpoint that was redacted."""
 
 
@@ -103,13 +106,14 @@ class Lane:
         payload = payload_named(self.session[blob.at], blob.name)
         if payload is None:
             raise LookupError(blob.name)
-        return self.session.payload(payload)
+        data: bytes = self.session.payload(payload)
+        return data
 
     def about(self, entry: Entry, name: str, serde: SerializerProtocol) -> Any:
         """Return the header or the metadata of a checkpoint."""
         said = entry.record[name]
-        if "payload" not in said:
-            return plain_copy(said)
+        if "json" in said:
+            return plain_copy(said["json"])
         return self.load(Blob(entry.index, said["payload"], said["kind"]), serde)
 
 
@@ -249,8 +253,8 @@ class Thread:
         return self._fork(lane, entry)
 
     def lane_of(self, namespace: str, checkpoint_id: str) -> Lane:
-        """Return the lane that writes on a checkpoint go to."""
-        entry = self.find(namespace, checkpoint_id)
+        """Return the lane that writes on a checkpoint go to: for one that is not stored yet, that of the newest one."""
+        entry = self.find(namespace, checkpoint_id) or self.find(namespace, None)
         return self._first(namespace) if entry is None else self.lanes[entry.lane]
 
     def _first(self, namespace: str) -> Lane:
