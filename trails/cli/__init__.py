@@ -26,7 +26,7 @@ def _places(names: str) -> dict[str, str]:
 
 _TOPICS: Mapping[str, Mapping[str, Place]] = {
     "Start": _places("""
-        .help.demo .help.guide help=.help.help_ store.init import=import_export.import_files recording.watch
+        .help.demo .help.guide help=.help.help_ store.init import=import_export.import_files recording.watch recording.hook
         sessions.create sessions.append
     """),
     "Look": _places("""

@@ -128,3 +128,47 @@ class _Line:
         if self._width:
             click.echo(f"{' ' * self._width}\r", nl=False, err=True)
             self._width = 0
+
+
+@cli.command("hook", json=False, by=True)
+@click.argument("given", metavar="[NOTICE]", nargs=-1)
+@cli.option("--claude-code", "What calls it is a hook of Claude Code.", name="claude_code")
+@cli.option("--record", "Record these transcripts now; it is how a hook does it.", hidden=True)
+def hook(*, given: tuple[str, ...], claude_code: bool, record: bool) -> None:
+    """Record the session that an agent's hook tells of.
+
+    Claude Code's hooks give their JSON on stdin, Codex's `notify` gives it as NOTICE. The transcript that it names is read
+    by a process of its own: this one returns at once, prints nothing, and its exit code is always 0. What goes wrong is
+    written to ~/.local/state/trails/hook.log. `trails init --claude-code` puts it into Claude Code's settings.
+    """
+    from trails.exchange.recording import agent_hook
+
+    del claude_code  # it is there to be recognised
+    try:
+        if record:
+            _record_now([Path(path) for path in given])
+            return
+        payload = given[0] if given else sys.stdin.buffer.read(agent_hook.MOST).decode("utf-8", errors="replace")
+        store = cli.store_location() or ""
+        agent_hook.start([*agent_hook.own_program(), "--store", store], agent_hook.transcripts_of(payload))
+    except Exception as error:  # noqa: BLE001 - the agent must go on, whatever it is
+        agent_hook.log(f"{type(error).__name__}: {error}")
+
+
+def _record_now(paths: list[Path]) -> None:
+    from trails.exchange.recording import agent_hook
+    from trails.exchange.recording.file_state import FileStates, state_file
+    from trails.exchange.recording.watcher import Watcher
+
+    with agent_hook.turn_of(f"{cli.store_location()}\0{paths[0]}") as is_ours:
+        if not is_ours:
+            return
+        with cli.open_store() as store:
+            states = FileStates(state_file(store))
+            try:
+                beside = [path.with_suffix("") / "subagents" for path in paths]
+                for event in Watcher(store, [*paths, *beside], states).settle_down(agent_hook.deadline()):
+                    if event.kind in ("failed", "problem"):
+                        agent_hook.log(f"{event.kind}: {event.file}, line {event.line}: {event.reason}")
+            finally:
+                states.close()

@@ -22,17 +22,38 @@ if TYPE_CHECKING:
     from trails.store.doctor import Check
 
 
-@cli.command("init", json=False)
+@cli.command("init", json=False, yes=True)
 @click.argument("place", required=False)
-def init(place: str | None) -> None:
-    """Create an empty store.
+@cli.option("--claude-code", "Let Claude Code record its sessions into the store.")
+@cli.option("--user", "With --claude-code: for all projects, in ~/.claude/settings.json. This is the default.")
+@cli.option("--project", "With --claude-code: for the project in this folder, in .claude/settings.local.json.")
+@cli.option("--remove", "With --claude-code: take that out of the settings again.")
+def init(*, place: str | None, claude_code: bool, user: bool, project: bool, remove: bool, yes: bool) -> None:
+    """Create an empty store, and let an agent record into it.
 
     PLACE is a folder, or postgresql://HOST/DATABASE?store=NAME; without it, what --store or TRAILS_STORE names. A store that
     is there already is left as it is.
+
+    --claude-code adds hooks to Claude Code's settings that run `trails hook`. It shows what changes and asks first; elsewhere
+    than on a terminal it needs --yes. All other settings stay as they are, and a copy of the file is kept beside it.
     """
-    with cli.open_store(create=True) if place is None else cli.open_at(place, create=True) as store:
-        sessions, place = store.info()["sessions"], store.store.location
-    cli.note(f"the store {place} is ready and holds {count(sessions, 'session')}")
+    cli.check_options(
+        (user and project, "--user and --project exclude each other"),
+        (
+            (user or project or remove or yes) and not claude_code,
+            "--user, --project, --remove and --yes go with --claude-code",
+        ),
+    )
+    given = cli.store_location() or "" if place is None else place
+    if not remove:
+        with cli.open_store(create=True) if place is None else cli.open_at(place, create=True) as store:
+            sessions, place = store.info()["sessions"], store.store.location
+        cli.note(f"the store {place} is ready and holds {count(sessions, 'session')}")
+    if claude_code:
+        from trails.cli import agent_settings
+
+        folder = Path.cwd() if project else None
+        agent_settings.change_claude_code(None if remove else agent_settings.lasting(given), folder, yes=yes)
 
 
 @cli.command("info")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from trails.exchange.recording.user_state import state_folder
 from trails.files import private_folders
 from trails.session import Repository
 from trails.store.leaflog import Leaves
@@ -52,12 +52,6 @@ class FileRead:
     """Where reading begins again when it grows: a place before `offset`."""
     resume_line: int = 0
     """How many lines come before that."""
-
-
-def state_folder() -> Path:
-    """Return the folder for what Trails keeps of a user beside stores: `$XDG_STATE_HOME/trails`, or `~/.local/state/trails`."""
-    base = os.environ.get("XDG_STATE_HOME") or ""
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state") / "trails"  # noqa: PTH117
 
 
 def state_file(repository: Repository) -> Path:

@@ -26,6 +26,8 @@ _TOGETHER: Final = 32 << 20
 """Bytes of new files of a folder that are read together, so that sessions that copy each other are seen as forks."""
 _MOST_PROBLEMS: Final = 10_000
 """How many problems a watcher remembers, so as not to tell them again."""
+_LONGEST_WAIT: Final = 35.0
+"""Seconds for which what waits is waited for where a watcher ends when it has settled down."""
 _AGAIN: Final = (1.0, 30.0)
 """Seconds after which what failed is tried again: at first, and at most; each failure doubles them."""
 
@@ -63,6 +65,8 @@ class _Failure:
     stamp: transcript_files.Stamp
     due: float
     wait: float
+    is_of_file: bool
+    """Whether the file cannot be read, and not the store be written."""
 
 
 @dataclass(slots=True)
@@ -88,12 +92,11 @@ class Watcher:
     redact_secrets: bool = False
     by: str | None = None
     settle: float = growth.SETTLE
-    files: int = 0
-    """How many files the last look saw."""
     _places: list[Path] = field(init=False)
     _reads: dict[str, FileRead] = field(init=False)
     _failures: dict[str, _Failure] = field(default_factory=dict)
     _seen_problems: set[tuple[str, int, str]] = field(default_factory=set)
+    _seen_files: frozenset[str] = frozenset()
     _looks: int = 0
     _began: float = field(default_factory=time.time)
     _described: dict[str, float] = field(default_factory=dict)
@@ -104,6 +107,11 @@ class Watcher:
             raise InvalidInput("name at least one file or folder to watch")
         self.states.believe(self.repository)
         self._reads = self.states.all()
+
+    @property
+    def files(self) -> int:
+        """How many files the last look saw."""
+        return len(self._seen_files)
 
     def follow(self, is_over: Callable[[], bool], rest: Callable[[float], object] = time.sleep) -> Iterator[WatchEvent]:
         """Yield what happens until `is_over` says so; it is asked before each file.
@@ -119,6 +127,19 @@ class Watcher:
             spent = time.monotonic() - began
             rest(INTERVAL if busy else min(max(INTERVAL, _SHARE * spent), _LONGEST_REST))
 
+    def settle_down(self, deadline: float, rest: Callable[[float], object] = time.sleep) -> Iterator[WatchEvent]:
+        """Yield what happens until nothing waits that comes in within seconds, or until a deadline (`time.monotonic`)."""
+        while True:
+            yield from self.look()
+            now = time.time()
+            seen = [read for path, read in self._reads.items() if path in self._seen_files]
+            waits = [read.due - now for read in seen if read.due is not None]
+            waits += [failure.due - now for failure in self._failures.values() if not failure.is_of_file]
+            wait = max(0.0, min(waits, default=_LONGEST_WAIT))
+            if wait >= _LONGEST_WAIT or time.monotonic() + wait > deadline:
+                return
+            rest(wait)
+
     def look(self, is_over: Callable[[], bool] = lambda: False) -> Iterator[WatchEvent]:
         """Bring in what changed since the last look, and yield what happened."""
         problems: dict[str, str] = {}
@@ -129,7 +150,7 @@ class Watcher:
             except OSError as error:
                 if not isinstance(error, FileNotFoundError):
                     problems[path] = f"cannot be read: {error.strerror or error}"
-        self.files = len(stamps)
+        self._seen_files = frozenset(stamps)
         for path, reason in problems.items():
             yield from self._problem(path, 0, reason)
         self._forget_gone(stamps)
@@ -180,7 +201,7 @@ class Watcher:
                 continue
             except (OSError, TrailsError) as error:
                 problems[path] = f"cannot be read: {getattr(error, 'strerror', None) or error}"
-                self._fail(path, stamps[path])
+                self._fail(path, stamps[path], is_of_file=True)
                 continue
             if form is None:
                 unknown[path] = FileRead(stamps[path])
@@ -230,9 +251,9 @@ class Watcher:
         except FileNotFoundError:  # gone while it was read: the next look sees what is there
             return
         except (OSError, TrailsError) as error:
+            is_file = isinstance(error, InvalidInput | OSError)
             for path in paths:
-                self._fail(path, stamps.get(path, ()))
-            is_file = isinstance(error, InvalidInput | PermissionError)
+                self._fail(path, stamps.get(path, ()), is_of_file=is_file)
             reason = f"{getattr(error, 'strerror', None) or error}"
             if is_file:
                 yield from self._problem(paths[0], 0, reason)
@@ -263,10 +284,10 @@ class Watcher:
             self._reads.update(reads)
             self.states.keep(reads, self.repository.store.log.reached)
 
-    def _fail(self, path: str, stamp: transcript_files.Stamp) -> None:
+    def _fail(self, path: str, stamp: transcript_files.Stamp, *, is_of_file: bool) -> None:
         before = self._failures.get(path)
         wait = _AGAIN[0] if before is None or before.stamp != stamp else min(before.wait * 2, _AGAIN[1])
-        self._failures[path] = _Failure(stamp, time.time() + wait, wait)
+        self._failures[path] = _Failure(stamp, time.time() + wait, wait, is_of_file)
 
     def _problem(self, file: str, line: int, reason: str) -> Iterator[WatchEvent]:
         """Yield a problem that was not told before."""
