@@ -206,8 +206,8 @@ def test_the_page_on_the_command_line_shows_every_command() -> None:
 
     lines = [line.split() for line in commands_in(GUIDE["command-line"])]
     typed = {words[1] for words in lines} | {" ".join(words[1:3]) for words in lines if len(words) > 2}
-    # There is no run in that store, and no server.
-    assert set(main.every()) - typed == {"runs show", "mirror", "store discard"}
+    # There is no run in that store, no server and no agent.
+    assert set(main.every()) - typed == {"runs show", "mirror", "store discard", "hook"}
 
 
 # --- the graph
