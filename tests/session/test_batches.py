@@ -42,7 +42,7 @@ def test_all_that_sessions_have_pending_is_one_commit(store: Repository) -> None
         "old",
     )
     kinds = sorted(line.split(" ")[0] for line in store.store.log.lines()[lines:])
-    assert kinds == ["change", "change", "create", "turns", "turns"]
+    assert kinds == ["change", "change", "create", "ref", "ref", "turns", "turns"]
     assert store.verify().ok
     old.append("user", "c")
     assert (old.persist(), new.persist()) == (1, 0)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from pyoxigraph import NamedNode, Quad
 
 import trails
 from trails import Repository
 from trails.errors import HasChildren, HeadConflict, InvalidInput
+from trails.rdf import vocab
+from trails.rdf.ref_records import move_quads, ref_quads
 from trails.session.checkout import Checkout
+from trails.store.contract import Change
 
 pytestmark = pytest.mark.any_store
 
@@ -240,11 +244,6 @@ def test_what_an_altered_store_says_of_a_ref_is_found(memory: Repository) -> Non
     main = _filled(memory, "abc")
     main.pop()
     move = memory.select("SELECT ?move ?to { ?move trails:movedTo ?to ; trails:number 1 }")[0]
-    from pyoxigraph import NamedNode, Quad
-
-    from trails.rdf import vocab
-    from trails.store.contract import Change
-
     old = Quad(move["move"], vocab.MOVED_TO, move["to"], vocab.CATALOG)
     new = Quad(move["move"], vocab.MOVED_TO, NamedNode("urn:trails:session:other"), vocab.CATALOG)
     memory.store.commit(Change(add=[new], remove=[old]))
@@ -257,3 +256,41 @@ def test_the_moves_of_a_ref_are_kept_by_a_store_that_is_opened_again(tmp_path: o
     with trails.open(f"{tmp_path}/s.trails") as store:
         assert _texts(store.checkout("main")) == "ab"
         assert store.verify().ok
+
+
+def test_a_ref_that_was_set_back_in_the_quads_is_found(memory: Repository) -> None:
+    main = _filled(memory, "abc")
+    before = ref_quads(memory.refs["main"])
+    main.pop()
+    after = ref_quads(memory.refs["main"])
+    moves = memory.store.quads((NamedNode("urn:trails:tag:main/move/2"), None, None, vocab.CATALOG))
+    memory.store.commit(Change(add=before, remove=[*(quad for quad in after if quad not in before), *moves]))
+    assert [(found.code, "when it was logged last" in found.message) for found in memory.verify().findings] == [
+        ("bad-ref", True)
+    ]
+
+
+def test_a_ref_that_is_taken_out_of_the_quads_is_missed(memory: Repository) -> None:
+    _filled(memory, "abc")
+    gone = [*ref_quads(memory.refs["main"]), *move_quads(memory.refs.history("main")[0])]
+    memory.store.commit(Change(remove=gone))
+    assert [found.code for found in memory.verify().findings] == ["rolled-back"]
+
+
+@pytest.mark.parametrize("text", ["alice", "thread-7"])
+def test_a_name_that_is_taken_out_of_a_ref_is_gone_and_the_ref_holds(memory: Repository, text: str) -> None:
+    with memory.checkout("thread-7", create=True) as thread:
+        thread.append("user", "a")
+    memory.refs.set("thread-7", "thread-7@0", by="alice")
+    memory.refs.set("thread-7", thread.session_id, by="bob")
+    memory.refs.set("other", "thread-7", by="bob")
+    places = memory.redact_matching(text).places
+    assert {place.kind for place in places} - {"name"} == {"ref"}
+    name = "thread" if text == "alice" else "redacted"
+    found = [(ref.name.partition("-")[0], ref.author, ref.moves) for ref in memory.refs]
+    assert found == [("other", "bob", 1), (name, "bob", 3)]
+    assert text not in str(memory.store.quads((None, None, None, None)))
+    report = memory.verify()
+    assert (report.ok, report.findings) == (True, ())
+    memory.refs.set(memory.refs.list()[1].name, thread.session_id, 1)
+    assert memory.verify().ok

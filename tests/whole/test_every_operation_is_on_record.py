@@ -45,9 +45,10 @@ from trails.runtime.routing.access_rules import View
 from trails.runtime.tree_node import Node
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
+from trails.session.refs import Refs
 from trails.session.tags_notes import Notes, Tags
 
-CLASSES = (Repository, Session, Tags, Notes, Proofs, Maintenance, Ledger, Router, View, Runs, Tree, Node)
+CLASSES = (Repository, Session, Refs, Tags, Notes, Proofs, Maintenance, Ledger, Router, View, Runs, Tree, Node)
 FUNCTIONS: tuple[Callable[..., Any], ...] = (
     *(import_path, import_bytes, import_folder, import_rdf, export_session, export_folder),
     *(export, draw, validate, import_document, read_document, document_bytes, documents, delete_document),
@@ -173,6 +174,13 @@ class Exempt:
 Operation = Reads | Changes | Exempt
 AUTHOR = "a turn says whose it is: its author, and when it was written"
 FOR = "a session says for whom and by what it runs, and when it was made; its turns say whose they are"
+
+
+def batched(world: World) -> None:
+    """Move a ref, and store a turn of the plan, in one commit."""
+    with world.store.commit() as batch:
+        batch.add(world.plan).append("user", "more")
+        batch.set_ref("main", "fork")
 
 
 def streamed(world: World) -> None:
@@ -308,6 +316,17 @@ OPERATIONS: dict[str, Operation] = {
     "Session.context": Reads(lambda w: w.plan.context()),
     "Session.compact": Changes(lambda w: w.plan.compact(lambda _: "short", keep_turns=1), by=None, why=AUTHOR),
     "Session.run_with_compaction": Reads(lambda w: w.plan.run_with_compaction(lambda _: "yes", lambda _: "short")),
+    # --- refs and batches
+    "Refs.set": Changes(lambda w: w.store.refs.set("main", "plan", 1)),
+    "Refs.move": Changes(lambda w: w.store.refs.move("main", "plan", 1), lambda w: w.store.refs.set("main", "plan")),
+    "Refs.find": Reads(lambda w: w.store.refs.find("main")),
+    "Refs.get": Reads(lambda w: w.store.refs.get("main"), lambda w: w.store.refs.set("main", "plan")),
+    "Refs.list": Reads(lambda w: w.store.refs.list()),
+    "Refs.history": Reads(lambda w: w.store.refs.history("main"), lambda w: w.store.refs.set("main", "plan")),
+    "Refs.remove": Changes(lambda w: w.store.refs.remove("main"), lambda w: w.store.refs.set("main", "plan")),
+    "Repository.checkout": Reads(lambda w: w.store.checkout("main"), lambda w: w.store.refs.set("main", "plan")),
+    "Checkout.pop": Changes(lambda w: w.store.checkout("main").pop(), lambda w: w.store.refs.set("main", "plan")),
+    "Repository.commit": Changes(batched),
     # --- tags and notes
     "Tags.add": Changes(lambda w: w.store.tags.add("v2", "plan")),
     "Tags.find": Reads(lambda w: w.store.tags.find("v1")),

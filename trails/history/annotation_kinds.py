@@ -455,8 +455,9 @@ def _other_owner(store: QuadStore, turn_digest: str, index: int, doomed: Collect
 
 def _logged_texts(store: Matching, node: NamedNode, _: Sequence[Quad] = ()) -> list[Quad]:
     """Return the tags and notes, and the removals of any: without the texts of notes, whose salted digests are there."""
-    links = (vocab.TAG_OF, vocab.NOTE_ON, vocab.REMOVED_FROM)
+    links = (vocab.NOTE_ON, vocab.REMOVED_FROM)
     named = [subject_of(quad) for link in links for quad in store.quads((None, link, node, vocab.CATALOG))]
+    named += _subjects_of(store, _TAG, iris.session_id(node.value))
     return [q for subject in named for q in about(store, subject) if q.predicate != vocab.VALUE]
 
 

@@ -15,7 +15,7 @@ from trails.model import iris
 from trails.rdf import vocab
 from trails.rdf.activity_records import Deed, author_type
 from trails.rdf.annotation_records import removal_quads
-from trails.rdf.ref_records import Ref, move_quads, moved_ref, ref_quads, state_quad
+from trails.rdf.ref_records import Ref, move_quads, moved_ref, ref_leaf, ref_quads, removal_leaf, state_quad
 from trails.store.contract import QuadStore
 
 
@@ -32,7 +32,7 @@ def move_transaction(
     """Return the commit that moves a ref, or makes it where there was none (`before`), and the ref as it is then.
 
     `place` is the session's id, how many of its turns (None: all), and the digest of the last of these. `is_new` says that the
-    session is stored by the same commit, which logs its row too.
+    session is stored by the same commit.
     """
     session_id, at, digest = place
     after = moved_ref(name, before, session_id, at, digest, by_iri=deed.by_iri, time=deed.time)
@@ -46,8 +46,7 @@ def move_transaction(
     else:
         tx.move(ref_quads(before), ref_quads(after), moved_on)
     tx.add([*move_quads(after.last_move), author_type(deed.by_iri)])
-    rows = {session_id, session_id if before is None else before.session_id} - ({session_id} if is_new else set())
-    tx.log(log_leaves.row_states("change", sorted(rows)))
+    tx.log_leaves([ref_leaf(after)])
     return tx, after
 
 
@@ -64,6 +63,7 @@ def removal_transaction(store: QuadStore, ref: Ref, deed: Deed) -> Transaction:
     tx.take(ref_quads(ref), conflict(store, ref, ref.name))
     tx.remove(refs.move_records(store, NamedNode(iris.tag(ref.name))))
     tx.add([*removal_quads(ref, deed.by_iri, deed.time, secrets.token_hex(4)), author_type(deed.by_iri)])
+    tx.log_leaves([removal_leaf(ref)])
     tx.log(log_leaves.row_states("change", [ref.session_id]))
     return tx
 

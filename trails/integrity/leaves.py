@@ -32,6 +32,8 @@ and the very same lines are the leaves of the Merkle tree (RFC 6962).
              the digest of all that stands in its graphs; its IRI
              stands in the session's place
     discard  the record that such a document was taken out again     count 0
+    ref      a ref (a name that moves) after a move; an IRI of its   count: of its moves, digest: over all of them, and random
+             own, without its name, stands in the session's place    bits; of a ref that was removed, -
     remove   the record that a run was taken out of the registry     count: its revision
     sync, close  no more written: an older version noted with them what was on disk
 
@@ -61,7 +63,7 @@ from trails.errors import IntegrityError
 Kind = Literal[
     "create", "fork", "turns", "change", "detach", "redact", "delete", "sync", "close",
     "received", "sent", "delivered", "pending", "streaming", "completed", "failed", "said",
-    "brief", "transition", "cancel", "result", "artifact", "run", "task", "remove", "decision", "document", "discard",
+    "brief", "transition", "cancel", "result", "artifact", "run", "task", "remove", "decision", "document", "discard", "ref",
 ]  # fmt: skip
 LEDGER_KINDS: Final[tuple[Kind, ...]] = (
     "received", "sent", "delivered", "pending", "streaming", "completed", "failed",
@@ -72,7 +74,8 @@ SALTED: Final = "~"
 """What stands before the digest of a session's row that covers a salt."""
 _NOTHING: Final = "-"
 _LINE: Final = re.compile(
-    rf"({'|'.join(get_args(Kind))}) (urn:trails:(?:session|prov):[^ \n]+|-) ([0-9]{{1,19}}) (~?[0-9a-f]{{64}}|-) ([0-9a-f]{{16}})"
+    rf"({'|'.join(get_args(Kind))}) (urn:trails:(?:session|prov|ref):[^ \n]+|-) ([0-9]{{1,19}}) "
+    r"(~?[0-9a-f]{64}|-) ([0-9a-f]{16})"
 )
 START: Final = "0" * 16
 """What stands for the link of the line before the first one."""

@@ -18,6 +18,7 @@ _AGENT = "urn:trails:agent:"
 _TOOL = "urn:trails:tool:"
 _META = "urn:trails:meta:"
 _TAG = "urn:trails:tag:"
+_REF_LOG = "urn:trails:ref:"
 _NOTE = "urn:trails:note:"
 _SCORE = "urn:trails:score:"
 _CONVERSATION = "urn:trails:conversation:"
@@ -259,6 +260,15 @@ def tag(name: str) -> str:
 def tag_name(iri: str) -> str | None:
     """Return the name of the tag that an IRI stands for, or None for an IRI of anything else."""
     return unquote(iri[len(_TAG) :]) if iri.startswith(_TAG) and "/" not in iri and len(iri) > len(_TAG) else None
+
+
+def ref_log(ref_id: str) -> str:
+    """Return the IRI under which the log tells of a ref, by the id that was made up for it: its name may be taken out.
+
+    >>> ref_log("00ff00ff00ff00ff")
+    'urn:trails:ref:00ff00ff00ff00ff'
+    """
+    return _REF_LOG + ref_id
 
 
 def ref_move(name: str, number: int) -> str:

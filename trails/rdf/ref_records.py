@@ -1,11 +1,13 @@
 """Encode refs and their moves as quads.
 
 A ref has the node that a tag of its name would have: a name is a tag's or a ref's. Each move is an activity, which stays when
-the ref moves on. A digest over all moves stands with the ref, and so is logged with the session that it names.
+the ref moves on. Each move has a line in the log, with a digest over it and all moves before it, and over random bits: the
+log tells of the ref by an id that was made up for it.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from hashlib import sha256
@@ -15,6 +17,7 @@ from pydantic import Field
 from pyoxigraph import NamedNode, Quad
 
 from trails.integrity import digests
+from trails.integrity.leaves import Leaf
 from trails.model import iris
 from trails.model.validation import decodes
 from trails.model.values import Value
@@ -61,6 +64,10 @@ class Ref(_Place):
     """The IRI of whoever moved it last."""
     time: Annotated[datetime, Kept(v.TIME)]
     """When it was moved last."""
+    id: Annotated[str, Kept(v.REF_ID)]
+    """By which the log tells of it."""
+    salt: Annotated[str, Kept(v.LEAF_SALT)] = Field(repr=False)
+    """The random bits that the digest over its moves covers."""
     moves: Annotated[int, Kept(v.REF_MOVES)]
     """How often it was moved, the first time included."""
     moves_digest: Annotated[str, Kept(v.MOVES_DIGEST)] = Field(repr=False)
@@ -103,6 +110,8 @@ def moved_ref(
     """Return a ref as it is after a move, or as it is made by its first one."""
     moves = 1 if before is None else before.moves + 1
     made = Ref(
+        id=secrets.token_hex(8) if before is None else before.id,
+        salt=digests.new_salt() if before is None else before.salt,
         name=name,
         session_id=session_id,
         at=at,
@@ -112,16 +121,26 @@ def moved_ref(
         moves=moves,
         moves_digest="",
     )
-    chained = chain_moves(digests.GENESIS if before is None else before.moves_digest, [made.last_move])
+    chained = chain_moves(made.salt if before is None else before.moves_digest, [made.last_move])
     return made.model_copy(update={"moves_digest": chained})
 
 
 def chain_moves(before: str, moves: Iterable[RefMove]) -> str:
-    """Return the digest over moves, given that over those before them. The name is not in it: it may be taken out."""
+    """Return the digest over moves, given that over those before them, or the ref's salt. The name is not in it."""
     for move in moves:
         fields = (before, move.number, move.session_id, move.at, move.digest, move.author_iri, move.time.isoformat())
         before = sha256(" ".join(map(str, fields)).encode()).hexdigest()
     return before
+
+
+def ref_leaf(ref: Ref) -> Leaf:
+    """Return the leaf for a ref after a move."""
+    return Leaf("ref", iris.ref_log(ref.id), ref.moves, ref.moves_digest)
+
+
+def removal_leaf(ref: Ref) -> Leaf:
+    """Return the leaf for a ref that is removed."""
+    return Leaf("ref", iris.ref_log(ref.id), ref.moves + 1)
 
 
 def ref_quads(ref: Ref) -> list[Quad]:

@@ -129,7 +129,9 @@ REDACTED_FROM, REDACTED_PLACE, REDACTED_PART = _trails("redactedFrom redactedPla
 
 # tags and notes: they name a session, an index and a digest, never a turn's IRI
 TAG_OF, TAG_NAME, TAG_LENGTH, NOTE_ON, NOTE_INDEX = _trails("tagOf tagName tagLength noteOn noteIndex")
-REF, REF_MOVE, MOVE_OF, MOVED_TO, REF_MOVES, MOVES_DIGEST = _trails("Ref RefMove moveOf movedTo refMoves movesDigest")
+REF, REF_MOVE, MOVE_OF, MOVED_TO, REF_ID, REF_MOVES, MOVES_DIGEST = _trails(
+    "Ref RefMove moveOf movedTo refId refMoves movesDigest"
+)
 NAMED_DIGEST, REMOVED_FROM, REMOVED_TAG, REMOVED_NOTE = _trails("namedDigest removedFrom removedTag removedNote")
 
 # scores: they name a session, the turns that were scored and the last one's digest

@@ -226,6 +226,8 @@ class RecordKind:
     """What the properties of such records are called where a text is taken out of them."""
     purges: Callable[[str], bool] = lambda _: False
     """Whether `purge` is for a subject of the catalog; else it is logged with its session's row."""
+    purges_all: bool = False
+    """Whether `purge` is for all records of its types."""
     purge: Callable[[Erasure, str, Sequence[Quad], Sequence[Quad]], None] = lambda *_: None
     """Take a text out of a record, or of a graph beside a session's: given its IRI, its quads, and those that hold it."""
 

@@ -134,6 +134,7 @@ _NOBODYS: Final = frozenset(
         vocab.FACTS_DIGEST, vocab.STANDS_AS, vocab.HEAD_BEFORE, vocab.HEAD_AFTER, vocab.SHA256, vocab.STATE, vocab.DIRECTION,
         vocab.QUEUE_MODE, vocab.OUTCOME, vocab.FROM_STATE, vocab.TO_STATE, vocab.STATUS, vocab.ARTIFACT_CHANGE, vocab.ACTION,
         vocab.CLEANUP, vocab.RUN_OUTCOME, vocab.ANNOUNCED_HOW, vocab.REDACTED_PLACE, vocab.BRANCH,
+        vocab.REF_ID, vocab.MOVES_DIGEST,
         vocab.LEAF_SALT, vocab.ROW_SALT, vocab.FORK_DIGEST, vocab.CALL_DIGEST, vocab.TASK_SALT, vocab.TASK_DIGEST,
         vocab.CONTENT_DIGEST, vocab.BYTES_PART,
         vocab.SIGNED_HEAD, vocab.SIGNATURE, vocab.DELETED_HEAD, vocab.DELETED_AT_ROOT, vocab.IMPORTER, vocab.IMPORTER_VERSION,
@@ -332,6 +333,8 @@ class Erasure:
         """What takes the place of payloads that hold the text, by the IRI of each."""
         self.about: dict[str, list[Quad]] = {}
         """What the catalog says, by subject."""
+        self.salts: dict[str, str] = {}
+        """Random bits that were drawn anew, by what they belong to."""
 
     def place(self, session_id: str | None, kind: str, iri: str, index: int | None = None) -> None:
         """Take note of a place out of which the text goes."""

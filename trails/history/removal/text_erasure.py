@@ -25,6 +25,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.history import log_leaves, record_registry
 from trails.history.records import payloads
+from trails.history.records.record_kind import RecordKind
 from trails.history.records.text_matcher import (
     LOGGED_IDS,
     Changed,
@@ -222,7 +223,7 @@ class ErasureWalk:
                 held[term_text(quad.subject)].append(quad)
         for subject, hits in held.items():
             before = self._taking.about[subject]
-            if (kind := next((kind for kind in record_registry.KINDS if kind.purges(subject)), None)) is not None:
+            if (kind := _purging(subject, before)) is not None:
                 kind.purge(self._taking, subject, before, hits)
             elif iris.is_author(subject):
                 renamed = self._taking.new.iri(NamedNode(subject)).value
@@ -268,6 +269,14 @@ class ErasureWalk:
 def _gone_with_digest(hits: Iterable[Quad]) -> frozenset[NamedNode]:
     """Return the properties that leave their salted digests when a text is taken out of a turn: none if its content stays."""
     return _WITHHELD if any(quad.predicate in _SALTED - _BY_VALUE for quad in hits) else frozenset()
+
+
+def _purging(subject: str, quads: Iterable[Quad]) -> RecordKind | None:
+    """Return the kind that takes a text out of a subject of the catalog itself; None where it is logged with a session's row."""
+    kind = record_registry.kinds_of_types({quad.object for quad in quads})
+    if kind is not None and kind.purges_all:
+        return kind
+    return next((kind for kind in record_registry.KINDS if kind.purges(subject)), None)
 
 
 _SESSIONS: Final = iris.session("")
