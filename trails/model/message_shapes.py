@@ -422,6 +422,8 @@ def _pydantic(message: _Fields) -> list[_Json]:
 def _pydantic_part(said: _Said, part: _Json) -> None:
     kind, content = part["part_kind"], part.get("content")
     more = {key: value for key, value in part.items() if key not in _PYDANTIC_OWN and value is not None}
+    if more.get("scope") == "conversation":  # what is not said of a prompt
+        del more["scope"]
     identity = part.get("tool_call_id")
     if kind.endswith("tool-call"):
         said.call(identity, part.get("tool_name"), part.get("args"), more)
