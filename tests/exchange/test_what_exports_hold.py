@@ -92,6 +92,6 @@ def test_pi_keeps_of_turns_all_but_their_place_in_a_store(whole: Repository, tmp
         *("session_id", "branch", "digest", "facts", "source_ids"),  # a session of its own, with digests of its own
         "model_call",  # which version of the system prompt was sent
         *("quoted_from", "derived_from"),  # which turn or result of another session it was
-        *("redacted", "withheld"),  # that something was taken out
-        "payloads",  # bytes beside the content
+        *("redacted", "withheld", "content_digest"),  # that something was taken out
+        "payloads",  # what is left of redacted ones
     }

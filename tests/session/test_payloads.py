@@ -20,7 +20,8 @@ import trails
 from tests.support.pasts import mark_of
 from tests.support.tampering import altered, bytes_of
 from trails import InvalidInput, Payload, PayloadReference, Repository
-from trails.exchange.file_import import export_session
+from trails.exchange.file_import import export_session, import_path
+from trails.exchange.openclaw.pi_export import export_session as export_pi
 from trails.exchange.rdf_files import import_rdf
 from trails.history.records.text_matcher import TextMatcher
 from trails.integrity import digests
@@ -549,3 +550,16 @@ def texts_in(folder: Path) -> set[str]:
             if holds_hidden(record.add + record.remove, matcher.within):
                 found.add("whole")
     return found
+
+
+def test_a_session_file_of_pi_holds_them(memory: Repository, tmp_path: Path) -> None:
+    with memory.create(id="plan") as s:
+        s.append("user", "Plan a trip", payloads=[STATE, OTHER])
+        s.append("assistant", "Where to?", payloads=[STATE])
+    (tmp_path / "session.jsonl").write_bytes(export_pi(memory, "plan"))
+    with trails.open(":memory:") as other:
+        assert import_path(other, tmp_path / "session.jsonl").problems == []
+        (record,) = other.list()
+        turns = other.load(record.id).turns
+        assert [turn.payloads for turn in turns] == [turn.payloads for turn in s.turns]
+        assert [other.payload(each) for turn in turns for each in turn.payloads] == [STATE.data, OTHER.data, STATE.data]

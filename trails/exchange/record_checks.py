@@ -19,7 +19,7 @@ from trails.model import validation
 
 _DRAFT_FIELDS: Final = (
     *("author", "time", "model", "usage", "stop_reason", "tool_calls", "tool_call_id"),
-    *("is_error", "tool_results", "call", "compaction", "source_ids"),
+    *("is_error", "tool_results", "call", "compaction", "source_ids", "payloads"),
 )
 """Fields of a source turn that its draft has under the same names."""
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
-from trails.model.values import Call, Compaction, ToolResult
+from trails.model.values import Call, Compaction, Payload, ToolResult
 from trails.secrets import Found, shown_id
 
 _IDS: Final = ("sessions_created", "forks_created", "grown", "unchanged", "changed", "deleted")
@@ -148,6 +148,7 @@ class SourceTurn:
     compaction: Compaction | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Whatever else the record says and an export needs; keys of up to 100 characters, values that JSON can carry."""
+    payloads: tuple[Payload, ...] = ()
 
     @property
     def source_ids(self) -> tuple[str, ...]:

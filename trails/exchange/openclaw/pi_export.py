@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -29,7 +30,7 @@ from trails.exchange.openclaw.pi_session_file import CONTENT_KEYS, only_text, wr
 from trails.exchange.source_transcript import Piece, SourceTurn
 from trails.history import turn_builder
 from trails.model import content_parts, iris, validation
-from trails.model.values import Call, Compaction, SessionRecord, ToolCall, Turn, Value
+from trails.model.values import Call, Compaction, Payload, PayloadReference, SessionRecord, ToolCall, Turn, Value
 from trails.rdf.session_records import DEFAULT_PRINCIPAL
 from trails.session import Repository
 from trails.usage import TOTAL_NAMES, counts_of, tokens_of
@@ -57,15 +58,27 @@ def export_session(repository: Repository, session_id: str) -> bytes:
     chain = repository.reader.lineage(record.id)
     turns = repository.reader.turns(chain)
     prompt = repository.reader.prompt(chain)
-    exported = _Export(record, wanted(turns, record))
+    exported = _Export(record, wanted(turns, record, repository.payload))
     lines = [_header(chain, prompt.text if prompt and not prompt.redacted else None), *exported.entries()]
     lines += _closing(chain, exported)
     return b"".join(json_files.json_line(line) for line in lines)
 
 
-def wanted(turns: Sequence[Turn], record: SessionRecord) -> list[SourceTurn]:
+def wanted(
+    turns: Sequence[Turn], record: SessionRecord, bytes_of: Callable[[PayloadReference], bytes]
+) -> list[SourceTurn]:
     """Return what an import of the exported file has to give for each turn of a session."""
-    return [_wanted(turn, turn_builder.author_by_role(record, turn, turns[: turn.index])) for turn in turns]
+    return [
+        replace(
+            _wanted(turn, turn_builder.author_by_role(record, turn, turns[: turn.index])),
+            payloads=tuple(_payload(each, bytes_of) for each in turn.payloads if each.digest is not None),
+        )
+        for turn in turns
+    ]
+
+
+def _payload(reference: PayloadReference, bytes_of: Callable[[PayloadReference], bytes]) -> Payload:
+    return Payload(data=bytes_of(reference), media_type=reference.media_type, name=reference.name)
 
 
 def _wanted(turn: Turn, usual_author: str) -> SourceTurn:
@@ -329,6 +342,8 @@ def _difference(turn: SourceTurn, read: SourceTurn) -> _Json:
     }
     if turn.tool_results:
         noted["tool_results"] = [_plain(each) for each in turn.tool_results]
+    if turn.payloads:
+        noted["payloads"] = [_noted_payload(each) for each in turn.payloads]
     if turn.time != read.time:
         noted["time"] = None if turn.time is None else write_time(turn.time)
     content = read.content
@@ -344,6 +359,11 @@ def _difference(turn: SourceTurn, read: SourceTurn) -> _Json:
     if isinstance(turn.content, str) and only_text(content) == turn.content:
         return noted | {"plain": True}
     return noted | {"content": turn.content}
+
+
+def _noted_payload(payload: Payload) -> _Json:
+    data = b64encode(payload.data).decode()
+    return without_null({"name": payload.name, "media_type": payload.media_type, "data": data})
 
 
 def _plain(value: Any) -> Any:

@@ -32,6 +32,7 @@ turn from elsewhere says that pi's own fields cannot.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,7 +50,7 @@ from trails.exchange.record_checks import Reading, combine_files, make_draft
 from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript, distinct_paths
 from trails.exchange.source_values import base_name, parse_time
 from trails.model import content_parts, validation
-from trails.model.values import Call, Compaction, SessionRecord, ToolResult, Value
+from trails.model.values import Call, Compaction, Payload, SessionRecord, ToolResult, Value
 from trails.usage import with_source
 
 _Json = dict[str, Any]
@@ -86,6 +87,22 @@ _HEADER_OWN: Final = frozenset({"type", "id", "timestamp", "trails", *HEADER_MET
 _STAMPED_NAME: Final = re.compile(r"\d{4}-\d\d-\d\dT[^_]*_(.+)", re.DOTALL)
 
 
+class NotedPayload(Value):
+    """A payload of a turn, its bytes in base64."""
+
+    data: str
+    media_type: str
+    name: str | None = None
+
+    def payload(self) -> Payload:
+        """Return the payload; raise `InvalidInput` for what is no base64."""
+        try:
+            data = base64.b64decode(self.data, validate=True)
+        except ValueError as error:
+            raise InvalidInput(f"has a field `trails` with a payload that is no base64: {error}") from error
+        return Payload(data=data, media_type=self.media_type, name=self.name)
+
+
 class Noted(Value):
     """What `pi_export` notes in an entry, in the field `trails`: values that pi's own fields cannot give."""
 
@@ -109,6 +126,7 @@ class Noted(Value):
     call: Call | None = None
     compaction: Compaction | None = None
     meta: dict[str, Any] = Field(default_factory=dict)
+    payloads: tuple[NotedPayload, ...] = ()
 
 
 class NotedHeader(Value):
@@ -160,6 +178,8 @@ def _apply(noted: Noted, turn: SourceTurn) -> SourceTurn:
     fields: _Json = {name: getattr(noted, name) for name in given - {"part_of", "plain", "beside", "content", "time"}}
     if "time" in given:
         fields["time"] = parse_time(noted.time)
+    if "payloads" in given:
+        fields["payloads"] = tuple(each.payload() for each in noted.payloads)
     content: str | list[Any] = turn.content
     if noted.beside:
         calls = content[-noted.beside :] if isinstance(content, list) else []

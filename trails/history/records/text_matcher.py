@@ -233,7 +233,7 @@ class Pseudonyms:
 
     def _json(self, text: str) -> str:
         """Return JSON text without the text; nothing but an empty object where it stands across several values."""
-        made = json.dumps(self._needle.scrubbed(json.loads(text)), ensure_ascii=False)
+        made = json.dumps(self._needle.scrubbed(json.loads(text)), ensure_ascii=False, separators=(",", ":"))
         return "{}" if self._needle.within(made) else made
 
     def _name(self, name: str) -> str:
