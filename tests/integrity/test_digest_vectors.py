@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,7 +11,18 @@ import pytest
 
 from tests.support import digest_vectors
 from trails.integrity import digests, verify_export
-from trails.model.values import Call, Compaction, ContextUsed, Derivation, Facts, ModelCall, Quote, ToolCall, ToolResult
+from trails.model.values import (
+    Call,
+    Compaction,
+    ContextUsed,
+    Derivation,
+    Facts,
+    ModelCall,
+    PayloadReference,
+    Quote,
+    ToolCall,
+    ToolResult,
+)
 
 _PUBLISHED: dict[str, Any] = json.loads(digest_vectors.FILE.read_text())
 _CASES: list[dict[str, Any]] = _PUBLISHED["cases"]
@@ -92,7 +104,12 @@ def test_the_facts_of_values_are_the_published_ones() -> None:
     refused = ToolResult(call_id="c2", is_error=True, outcome="refused", refused_by="urn:trails:agent:guard")
     tools = Facts(tool_results=(ran, refused))
     taken = Facts(derived_from=Derivation(session_id="f", index=7, digest="ef" * 32))
-    made = [digests.facts_digest(facts, salt) for facts in (called, answered, summary, told, tools, taken)]
+    state, empty = (
+        PayloadReference(name=name, media_type=kind, digest=hashlib.sha256(data).hexdigest(), size=len(data))
+        for name, kind, data in (("state", "application/json", b"{}"), (None, "application/octet-stream", b""))
+    )
+    payloads = Facts(payloads=(state, empty))
+    made = [digests.facts_digest(facts, salt) for facts in (called, answered, summary, told, tools, taken, payloads)]
     assert made == [case["digest"] for case in _of("facts")]
 
 

@@ -113,6 +113,11 @@ def vectors() -> dict[str, Any]:
         '["c2",true,{"outcome":"refused","refused_by":"agent:guard"}]]}',
     )
     taken = _facts({"taken": [7, "ef" * 32]}, f'{{"taken":[7,"{"ef" * 32}"]}}')
+    carried = [over("trails/salted/1", "payload", SALT, hashlib.sha256(data).hexdigest()) for data in (b"{}", b"")]
+    payloads = _facts(
+        {"payloads": [["state", "application/json", 2, carried[0]], [None, "application/octet-stream", 0, carried[1]]]},
+        f'{{"payloads":[["state","application/json",2,"{carried[0]}"],[null,"application/octet-stream",0,"{carried[1]}"]]}}',
+    )
     # 2026-01-02T03:04:05.678901Z: `date -ud 2026-01-02T03:04:05 +%s` and the microseconds
     time, early = "1767323045678901", "-1000000"
     content = [_salted("text", "Plan a trip"), _salted("json", '[{"type":"text","text":"\u96ea \U0001f600"}]')]
@@ -131,13 +136,13 @@ def vectors() -> dict[str, Any]:
     said = ("https://w3id.org/trails#scoreName", "tone", string, "https://w3id.org/trails#scoreValue", "0.5", double)
     names = ("property 1", "text 1", "datatype 1", "property 2", "text 2", "datatype 2")
     score = _case("score", "trails/score/1", dict(zip(names, said, strict=True)))
-    texts = [_salted(kind, "x") for kind in ("arguments", "meta", "request", "prompt", "note")]
+    texts = [_salted(kind, "x") for kind in ("arguments", "meta", "request", "prompt", "note", "payload")]
     return {
         "format": "trails-digest-vectors/1",
         "rules": "digest = hex(SHA-256(tag, then of each field: its length as 8 bytes big-endian, its UTF-8 bytes))",
         "genesis": GENESIS,
         "cases": [
-            *(*content, _salted("text", "", ""), *texts, called, answered, summary, told, tools, taken),
+            *(*content, _salted("text", "", ""), *texts, called, answered, summary, told, tools, taken, payloads),
             *(first, second, third, fourth, fork, standing, _prompt(1, 0, "Be brief"), _prompt(2, 5, ""), score),
         ],
         "chain": [each["digest"] for each in (first, second, third)],

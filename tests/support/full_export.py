@@ -5,16 +5,17 @@ from __future__ import annotations
 import io
 
 from tests.support.nine_sessions import fill
-from trails import Compaction, Repository
+from trails import Compaction, Payload, Repository
 from trails.exchange.file_import import export_session
 
-SESSIONS = ("tail", "picks", "scan", "pi:01~b", "worn", "alone", "flat", "desk")
+SESSIONS = ("tail", "picks", "scan", "pi:01~b", "worn", "alone", "flat", "desk", "carried")
 """The sessions whose exports, with their ancestors, hold all of it."""
 
 
 def fill_all(store: Repository) -> None:
     """Store the nine sessions and four more: one that was taken from, a fork of it, a detached one and a flat one."""
     fill(store)
+    _carry(store)
     worn = store.create(id="worn", principal="mallory", agent="writer", system="Say hush to nobody")
     calls = [{"id": "c1", "name": "ls", "arguments": {"path": "/secret"}}, {"id": "c2", "name": "cat", "arguments": {}}]
     usage = {"input_tokens": 3, "output_tokens": 4, "cost": {"total": 0.25}}
@@ -56,3 +57,14 @@ def exported(store: Repository, session_id: str) -> bytes:
     out = io.BytesIO()
     export_session(store, session_id, "nquads", out)
     return out.getvalue()
+
+
+def _carry(store: Repository) -> None:
+    """Payloads as they were given, redacted, and with a text taken out of them and of metadata."""
+    state = Payload(data=b'{"step": 1}', media_type="application/json", name="state")
+    with store.create(id="carried") as carried:
+        carried.append("assistant", "Done", payloads=[state, Payload(data=b"")])
+        carried.append("assistant", "Done again", payloads=[state])
+        carried.append("assistant", "Told", meta={"to": "Ottilie"}, payloads=[Payload(data=b'["Ottilie", 1]')])
+    store.redact("carried", 1, by="dave")
+    store.redact_matching("Ottilie", by="dave")

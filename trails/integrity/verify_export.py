@@ -11,6 +11,7 @@ The guide of Trails tells the rules of digests, and what they prove, on its page
 from __future__ import annotations
 
 import argparse
+import base64
 import hashlib
 import json
 import re
@@ -37,6 +38,7 @@ _SESSION = "urn:trails:session:"
 _AUTHORS = {"urn:trails:principal:": "principal:", "urn:trails:agent:": "agent:"}
 _TOOL = "urn:trails:tool:"
 _UNNAMED = ("urn:trails:principal:redacted", "urn:trails:agent:redacted", "urn:trails:tool:redacted")
+_PAYLOAD = "urn:trails:payload:"
 _SAFE = "-._~:@+=,!*;$&()"
 _MOST_ANCESTORS = 32
 _BESIDE = ("ledger", "entry")
@@ -233,6 +235,30 @@ def _tool(iri: str) -> tuple[str, str | None, str | None]:
     return name or "", server, version
 
 
+def _payload_digest(iri: str) -> str:
+    """Return the SHA-256 that the IRI of a payload's bytes names; ValueError for any other IRI."""
+    digest = iri[len(_PAYLOAD) :]
+    if not iri.startswith(_PAYLOAD) or not re.fullmatch("[0-9a-f]{64}", digest):
+        raise ValueError(f"{iri} is not the IRI of a payload")
+    return digest
+
+
+def _bytes_of(iri: str, subjects: dict[str, Properties]) -> bytes:
+    """Return the bytes that the graph of a payload keeps; ValueError where it says anything else."""
+    pieces: list[bytes] = []
+    more = dict(subjects)
+    own = more.pop(iri, {})
+    while (piece := more.pop(f"{iri}/{len(pieces)}", None)) is not None:
+        if piece.keys() != {_TYPE, _TRAILS + "bytesPart"} or piece[_TYPE] != [(_PROV + "Entity", "")]:
+            raise ValueError("a piece of it is none that Trails writes")
+        pieces.append(base64.b64decode(_typed(piece, "bytesPart"), validate=True))
+    data = b"".join(pieces)
+    expected = {_TYPE: [(_TRAILS + "Payload", "")], _TRAILS + "byteCount": [(str(len(data)), _INTEGER)]}
+    if more or own != expected or hashlib.sha256(data).hexdigest() != _payload_digest(iri):
+        raise ValueError("it does not have the bytes that its name says")
+    return data
+
+
 def _only(properties: Properties, name: str) -> Term:
     values = properties.get(name, [])
     if len(values) != 1:
@@ -292,9 +318,12 @@ class Turn:
         }
         self.redacted = self.datatype == _REDACTED
         self.withheld = _first(own, _TRAILS + "factsDigest")
+        self.made_with = _first(own, _TRAILS + "contentDigest")
+        """The digest of its content as it was made, where it has another salt since."""
         self.taken: list[str] = ["content"] if self.redacted else []
         self.calls = self._numbered("call/")
         self.results = self._numbered("result/")
+        self.payloads = self._numbered("payload/")
         self.facts = self._facts()
         acts = [iri for iri, _ in own.get(_PROV + "wasGeneratedBy", []) if iri.startswith(iri_of(self.iri) + "/act/")]
         self.copying = acts[0] if acts else None
@@ -314,8 +343,9 @@ class Turn:
         """Return the digest that the turn should have after another, and the one over what stands there now."""
         content = self.salt if self.redacted else self._salted(self.datatype)
         left = facts_digest(self.facts)
-        made = turn_digest(before, self.said, content, self.withheld or left)
-        return made, standing_digest(made, left)
+        facts = self.withheld or left
+        made = turn_digest(before, self.said, self.made_with or content, facts)
+        return made, standing_digest(turn_digest(before, self.said, content, facts), left)
 
     def _salted(self, datatype: str) -> str:
         return salted("json" if datatype == _JSON else "text", self.salt, self.text)
@@ -350,6 +380,7 @@ class Turn:
         facts["results"] = [self._result(each) for each in self.results]
         if (_TRAILS + "SummaryTurn", "") in self.own.get(_TYPE, []):
             facts["compaction"] = self._compaction()
+        facts["payloads"] = [self._payload(each) for each in self.payloads]
         facts["source"] = sorted(text for text, _ in self.own.get(_TRAILS + "sourceId", []))
         self._origins(facts)
         facts = {name: value for name, value in facts.items() if value}
@@ -390,6 +421,13 @@ class Turn:
         told = {each: value for each, value in told.items() if value is not None}
         found = [_first(result, _TRAILS + "callId") or "", _first(result, _TRAILS + "isError") == "true"]
         return [*found, told] if told else found
+
+    def _payload(self, payload: Properties) -> list[Any]:
+        named = [_first(payload, _TRAILS + name) for name in ("payloadName", "mediaType")]
+        covered = self._covered("payload", payload, "payloadDigest")
+        if covered is None:
+            covered = salted("payload", self.salt, _payload_digest(_only(payload, _TRAILS + "payloadBytes")[0]))
+        return [*named, _index(_only(payload, _TRAILS + "byteCount")[0]), covered]
 
     def _compaction(self) -> dict[str, Any]:
         activity = self.parts.get("compaction", {})
@@ -435,7 +473,7 @@ def _datatypes(**kinds: str) -> dict[str, str]:
 
 
 _OWN = {
-    **_datatypes(integers="index", strings="role branch digest salt factsDigest"),
+    **_datatypes(integers="index", strings="role branch digest salt factsDigest contentDigest"),
     _PROV + "generatedAtTime": _DATE_TIME,
     _PROV + "wasAttributedTo": "",
 }
@@ -465,6 +503,7 @@ _COMPACTING = {
     _PROV + "used": "",
     **_datatypes(iris="previousSummary", strings="request maxSummaryRule", integers="maxSummaryTokens durationMs"),
 }
+_OF_PAYLOAD = {_TRAILS + "payloadName": _STRING, _TRAILS + "mediaType": _STRING, _TRAILS + "byteCount": _INTEGER}
 _CAN_GO = (_TRAILS + "meta", _TRAILS + "arguments", _TRAILS + "request")
 """What leaves its salted digest in its place when it is taken out."""
 
@@ -495,6 +534,8 @@ def written_as(turn: Turn, answered: dict[str, str], copies: set[str], names: di
         answers = answered.get(_first(result, _TRAILS + "callId") or "")
         if answers is not None:
             found |= set(_answering(turn, position, result, answers, of_copy=answers.partition("/call/")[0] in copies))
+    for position, payload in enumerate(turn.payloads):
+        found |= set(_statements(f"payload/{position}", _payload_pairs(payload)))
     return found
 
 
@@ -531,6 +572,8 @@ def _own_pairs(turn: Turn) -> Iterator[tuple[str, Term]]:
         yield from _kept(own, _SUMMARY)
     for position in range(len(turn.results)):
         yield _TRAILS + "toolResult", (f"{turn.iri}/result/{position}", "")
+    for position in range(len(turn.payloads)):
+        yield _TRAILS + "payload", (f"{turn.iri}/payload/{position}", "")
     if turn.copying is not None:
         yield _PROV + "wasGeneratedBy", (turn.copying, "")
         return
@@ -602,6 +645,13 @@ def _result_pairs(result: Properties) -> Iterator[tuple[str, Term]]:
     yield _TRAILS + "callId", (call_id, _STRING)
     yield _TRAILS + "isError", ("true" if _first(result, _TRAILS + "isError") == "true" else "false", _BOOLEAN)
     yield from _kept(result, _TOLD_OF_TOOLS)
+
+
+def _payload_pairs(payload: Properties) -> Iterator[tuple[str, Term]]:
+    yield _TYPE, (_TRAILS + "PayloadReference", "")
+    yield from _kept(payload, _OF_PAYLOAD)
+    left = _TRAILS + ("payloadDigest" if _TRAILS + "payloadDigest" in payload else "payloadBytes")
+    yield left, (_only(payload, left)[0], _REDACTED if left.endswith("Digest") else "")
 
 
 def stands_as(turn: Turn) -> Iterator[Statement]:
@@ -695,10 +745,13 @@ class Export:
         if not self.sessions:
             raise Unreadable("the file holds no session of Trails")
         self.redactions.read(catalog)
+        carried = {graph: subjects for graph, subjects in graphs.items() if graph.startswith(_PAYLOAD)}
         for graph, subjects in graphs.items():
-            self._read_graph(graph, subjects)
+            if graph not in carried:
+                self._read_graph(graph, subjects)
         for session in sorted(self.sessions.values(), key=lambda each: each.id):
             self._check(session)
+        self._check_payloads(carried)
         self._check_catalog(catalog)
         self.findings.sort(key=lambda each: (each.session or "", -1 if each.index is None else each.index, each.code))
 
@@ -809,7 +862,8 @@ class Export:
     def _check_turn(self, session: Session, turn: Turn, before: str) -> None:
         made, stands = turn.after(before)
         fits, said = made == turn.digest, self.redactions.standing.get(turn.digest)
-        holds = fits and turn.withheld is None if said is None else stands == said and (fits or turn.is_unnamed)
+        is_whole = turn.withheld is None and turn.made_with is None
+        holds = fits and is_whole if said is None else stands == said and (fits or turn.is_unnamed)
         if not holds:
             self._add("digest-mismatch", session.id, turn.index, "was altered: its digest does not fit it")
         elif not fits:
@@ -847,6 +901,23 @@ class Export:
                 self._add("stray", session.id, turn.index, f"says that it is a copy of another turn: {copied}")
 
     # --- beside the turns
+
+    def _check_payloads(self, carried: dict[str, dict[str, Properties]]) -> None:
+        """Hold the bytes of payloads against their names, and find those that are missing, or no turn's."""
+        named: set[str] = set()
+        for session in self.sessions.values():
+            for turn in (*session.turns.values(), *session.copies):
+                for iri in [iri for each in turn.payloads for iri, _ in each.get(_TRAILS + "payloadBytes", [])]:
+                    named.add(iri)
+                    if iri not in carried:
+                        self._add("missing", session.id, turn.index, f"carries {iri}, which is not in the file")
+        for iri, subjects in carried.items():
+            if iri not in named:
+                self._add("stray-graph", None, None, f"no turn of the file carries {iri}")
+            try:
+                _bytes_of(iri, subjects)
+            except ValueError as error:
+                self._add("digest-mismatch", None, None, f"{iri} was altered: {error}")
 
     def _digest_at(self, session: Session, index: int) -> str | None:
         owner = _owner(self._lineage(session), index)
