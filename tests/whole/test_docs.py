@@ -106,7 +106,11 @@ def test_a_python_block_has_nothing_that_is_not_run(document: str) -> None:
 @pytest.mark.parametrize("page", GUIDE)
 def test_a_page_has_no_block_that_is_not_tested(page: str) -> None:
     fences = re.findall(r"^```(.*)$", GUIDE[page], re.MULTILINE)
-    assert set(fences[::2]) <= {"python", "console", *({"graph": ["trig"], "postgres": ["sql"]}.get(page, []))}
+    assert set(fences[::2]) <= {
+        "python",
+        "console",
+        *({"graph": ["trig"], "postgres": ["sql"], "mcp": ["json", "toml"]}.get(page, [])),
+    }
     assert set(fences[1::2]) == {""}
     for block in blocks(GUIDE[page], "console"):
         assert all(line.startswith("$ trails ") for line in block.splitlines())
@@ -206,8 +210,8 @@ def test_the_page_on_the_command_line_shows_every_command() -> None:
 
     lines = [line.split() for line in commands_in(GUIDE["command-line"])]
     typed = {words[1] for words in lines} | {" ".join(words[1:3]) for words in lines if len(words) > 2}
-    # There is no run in that store, no server and no agent.
-    assert set(main.every()) - typed == {"runs show", "mirror", "store discard", "hook"}
+    # There is no run in that store, no server, and no client of `mcp`.
+    assert set(main.every()) - typed == {"runs show", "mirror", "store discard", "hook", "mcp"}
 
 
 # --- the graph

@@ -41,7 +41,9 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
         sessions.flatten sessions.delete
     """),
     "Move": _places("moving.push moving.pull moving.copy moving.mirror"),
-    "Ask": _places("search.query queries=search.list_queries store.verify audit.validate audit.audit store.info"),
+    "Ask": _places(
+        "search.query queries=search.list_queries store.verify audit.validate audit.audit store.info serving.mcp"
+    ),
     "Take out": _places("""
         import_export.export prov=import_export.write_prov documents=import_export.list_documents
         .completion.completion
