@@ -41,7 +41,7 @@ from trails.adapters.langgraph.records import (
     keep_writes,
     write_name,
 )
-from trails.adapters.langgraph.threads import THREAD, Lane, Thread
+from trails.adapters.langgraph.threads import THREAD, THREADS, Lane, Thread, session_records
 from trails.errors import HeadConflict, InvalidInput, SessionNotFound
 from trails.session.repository import Repository
 
@@ -240,8 +240,7 @@ class TrailsSaver(BaseCheckpointSaver[str]):
 
     def thread_ids(self) -> list[str]:  # type: ignore[valid-type] # `list` is the method in here
         """Return the ids of all threads that are stored."""
-        records = [record for record in self.store if record.kind == KIND]
-        return sorted({str(record.meta[THREAD]) for record in records if THREAD in record.meta})
+        return sorted({str(record.meta[THREAD]) for record in session_records(self.store, THREADS)})
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]

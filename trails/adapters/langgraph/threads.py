@@ -31,6 +31,8 @@ from trails.model.values import MAX_FORK_DEPTH, SessionRecord, Turn
 from trails.session.repository import Repository
 from trails.session.session import Session
 
+THREADS: Final = {"langgraph": "thread"}
+"""What the metadata of all sessions of threads says."""
 THREAD: Final = "langgraph_thread"
 """The key of a session's metadata that names its thread."""
 NAMESPACE: Final = "langgraph_namespace"
@@ -263,7 +265,7 @@ class Thread:
 
     def new_session(self, namespace: str) -> Session:
         """Return a new session for a namespace, with the thread's own id where that is free; it is not stored."""
-        about = dict(self.options) | {"meta": {THREAD: self.thread_id, NAMESPACE: namespace}}
+        about = dict(self.options) | {"meta": self._meta(namespace)}
         if not namespace:
             try:
                 return self.store.create(id=self.thread_id, **about)
@@ -271,11 +273,13 @@ class Thread:
                 pass
         return self.store.create(**about)
 
+    def _meta(self, namespace: str) -> dict[str, str]:
+        return THREADS | {THREAD: self.thread_id, NAMESPACE: namespace}
+
     def _fork(self, lane: Lane, entry: Entry) -> Lane:
         if lane.session.worktree.depth >= MAX_FORK_DEPTH:
             return Lane(self.new_session(lane.namespace))
-        about = {THREAD: self.thread_id, NAMESPACE: lane.namespace}
-        fork = Lane(lane.session.fork(entry.index + 1, meta=about))
+        fork = Lane(lane.session.fork(entry.index + 1, meta=self._meta(lane.namespace)))
         fork.last = entry
         fork.entries = {index: each for index, each in lane.entries.items() if index <= entry.index}
         fork.messages = {index: each for index, each in lane.messages.items() if index <= entry.index}
