@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SHOWN = (  # as the guide of 0.1 had them
     "from trails.transcripts.formats import export_session, import_bytes, import_path",
     "from trails.transcripts.openclaw.export import export_folder",

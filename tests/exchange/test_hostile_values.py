@@ -17,6 +17,8 @@ from trails.exchange.file_import import import_bytes
 from trails.exchange.formats import format_named
 from trails.exchange.merge import merge
 
+pytestmark = pytest.mark.slow
+
 HOSTILE: list[Any] = [None, True, -1, 10**30, "", "x", [], [[]], {}, {"type": []}, ["text"], [{"type": "text"}]]
 
 

@@ -386,6 +386,7 @@ def test_lines_are_the_table_that_they_are_written_as(count: int) -> None:
 # --- queries that take all they can get
 
 
+@pytest.mark.slow
 def test_hostile_queries_end_in_their_time_and_take_little_memory(tmp_path: Path, size: Size) -> None:
     count, timeout = {"quick": (24, 0.3), "all": (60, 0.5), "long": (12_000, 2.0)}[size]
     store = trails.open(tmp_path / "s", create=True, durability="process")

@@ -103,6 +103,7 @@ def test_what_is_written_after_the_upgrade_goes_on_from_there(old: Path) -> None
         assert store.verify().ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param("everything", marks=pytest.mark.slow), "killed"])
 def test_a_kill_anywhere_leaves_the_old_store_or_the_new_one(name: str, tmp_path: Path) -> None:
     """The process is killed before each call that changes a file's name: afterwards an upgrade ends as if nothing had been."""

@@ -11,6 +11,8 @@ from tests.support.sparql_servers import StandIn
 from trails import InvalidInput, Mirror, MirrorFailed, Repository
 from trails.exchange.remotes import mirror
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., StandIn]
 _STATE = "<urn:trails:mirror>"
 

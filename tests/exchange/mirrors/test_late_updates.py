@@ -10,6 +10,8 @@ import pytest
 from tests.support.sparql_servers import StandIn
 from trails import Mirror, MirrorFailed, Repository
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., StandIn]
 PRIVATE = "it is of nobody else"
 

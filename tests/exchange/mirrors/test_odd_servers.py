@@ -17,6 +17,8 @@ from tests.support.sparql_servers import StandIn
 from trails import InvalidInput, Mirror, MirrorFailed, Repository
 from trails.exchange.remotes.mirror_endpoint import Away, Endpoint
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., StandIn]
 
 

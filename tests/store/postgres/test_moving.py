@@ -254,6 +254,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["a copy that goes on", "a store in which nothing was committed yet"])
 def test_what_another_process_has_open_is_not_discarded_until_that_has_ended(source: Path, url: str, what: str) -> None:
     given = ["-c", _COPYING, str(source), url] if "copy" in what else ["-c", _OPENING, url]

@@ -234,6 +234,7 @@ def test_a_turn_that_is_in_the_log_is_stored_whatever_becomes_of_the_index_and_i
         assert [turn.content for turn in store.load("chat").turns] == ["Hello", "Pay 100 euro"]
 
 
+@pytest.mark.slow
 def test_who_follows_goes_on_once_the_copy_is_no_longer_in_use(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(open_store(url, create=True)) as writer, closing(open_store(url)) as follower:
         sync, tries = follower.sync, list[int]()
