@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import PurePath
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from trails.rows.row_codec import as_json, micros
 
@@ -128,6 +128,34 @@ def page(
     )
     found = [dict(zip(PAGE_COLUMNS, row[2:], strict=True)) for row in rows[:limit]]
     return found, (rows[limit - 1][0], rows[limit - 1][1]) if len(rows) > limit else None
+
+
+class LastTurn(NamedTuple):
+    """A session, and where its transcript ends."""
+
+    session_id: str
+    created: int | None
+    """In microseconds since 1970."""
+    length: int
+    digest: str | None
+    """The last turn's; None if the session has no turns of its own."""
+    values: tuple[str, ...]
+    """JSON of the metadata that was asked for."""
+
+
+def last_turns(connection: sqlite3.Connection, wanted: Mapping[str, str], keys: Sequence[str]) -> list[LastTurn]:
+    """Return the sessions with some metadata that have values for some keys, too, each with its last turn."""
+    asked = asked_for(meta=wanted)
+    asked.where("s.live")
+    joins = "".join(f" JOIN meta k{n} ON k{n}.session = s.number AND k{n}.key = ?" for n in range(len(keys)))
+    values = "".join(f", k{n}.value" for n in range(len(keys)))
+    last = " LEFT JOIN turns t ON t.session = s.number AND t.place = s.starts_at + s.own_turns - 1 AND s.own_turns > 0"
+    rows = _all(
+        connection,
+        f"SELECT s.id, s.created, s.starts_at + s.own_turns, t.digest{values} FROM sessions s{joins}{last}{asked.text()}",
+        [*keys, *asked.values],
+    )
+    return [LastTurn(row[0], row[1], row[2], row[3] and row[3].hex(), tuple(row[4:])) for row in rows]
 
 
 def neighbours(connection: sqlite3.Connection, session_id: str) -> list[str]:

@@ -56,28 +56,28 @@ def given_turns(event: Event, data: Mapping[str, Any]) -> list[Given]:
     return [given[0]._replace(options=given[0].options | options), *given[1:]]
 
 
-def append_event(session: Session, event: Event, state: State) -> None:
-    """Append an event's turns to a session; `state` is the session's whole state after it."""
+def append_event(session: Session, event: Event, state_json: bytes) -> None:
+    """Append an event's turns to a session; `state_json` is the session's whole state after it."""
     exact = event_json(event)
     given = given_turns(event, json.loads(exact))
     options: dict[str, Any] = {"time": moment_of(event.timestamp)}
     is_answer = any(each.role == "tool" for each in given)  # which is its tool's
     if event.author != _USER and opened_store.is_name(event.author) and not is_answer:
         options["author"] = f"agent:{event.author}"
-    message_turns.append_given(session, given, exact.encode(), beside=state_payloads(state), **options)
+    message_turns.append_given(session, given, exact.encode(), beside=state_payloads(state_json), **options)
 
 
-def append_state(session: Session, delta: State, state: State, time: datetime | None) -> None:
+def append_state(session: Session, delta: State, state_json: bytes, time: datetime | None) -> None:
     """Append a turn that says which state was set, with the whole state after it."""
     content = [{"type": "state", "state": delta}] if delta else message_turns.EMPTY
-    session.append(STATE, content, time=time, payloads=state_payloads(state))
+    session.append(STATE, content, time=time, payloads=state_payloads(state_json))
 
 
-def state_payloads(state: State) -> list[Payload]:
+def state_payloads(state_json: bytes) -> list[Payload]:
     """Return the payload of a state; none for an empty one."""
-    if not state:
+    if state_json == b"{}":
         return []
-    return [Payload(data=json.dumps(state).encode(), media_type=message_turns.JSON, name=STATE_AFTER)]
+    return [Payload(data=state_json, media_type=message_turns.JSON, name=STATE_AFTER)]
 
 
 def moment_of(timestamp: float) -> datetime | None:

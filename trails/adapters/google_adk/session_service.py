@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import json
 import os
 from typing import Any, Self
 
@@ -18,11 +18,13 @@ from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
 
 from trails.adapters.google_adk import event_turns
-from trails.adapters.google_adk.stored_sessions import Address, Held, StoredSessions
+from trails.adapters.google_adk.held_session import Address, Held, Snapshot
+from trails.adapters.google_adk.stored_sessions import StoredSessions
 from trails.adapters.opened_store import OpenedStore
 from trails.errors import SessionNotFound
 from trails.session.repository import Repository
 
+_Shared = dict[str, Any]
 _STALE = (
     "session {!r} was modified in storage since it was read; nothing was written. Get it again with get_session(), and append to "
     "that"
@@ -88,7 +90,7 @@ class TrailsSessionService(BaseSessionService):
             held = self._sessions.create(address, deltas, created)
             if held is None:
                 raise AlreadyExistsError(f"Session with id {address.session} already exists.")
-            return self._session(address, held, [])
+            return self._session(address, held.snapshot, [])
 
         return await self._store.run(create)
 
@@ -105,7 +107,7 @@ class TrailsSessionService(BaseSessionService):
 
         def get() -> Session | None:
             held = self._sessions.find(address)
-            return None if held is None else self._session(address, held, _events(held, config))
+            return None if held is None else self._session(address, held.snapshot, _events(held, config))
 
         return await self._store.run(get)
 
@@ -113,7 +115,12 @@ class TrailsSessionService(BaseSessionService):
         """Return the sessions of an app, or of one of its users, with their state: the one that was active last comes last."""
 
         def sessions() -> list[Session]:
-            found = [self._session(address, held, []) for address, held in self._sessions.list(app_name, user_id)]
+            shared: dict[str | None, bytes] = {}
+            found = []
+            for address, snapshot in self._sessions.list(app_name, user_id):
+                if address.user not in shared:
+                    shared[address.user] = json.dumps(self._shared(address)).encode()
+                found.append(self._session(address, snapshot, [], json.loads(shared[address.user])))
             return sorted(found, key=lambda each: (each.last_update_time, each.user_id, each.id))
 
         return ListSessionsResponse(sessions=await self._store.run(sessions))
@@ -125,7 +132,7 @@ class TrailsSessionService(BaseSessionService):
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Return a copy of what the sessions of a user share, without the prefix `user:`."""
-        return copy.deepcopy(await self._store.run(lambda: self._sessions.shared_state(app_name, user_id)))
+        return await self._store.run(lambda: self._sessions.shared_state(app_name, user_id))
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store an event with all its changes of state, in one commit, and add it to `session`.
@@ -145,7 +152,7 @@ class TrailsSessionService(BaseSessionService):
                 held = self._sessions.append(address, event, deltas, lambda stored: _refuse_stale(session, stored))
             except SessionNotFound as error:
                 raise SessionNotFoundError(f"Session {session.id} not found.") from error
-            session.last_update_time, session._storage_update_marker = held.updated, held.marker
+            _, session.last_update_time, session._storage_update_marker = held.snapshot
 
         await self._store.run(append)
         return self._commit_event_to_session(session, event)
@@ -177,27 +184,32 @@ class TrailsSessionService(BaseSessionService):
                 raise SessionNotFoundError(f"Session {session_id} not found.") from error
             if held is None:
                 raise AlreadyExistsError(f"Session with id {new.session} already exists.")
-            return self._session(new, held, held.events())
+            return self._session(new, held.snapshot, held.events())
 
         return await self._store.run(fork)
 
-    def _session(self, address: Address, held: Held, events: list[Event]) -> Session:
+    def _session(
+        self, address: Address, found: Snapshot, events: list[Event], shared: _Shared | None = None
+    ) -> Session:
         """Return a session as the framework has it."""
-        state = copy.deepcopy(held.state)
-        shared = (State.APP_PREFIX, Address(address.app)), (State.USER_PREFIX, Address(address.app, address.user))
-        for prefix, where in shared:
-            known = self._sessions.shared_state(where.app, where.user)
-            state.update((prefix + key, copy.deepcopy(value)) for key, value in known.items())
+        state = found.state | (self._shared(address) if shared is None else shared)
         made = Session(
             app_name=address.app,
             user_id=address.user or "",
             id=address.session or "",
             state=state,
             events=events,
-            last_update_time=held.updated,
+            last_update_time=found.updated,
         )
-        made._storage_update_marker = held.marker
+        made._storage_update_marker = found.marker
         return made
+
+    def _shared(self, address: Address) -> _Shared:
+        """Return a copy of what a session shares with others of its app and of its user, with the prefixes."""
+        app, user = self._sessions.shared_state(address.app), self._sessions.shared_state(address.app, address.user)
+        return {State.APP_PREFIX + key: value for key, value in app.items()} | {
+            State.USER_PREFIX + key: value for key, value in user.items()
+        }
 
 
 def _address(app: str, user: str, session: str) -> Address:
@@ -218,9 +230,9 @@ def _events(held: Held, config: GetSessionConfig | None) -> list[Event]:
 def _refuse_stale(session: Session, stored: Held) -> None:
     """Raise `StaleSessionError` if what is stored is not what was read."""
     if session._storage_update_marker is not None:
-        is_stale = session._storage_update_marker != stored.marker
+        is_stale = session._storage_update_marker != stored.session.head
     else:  # it was not read from here
         last = session.events[-1].id if session.events else None
-        is_stale = stored.updated > session.last_update_time and stored.last_event_id() != last
+        is_stale = stored.snapshot.updated > session.last_update_time and stored.last_event_id() != last
     if is_stale:
         raise StaleSessionError(_STALE.format(session.id))
