@@ -301,8 +301,9 @@ def _start_writer(place: Path, writer: str, count: int) -> subprocess.Popen[str]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def test_processes_on_one_session_lose_nothing_and_double_nothing(tmp_path: Path, size: Size) -> None:
-    place, writers, count = tmp_path / "store.trails", 3 if size == "quick" else 8, 5 if size == "quick" else 20
+@pytest.mark.slow
+def test_processes_on_one_session_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
+    place, writers, count = tmp_path / "store.trails", 8, 20
     trails.open(place, create=True).close()
     running = [_start_writer(place, str(writer), count) for writer in range(writers)]
     for process in running:
@@ -314,11 +315,12 @@ def test_processes_on_one_session_lose_nothing_and_double_nothing(tmp_path: Path
     assert sorted(ids) == sorted(f"{w}-{n}" for w in [*range(writers), "shared"] for n in range(count))
 
 
+@pytest.mark.slow
 def test_a_kill_leaves_each_append_done_or_not_begun(tmp_path: Path, size: Size) -> None:
     place, chance = tmp_path / "store.trails", random.Random(31)
     trails.open(place, create=True).close()
     done = 0
-    for round_ in range({"quick": 2, "all": 20, "long": 200}[size]):
+    for round_ in range(200 if size == "long" else 10):
         process = _start_writer(place, f"r{round_}", 1000)
         assert process.stdout is not None
         for _ in range(chance.randrange(1, 8)):

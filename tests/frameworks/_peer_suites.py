@@ -9,6 +9,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -18,33 +19,39 @@ Outcomes = dict[str, str]
 """Of each test: `passed`, or `failed: ` or `skipped: ` and the first line of the reason."""
 
 
+_PLACE = Path(tempfile.gettempdir()) / "trails-peer-suites"
+
+
 def fetch_tests(name: str, version: str) -> Path:
     """Return the folder of a package's source distribution, fetched once."""
-    place = Path(tempfile.gettempdir()) / "trails-peer-suites"
     stem = f"{name.replace('-', '_')}-{version}"
-    if not (place / stem).is_dir():
-        place.mkdir(exist_ok=True)
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "-q",
-            "--no-deps",
-            "--no-build-isolation",
-            "--no-binary",
-            ":all:",
-        ]
-        if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, check=False).returncode:
-            command[0] = os.environ.get("TRAILS_PIP_PYTHON", "python3")  # an environment without pip
-        subprocess.run([*command, "-d", str(place), f"{name}=={version}"], check=True, stdout=sys.stderr)
-        with tarfile.open(next(place.glob(f"{stem}.tar.gz"))) as archive:
-            archive.extractall(place, filter="data")
-    return place / stem
+    if not (_PLACE / stem).is_dir():
+        _PLACE.mkdir(exist_ok=True)
+        _pip("download", "--no-build-isolation", "--no-binary", ":all:", "-d", str(_PLACE), f"{name}=={version}")
+        with tarfile.open(_PLACE / f"{stem}.tar.gz") as archive:
+            archive.extractall(_PLACE, filter="data")
+    return _PLACE / stem
 
 
-def run_tests(folder: Path, files: Sequence[str], *options: str, plugin: str | None = None) -> Outcomes:
-    """Run files of tests and return how each test ended; `plugin` is a module of this folder."""
+def fetch_tools(*requirements: str) -> Path:
+    """Return a folder with packages that only a framework's tests need, fetched once."""
+    folder = _PLACE / "tools"
+    missing = [each for each in requirements if not (folder / each.partition("=")[0].replace("-", "_")).is_dir()]
+    if missing:
+        _pip("install", "--target", str(folder), *missing)
+    return folder
+
+
+def _pip(command: str, *arguments: str) -> None:
+    has_pip = find_spec("pip") is not None
+    python = sys.executable if has_pip else os.environ.get("TRAILS_PIP_PYTHON", "python3")
+    subprocess.run([python, "-m", "pip", command, "-q", "--no-deps", *arguments], check=True, stdout=sys.stderr)
+
+
+def run_tests(
+    folder: Path, files: Sequence[str], *options: str, plugin: str | None = None, tools: Path | None = None
+) -> Outcomes:
+    """Run files of tests and return how each test ended; `plugin` is a module of this folder, `tools` a folder of packages."""
     with tempfile.TemporaryDirectory() as place:
         report = Path(place) / "report.xml"
         command = [
@@ -60,7 +67,7 @@ def run_tests(folder: Path, files: Sequence[str], *options: str, plugin: str | N
         ]
         if plugin is not None:
             command[3:3] = ["-p", plugin]
-        environment = {**os.environ, "PYTHONPATH": str(_HERE)}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, filter(None, (_HERE, tools))))}
         run = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False)
         if not report.exists():
             print(run.stdout[-4000:], file=sys.stderr)
