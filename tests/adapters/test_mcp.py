@@ -165,6 +165,14 @@ def test_an_item_that_no_answer_holds_is_cut_and_says_so(memory: Repository) -> 
     assert len(json.dumps(row)) < MOST_CHARS + 500
 
 
+def test_a_page_past_the_end_says_how_many_there_are(filled: Repository) -> None:
+    assert call(filled, "read_session", session="plan", start=9) == {
+        "items": [],
+        "cursor": None,
+        "note": "there are 4 items, so none from 9",
+    }
+
+
 def test_branches_are_listed_diffed_and_compared(filled: Repository) -> None:
     assert [each["id"] for each in call(filled, "list_branches", session="plan")["items"]] == ["other"]
     kinds = [entry["kind"] for entry in call(filled, "diff_sessions", left="plan", right="other")["items"]]
@@ -195,6 +203,7 @@ def test_figures_queries_and_verification_are_there(filled: Repository) -> None:
     [
         ("read_session", {"session": "nope"}, "there is no session, label or tag 'nope'"),
         ("read_turn", {"session": "plan", "index": 99}, "its 4 turns are 0 to 3"),
+        ("influences", {"session": "plan", "index": 99}, "its 4 turns are 0 to 3"),
         ("run_query", {"name": "transcrit"}, "did you mean 'transcript'"),
         ("sparql", {"query": "SELECT * WHERE { ?s ?p"}, "it ends too early"),
         ("sparql", {"query": "DELETE WHERE { ?s ?p ?o }"}, "begins an update"),

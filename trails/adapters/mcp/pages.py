@@ -47,7 +47,10 @@ def page_of(items: Iterable[dict[str, Any]], cursor: str | None, limit: int, tot
     shown = [_cut(item) for item in found[: count_fitting(found[:limit])]]
     end = start + len(shown)
     if len(shown) == len(found):
-        return Page(items=shown, cursor=None, note=None)
+        is_past = start and not found and total is not None
+        return Page(
+            items=shown, cursor=None, note=f"there are {total:,} items, so none from {start}" if is_past else None
+        )
     there = "more" if total is None else f"{total:,} in all"
     return Page(items=shown, cursor=str(end), note=f"items {start} to {end - 1} of {there}: go on with cursor={end}")
 

@@ -209,7 +209,8 @@ class ReadingTools:
 
         At most 20,000 characters an answer.
         """
-        return self.run_query("influences", {"session": self._store.resolve(session), "index": index}, cursor)
+        turn = self._store.load(session, last=0)[index]  # raises if there is none
+        return self.run_query("influences", {"session": self._store.resolve(session), "index": turn.index}, cursor)
 
     def blame(self, session: Session, cursor: Cursor = None) -> Page:
         """Tell for each turn of a transcript which session owns it, who wrote it, with which model, and what it repeats.
