@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.serde.base import SerializerProtocol
@@ -95,15 +96,17 @@ class Addition:
         except InvalidInput:
             return session.append(**plain_turn(message, turn, self._serde))
 
-    def finish(self, about: About, values: Values) -> Entry:
-        """Append the checkpoint's record, and return the checkpoint."""
+    def finish(self, about: About, values: Values, loose: dict[str, Any]) -> Entry:
+        """Append the checkpoint's record, and return the checkpoint; `loose` says where writes are that came before it."""
         index = len(self._session)
         new = [value for value in values.values() if isinstance(value, Blob) and value.at == HERE]
         placed: dict[str, Value] = {
             name: value._replace(at=index) if isinstance(value, Blob) and value.at == HERE else value
             for name, value in values.items()
         }
-        record = about.record | channels_record(placed, index, self.base, self.before)
+        record = about.record | channels_record(placed, index, self.base, self.before) | loose
+        if self.base is not None and self.base.newest > record["id"]:
+            record["newest"] = self.base.newest
         self._session.append(
             ROLE,
             f"checkpoint {record['id']}",
@@ -129,4 +132,4 @@ def append_writes(lane: Lane, checkpoint_id: str, writes: Sequence[Write]) -> li
         meta={KEY: {"writes": record}},
         payloads=payloads(write.value for write in writes),
     )
-    return [write._replace(value=write.value._replace(at=index)) for write in writes]
+    return [write._replace(value=write.value._replace(at=index), lane=lane.id) for write in writes]

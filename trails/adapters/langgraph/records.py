@@ -51,6 +51,8 @@ class Write(NamedTuple):
     channel: str
     path: str
     value: Blob
+    lane: str = ""
+    """The id of the session whose turn holds it, once it is stored."""
 
 
 JSON: Final = "json"
@@ -79,7 +81,7 @@ def payloads(blobs: Iterable[Blob]) -> list[Payload]:
 class Entry:
     """A checkpoint: its record, and where in its session that stands."""
 
-    __slots__ = ("depth", "id", "index", "lane", "namespace", "parent", "record", "values", "writes")
+    __slots__ = ("depth", "id", "index", "lane", "namespace", "newest", "parent", "record", "values", "writes")
 
     def __init__(self, record: Mapping[str, Any], index: int, namespace: str, lane: str) -> None:
         """Take the record that the turn at an index holds; `lane` is the id of the session that owns it."""
@@ -91,6 +93,8 @@ class Entry:
         self.index = index
         self.namespace = namespace
         self.lane = lane
+        self.newest: str = record.get("newest", self.id)
+        """The greatest id of a checkpoint up to here in its session."""
         self.values: Values | None = None
         """Its channels, once they were worked out."""
         self.writes: dict[tuple[str, int], Write] = {}
@@ -237,10 +241,10 @@ def write_name(position: int, channel: str) -> str:
     return f"{position} {channel}"
 
 
-def writes_of(record: Mapping[str, Any], index: int) -> list[Write]:
-    """Return the writes of the record at an index."""
+def writes_of(record: Mapping[str, Any], index: int, lane: str) -> list[Write]:
+    """Return the writes of the record at an index of the session with the id `lane`."""
     task_id, path = record["task"], record["path"]
     return [
-        Write(task_id, position, channel, path, Blob(index, write_name(position, channel), kind, None, plain))
+        Write(task_id, position, channel, path, Blob(index, write_name(position, channel), kind, None, plain), lane)
         for position, channel, kind, plain in record["values"]
     ]

@@ -48,7 +48,8 @@ def copy(store: Repository, source: Thread, target: Thread) -> None:
 def latest(thread: Thread, serde: SerializerProtocol) -> list[Entry]:
     """Return the newest checkpoint of each namespace, and those before it that its delta channels are worked out from."""
     kept: list[Entry] = []
-    for namespace in thread.checkpoints:
+    thread.read_all()
+    for namespace in list(thread.checkpoints):
         entry = thread.find(namespace, None)
         wanted: set[str] | None = None
         while entry is not None:
@@ -75,7 +76,7 @@ def _write(store: Repository, source: Thread, entries: Sequence[Entry], target: 
                 target.lanes[lane.id] = lane
             copied = _append(source.lanes[entry.lane], entry, lane)
             target.add(lane, copied)
-            for writes in _by_task(source.lanes[entry.lane], entry):
+            for writes in _by_task(source, entry):
                 append_writes(lane, entry.id, writes)
     target.forget()
 
@@ -95,7 +96,7 @@ def _append(source: Lane, entry: Entry, lane: Lane) -> Entry:
         for said in (record["header"], record["metadata"])
         if "payload" in said
     ]
-    return addition.finish(About(record, tuple(_held(source, part) for part in parts)), values)
+    return addition.finish(About(record, tuple(_held(source, part) for part in parts)), values, {})
 
 
 def _held(source: Lane, blob: Blob) -> Blob:
@@ -115,10 +116,10 @@ def _copied(source: Lane, index: int, lane: Lane) -> int:
     return known
 
 
-def _by_task(source: Lane, entry: Entry) -> list[list[Write]]:
+def _by_task(source: Thread, entry: Entry) -> list[list[Write]]:
     tasks: dict[tuple[str, str], list[Write]] = {}
     for write in entry.ordered_writes:
         with suppress(LookupError):  # redacted
-            held = write._replace(value=_held(source, write.value))
+            held = write._replace(value=_held(source.lanes[write.lane], write.value))
             tasks.setdefault((write.path, write.task_id), []).append(held)
     return list(tasks.values())

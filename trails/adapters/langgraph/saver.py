@@ -194,7 +194,7 @@ class TrailsSaver(BaseCheckpointSaver[str]):
             checkpoint=checkpoint,  # type: ignore[arg-type] # as `put` was given it
             metadata=lane.about(entry, "metadata", serde),
             parent_config=_config(thread.thread_id, entry.namespace, entry.parent) if entry.parent else None,
-            pending_writes=_pending_writes(lane, entry, serde),
+            pending_writes=_pending_writes(thread, entry, serde),
         )
 
     def list(
@@ -262,7 +262,7 @@ class TrailsSaver(BaseCheckpointSaver[str]):
         entry = _parent(thread, target)
         while entry is not None and open_channels:
             lane = thread.lanes[entry.lane]
-            for write in reversed(_pending_writes(lane, entry, serde)):
+            for write in reversed(_pending_writes(thread, entry, serde)):
                 if write[1] in open_channels:
                     found[write[1]]["writes"].append(write)
             values = lane.values(entry)
@@ -294,8 +294,9 @@ class TrailsSaver(BaseCheckpointSaver[str]):
         def write(thread: Thread) -> None:
             lane = thread.lane_after(namespace, parent)
             try:
+                loose = thread.loose_writes(lane, checkpoint["id"])
                 addition = Addition(lane, self.serde, is_native=self._is_native)
-                entry = addition.finish(about, self._values(addition, checkpoint, new_versions))
+                entry = addition.finish(about, self._values(addition, checkpoint, new_versions), loose)
                 self._commit(thread, lane)
             except BaseException:
                 lane.session.discard_pending()
@@ -499,11 +500,11 @@ def _loaded(lane: Lane, value: Value, serde: SerializerProtocol) -> Any:
     return [lane.message(index).fresh(serde) for index in value.indices]
 
 
-def _pending_writes(lane: Lane, entry: Entry, serde: SerializerProtocol) -> list[tuple[str, str, Any]]:
+def _pending_writes(thread: Thread, entry: Entry, serde: SerializerProtocol) -> list[tuple[str, str, Any]]:
     loaded = []
     for write in entry.ordered_writes:
         with suppress(LookupError):  # redacted
-            loaded.append((write.task_id, write.channel, lane.load(write.value, serde)))
+            loaded.append((write.task_id, write.channel, thread.lanes[write.lane].load(write.value, serde)))
     return loaded
 
 
@@ -513,6 +514,7 @@ def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfi
 
 
 def _places(thread: Thread, namespace: str | None, wanted: str | None, end: str | None) -> list[tuple[str, str, str]]:
+    thread.read_all()
     return [
         (entry.id, thread.thread_id, entry.namespace)
         for entries in (

@@ -148,10 +148,7 @@ class TrailsStore(BaseStore):
         return asyncio.run(self._memory.abatch(ops))
 
     def _batch(self, ops: Sequence[Op], run: _Batch) -> list[Result]:
-        for op in ops:
-            if not isinstance(op, GetOp | SearchOp | ListNamespacesOp | PutOp):
-                raise ValueError(f"Unknown operation type: {type(op)}")
-            validate_op_namespace(op)
+        ops = [_checked(op) for op in ops]
         puts = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
         with self._lock:
             self._sync(run)

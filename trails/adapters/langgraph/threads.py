@@ -57,7 +57,7 @@ class Lane:
         self.copies: dict[str, int] = {}
         """The indices of copied messages, by the IRI of the turn that was copied."""
         self.end = 0
-        """Up to where its own records were read."""
+        """Up to where its records were read."""
 
     @property
     def id(self) -> str:
@@ -134,6 +134,8 @@ class Thread:
         self._orphans: dict[tuple[str, str], list[Write]] = {}
         """Writes on checkpoints that are not stored yet, by namespace and id."""
         self._seen: object = None
+        self._is_whole = False
+        """Whether all checkpoints were read; else the last ones of each session, with what was written on them."""
 
     # --- what is stored
 
@@ -157,28 +159,54 @@ class Thread:
         self.lanes.clear()
         self.checkpoints.clear()
         self._orphans.clear()
-        self._seen = None
+        self._seen, self._is_whole = None, False
 
     def _bring_in(self, session_id: str) -> None:
         lane = self.lanes.get(session_id)
         try:
             if lane is None:
-                lane = Lane(self.store.load(session_id))
+                lane = Lane(self.store.load(session_id, last=0))
+                self.lanes[session_id] = lane
+                if not self._is_whole:
+                    self._read_end(lane)
+                    return
                 lane.end = lane.session.forked_at_index or 0
-                self._adopt(lane)
             else:
                 lane.session.refresh()
         except SessionNotFound:  # deleted meanwhile
             return
         self._read(lane)
 
-    def _adopt(self, lane: Lane) -> None:
-        self.lanes[lane.id] = lane
-        session, at = lane.session, lane.session.forked_at_index
-        if at:
-            lane.last = next(
-                (lane.entry(index) for index in range(at - 1, -1, -1) if "put" in record_of(session[index].meta)), None
-            )
+    def _read_end(self, lane: Lane) -> None:
+        """Read the last checkpoint of a lane, and what was written on it or is not claimed by a checkpoint."""
+        session, later = lane.session, list[Turn]()
+        for index in range(len(session) - 1, -1, -1):
+            record = record_of(session[index].meta)
+            if "put" in record:
+                entry = Entry(record["put"], index, lane.namespace, session[index].session_id)
+                self.add(lane, entry)
+                later += [session[at] for at in reversed(record["put"].get("loose", ()))]
+                break
+            if "writes" in record:
+                later.append(session[index])
+        for turn in reversed(later):
+            self._read_turn(lane, turn)
+        lane.end = len(session)
+        if lane.last is not None and "scattered" in lane.last.record:
+            self.read_all()
+
+    def read_all(self) -> None:
+        """Read all checkpoints, unless that was done."""
+        if self._is_whole:
+            return
+        self._is_whole = True
+        self.checkpoints.clear()
+        self._orphans.clear()
+        for lane in self.lanes.values():
+            lane.entries.clear()
+            lane.last, lane.end = None, lane.session.forked_at_index or 0
+        for lane in self.lanes.values():
+            self._read(lane)
 
     def _read(self, lane: Lane) -> None:
         """Read the records after those that were read."""
@@ -190,9 +218,10 @@ class Thread:
     def _read_turn(self, lane: Lane, turn: Turn) -> None:
         record = record_of(turn.meta)
         if "put" in record:
-            self.add(lane, Entry(record["put"], turn.index, lane.namespace, lane.id))
+            self.add(lane, Entry(record["put"], turn.index, lane.namespace, turn.session_id))
         elif "writes" in record:
-            self.add_writes(lane.namespace, record["writes"]["checkpoint"], writes_of(record["writes"], turn.index))
+            said = record["writes"]
+            self.add_writes(lane.namespace, said["checkpoint"], writes_of(said, turn.index, turn.session_id))
 
     def add(self, lane: Lane, entry: Entry) -> None:
         """Take in a checkpoint that is stored."""
@@ -208,21 +237,42 @@ class Thread:
 
     def add_writes(self, namespace: str, checkpoint_id: str, writes: Sequence[Write]) -> None:
         """Take in writes that are stored."""
-        entry = self.find(namespace, checkpoint_id)
+        entry = self.checkpoints.get(namespace, {}).get(checkpoint_id)
         if entry is not None:
             entry.add_writes(writes)
         else:
             self._orphans.setdefault((namespace, checkpoint_id), []).extend(writes)
 
+    def loose_writes(self, lane: Lane, checkpoint_id: str) -> dict[str, Any]:
+        """Return what a new checkpoint's record says of writes that no checkpoint had claimed: where in its lane they are."""
+        loose: set[int] = set()
+        is_scattered = False
+        for (namespace, wanted), writes in self._orphans.items():
+            if namespace == lane.namespace:
+                loose |= {write.value.at for write in writes if write.lane == lane.id}
+                is_scattered |= wanted == checkpoint_id and any(write.lane != lane.id for write in writes)
+        return ({"loose": sorted(loose)} if loose else {}) | ({"scattered": True} if is_scattered else {})
+
     def find(self, namespace: str, checkpoint_id: str | None) -> Entry | None:
         """Return a checkpoint, or without an id the newest one; None if there is none."""
-        entries = self.checkpoints.get(namespace)
-        if not entries:
+        newest = self._newest(namespace)
+        wanted = checkpoint_id or newest
+        if wanted is None:
             return None
-        return entries.get(checkpoint_id or max(entries))
+        entry = self.checkpoints.get(namespace, {}).get(wanted)
+        if entry is None and not self._is_whole and newest is not None and wanted <= newest:
+            self.read_all()
+            entry = self.checkpoints.get(namespace, {}).get(wanted)
+        return entry
+
+    def _newest(self, namespace: str) -> str | None:
+        """Return the greatest id of a namespace's checkpoints."""
+        ends = [lane.last for lane in self.lanes.values() if lane.namespace == namespace]
+        return max((entry.newest for entry in ends if entry is not None), default=None)
 
     def in_order(self) -> list[Entry]:
         """Return all checkpoints, each after its parent."""
+        self.read_all()
         return [
             entry
             for lane in self.lanes.values()
