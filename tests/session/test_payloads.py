@@ -17,17 +17,19 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
+from tests.support.made_keys import MADE
 from tests.support.pasts import mark_of
 from tests.support.tampering import altered, bytes_of
 from trails import InvalidInput, Payload, PayloadReference, Repository
 from trails.exchange.file_import import export_session, import_path
 from trails.exchange.openclaw.pi_export import export_session as export_pi
 from trails.exchange.rdf_files import import_rdf
+from trails.history.lookup import session_quads
 from trails.history.records.text_matcher import TextMatcher
 from trails.integrity import digests
 from trails.model import iris
 from trails.rdf import vocab
-from trails.secrets.hidden_texts import holds_hidden
+from trails.secrets.hidden_texts import hidden_texts, holds_hidden
 from trails.store.contract import Change
 from trails.store.log.records import Row
 
@@ -563,3 +565,46 @@ def test_a_session_file_of_pi_holds_them(memory: Repository, tmp_path: Path) -> 
         turns = other.load(record.id).turns
         assert [turn.payloads for turn in turns] == [turn.payloads for turn in s.turns]
         assert [other.payload(each) for turn in turns for each in turn.payloads] == [STATE.data, OTHER.data, STATE.data]
+
+
+# --- secrets
+
+KEY = MADE["github-token"](3)
+
+
+@pytest.mark.parametrize("form", [form for form in PLACES if form != "UTF-16"])
+def test_a_secret_in_a_payload_is_refused_or_taken_out_on_its_way_in(memory: Repository, form: str) -> None:
+    carried = Payload(data=PLACES[form](KEY), name="state")
+    s = memory.create(id="plan")
+    with pytest.raises(trails.SecretFound) as raised:
+        s.append("user", "x", payloads=[carried], scan="refuse")
+    assert (raised.value.kind, raised.value.where, len(s)) == ("github-token", "payload 'state'", 0)
+    turn = s.append("user", "x", payloads=[carried], scan="redact")
+    s.persist()
+    left = memory.payload(turn.payloads[0])
+    assert turn.payloads[0].size == len(left)
+    assert not any(KEY in text for text in hidden_texts(left))
+    assert session_quads.scan_session(memory.workspace, "plan").found == ()
+    assert memory.verify().findings == ()
+
+
+@pytest.mark.parametrize("form", [form for form in PLACES if form != "UTF-16"])
+def test_a_scan_finds_secrets_in_payloads(memory: Repository, form: str) -> None:
+    with memory.create(id="plan") as s:
+        s.append("user", "x")
+        s.append("user", "y", payloads=[Payload(data=PLACES[form](KEY))])
+    with s.fork(id="fork") as fork:
+        fork.append("user", "z")
+    for report in (
+        session_quads.scan_session(memory.workspace, "plan"),
+        session_quads.scan_session(memory.workspace, "fork"),
+        session_quads.scan_sessions(memory.workspace),
+    ):
+        found = {(each.kind, each.session_id, each.index, each.where) for each in report.found}
+        assert found == {("github-token", "plan", 1, "payload")}
+
+
+def test_bytes_without_a_secret_are_kept_as_they_are(memory: Repository) -> None:
+    with memory.create(id="plan") as s:
+        turn = s.append("user", "x", payloads=[STATE, OTHER], scan="redact")
+    assert [each.digest for each in turn.payloads] == [STATE.digest, OTHER.digest]

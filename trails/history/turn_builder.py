@@ -479,6 +479,7 @@ def _found(where: str, secret: Secret, session_id: str, remedy: str) -> SecretFo
 def _secrets(made: Draft) -> Iterator[tuple[str, Secret]]:
     """Yield the secrets of a turn, each with where it stands."""
     from trails.secrets import detector, secrets_in_json  # noqa: PLC0415 - its patterns take a while to compile
+    from trails.secrets.hidden_texts import secrets_hidden  # noqa: PLC0415 - as above
 
     look, facts = detector(), made.facts
     yield from (("content", secret) for secret in ([] if made.structured else look(made.text)))
@@ -493,10 +494,14 @@ def _secrets(made: Draft) -> Iterator[tuple[str, Secret]]:
         ("request for a summary", facts.compaction and facts.compaction.request),
     ):
         yield from ((where, secret) for _, secret in secrets_in_json(text or "", look))
+    for payload in made.payloads:
+        where = "payload" if payload.name is None else f"payload {payload.name!r:.40}"
+        yield from ((where, secret) for _, secret in secrets_hidden(payload.data, look))
 
 
 def _redacted(made: Draft) -> Draft:
     from trails.secrets import detector, redact, redact_json  # noqa: PLC0415 - see `_secrets`
+    from trails.secrets.hidden_texts import without_secrets  # noqa: PLC0415 - as above
 
     look, facts = detector(), made.facts
 
@@ -514,5 +519,9 @@ def _redacted(made: Draft) -> Draft:
         changes["model_call"] = call.model_copy(update={name: without(getattr(call, name)) for name in names})
     if (compaction := facts.compaction) is not None:
         changes["compaction"] = compaction.model_copy(update={"request": without(compaction.request)})
+    if made.payloads:
+        carried = tuple(each.model_copy(update={"data": without_secrets(each.data, look)}) for each in made.payloads)
+        made = made._replace(payloads=carried)
+        changes["payloads"] = tuple(map(_reference, carried))
     text = redact_json(made.text, look) if made.structured else redact(made.text, look)
     return made._replace(text=text, facts=facts if facts is NO_FACTS else facts.model_copy(update=changes))

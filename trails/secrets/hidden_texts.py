@@ -12,6 +12,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from trails.secrets.detection import Detector, mark, redact_json, secrets_in_json
+from trails.secrets.rules import Secret
+
 _DEEPEST: Final = 4
 """How often base64 is decoded within what was decoded."""
 _RUN: Final = re.compile(rb"[A-Za-z0-9+/_-]{8,}={0,2}")
@@ -131,3 +134,36 @@ def _run_without(run: bytes, holds: Holds, overwrite: Overwrite, depth: int) -> 
             made = made.translate(bytes.maketrans(b"+/", b"-_"))
         return run[:start] + made + run[start + len(made) :]
     return run
+
+
+# --- secrets
+
+
+def secrets_hidden(data: bytes, look: Detector) -> Iterator[tuple[str, Secret]]:
+    """Yield every secret in bytes, with the text that holds it."""
+    for text in hidden_texts(data):
+        yield from secrets_in_json(text, look)
+
+
+def without_secrets(data: bytes, look: Detector) -> bytes:
+    """Return bytes without their secrets: of JSON, strings are replaced, in other formats secrets are overwritten.
+
+    >>> from trails.secrets import builtin
+    >>> without_secrets(b'{"password": "hunter-2-hunter"}', builtin)
+    b'{"password":"[redacted: password]"}'
+    """
+
+    def holds(text: str) -> bool:
+        return any(True for _ in secrets_in_json(text, look))
+
+    def overwrite(given: bytes) -> bytes:
+        text = given.decode("latin-1")
+        for secret in look(text):
+            text = text[: secret.start] + "*" * (secret.end - secret.start) + text[secret.end :]
+        return text.encode("latin-1")
+
+    if not holds_hidden(data, holds):
+        return data
+    text = _json_text(data)
+    made = data if text is None else redact_json(text, look).encode()
+    return without_hidden(made, holds, overwrite, mark("secret"))

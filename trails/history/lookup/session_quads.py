@@ -14,6 +14,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails.display.progress import Progress, moving
 from trails.history import record_registry
 from trails.history.lookup import names
+from trails.history.records import payloads
 from trails.history.removal import redaction
 from trails.history.workspace import Workspace
 from trails.model import iris, lineage
@@ -23,6 +24,7 @@ from trails.rdf.activity_records import author_type
 from trails.rdf.codec import term_text
 from trails.rdf.session_records import tools_named_in
 from trails.secrets import Found, ScannedPlace, detector
+from trails.secrets.hidden_texts import hidden_texts
 from trails.store.contract import QuadStore
 
 
@@ -91,14 +93,16 @@ class SecretScan(Value):
 def scan_session(workspace: Workspace, session: str) -> SecretScan:
     """Return the secrets in what a session says, the turns that it shares with its ancestors included.
 
-    `session` is an id, an IRI or a label. Looked through are its turns with their tool calls and metadata, its system
+    `session` is an id, an IRI or a label. Looked through are its turns with their tool calls, metadata and payloads, its system
     prompts, labels, metadata, tags, notes, scores, ledger, entry and runs. Raises `SessionNotFound` where there is none.
     """
     chain = names.find_lineage(workspace, session)
     found = own_quads(workspace, chain[0].id)
     for run in lineage.segments(chain):
         if run.record.id != chain[0].id and run.end is not None:
-            inherited = _found(workspace.store.quads((None, None, None, NamedNode(run.record.iri))))
+            graph = NamedNode(run.record.iri)
+            above = workspace.store.quads((None, None, None, graph))
+            inherited = _found([*above, *payloads.exported(workspace.store, graph)])
             found += [each for each in inherited if each.index is not None and run.start <= each.index < run.end]
     return SecretScan(sessions=1, found=tuple(sorted(found, key=_order)))
 
@@ -120,7 +124,9 @@ def _scan_all(workspace: Workspace, progress: Progress | None) -> SecretScan:
     for done, graph in enumerate(graphs):
         if progress:
             progress(done, len(graphs), graph)
-        found += _found(store.quads((None, None, None, NamedNode(graph))))
+        node = NamedNode(graph)
+        references = store.quads((None, vocab.PAYLOAD_OF, node, None)) if iris.payload_digest(graph) else []
+        found += _found([*store.quads((None, None, None, node)), *references])
     catalog = store.quads((None, None, None, vocab.CATALOG))
     found += _found(catalog)
     sessions = sum(quad.predicate == vocab.TYPE and quad.object == vocab.SESSION for quad in catalog)
@@ -148,7 +154,7 @@ def _found(quads: Iterable[Quad]) -> Iterator[Found]:
     every = list(quads)
     marks = _marked(every)
     texts = [
-        (*_placed(quad, marks), quad) for quad in every if _is_text(quad.object) and quad.predicate != vocab.FILE_PART
+        (*_placed(quad, marks), quad) for quad in every if _is_text(quad.object) and quad.predicate not in _ENCODED
     ]
     places: dict[tuple[str | None, int | None], ScannedPlace] = {}
     for session_id, index, where, name, quad in sorted(texts, key=lambda each: _FIRST.get(each[2], len(_FIRST))):
@@ -159,6 +165,16 @@ def _found(quads: Iterable[Quad]) -> Iterator[Found]:
             yield from place.json(where, text, name)
         else:
             yield from place.value(where, text, name)
+    for reference, data in payloads.carried_bytes(every):
+        turn = _TURN_PART.match(term_text(reference.subject))
+        owner = None if turn is None else iris.session_id(turn[0])
+        at = owner, None if turn is None else int(turn[1])
+        place = places.setdefault(at, ScannedPlace(detector(), *at))
+        for text in hidden_texts(data):
+            yield from place.json("payload", text)
+
+
+_ENCODED: Final = frozenset({vocab.FILE_PART, vocab.BYTES_PART, vocab.PAYLOAD_DIGEST})
 
 
 def _is_text(term: object) -> bool:

@@ -115,6 +115,21 @@ def digest_of(wanted: PayloadReference | str) -> str:
     return wanted
 
 
+def carried_bytes(quads: Iterable[Quad]) -> Iterator[tuple[Quad, bytes]]:
+    """Yield the bytes of each payload that stands among quads whole, with the first of the references to it there."""
+    parts: dict[str, list[Quad]] = {}
+    references: dict[str, Quad] = {}
+    for quad in quads:
+        if quad.predicate == vocab.BYTES_PART:
+            parts.setdefault(term_text(quad.graph_name), []).append(quad)
+        elif quad.predicate == vocab.PAYLOAD_OF:
+            references.setdefault(term_text(quad.object), quad)
+    for iri, reference in references.items():
+        data = _bytes_in(iris.payload_digest(iri) or "", parts.get(iri, []))
+        if data:
+            yield reference, data
+
+
 # --- coming and going
 
 
