@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import random
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from trails.history.removal.redaction import Redaction
 from trails.model import iris
 from trails.rdf import vocab
 from trails.store import Change
+from trails.store.log.records import CommitRecord, Row
 
 pytestmark = pytest.mark.any_store
 
@@ -561,3 +564,43 @@ def test_a_plan_never_takes_what_others_need_and_never_stops_early(
     left = [each.last for each in free if each.last is not None]
     assert before is None or all(last >= before for last in left)
     assert keep is None or len(alive) <= keep or not left
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("DELETE FROM trails_graphs", "touches the graph"),
+        ("DELETE FROM trails_graphs WHERE number = 2", "record 2 touches the graph"),
+        ("UPDATE trails_records SET lines = lines + 1 WHERE number = 2", "record 2"),
+    ],
+)
+def test_verify_finds_an_index_of_the_log_that_an_erasure_would_be_misled_by(
+    tmp_path: Path, statement: str, said: str
+) -> None:
+    folder = tmp_path / "a.trails"
+    with trails.open(folder, create=True) as store, store.create(id="plan") as s:
+        s.append("user", "Plan a trip")
+        s.persist()
+        s.append("user", 'My <key> is "swordfish" .')
+    with trails.open(folder) as store:
+        assert store.verify().findings == ()
+    with closing(sqlite3.connect(folder / "trails.db")) as file:
+        file.execute(statement)
+        file.commit()
+    with trails.open(folder) as store:
+        (finding,) = store.verify().findings
+        assert finding.code == "bad-log"
+        assert said in finding.message
+        if "trails_graphs" in statement:
+            store.maintenance.vacuum()
+            assert store.verify().findings == ()
+            store.redact_matching("swordfish")
+            assert b"swordfish" not in b"".join(row.add + row.remove for row in records_of(folder))
+
+
+def records_of(folder: Path) -> list[CommitRecord]:
+    with closing(sqlite3.connect(folder / "trails.db")) as file:
+        rows = file.execute(
+            "SELECT number, commit_id, flags, leaves, body, body_digest, digest, rewritten FROM trails_records"
+        )
+        return [Row(*row).unpack().record for row in rows]

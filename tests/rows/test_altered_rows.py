@@ -176,3 +176,14 @@ def test_turns_read_the_same_after_a_vacuum_here_and_in_a_store_that_was_open_me
             if "gone" in store:
                 store.delete("gone")
             store.maintenance.vacuum()
+
+
+def test_a_text_that_is_bytes_in_its_row_is_read_from_the_quads(whole: Path, tmp_path: Path) -> None:
+    place = Path(shutil.copytree(whole, tmp_path / "a.trails"))
+    with closing(sqlite3.connect(place / "trails.db")) as file:
+        file.execute("UPDATE turns SET text = CAST(text AS BLOB) WHERE place = 0")
+        file.commit()
+    with trails.open(place) as store:
+        assert store.load("plan").turns[0].content == "Where is snow?"
+        assert store.context("plan").turns[0].content == "Where is snow?"
+        assert not store.verify().ok

@@ -131,7 +131,12 @@ def _number(connection: sqlite3.Connection, session_id: str) -> int:
 
 
 def _run(connection: sqlite3.Connection, session_id: str, start: int, rows: Sequence[tuple[Any, ...]]) -> RowRun:
-    """Return a run with its kinds, read with it: when rows are made anew, kinds get other numbers."""
+    """Return a run with its kinds, read with it: when rows are made anew, kinds get other numbers.
+
+    Raises `OddTurn` for a text that is none: the quads have it still.
+    """
+    if any(type(row[3]) is not str for row in rows):  # SQLite keeps bytes in a column of texts
+        raise OddTurn
     numbers = {row[1] for row in rows}
     kinds = {number: Kind(*connection.execute(_KIND, (number,)).fetchone()) for number in numbers}
     return RowRun(session_id, start, rows, kinds)

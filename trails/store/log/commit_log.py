@@ -328,11 +328,12 @@ class Log:
             number, last = index.number, self._digest
         stated: dict[int, bytes] = {}
         there: dict[int, bytes] = {}
-        end = START
+        end, lines, lost = START, 0, None
         try:
             with self._tail_at_rest() as tail:  # others rewrite records meanwhile, and say so
                 for unpacked in self._records(tail, 0, number, START):
-                    end = unpacked.row.digest
+                    end, lines = unpacked.row.digest, lines + len(unpacked.record.leaves)
+                    lost = lost or self._index_trouble(unpacked, lines)
                     stated |= unpacked.record.rewrites
                     if unpacked.row.rewritten is not None and not unpacked.row.leaves:  # earlier versions state nothing
                         there[unpacked.row.number] = unpacked.body_digest
@@ -343,11 +344,13 @@ class Log:
         if end != last:
             return f"record {number} of the log of {self.location} is not the one that was seen here"
         wrong = sorted(each for each, digest in there.items() if stated.get(each) != digest)
-        return (
-            f"record {wrong[0]} of the log of {self.location} was rewritten, and no later record says so"
-            if wrong
-            else None
-        )
+        if wrong:
+            return f"record {wrong[0]} of the log of {self.location} was rewritten, and no later record says so"
+        return lost
+
+    def _index_trouble(self, unpacked: Unpacked, lines: int) -> str | None:
+        """Return what is wrong with what the home derived from a record, by which erasures find it."""
+        return self.home.index_trouble(unpacked.row.number, unpacked.record, lines)
 
     def _tail_at_rest(self) -> AbstractContextManager[_Tail]:
         return self.home.tail_at_rest()

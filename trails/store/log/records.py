@@ -96,6 +96,11 @@ class CommitRecord:
         """The quads that it adds, as lines."""
         return b"" if self.flags & REWRITES else self.add
 
+    def graphs(self) -> set[str]:
+        """Return the graphs that it touches; "" is the default graph."""
+        lines = (line for part in (self.remove, self.quads_added) for line in part.split(b"\n") if line)
+        return {each.partition(" ")[0] for each in self.drop} | {name.decode() for name in set(map(_graph_of, lines))}
+
     def longest_line(self) -> int:
         """Return the bytes of the longest quad, written as a line."""
         if max(len(self.add), len(self.remove)) <= LONGEST_LINE:
@@ -179,6 +184,17 @@ def rewritten(unpacked: Unpacked, record: CommitRecord) -> Row:
     payload, _, rest = _payload(replace(record, leaves=() if row.leaves else unpacked.record.leaves))
     original = row.body_digest or unpacked.body_digest
     return replace(row, body=_pack(payload), body_digest=original, rewritten=_digest(rest))
+
+
+def _graph_of(line: bytes) -> bytes:
+    """Return the graph of a quad that is written as a line; "" for the default graph.
+
+    >>> _graph_of(b'<urn:s> <urn:p> "an <iri>"^^<urn:t> .'), _graph_of(b"<urn:s> <urn:p> <urn:o> <urn:g> .")
+    (b'', b'urn:g')
+    """
+    _, _, rest = line.split(b" ", 2)
+    last = rest.removesuffix(b" .").rpartition(b" ")
+    return last[2][1:-1] if last[0] and last[2].startswith(b"<") and b'"' not in last[2] else b""
 
 
 def _payload(record: CommitRecord) -> tuple[bytes, bytes, bytes]:

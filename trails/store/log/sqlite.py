@@ -361,6 +361,21 @@ class SqliteHome:
                 return
             after, until = (after, rows[-1][0] - 1) if backwards else (rows[-1][0], until)
 
+    def index_trouble(self, number: int, record: CommitRecord, lines: int) -> str | None:
+        """Return what the tables derived from a record lack of it, after so many lines of leaves; None if nothing."""
+        with self.reading() as connection:
+            if _lines(connection, number) != lines:
+                return f"record {number} of the log of {self.location} is said to end at another line of leaves than it does"
+            asked = "SELECT 1 FROM trails_graphs WHERE graph = ? AND number = ?"
+            for graph in record.graphs():
+                if connection.execute(asked, (_key_of(graph), number)).fetchone() is None:
+                    what = graph or "of the catalog"
+                    return (
+                        f"the log of {self.location} does not know any more that record {number} touches the graph {what}, so a "
+                        "redaction would not look there: `trails store vacuum` looks everywhere, and mends that"
+                    )
+        return None
+
     def size(self) -> int:
         """Return how many bytes the file has, the write-ahead log included."""
         with self._reader() as connection:
@@ -478,6 +493,9 @@ class SqliteHome:
             for row in self._touching(graphs, until):
                 try:
                     new = None if row.flags & records.REWRITES else changed(row)
+                    if is_vacuum:
+                        graphs_of = row.unpack().record.graphs()
+                        writer.executemany(_TOUCH, ((_key_of(graph), row.number) for graph in graphs_of))
                 except ValueError as error:
                     raise altered(row.number, error, self.location) from error
                 if new is not None and new.rewritten is not None:

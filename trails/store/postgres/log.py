@@ -26,7 +26,7 @@ from trails.store.log.commit_batch import Batch, Waiting
 from trails.store.log.commit_log import CHUNK, Log, LogIndex
 from trails.store.log.erasing import Gone
 from trails.store.log.log_maintenance import Behind
-from trails.store.log.records import Row
+from trails.store.log.records import Row, Unpacked
 from trails.store.log.sqlite import Head, SqliteHome
 from trails.store.postgres import address, server
 from trails.store.postgres.server import Reader, Server, Unreachable
@@ -174,6 +174,10 @@ class PostgresLog(Log):
         with closing(self._server.another()) as reading:  # the records of the database, not those of the copy
             reading.rest()
             yield reading.tail
+
+    def _index_trouble(self, unpacked: Unpacked, lines: int) -> str | None:
+        """Return None: erasures look through the records in the database, and not by what the copy derived from them."""
+        return None
 
     def _doubt(self, index: LogIndex, error: StoreFailed) -> StoreFailed:
         self._is_in_doubt = True
