@@ -24,7 +24,6 @@ from trails.adapters.opened_store import OpenedStore
 from trails.errors import SessionNotFound
 from trails.session.repository import Repository
 
-_Shared = dict[str, Any]
 _STALE = (
     "session {!r} was modified in storage since it was read; nothing was written. Get it again with get_session(), and append to "
     "that"
@@ -115,12 +114,13 @@ class TrailsSessionService(BaseSessionService):
         """Return the sessions of an app, or of one of its users, with their state: the one that was active last comes last."""
 
         def sessions() -> list[Session]:
-            shared: dict[str | None, bytes] = {}
-            found = []
+            shared, found = self._shared(app_name), []
+            of_users: dict[str, bytes] = {}
             for address, snapshot in self._sessions.list(app_name, user_id):
-                if address.user not in shared:
-                    shared[address.user] = json.dumps(self._shared(address)).encode()
-                found.append(self._session(address, snapshot, [], json.loads(shared[address.user])))
+                user = address.user or ""
+                if user not in of_users:
+                    of_users[user] = json.dumps(shared | self._shared(app_name, user)).encode()
+                found.append(self._session(address, snapshot, [], json.loads(of_users[user])))
             return sorted(found, key=lambda each: (each.last_update_time, each.user_id, each.id))
 
         return ListSessionsResponse(sessions=await self._store.run(sessions))
@@ -189,27 +189,26 @@ class TrailsSessionService(BaseSessionService):
         return await self._store.run(fork)
 
     def _session(
-        self, address: Address, found: Snapshot, events: list[Event], shared: _Shared | None = None
+        self, address: Address, found: Snapshot, events: list[Event], shared: dict[str, Any] | None = None
     ) -> Session:
-        """Return a session as the framework has it."""
-        state = found.state | (self._shared(address) if shared is None else shared)
+        """Return a session as the framework has it; `shared` is the state that it shares, if that is known."""
+        if shared is None:
+            shared = self._shared(address.app) | self._shared(address.app, address.user)
         made = Session(
             app_name=address.app,
             user_id=address.user or "",
             id=address.session or "",
-            state=state,
+            state=found.state | shared,
             events=events,
             last_update_time=found.updated,
         )
         made._storage_update_marker = found.marker
         return made
 
-    def _shared(self, address: Address) -> _Shared:
-        """Return a copy of what a session shares with others of its app and of its user, with the prefixes."""
-        app, user = self._sessions.shared_state(address.app), self._sessions.shared_state(address.app, address.user)
-        return {State.APP_PREFIX + key: value for key, value in app.items()} | {
-            State.USER_PREFIX + key: value for key, value in user.items()
-        }
+    def _shared(self, app: str, user: str | None = None) -> dict[str, Any]:
+        """Return a copy of what the sessions of an app share, or those of a user of it, with the prefix."""
+        prefix = State.APP_PREFIX if user is None else State.USER_PREFIX
+        return {prefix + key: value for key, value in self._sessions.shared_state(app, user).items()}
 
 
 def _address(app: str, user: str, session: str) -> Address:

@@ -43,8 +43,10 @@ class StoredSessions:
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
         self._held: OrderedDict[Address, Held] = OrderedDict()
-        self._listed: OrderedDict[str, Snapshot] = OrderedDict()
+        self._listed: dict[str, Snapshot] = {}
         """What lists have shown, by the digest of the last turn."""
+        self._addresses: dict[str, Address] = {}
+        """Where the sessions are that lists have shown, by id."""
         self._changes: list[tuple[Address, Held, bytes]] = []
         """Sessions that turns are appended to for the next commit, each with the state after them."""
 
@@ -241,9 +243,12 @@ class StoredSessions:
                 known = self._listed.get(last.digest or "")
                 if known is None and (known := _snapshot(self._repository, rows, last)) is not None and last.digest:
                     self._listed[last.digest] = known
-                found.append((Address(app, *map(json.loads, last.values)), known))
-        while len(self._listed) > _MOST_LISTED:
-            self._listed.popitem(last=False)
+                address = self._addresses.get(last.session_id) or Address(app, *map(json.loads, last.values))
+                self._addresses[last.session_id] = address
+                found.append((address, known))
+        if len(self._listed) > _MOST_LISTED:
+            self._listed.clear()
+            self._addresses.clear()
         looked_up = ((address, known or self._looked_up(address)) for address, known in found)
         return [(address, snapshot) for address, snapshot in looked_up if snapshot is not None]
 
