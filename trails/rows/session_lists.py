@@ -139,15 +139,15 @@ class LastTurn(NamedTuple):
     length: int
     digest: str | None
     """The last turn's; None if the session has no turns of its own."""
-    values: tuple[str, ...]
-    """JSON of the metadata that was asked for."""
+    values: tuple[str | None, ...]
+    """JSON of the metadata that was asked for; None for what the session has not."""
 
 
 def last_turns(connection: sqlite3.Connection, wanted: Mapping[str, str], keys: Sequence[str]) -> list[LastTurn]:
-    """Return the sessions with some metadata that have values for some keys, too, each with its last turn."""
+    """Return the sessions with some metadata, each with its last turn and its metadata under some other keys."""
     asked = asked_for(meta=wanted)
     asked.where("s.live")
-    joins = "".join(f" JOIN meta k{n} ON k{n}.session = s.number AND k{n}.key = ?" for n in range(len(keys)))
+    joins = "".join(f" LEFT JOIN meta k{n} ON k{n}.session = s.number AND k{n}.key = ?" for n in range(len(keys)))
     values = "".join(f", k{n}.value" for n in range(len(keys)))
     last = " LEFT JOIN turns t ON t.session = s.number AND t.place = s.starts_at + s.own_turns - 1 AND s.own_turns > 0"
     rows = _all(

@@ -89,7 +89,7 @@ class TrailsSessionService(BaseSessionService):
             held = self._sessions.create(address, deltas, created)
             if held is None:
                 raise AlreadyExistsError(f"Session with id {address.session} already exists.")
-            return self._session(address, held.snapshot, [])
+            return self._whole(address, held.snapshot, [])
 
         return await self._store.run(create)
 
@@ -106,7 +106,7 @@ class TrailsSessionService(BaseSessionService):
 
         def get() -> Session | None:
             held = self._sessions.find(address)
-            return None if held is None else self._session(address, held.snapshot, _events(held, config))
+            return None if held is None else self._whole(address, held.snapshot, _events(held, config))
 
         return await self._store.run(get)
 
@@ -114,13 +114,16 @@ class TrailsSessionService(BaseSessionService):
         """Return the sessions of an app, or of one of its users, with their state: the one that was active last comes last."""
 
         def sessions() -> list[Session]:
-            shared, found = self._shared(app_name), []
-            of_users: dict[str, bytes] = {}
-            for address, snapshot in self._sessions.list(app_name, user_id):
-                user = address.user or ""
+            listing, found = self._sessions.list(app_name, user_id), []
+            shared = _prefixed(State.APP_PREFIX, listing.shared_state(app_name))
+            of_users: dict[str | None, bytes] = {}
+            for address, snapshot in listing.sessions():
+                user = address.user
                 if user not in of_users:
-                    of_users[user] = json.dumps(shared | self._shared(app_name, user)).encode()
-                found.append(self._session(address, snapshot, [], json.loads(of_users[user])))
+                    both = shared | _prefixed(State.USER_PREFIX, listing.shared_state(app_name, user))
+                    of_users[user] = json.dumps(both).encode() if both else b""
+                copied = json.loads(of_users[user]) if of_users[user] else {}
+                found.append(_session(address, snapshot, [], copied))
             return sorted(found, key=lambda each: (each.last_update_time, each.user_id, each.id))
 
         return ListSessionsResponse(sessions=await self._store.run(sessions))
@@ -184,31 +187,33 @@ class TrailsSessionService(BaseSessionService):
                 raise SessionNotFoundError(f"Session {session_id} not found.") from error
             if held is None:
                 raise AlreadyExistsError(f"Session with id {new.session} already exists.")
-            return self._session(new, held.snapshot, held.events())
+            return self._whole(new, held.snapshot, held.events())
 
         return await self._store.run(fork)
 
-    def _session(
-        self, address: Address, found: Snapshot, events: list[Event], shared: dict[str, Any] | None = None
-    ) -> Session:
-        """Return a session as the framework has it; `shared` is the state that it shares, if that is known."""
-        if shared is None:
-            shared = self._shared(address.app) | self._shared(address.app, address.user)
-        made = Session(
-            app_name=address.app,
-            user_id=address.user or "",
-            id=address.session or "",
-            state=found.state | shared,
-            events=events,
-            last_update_time=found.updated,
-        )
-        made._storage_update_marker = found.marker
-        return made
+    def _whole(self, address: Address, found: Snapshot, events: list[Event]) -> Session:
+        """Return a session as the framework has it, with what it shares with others of its app and of its user."""
+        app, user = self._sessions.shared_state(address.app), self._sessions.shared_state(address.app, address.user)
+        shared = _prefixed(State.APP_PREFIX, app) | _prefixed(State.USER_PREFIX, user)
+        return _session(address, found, events, shared)
 
-    def _shared(self, app: str, user: str | None = None) -> dict[str, Any]:
-        """Return a copy of what the sessions of an app share, or those of a user of it, with the prefix."""
-        prefix = State.APP_PREFIX if user is None else State.USER_PREFIX
-        return {prefix + key: value for key, value in self._sessions.shared_state(app, user).items()}
+
+def _session(address: Address, found: Snapshot, events: list[Event], shared: dict[str, Any]) -> Session:
+    """Return a session as the framework has it; `shared` is a copy of the state that it shares."""
+    made = Session(
+        app_name=address.app,
+        user_id=address.user or "",
+        id=address.session or "",
+        state=found.state | shared,
+        events=events,
+        last_update_time=found.updated,
+    )
+    made._storage_update_marker = found.marker
+    return made
+
+
+def _prefixed(prefix: str, state: dict[str, Any]) -> dict[str, Any]:
+    return {prefix + key: value for key, value in state.items()}
 
 
 def _address(app: str, user: str, session: str) -> Address:

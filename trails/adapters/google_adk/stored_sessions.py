@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import count
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from google.adk.errors._stale_session_error import StaleSessionError
 from google.adk.events.event import Event
@@ -35,6 +35,21 @@ _MOST_HELD: Final = 1_000
 _MOST_LISTED: Final = 10_000
 _TRIES: Final = 200
 _Made = TypeVar("_Made")
+
+
+class Listing(NamedTuple):
+    """Sessions without their events, and those that keep what they share."""
+
+    snapshots: dict[Address, Snapshot]
+
+    def sessions(self) -> list[tuple[Address, Snapshot]]:
+        """Return the sessions alone."""
+        return [(address, snapshot) for address, snapshot in self.snapshots.items() if address.session is not None]
+
+    def shared_state(self, app: str, user: str | None = None) -> State:
+        """Return what the sessions of an app share, or those of a user of it, without the prefix; a fresh copy each time."""
+        found = self.snapshots.get(Address(app, user))
+        return {} if found is None else found.state
 
 
 class StoredSessions:
@@ -234,8 +249,8 @@ class StoredSessions:
 
     # --- lists
 
-    def list(self, app: str, user: str | None) -> list[tuple[Address, Snapshot]]:
-        """Return the sessions of an app, or of one of its users, without their events."""
+    def list(self, app: str, user: str | None) -> Listing:
+        """Return the sessions of an app, or of one of its users, without their events, and what they share."""
         wanted = {APP: app} if user is None else {APP: app, USER: user}
         found = []
         with self._repository.workspace.rows.reading() as rows:
@@ -243,18 +258,25 @@ class StoredSessions:
                 known = self._listed.get(last.digest or "")
                 if known is None and (known := _snapshot(self._repository, rows, last)) is not None and last.digest:
                     self._listed[last.digest] = known
-                address = self._addresses.get(last.session_id) or Address(app, *map(json.loads, last.values))
+                address = self._addresses.get(last.session_id) or _address(app, last)
                 self._addresses[last.session_id] = address
                 found.append((address, known))
         if len(self._listed) > _MOST_LISTED:
             self._listed.clear()
             self._addresses.clear()
-        looked_up = ((address, known or self._looked_up(address)) for address, known in found)
-        return [(address, snapshot) for address, snapshot in looked_up if snapshot is not None]
+        whole = ((address, known or self._looked_up(address)) for address, known in found)
+        listing = Listing({address: snapshot for address, snapshot in whole if snapshot is not None})
+        if user is not None and (held := self.find(Address(app))) is not None:
+            listing.snapshots[Address(app)] = held.snapshot
+        return listing
 
     def _looked_up(self, address: Address) -> Snapshot | None:
         held = self.find(address)
         return None if held is None else held.snapshot
+
+
+def _address(app: str, last: LastTurn) -> Address:
+    return Address(app, *(None if text is None else json.loads(text) for text in last.values))
 
 
 def _snapshot(repository: Repository, rows: sqlite3.Connection, last: LastTurn) -> Snapshot | None:
