@@ -11,7 +11,7 @@ import pytest
 from trails import Repository
 from trails.exchange.file_import import export_session
 from trails.exchange.rdf_files import import_rdf
-from trails.history.removal.squash import first_merged
+from trails.history.squash import first_merged
 from trails.integrity import verify_export
 from trails.model.values import MAX_FORK_DEPTH
 from trails.session.checkout import Checkout

@@ -61,7 +61,7 @@ from trails.suggestions import calling_line
 
 if TYPE_CHECKING:
     from trails.context import TokenWindow, Window
-    from trails.history.removal.squash import Copies
+    from trails.history.squash import Copies
 
 
 def quote_facts(turn: Turn) -> Facts:

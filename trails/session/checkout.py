@@ -16,11 +16,10 @@ from typing import Any, Final, TypeVar
 
 from trails.errors import HeadConflict, InvalidInput
 from trails.handles import Handle
-from trails.history import ref_moves
+from trails.history import ref_moves, squash
 from trails.history.joint_commit import Part, commit_together
 from trails.history.pending_session import Worktree
 from trails.history.records import refs
-from trails.history.removal import squash
 from trails.history.transcript import Transcript, Turns
 from trails.history.workspace import Workspace
 from trails.integrity import digests
