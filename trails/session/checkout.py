@@ -56,6 +56,8 @@ class Checkout(Handle, public=True):
         self._is_moved_later = False
         """Whether moves wait for the next `persist`."""
         self._is_in_batch = False
+        self._left: list[Session] = []
+        """Forks that are given up once the next commit is done."""
         self._attempt: tuple[Ref, Session] | None = None
         """Where a commit moved the ref, if it was done: no answer came."""
         self._hold(named)
@@ -281,8 +283,10 @@ class Checkout(Handle, public=True):
             self._arrive(*self._attempt)
 
     def _arrive(self, ref: Ref, session: Session) -> None:
-        if ref.at is not None:
-            session.discard_pending()
+        for left in (*self._left, self._named):
+            if left is not session or ref.at is not None:
+                left.discard_pending()
+        self._left.clear()
         self._ref, self._named, self._kept, self._fork, self._attempt = ref, session, ref.at, None, None
 
     # --- in a batch
@@ -338,6 +342,8 @@ class Checkout(Handle, public=True):
     def _move_back(self, at: int) -> None:
         """Let stored turns from an index on count no more, and forget the pending ones; the move is stored now or later."""
         before = self._kept, self._fork
+        if self._fork is not None:
+            self._left.append(self._fork)
         self._kept, self._fork = at, None
         if self._is_moved_later:
             return
@@ -345,6 +351,7 @@ class Checkout(Handle, public=True):
             self.persist()
         except BaseException:
             self._kept, self._fork = before
+            self._left.clear()
             raise
 
     def _grown(self) -> HeadConflict:
@@ -421,8 +428,10 @@ class Checkout(Handle, public=True):
             answer = change(self)
             self.persist()
         except BaseException:
+            for left in (*self._left, self._session):
+                left.discard_pending()
+            self._left.clear()
             self._kept, self._fork = kept, fork
-            self._session.discard_pending()
             raise
         finally:
             self._is_moved_later = False
