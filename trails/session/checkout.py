@@ -28,6 +28,7 @@ from trails.model.values import Turn
 from trails.rdf.ref_records import Ref
 from trails.session.session import Session, load_session
 from trails.store.contract import PreconditionFailed
+from trails.store.embedded import EmbeddedStore
 
 _TRIES: Final = 100
 _PAUSE: Final = 0.002
@@ -55,6 +56,8 @@ class Checkout(Handle, public=True):
         """Where what is appended goes, if turns of the session do not count."""
         self._is_moved_later = False
         """Whether moves wait for the next `persist`."""
+        self._seen: tuple[int, object] | None = None
+        """The state of the store when this handle last read it: nothing has to be read again while it is the same."""
         self._is_in_batch = False
         self._left: list[Session] = []
         """Forks that are given up once the next commit is done."""
@@ -223,6 +226,15 @@ class Checkout(Handle, public=True):
             if not self._has_news:
                 return 0
             raise InvalidInput(f"the turns of the ref {self._name!r} are stored by a batch where its block ends")
+        is_one_commit = self._has_news and self._attempt is None
+        written = self._persist_news()
+        if is_one_commit and self._seen is not None:
+            state = self._store_state()
+            if state is not None and state[0] == self._seen[0] + 1:  # nothing else came since
+                self._seen = state
+        return written
+
+    def _persist_news(self) -> int:
         tree = self._session.worktree
         if self._ref is None or self._attempt is not None or tree is not self._named.worktree or self._is_cut:
             return commit_together(self._workspace.store, lambda: [part for part in [self.part()] if part is not None])
@@ -369,11 +381,18 @@ class Checkout(Handle, public=True):
 
         Pending turns stay pending, behind those. Raises `InvalidInput` where the ref was removed.
         """
+        state = self._store_state()
+        if state is not None and state == self._seen:
+            return 0
         ref = refs.find_ref(self._workspace.store, self._name)
         if ref is None:
             if self._ref is None:
                 return 0
             raise InvalidInput(f"the ref {self._name!r} was removed; store.refs.set() makes it again")
+        is_whole = self._seen is not None and state is not None and self._seen[1] == state[1]
+        self._seen = state
+        if ref == self._ref and is_whole:  # nothing was removed since
+            return 0 if ref.at is not None else self._named.refresh()
         before, drafts = self._stored_turns(), () if self._is_cut else self._session.worktree.drafts
         named = load_session(self._workspace, iris.session(ref.session_id), last=0)
         made = Checkout(self._workspace, self._name, ref, named)
@@ -383,6 +402,11 @@ class Checkout(Handle, public=True):
             self._session.discard_pending()
         self._ref, self._named, self._kept, self._fork = made._ref, made._named, made._kept, made._fork
         return len(self) - len(drafts) - _shared(before, self._stored_turns())
+
+    def _store_state(self) -> tuple[int, object] | None:
+        """Return the number of the store's last commit, of whatever process, and the token of its last removal."""
+        store = self._workspace.store
+        return (store.poll(), store.token) if isinstance(store, EmbeddedStore) else None
 
     def _stored_turns(self) -> Transcript:
         turns = self._transcript()

@@ -235,6 +235,11 @@ class EmbeddedStore(EngineReader):
         """Tell whether the store is to stay as it is: for whoever commits, and for all threads while one is `at_rest`."""
         return self._rests or self._write_lock._is_owned()  # type: ignore[attr-defined]
 
+    def poll(self) -> int:
+        """Bring in what others committed, and return the number of the last commit."""
+        self._poll()
+        return self._number
+
     def _poll(self) -> None:
         """Bring in what others committed."""
         self.refuse_failed()

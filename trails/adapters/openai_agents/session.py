@@ -245,7 +245,8 @@ class TrailsSession:
                     return last
             return None
 
-        return self._opened().update(pop)
+        checkout = self._current()
+        return None if checkout.ref is None else checkout.update(pop)
 
     def _window(self, limit: int) -> tuple[tuple[Turn, ...], bool]:
         checkout = self._current()
@@ -273,7 +274,8 @@ class TrailsSession:
         return self._opened().update(replace)
 
     def _clear(self) -> None:
-        self._opened().update(Checkout.clear)
+        if self._current().ref is not None:
+            self._opened().update(Checkout.clear)
 
     # --- branches, on a worker thread
 
