@@ -129,7 +129,7 @@ FOLDER: Final = Path(__file__).parent.parent / "guide"
 _NAMES: Final = """
     python command-line branches notebooks context rerun pipeline messages agents keys async graph provenance transcripts
     recording proofs as-of-then audit redaction durability moving postgres mirrors mcp claude-agent-sdk
-    openai-agents google-adk langchain pydantic-ai agent-framework compared
+    openai-agents google-adk langchain pydantic-ai agent-framework opentelemetry compared
 """
 PAGES: Final = tuple(_NAMES.split())
 """In the order in which one would read them."""

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,11 +26,11 @@ from trails.exchange import format_detection, json_files
 from trails.exchange.json_files import as_list
 from trails.exchange.record_checks import Reading, combine_files, turn_fault
 from trails.exchange.source_transcript import Piece, SourceTurn, Transcript
-from trails.exchange.source_values import common_length, run_times, valid_name, without_empty
+from trails.exchange.source_values import run_times, valid_name, without_empty
 from trails.exchange.traces import spans
 from trails.exchange.traces.spans import INPUT, OUTPUT, SpanContent, SpanMessage, TraceSpan
 from trails.model.content_parts import calls_in, results_in
-from trails.model.values import Call
+from trails.model.values import Call, Turn
 
 _TOLD: Final = frozenset({
     INPUT, OUTPUT, spans.SYSTEM, "gen_ai.conversation.id", "gen_ai.operation.name", "gen_ai.response.model",
@@ -63,36 +64,86 @@ _CONVENTIONS: Final = {
 _Key = tuple[str, str]
 
 
+_OF_TOOL: Final = "tool "
+_REDACTED: Final = "redacted "
+"""How the keys begin of a tool's answer that its span told, and of a redacted turn."""
+
+
 @dataclass(slots=True, eq=False)
-class _Path:
+class HistoryPath:
     """A way through the conversation: what each message says, and its turn (None where no store would keep it)."""
 
     keys: list[str] = field(default_factory=list)
     turns: list[SourceTurn | None] = field(default_factory=list)
+    left: HistoryPath | None = None
+    """The path that it is a fork of."""
+    shared: int = 0
+    """How many messages it shares with that."""
 
     def common(self, messages: Sequence[SpanMessage]) -> int:
         """Return how many of the messages the path begins with."""
-        return common_length(self.keys, [message.key for message in messages])
+        pairs = zip(self.keys, messages, strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1].key or _is_told_by(*pair), pairs))
 
-    def until(self, length: int) -> _Path:
+    def until(self, length: int) -> HistoryPath:
         """Return a copy of the path's beginning."""
-        return _Path(self.keys[:length], self.turns[:length])
+        return HistoryPath(self.keys[:length], self.turns[:length], self, length)
+
+    def add_stored(self, turn: Turn) -> None:
+        """Add a turn that a store has."""
+        self.keys.append(_stored_key(turn))
+        self.turns.append(outline_of(turn))
+
+
+def outline_of(turn: Turn) -> SourceTurn:
+    """Return of a stored turn what later spans are compared with: its source ids, its calls and what it answers."""
+    answers = tuple({"type": "tool_call_response", "id": result.call_id} for result in turn.tool_results)
+    pieces = (Piece("", answers), *(Piece(source_id, ()) for source_id in turn.source_ids))
+    return SourceTurn(turn.role, pieces, tool_calls=tuple({"id": call.id} for call in turn.tool_calls))
+
+
+def _is_told_by(key: str, message: SpanMessage) -> bool:
+    """Tell whether a message may be one of which more is not known: a tool's answer, or what was redacted since."""
+    if key.startswith(_OF_TOOL):
+        return _answers(message.turn("")) == {key.removeprefix(_OF_TOOL)}
+    return key == f"{_REDACTED}{message.role}"
+
+
+def _stored_key(turn: Turn) -> str:
+    if turn.redacted:
+        return f"{_REDACTED}{turn.role}"
+    if turn.role == "tool" and "span" in turn.meta and turn.tool_results:
+        return f"{_OF_TOOL}{turn.tool_results[0].call_id}"
+    return spans.turn_key(turn)
 
 
 class TracedSession:
     """A session in the making; spans come in the order of their start."""
 
-    def __init__(self, name: str, agent: str | None, spans: Spans, *, spawned_by: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        agent: str | None,
+        spans: Spans,
+        *,
+        spawned_by: str | None = None,
+        paths: Iterable[HistoryPath] = (),
+    ) -> None:
+        """Begin a session, or go on with one whose paths are in a store, the one that got something last at the end."""
         self.id = name
-        self._agent = agent
+        self.agent = agent
         self._spans = spans
-        self._spawned_by = spawned_by
-        self._paths: list[_Path] = []
-        self._system: str | None = None
+        self.spawned_by = spawned_by
+        self.paths: list[HistoryPath] = list(paths)
+        self.system: str | None = None
         self._systems: set[str] = set()
-        self._created: datetime | None = None
-        self._traces: dict[str, None] = {}
-        self._latest = _Path()
+        self._placed = {
+            source_id for path in self.paths for turn in path.turns if turn for source_id in turn.source_ids
+        }
+        """The ids of the turns in the store."""
+        self.created: datetime | None = None
+        self.traces: dict[str, None] = {}
+        self._latest = self.paths[-1] if self.paths else HistoryPath()
         """The path that got something last."""
         self._named: set[str] = set()
         """The calls whose answers a turn is named after."""
@@ -103,14 +154,16 @@ class TracedSession:
 
     def shares(self, said: SpanContent) -> bool:
         """Tell whether a span's history has anything in common with this one's."""
-        return any(path.common(said.given) for path in self._paths)
+        return any(path.common(said.given) for path in self.paths)
 
     def place(self, span: TraceSpan, said: SpanContent, agent: str | None) -> None:
         """Add what is new in a span: to the end of a path, or as a path of its own from where it leaves one."""
-        self._created = self._created or span.start
-        self._traces.setdefault(span.trace)
+        if f"{span.trace}/{span.id}/out/0" in self._placed:
+            return
+        self.created = self.created or span.start
+        self.traces.setdefault(span.trace)
         if said.system is not None:
-            self._system = self._system or said.system
+            self.system = self.system or said.system
             self._systems.add(said.system)
         path, common = self._path_for(span, said.given)
         for number, message in enumerate(said.given[common:], start=common):
@@ -126,14 +179,11 @@ class TracedSession:
 
         With `in_time`, while spans come in order and no message will ever tell the answer, the call may stand before others.
         """
+        self.note_times(span)
         call_id = span.text("gen_ai.tool.call.id")
         result = span.attributes.get("gen_ai.tool.call.result")
-        if call_id is None:
-            return
-        if times := run_times(span.start, span.end):
-            self._ran.setdefault(call_id, {"call_id": call_id, **times})
-        path = next((each for each in self._paths if call_id in _open_calls(each, in_time=in_time)), None)
-        if result is None or path is None:
+        path = next((each for each in self.paths if call_id in _open_calls(each, in_time=in_time)), None)
+        if call_id is None or result is None or path is None:
             return
         read = spans.read_json(result)  # the text stays if it is no object and no list
         response = read if isinstance(read, dict | list) else result
@@ -141,41 +191,51 @@ class TracedSession:
         part |= {"is_error": True} if span.failed else {}
         named, place = self._name((call_id,), f"{span.trace}/{span.id}"), {"span": span.id, "trace": span.trace}
         turn = SourceTurn("tool", (Piece(named, (part,)),), time=span.end or span.start, meta=place)
-        self._append(path, f"tool {call_id}", turn, span)
+        self._append(path, f"{_OF_TOOL}{call_id}", turn, span)
+
+    def note_times(self, span: TraceSpan) -> None:
+        """Take from a tool's span when the tool ran: the turn that answers its call says so."""
+        call_id, times = span.text("gen_ai.tool.call.id"), run_times(span.start, span.end)
+        if call_id is not None and times:
+            self._ran.setdefault(call_id, {"call_id": call_id, **times})
 
     def add(self, source: str) -> None:
         """Add the session to the reading, and note what a reader should know."""
         self._noted[_SYSTEMS] = len(self._systems) if len(self._systems) > 1 else 0
         self._spans.reading.notes += [f"{self.id}: {number} {what}" for what in _NOTES if (number := self._noted[what])]
-        paths = [tuple(self._told(turn) for turn in path.turns if turn is not None) for path in self._paths] or [()]
-        about: dict[str, Any] = {"created": self._created, "agent": self._agent, "system": self._system}
-        meta = {"traces": list(self._traces)}
-        self._spans.reading.add_session(source, self.id, paths, meta, spawned_by=self._spawned_by, **about)
+        paths = [tuple(self.turns_of(path)) for path in self.paths] or [()]
+        about: dict[str, Any] = {"created": self.created, "agent": self.agent, "system": self.system}
+        meta = {"traces": list(self.traces)}
+        self._spans.reading.add_session(source, self.id, paths, meta, spawned_by=self.spawned_by, **about)
+
+    def turns_of(self, path: HistoryPath, start: int = 0) -> list[SourceTurn]:
+        """Return the turns of a path from its message `start` on, with what the spans of tools tell of them."""
+        return [self._told(turn) for turn in path.turns[start:] if turn is not None]
 
     # --- paths
 
-    def _path_for(self, span: TraceSpan, given: Sequence[SpanMessage]) -> tuple[_Path, int]:
+    def _path_for(self, span: TraceSpan, given: Sequence[SpanMessage]) -> tuple[HistoryPath, int]:
         """Return the path that a span's input goes on, and how many messages of the input it holds."""
-        if not self._paths:
-            self._paths.append(_Path())
-            return self._paths[0], 0
+        if not self.paths:
+            self.paths.append(HistoryPath())
+            return self.paths[0], 0
         if not given:
             self._noted[_UNTOLD] += 1
             return self._latest, len(self._latest.keys)
-        commons = [path.common(given) for path in self._paths]
+        commons = [path.common(given) for path in self.paths]
         # Where several hold as much of it, the one that ends there, else the latest.
-        best = max(range(len(commons)), key=lambda n: (commons[n], commons[n] == len(self._paths[n].keys), n))
-        path, common = self._paths[best], commons[best]
+        best = max(range(len(commons)), key=lambda n: (commons[n], commons[n] == len(self.paths[n].keys), n))
+        path, common = self.paths[best], commons[best]
         if common in (len(path.keys), len(given)):
             return path, common
         fork = path.until(common)
-        self._paths.append(fork)
+        self.paths.append(fork)
         self._spans.reading.notes.append(
             f"{self.id}: the input of span {span.id} leaves the history after {common} message(s); it is kept as a fork"
         )
         return fork, common
 
-    def _append(self, path: _Path, key: str, turn: SourceTurn, span: TraceSpan) -> None:
+    def _append(self, path: HistoryPath, key: str, turn: SourceTurn, span: TraceSpan) -> None:
         reason = turn_fault(turn)
         if reason is not None:
             self._spans.refuse_span(span, f"has a message that cannot be kept: {reason}", turn.content)
@@ -183,16 +243,16 @@ class TracedSession:
         path.turns.append(turn if reason is None else None)
         self._latest = path
 
-    def _answer(self, path: _Path, length: int, answer: SpanMessage, turn: SourceTurn, span: TraceSpan) -> None:
+    def _answer(self, path: HistoryPath, length: int, answer: SpanMessage, turn: SourceTurn, span: TraceSpan) -> None:
         """Add an answer to the first `length` messages of a path, unless one there says it already."""
         before = path.keys[:length]
-        for other in self._paths:
+        for other in self.paths:
             if len(other.keys) > length and other.keys[length] == answer.key and other.keys[:length] == before:
                 self._noted[_REPEATED] += 1
                 return
         if len(path.keys) > length:
             path = path.until(length)
-            self._paths.append(path)
+            self.paths.append(path)
             self._spans.reading.notes.append(
                 f"{self.id}: another answer after {length} message(s), of span {span.id}, is kept as a fork"
             )
@@ -233,7 +293,7 @@ class TracedSession:
         return replace(
             turn,
             time=span.end or span.start,
-            author=f"agent:{agent}" if agent and agent != self._agent else None,
+            author=f"agent:{agent}" if agent and agent != self.agent else None,
             model=valid_name(span.text("gen_ai.response.model", "gen_ai.request.model")),
             usage=spans.span_usage(span) if number == 0 else None,
             stop_reason=turn.stop_reason or valid_name(stop),
@@ -242,7 +302,7 @@ class TracedSession:
         )
 
 
-def _open_calls(path: _Path, *, in_time: bool) -> set[str]:
+def _open_calls(path: HistoryPath, *, in_time: bool) -> set[str]:
     """Return the calls at the end of a path that nothing answers yet; with `in_time`, those of the whole path."""
     answered: set[str] = set()
     asked: set[str] = set()
@@ -296,12 +356,21 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
 class Spans:
     """All spans of all files: a trace may stand in several."""
 
-    def __init__(self, source: str, *, many: bool) -> None:
-        """Begin without spans; `source` is the format's name, and with `many` files problems name theirs."""
+    def __init__(
+        self, source: str, *, many: bool, stored: Callable[[str], Sequence[HistoryPath]] = lambda _name: ()
+    ) -> None:
+        """Begin without spans; `source` is the format's name, and with `many` files problems name theirs.
+
+        `stored` gives the paths of a session that a store has already: it is gone on with.
+        """
         self._source = source
         self._many = many
+        self._stored = stored
+        self.above: set[_Key] = set()
+        """The spans below which something is said."""
         self.reading = Reading()
         self._spans: dict[_Key, TraceSpan] = {}
+        self._unread: list[_Key] = []
         self._logs: dict[_Key, list[spans.LogRecord]] = {}
         self._files: dict[_Key, str] = {}
         self._said: dict[_Key, SpanContent] = {}
@@ -321,9 +390,7 @@ class Spans:
                 if isinstance(found, TraceSpan):
                     self.take(name, found)
                 elif isinstance(found, spans.LogRecord):
-                    self.reading.count(f"log/{found.name or 'other'}")
-                    self._logs.setdefault((found.trace, found.span), []).append(found)
-                    self._files.setdefault((found.trace, found.span), name)
+                    self.take_log(name, found)
                 else:
                     self.refuse(name, line, *found)
 
@@ -336,13 +403,27 @@ class Spans:
 
     def transcript(self) -> Transcript:
         """Return what all of them say."""
+        conversations = self.sessions()
+        self.reading.notes += [f"{count} {what}" for what, count in self._noted.items()]
+        for conversation in conversations.values():
+            conversation.add(self._source)
+        return combine_files([("", self.reading)])
+
+    def sessions(self, names: Iterable[str] = (), open_traces: Collection[str] = ()) -> dict[str, TracedSession]:
+        """Place what all of them say, and return the sessions by their names.
+
+        Those of the `names` that a store has are gone on with in any case. Tools of `open_traces`, of which more spans come,
+        make no turn yet if a message may still tell their results.
+        """
         self._join_logs()
-        for key in self._spans:
+        for key in self._unread:
             self._hear(key)
         conversations: dict[str, TracedSession] = {}
+        for name in names:
+            self._known(name, conversations)
         homes = {key: self._conversation(span) for key, span in self._spans.items()}
         spoken = [key for key in self._said if self._spans[key].operation not in ("execute_tool", "embeddings")]
-        above = {up for key in spoken for up in self._line_up(key)}
+        self.above.update(up for key in spoken for up in self._line_up(key))
         given = [message for said in self._said.values() for message in said.given]
         told = {call_id for message in given for call_id in _answers(message.turn(""))}
         tools = [key for key, span in self._spans.items() if span.operation == "execute_tool"]
@@ -352,23 +433,31 @@ class Spans:
             span = self._spans[key]
             if key not in self._said:
                 self._run(key, homes[key], conversations, in_time=True)
-            elif span.operation in _ABOVE and key in above:
+            elif span.operation in _ABOVE and key in self.above:
                 self._noted["span(s) of agents repeat what the spans below them say, and made no turn"] += 1
             else:
                 home = self._home(key, homes[key], conversations)
                 home.place(span, self._said.pop(key), self._agent(key))
         for key in sorted(tools, key=lambda key: self._spans[key].order):
-            self._run(key, homes[key], conversations)
-        self.reading.notes += [f"{count} {what}" for what, count in self._noted.items()]
-        for conversation in conversations.values():
-            conversation.add(self._source)
-        return combine_files([("", self.reading)])
+            self._run(key, homes[key], conversations, waits=key[0] in open_traces)
+        return conversations
 
-    def _run(self, key: _Key, name: str, conversations: Mapping[str, TracedSession], *, in_time: bool = False) -> None:
+    def _run(
+        self,
+        key: _Key,
+        name: str,
+        conversations: Mapping[str, TracedSession],
+        *,
+        in_time: bool = False,
+        waits: bool = False,
+    ) -> None:
         """Add what a tool's span says to the conversations that it may belong to."""
         for each, conversation in conversations.items():
             if each == name or each.startswith(f"{name}:agent-"):
-                conversation.tool(self._spans[key], in_time=in_time)
+                if waits:
+                    conversation.note_times(self._spans[key])
+                else:
+                    conversation.tool(self._spans[key], in_time=in_time)
 
     def take(self, name: str, span: TraceSpan, kind: str | None = None) -> None:
         """Take a span of a file, and count it as a record of its kind."""
@@ -380,6 +469,19 @@ class Spans:
             self._noted[f"span(s) {what}"] += 1
             return
         self._spans[key], self._files[key] = span, name
+        self._unread.append(key)
+
+    def take_log(self, name: str, record: spans.LogRecord) -> None:
+        """Take a log record of a file, and count it."""
+        self.reading.count(f"log/{record.name or 'other'}")
+        self._logs.setdefault((record.trace, record.span), []).append(record)
+        self._files.setdefault((record.trace, record.span), name)
+
+    def know(self, span: TraceSpan) -> None:
+        """Take a span that says nothing here: where others belong depends on it."""
+        self._spans[span.trace, span.id] = span
+        if (conversation := span.text("gen_ai.conversation.id")) is not None:
+            self._traces.setdefault(span.trace, set()).add(conversation)
 
     def _join_logs(self) -> None:
         """Give log records to the spans that they name; those of a span that is not told stand for it."""
@@ -389,6 +491,7 @@ class Spans:
                     continue
                 first = records[0]
                 chat = {"gen_ai.operation.name": "chat"}
+                self._unread.append(key)
                 self._spans[key] = TraceSpan(first.line, first.raw, *key, None, "", first.time, None, chat)
                 self._noted["span(s) are told by their log records alone"] += 1
             self._spans[key].events += [(record.name, record.fields) for record in records]
@@ -399,7 +502,7 @@ class Spans:
     def _hear(self, key: _Key) -> None:
         """Find what a span says, and what conversation it names."""
         span = self._spans[key]
-        spans.translate_openinference(span)
+        spans.translate_conventions(span)
         if (conversation := span.text("gen_ai.conversation.id")) is not None:
             self._traces.setdefault(span.trace, set()).add(conversation)
         said = spans.span_messages(span)
@@ -473,17 +576,25 @@ class Spans:
     def _home(self, key: _Key, name: str, conversations: dict[str, TracedSession]) -> TracedSession:
         """Return the session that a span's messages go to, a new one where it is the first."""
         span = self._spans[key]
-        if name not in conversations:
+        outer = self._known(name, conversations)
+        if outer is None:
             if name == span.trace and not self._traces.get(span.trace):
                 self.reading.notes.append(f"trace {name} has no conversation id; the trace names the session")
             conversations[name] = TracedSession(name, self._agent(key), self)
             return conversations[name]
-        outer, agents = conversations[name], self._agents(key)
-        for agent in reversed(agents[:-1]):
-            inner = f"{name}:agent-{agent[1]}"
-            if inner not in conversations:
+        for agent in reversed(self._agents(key)[:-1]):
+            name_below = f"{name}:agent-{agent[1]}"
+            inner = self._known(name_below, conversations)
+            if inner is None:
                 if outer.shares(self._said[key]):
                     break
-                conversations[inner] = TracedSession(inner, self._agent(key), self, spawned_by=outer.id)
-            outer = conversations[inner]
+                inner = TracedSession(name_below, self._agent(key), self, spawned_by=outer.id)
+                conversations[name_below] = inner
+            outer = inner
         return outer
+
+    def _known(self, name: str, conversations: dict[str, TracedSession]) -> TracedSession | None:
+        """Return a session that was begun here, or is in the store; None for a new one."""
+        if name not in conversations and (paths := self._stored(name)):
+            conversations[name] = TracedSession(name, None, self, paths=paths)
+        return conversations.get(name)

@@ -30,6 +30,8 @@ from trails.exchange import json_files
 from trails.exchange.json_files import Json, as_list, as_listed, as_object, as_text, objects_in, value_at, without_keys
 from trails.exchange.source_transcript import Piece, SourceTurn
 from trails.exchange.source_values import parse_time, valid_name, without_empty
+from trails.model.content_parts import calls_in, results_in
+from trails.model.values import Turn
 from trails.usage import with_source
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -245,6 +247,8 @@ _NAMES: Final = {
     "llm.token_count.prompt_details.cache_write": "gen_ai.usage.cache_creation.input_tokens",
     "llm.token_count.completion_details.reasoning": "gen_ai.usage.reasoning.output_tokens",
 }  # fmt: skip
+_TOLD_ANYWAY: Final = ("gen_ai.conversation.id", "gen_ai.agent.name")
+"""Attributes of GenAI's own that a span of OpenInference may have too."""
 _CALL_ID: Final = ("tool.id", "tool_call.id", "tool.call_id")
 KEPT_ATTRIBUTES: Final = ("llm.invocation_parameters", "metadata", "tag.tags", "user.id", "llm.prompts", "error.type")
 """Attributes that are kept with the answer under their own names, in this order."""
@@ -463,6 +467,16 @@ def _key(role: str, parts: str | Sequence[Any], calls: Sequence[Json], answers: 
     return plain_json([role, [each for each in said if each != ["text", ""]], asked, answers])
 
 
+def turn_key(turn: Turn) -> str:
+    """Return what a stored turn has in common with a message that says the same."""
+    parts = turn.content
+    beside = turn.tool_calls[len(calls_in(parts)) if isinstance(parts, list) else 0 :]
+    calls = [{"id": call.id, "name": call.name, "arguments": call.input} for call in beside]
+    in_parts = {result.call_id for result in results_in(parts)} if isinstance(parts, list) else set()
+    answers = next((result.call_id for result in turn.tool_results if result.call_id not in in_parts), None)
+    return _key(turn.role, parts, calls, answers)
+
+
 def _named(call: Json) -> Json:
     function = call.get("function")
     named = function if isinstance(function, dict) else call
@@ -498,6 +512,35 @@ def _system(raw: object) -> str | None:
     return as_text(raw)
 
 
+_TRACELOOP_KINDS: Final = {"workflow": "invoke_workflow", "agent": "invoke_agent", "tool": "execute_tool"}
+_TRACELOOP_NAMES: Final = {"agent": "gen_ai.agent.name", "tool": "gen_ai.tool.name"}
+TRACELOOP_SESSIONS: Final = tuple(
+    f"traceloop.association.properties.{name}" for name in ("session_id", "conversation_id", "thread_id", "chat_id")
+)
+
+
+def translate_conventions(span: TraceSpan) -> None:
+    """Give a span of OpenInference or of Traceloop the attributes that GenAI's conventions have for the same."""
+    _translate_traceloop(span)
+    translate_openinference(span)
+
+
+def _translate_traceloop(span: TraceSpan) -> None:
+    """Tell Traceloop's kind of span, its name and its session in GenAI's terms; what is told in those already stays."""
+    told: dict[str, Any] = {}
+    kind = span.text("traceloop.span.kind") or ""
+    if kind in _TRACELOOP_KINDS:
+        told["gen_ai.operation.name"] = _TRACELOOP_KINDS[kind]
+    elif span.text("llm.request.type") in ("chat", "completion"):
+        told["gen_ai.operation.name"] = "chat"
+    if kind in _TRACELOOP_NAMES:
+        told[_TRACELOOP_NAMES[kind]] = span.text("traceloop.entity.name")
+    told["gen_ai.conversation.id"] = span.text(*TRACELOOP_SESSIONS)
+    for key, value in told.items():
+        if value is not None:
+            span.attributes.setdefault(key, value)
+
+
 def openinference_kind(span: TraceSpan) -> str | None:
     """Return what kind of span OpenInference says that it is, in capitals; None for one that it says nothing of."""
     found = span.text(OPENINFERENCE_KIND)
@@ -515,6 +558,7 @@ def translate_openinference(span: TraceSpan) -> None:
     told = as_object(_nested(span.attributes, _DEEPEST_NESTING))
     kept = (key for key in KEPT_ATTRIBUTES if span.attributes.get(key) is not None)
     made: dict[str, Any] = {key: span.attributes[key] for key in kept}
+    made |= {key: span.attributes[key] for key in _TOLD_ANYWAY if key in span.attributes}
     made["gen_ai.operation.name"] = _OPERATIONS.get(kind, kind.lower())
     made |= {new: found for old, new in _NAMES.items() if (found := _at(told, old)) is not None}
     if kind == "TOOL":
@@ -544,14 +588,21 @@ def _oi_message(held: Json) -> dict[str, Any]:
     """Return a message in OpenAI's shape."""
     made: dict[str, Any] = {"role": held.get("role"), "content": held.get("content")}
     if isinstance(parts := held.get("contents"), list):
-        inner = ((each, value_at(each, "message_content")) for each in parts)
+        inner = ((each, value_at(each, "message_content")) for each in parts if not _is_only_call(each))
         made["content"] = [dict(part) if isinstance(part, dict) else each for each, part in inner]
-    calls = [each.get("tool_call") for each in objects_in(held.get("tool_calls"))]
+    calls = [each.get("tool_call") for each in objects_in(held.get("tool_calls") or parts)]
     if asked := [{"id": call.get("id"), "function": call.get("function")} for call in objects_in(calls)]:
         made["tool_calls"] = asked
     if isinstance(old := held.get("function_call_name"), str):
         made["function_call"] = {"name": old, "arguments": held.get("function_call_arguments_json")}
     return made | {key: held[key] for key in ("tool_call_id", "name") if held.get(key) is not None}
+
+
+def _is_only_call(part: object) -> bool:
+    """Tell whether a part stands for a call that is told beside it."""
+    return (
+        isinstance(part, dict) and bool(part.get("tool_call")) and part.get("message_content") == {"type": "tool_use"}
+    )
 
 
 def _of_value(value: object, role: str, *, is_model: bool) -> list[Any]:
