@@ -337,3 +337,19 @@ def test_a_kill_leaves_each_append_done_or_not_begun(tmp_path: Path, size: Size)
     assert done <= len(own) <= done + round_ + 1
     for each in own:  # both entries of a batch are there
         assert f"shared-{each.partition('-')[2]}" in ids
+
+
+def test_a_transcript_that_was_read_before_shows_what_others_did_since(store: Repository) -> None:
+    one, other = _Plain(store), _Plain(store)
+    one.append(KEY, [_prompt("u1", "My key is 123456")])
+    assert len(other.load(KEY)) == 1
+    one.append(KEY, [_prompt("u2", "b")])
+    assert [each["uuid"] for each in other.load(KEY)] == ["u1", "u2"]
+    other.append(KEY, [_prompt("u2", "b"), _prompt("u3", "c")])
+    assert [each["uuid"] for each in one.load(KEY)] == ["u1", "u2", "u3"]
+    store.redact(one.adapter.trails_id(KEY), 0)
+    assert "123456" not in json.dumps(other.load(KEY))
+    one.delete(KEY)
+    assert other.load(KEY) is None
+    other.append(KEY, [_prompt("u1", "anew")])
+    assert [each["message"]["content"] for each in one.load(KEY)] == ["anew"]

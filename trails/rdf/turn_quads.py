@@ -418,6 +418,8 @@ def _withheld(properties: _Properties, predicate: NamedNode) -> tuple[str | None
 
 
 def _numbered(parts: Mapping[str, _Properties], kind: str) -> list[_Properties]:
+    if not parts:  # nearly all turns
+        return []
     found = {int(name[len(kind) :]): properties for name, properties in parts.items() if name.startswith(kind)}
     return [found[position] for position in sorted(found)]
 
@@ -428,7 +430,8 @@ def facts_of_parts(parts: Mapping[str, _Properties]) -> Facts:
     own = parts.get("", {})
     meta, meta_withheld = _withheld(own, v.META)
     calls = []
-    for properties in _numbered(parts, "call/"):
+    numbered = {name: properties for name, properties in parts.items() if "/" in name}
+    for properties in _numbered(numbered, "call/"):
         arguments, withheld = _withheld(properties, v.ARGUMENTS)
         calls.append(
             ToolCall.trusted(
@@ -444,7 +447,7 @@ def facts_of_parts(parts: Mapping[str, _Properties]) -> Facts:
         {
             "model_call": _model_call_of(parts["model"]) if "model" in parts else None,
             "tool_calls": tuple(calls),
-            "tool_results": tuple(_tool_result_of(properties) for properties in _numbered(parts, "result/")),
+            "tool_results": tuple(_tool_result_of(properties) for properties in _numbered(numbered, "result/")),
             "compaction": _compaction_of(own, parts.get("compaction", {})),
             "source_ids": tuple(sorted(value.value for value in own.get(v.SOURCE_ID.value, []))),
             "meta_json": meta,
@@ -453,7 +456,7 @@ def facts_of_parts(parts: Mapping[str, _Properties]) -> Facts:
             "derived_from": _derivation_of(own),
             "withheld": _one(own, v.FACTS_DIGEST),
             "content_digest": _one(own, v.CONTENT_DIGEST),
-            "payloads": tuple(_payload_of(properties) for properties in _numbered(parts, "payload/")),
+            "payloads": tuple(_payload_of(properties) for properties in _numbered(numbered, "payload/")),
         }
     )
     return NO_FACTS if facts.is_empty() else facts

@@ -69,12 +69,12 @@ def drafts_of(
     counts only the usage beyond theirs.
     """
     try:
-        groups = _groups(entries, entries, session_id)
+        groups = _groups(entries, entries, session_id, is_tried=False)
         return _drafts(groups, stored, start, before)
     except InvalidInput:  # seldom: text with half a character, very deep nesting
         kept = [entry if _can_be_kept(entry) else json.dumps(entry) for entry in entries]
         readable = [entry if entry is own else _readable(entry) for entry, own in zip(entries, kept, strict=True)]
-        return _drafts(_groups(readable, kept, session_id), stored, start, before)
+        return _drafts(_groups(readable, kept, session_id, is_tried=True), stored, start, before)
 
 
 def _can_be_kept(entry: Entry) -> bool:
@@ -92,9 +92,9 @@ def _readable(entry: Entry) -> Entry:
     return found
 
 
-def _groups(entries: Sequence[Entry], kept: Sequence[Entry | str], session_id: str) -> list[_Group]:
-    """Return the turns of a batch, each with its entries as they are `kept`."""
-    records = _records(entries, session_id)
+def _groups(entries: Sequence[Entry], kept: Sequence[Entry | str], session_id: str, *, is_tried: bool) -> list[_Group]:
+    """Return the turns of a batch, each with its entries as they are `kept`; what cannot be a turn makes none if it is tried."""
+    records = _records(entries, session_id, is_tried=is_tried)
     chain = Chain(None, [record.id for record in records.values()])
     turns = claude_code.turns_of([chain], {record.id: record for record in records.values()}, {})[chain]
     groups = [_Group(turn) for turn in turns] or [_Group(_event(entries))]
@@ -113,11 +113,14 @@ def _groups(entries: Sequence[Entry], kept: Sequence[Entry | str], session_id: s
     return groups
 
 
-def _records(entries: Sequence[Entry], session_id: str) -> dict[int, Record]:
+def _records(entries: Sequence[Entry], session_id: str, *, is_tried: bool) -> dict[int, Record]:
     """Return the entries that make turns as the importer reads them, by their places."""
     lines = [(place, {"sessionId": session_id, **entry}) for place, entry in enumerate(entries)]
     prompts, _ = claude_code_records.merge_queued_prompts(lines)
-    read = {place: claude_code_records.read_record(raw, "", place) for place, raw in dict(prompts).items()}
+    read = {
+        place: claude_code_records.read_record(raw, "", place, is_tried=is_tried)
+        for place, raw in dict(prompts).items()
+    }
     return {place: each for place, each in read.items() if isinstance(each, Record) and each.kind != "link"}
 
 

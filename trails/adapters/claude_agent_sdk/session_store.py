@@ -37,16 +37,20 @@ _SUBPATH: Final = "claudeSubpath"
 """The metadata keys of a key's parts."""
 _SOURCE: Final = "claude"
 _TRIES: Final = 100
+_MOST_KEPT: Final = 32
+"""Transcripts that are kept in memory."""
 _PAGE: Final = 1000
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
 class _Transcript:
-    """A transcript that is written to, and the `uuid`s of all its entries."""
+    """A transcript as it was read, with the `uuid`s of all its entries."""
 
     session: Session
     ids: set[str]
+    token: object
+    """What the store gave as its token then: another one says that something was removed since."""
 
 
 class TrailsSessionStore(SessionStore):
@@ -72,7 +76,7 @@ class TrailsSessionStore(SessionStore):
         self._store = store
         self._lock = threading.RLock()
         self._transcripts: dict[str, _Transcript] = {}
-        """Those that were written to, by the names of their keys."""
+        """Those that were used last, by the names of their keys."""
         self._summaries: dict[str, tuple[int, str, SessionSummaryEntry]] = {}
         """The summaries of main sessions by their ids here: of how many turns, the head, and the summary."""
 
@@ -132,6 +136,7 @@ class TrailsSessionStore(SessionStore):
     def _append(self, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
         for attempt in range(1, _TRIES + 1):
             transcript = self._writable(key)
+            self._keep(key, transcript)
             try:
                 self._append_new(transcript, key, entries)
             except (HeadConflict, SessionNotFound, InvalidInput) as error:
@@ -142,7 +147,6 @@ class TrailsSessionStore(SessionStore):
                 ):
                     raise
             else:
-                self._transcripts[_name(key)] = transcript
                 return
 
     def _is_there(self, transcript: _Transcript) -> bool:
@@ -175,19 +179,36 @@ class TrailsSessionStore(SessionStore):
             raise
         transcript.ids.update(each for each in new if isinstance(each, str))
 
+    def _keep(self, key: SessionKey, transcript: _Transcript) -> None:
+        self._transcripts.pop(_name(key), None)
+        self._transcripts[_name(key)] = transcript
+        if len(self._transcripts) > _MOST_KEPT:
+            self._transcripts.pop(next(iter(self._transcripts)))
+
+    def _stored(self, key: SessionKey) -> _Transcript | None:
+        """Return a transcript as it is stored; None if there is none."""
+        known = self._transcripts.get(_name(key))
+        if known is not None and known.session.worktree.stored and known.token == self._store.store.token:
+            try:
+                came = known.session.refresh()
+            except SessionNotFound:
+                return None
+            known.ids.update(each for turn in known.session.tail(came) for each in turn.source_ids)
+            return known
+        if (record := self._find(key)) is None:
+            return None
+        token, session = self._store.store.token, self._store.load(record.iri)
+        return _Transcript(session, {each for turn in session.turns for each in turn.source_ids}, token)
+
     def _writable(self, key: SessionKey) -> _Transcript:
         """Return the transcript of a key to append to, a new one where there is none."""
-        if (known := self._transcripts.get(_name(key))) is not None:
+        if (known := self._transcripts.get(_name(key)) or self._stored(key)) is not None:
             return known
-        if (record := self._find(key)) is not None:
-            session = self._store.load(record.iri)
-            return _Transcript(session, {each for turn in session.turns for each in turn.source_ids})
         subpath = key.get("subpath")
         spawner = None if subpath is None else self._main(key)
         agent = claude_code.SOURCE if subpath is None else valid_name(subpath.rpartition("/")[2]) or "agent"
-        return _Transcript(
-            self._store.create(id=self._free_id(key), agent=agent, meta=_meta(key), spawned_by=spawner), set()
-        )
+        session = self._store.create(id=self._free_id(key), agent=agent, meta=_meta(key), spawned_by=spawner)
+        return _Transcript(session, set(), self._store.store.token)
 
     def _main(self, key: SessionKey) -> str:
         """Return the id of the main session of a sub-agent's; it is made, without turns, where it is not there."""
@@ -219,10 +240,11 @@ class TrailsSessionStore(SessionStore):
             yield imported_id(_SOURCE, f"{number}//{name}")
 
     def _load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        record = self._find(key)
-        if record is None:
+        transcript = self._stored(key)
+        if transcript is None:
             return None
-        session = self._store.load(record.iri)
+        self._keep(key, transcript)
+        session = transcript.session
         found: Any = entry_codec.entries_of(session.turns, key["session_id"], session.id)
         return found or None
 

@@ -355,8 +355,11 @@ class Record:
         return with_source(usage, "anthropic") if usage else None
 
 
-def read_record(raw: Mapping[str, Any], file: str, line: int) -> Record | str | None:
-    """Return a line as a record; None if it is none on purpose (a title, a snapshot), or why it cannot be used."""
+def read_record(raw: Mapping[str, Any], file: str, line: int, *, is_tried: bool = True) -> Record | str | None:
+    """Return a line as a record; None if it is none on purpose (a title, a snapshot), or why it cannot be used.
+
+    With `is_tried`, a turn is made of it to see whether it can be kept.
+    """
     kind = raw.get("type")
     if not isinstance(kind, str):
         return "has no type" if kind is None else "has a type that is no text"
@@ -371,7 +374,7 @@ def read_record(raw: Mapping[str, Any], file: str, line: int) -> Record | str | 
     agent = (agent if isinstance(agent, str) else "") if raw.get("isSidechain") is True else None
     time = parse_time(raw.get("timestamp"))
     record = Record(file, line, raw, raw["uuid"], raw["sessionId"], agent, time, None, own_kind)
-    defect = _defect(record) if own_kind != "link" else None
+    defect = _defect(record, is_tried=is_tried) if own_kind != "link" else None
     return record if defect is None else replace(record, defect=defect, kind="link")
 
 
@@ -423,7 +426,7 @@ def leftovers(record: Record, common: Mapping[str, Any]) -> dict[str, Any]:
     return kept | ({"message": rest} if rest else {})
 
 
-def _defect(record: Record) -> str | None:
+def _defect(record: Record, *, is_tried: bool) -> str | None:
     """Return why a record cannot be a turn."""
     message = record.raw.get("message")
     if record.raw["type"] in SPOKEN:
@@ -437,6 +440,8 @@ def _defect(record: Record) -> str | None:
         validation.check_parts(as_object(message).get("content", ""))
     except InvalidInput as error:
         return f"cannot be kept: {error}"
+    if not is_tried:
+        return None
     content = "" if record.kind == "compact_boundary" else record.content
     turn = SourceTurn("user", (Piece(record.id, content),), usage=record.usage(), meta=leftovers(record, {}))
     fault = turn_fault(turn)
