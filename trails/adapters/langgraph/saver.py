@@ -41,7 +41,7 @@ from trails.adapters.langgraph.records import (
     keep_writes,
     write_name,
 )
-from trails.adapters.langgraph.threads import THREAD, THREADS, Lane, Thread, session_records
+from trails.adapters.langgraph.threads import THREAD, THREADS, Lane, Moment, Thread, session_records
 from trails.errors import HeadConflict, InvalidInput, SessionNotFound
 from trails.session.repository import Repository
 
@@ -134,10 +134,10 @@ class TrailsSaver(BaseCheckpointSaver[str]):
 
     # --- threads
 
-    def _moment(self) -> object:
+    def _moment(self) -> Moment:
         """Return what stands for all that is committed now."""
         self.store.refresh()
-        return self.store.store.number, self.store.store.token
+        return Moment.of(self.store)
 
     def _thread(self, thread_id: str) -> Thread:
         with self._lock:
@@ -316,7 +316,7 @@ class TrailsSaver(BaseCheckpointSaver[str]):
             if is_new and lane.id in self.store:  # another writer made the session meanwhile
                 raise HeadConflict(str(error), expected="", actual="") from error
             raise
-        thread.note_commit((self.store.store.number, self.store.store.token))
+        thread.note_commit(Moment.of(self.store))
 
     def _values(self, addition: Addition, checkpoint: Checkpoint, new_versions: ChannelVersions) -> dict[str, Value]:
         """Return what the channels hold: what did not change since the checkpoint before is taken from there."""

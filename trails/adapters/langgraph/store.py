@@ -40,7 +40,7 @@ from trails.adapters.langgraph.items import (
     item_record,
     namespace_meta,
 )
-from trails.adapters.langgraph.threads import session_records
+from trails.adapters.langgraph.threads import Moment, session_records
 from trails.errors import HeadConflict, SessionNotFound
 from trails.session.repository import Repository
 from trails.session.session import Session
@@ -92,7 +92,7 @@ class TrailsStore(BaseStore):
         self._lock = RLock()
         self._shelves: dict[Namespace, Shelf] = {}
         self._memory = InMemoryStore(index=index)
-        self._seen: object = None
+        self._seen: Moment | None = None
         self._swept = datetime.now(UTC)
 
     @classmethod
@@ -163,17 +163,14 @@ class TrailsStore(BaseStore):
 
     # --- what is stored
 
-    def _moment(self) -> object:
-        self.repository.refresh()
-        return self.repository.store.number, self.repository.store.token
-
     def _sync(self, run: _Batch) -> None:
         """Bring in what others committed."""
-        moment = self._moment()
+        self.repository.refresh()
+        moment = Moment.of(self.repository)
         if self._seen == moment:
             return
-        if not isinstance(self._seen, tuple) or self._seen[1] != self.repository.store.token:
-            self._forget()  # something was removed
+        if self._seen is None or self._seen.removals != moment.removals:
+            self._forget()
         changed: list[Op] = []
         for record in reversed(list(session_records(self.repository, STORE))):
             namespace: Namespace = tuple(loads(str(record.meta[NAMESPACE])))
@@ -246,7 +243,7 @@ class TrailsStore(BaseStore):
                 run(values)
         for namespace, session in sessions.items():
             self._shelves.setdefault(namespace, Shelf(namespace)).note_appended(session)
-        self._seen = self.repository.store.number, self.repository.store.token
+        self._seen = Moment.of(self.repository)
 
     def _append(self, puts: Iterable[PutOp]) -> dict[Namespace, Session]:
         sessions: dict[Namespace, Session] = {}
@@ -280,7 +277,7 @@ class TrailsStore(BaseStore):
                     self.repository.redact(session_id, index)
                 self._hide(namespace, key)
                 del self._shelves[namespace].items[key]
-                self._seen = self.repository.store.number, self.repository.store.token
+                self._seen = Moment.of(self.repository)
 
     # --- time to live
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from threading import RLock
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
@@ -39,6 +39,19 @@ NAMESPACE: Final = "langgraph_namespace"
 """The key of a session's metadata that names its checkpoint namespace."""
 _GONE: Final[dict[str, Any]] = {"id": "", "parent": None, "depth": 0, "channels": {}}
 """The record of a checkpoint that was redacted."""
+
+
+class Moment(NamedTuple):
+    """What stands for all that is committed in a store."""
+
+    number: int
+    removals: object
+    """What changes when something stored is removed or redacted."""
+
+    @classmethod
+    def of(cls, store: Repository) -> Moment:
+        """Return the moment that a store is at."""
+        return cls(store.store.number, store.store.token)
 
 
 class Lane:
@@ -133,16 +146,18 @@ class Thread:
         """By namespace and id."""
         self._orphans: dict[tuple[str, str], list[Write]] = {}
         """Writes on checkpoints that are not stored yet, by namespace and id."""
-        self._seen: object = None
+        self._seen: Moment | None = None
         self._is_whole = False
         """Whether all checkpoints were read; else the last ones of each session, with what was written on them."""
 
     # --- what is stored
 
-    def sync(self, moment: object) -> None:
+    def sync(self, moment: Moment) -> None:
         """Bring in what others committed, unless that was done at this moment of the store."""
         if self._seen == moment:
             return
+        if self._seen is not None and self._seen.removals != moment.removals:
+            self.forget()  # texts may have been redacted
         records = list(session_records(self.store, {THREAD: self.thread_id}))
         if self.lanes.keys() - {record.id for record in records}:
             self.forget()
@@ -150,7 +165,7 @@ class Thread:
             self._bring_in(record.id)
         self._seen = moment
 
-    def note_commit(self, moment: object) -> None:
+    def note_commit(self, moment: Moment) -> None:
         """Take the moment of the store after a commit of one's own for one that was seen."""
         self._seen = moment
 
