@@ -139,8 +139,10 @@ def _exact(message: BaseMessage, serde: SerializerProtocol) -> dict[str, Any]:
 
 def _native_turn(message: BaseMessage, role: str) -> dict[str, Any]:
     turn: dict[str, Any] = {"role": role, "content": message.content}
+    if isinstance(message.content, list):
+        turn["as_content"] = True  # its calls are those that the message names
     if isinstance(message, AIMessage):
-        if isinstance(message.content, str) and message.tool_calls and all(map(_is_native_call, message.tool_calls)):
+        if message.tool_calls and all(map(_is_native_call, message.tool_calls)):
             turn["tool_calls"] = [
                 {"id": call["id"], "name": call["name"], "arguments": call["args"]} for call in message.tool_calls
             ]
@@ -246,8 +248,9 @@ def turn_again(turn: Turn, read: Callable[[PayloadReference], bytes]) -> dict[st
             if each.digest is not None
         ],
     }
-    if isinstance(given["content"], str):
-        given["tool_calls"] = turn.tool_calls
-        if turn.tool_results:
-            given |= {"tool_call_id": turn.tool_results[0].call_id, "is_error": turn.tool_results[0].is_error}
+    if not isinstance(given["content"], str):
+        given["as_content"] = True
+    given["tool_calls"] = turn.tool_calls
+    if turn.tool_results:
+        given |= {"tool_call_id": turn.tool_results[0].call_id, "is_error": turn.tool_results[0].is_error}
     return given
