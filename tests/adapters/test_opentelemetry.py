@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import random
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +26,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
 import trails
-from tests.support.machines import examples
+from tests.support.machines import Size, examples
 from trails import Repository
 from trails.adapters.opentelemetry import (
     TrailsSpanExporter,
@@ -161,6 +168,17 @@ def test_an_input_that_leaves_the_history_is_a_fork_and_so_is_another_answer(sto
         1: [("user", "Hi"), ("assistant", "Fine")],
     }
     assert len(store.load("otel:C")) == 4
+
+
+def test_a_program_that_cuts_its_history_goes_on_in_one_session(store: Repository) -> None:
+    app, history = _app(SimpleSpanProcessor(TrailsSpanExporter(store))), []
+    for number in range(10):
+        history.append(_text("user", f"question {number}"))
+        app.chat([_text("system", "Be kind"), *history[-5:]], [_text("assistant", f"answer {number}")])
+        history.append(_text("assistant", f"answer {number}"))
+    assert (len(store), len(store.load("otel:C"))) == (1, 21)
+    _app(SimpleSpanProcessor(TrailsSpanExporter(store))).chat([*history[-2:], HOW], [FINE])
+    assert (len(store), len(store.load("otel:C"))) == (1, 23)
 
 
 def test_a_trace_without_a_conversation_is_a_session_named_by_the_trace(store: Repository) -> None:
@@ -497,6 +515,72 @@ def test_two_writers_of_one_conversation_agree(opener: Callable[[str], Repositor
             history.append(HELLO)
         one.refresh()
         assert (len(one), len(one.load("otel:C"))) == (1, 12)
+
+
+_PROGRAM = """
+import json, sys
+import trails
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from trails.adapters.opentelemetry import TrailsSpanExporter
+place, conversation, calls = sys.argv[1], sys.argv[2], int(sys.argv[3])
+provider = TracerProvider(shutdown_on_exit=False)
+provider.add_span_processor(SimpleSpanProcessor(TrailsSpanExporter(trails.open(place))))
+tracer, history = provider.get_tracer("program"), []
+for number in range(calls):
+    for role in ("user", "assistant"):
+        message = {"role": role, "parts": [{"type": "text", "content": f"{role} {number}"}]}
+        if role == "assistant":
+            told = {"gen_ai.operation.name": "chat", "gen_ai.conversation.id": conversation,
+                    "gen_ai.input.messages": json.dumps(history), "gen_ai.output.messages": json.dumps([message])}
+            tracer.start_span("chat", attributes=told).end()
+        history.append(message)
+    print(number, flush=True)
+"""
+
+
+def _program(place: Path, conversation: str, calls: int) -> subprocess.Popen[str]:
+    """A process that calls a model again and again, each time with its whole history."""
+    command = [sys.executable, "-c", _PROGRAM, str(place), conversation, str(calls)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.slow
+def test_a_program_that_is_killed_and_begins_again_loses_and_doubles_nothing(tmp_path: Path, size: Size) -> None:
+    place, chance, done = tmp_path / "store.trails", random.Random(31), 0
+    trails.open(place, create=True).close()
+    for _ in range(200 if size == "long" else 10):
+        with _program(place, "C", 1000) as process:
+            assert process.stdout is not None
+            for _ in range(chance.randrange(1, 12)):
+                process.stdout.readline()
+            time.sleep(chance.random() * 0.005)
+            os.kill(process.pid, signal.SIGKILL)
+            told = process.communicate()[0].split()
+        with trails.open(place) as store:
+            session = store.load("otel:C")
+            done = max(done, *(2 * (int(number) + 1) for number in told), 2)
+            assert len(session) >= done
+            assert [str(turn.content) for turn in session] == [
+                f"{role} {number}" for number in range(len(session) // 2) for role in ("user", "assistant")
+            ]
+            assert len(store) == 1
+    with trails.open(place) as store:
+        assert store.verify().ok
+
+
+@pytest.mark.slow
+def test_processes_that_trace_into_one_store_agree(tmp_path: Path) -> None:
+    place = tmp_path / "store.trails"
+    trails.open(place, create=True).close()
+    running = [_program(place, "C", 10) for _ in range(7)] + [_program(place, "D", 10)]
+    for process in running:
+        with process:
+            process.communicate()
+            assert process.returncode == 0
+    with trails.open(place) as store:
+        assert {record.id: len(store.load(record.id)) for record in store.list()} == {"otel:C": 20, "otel:D": 20}
+        assert store.verify().ok
 
 
 # --- links, both ways

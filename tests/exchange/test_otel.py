@@ -180,6 +180,27 @@ def test_an_input_that_leaves_the_history_is_a_fork_and_the_report_says_where(st
     assert store.verify().ok
 
 
+def test_an_input_that_tells_only_the_end_of_the_history_goes_on_from_there(store: Repository) -> None:
+    def talk(*words: str) -> list[Json]:
+        return [text("user" if word.startswith("q") else "assistant", word) for word in words]
+
+    rules = text("system", "rules")
+    told = [
+        span("s1", 1, [rules, *talk("q1")], talk("a1")),
+        span("s2", 2, [rules, *talk("q1", "a1", "q2")], talk("a2")),
+        span("s3", 3, [rules, *talk("a1", "q2", "a2", "q3")], talk("a3")),
+        span("s4", 4, talk("a3", "q4"), talk("a4")),  # one answer alone is no history: both have it by chance
+        span("s5", 5, talk("q3", "a3", "q5"), talk("a5")),
+    ]
+    transcript = parsed(*told)
+    report = merge(store, transcript)
+    assert [turn.content for turn in store.load("otel:C")] == ["rules", "q1", "a1", "q2", "a2", "q3", "a3", "q5", "a5"]
+    [fork] = report.forks_created
+    assert (store.load(fork).forked_at_index, [turn.content for turn in store.load(fork)]) == (0, ["a3", "q4", "a4"])
+    assert "C: 2 input(s) leave out the beginning of the history; they go on from its end" in report.notes
+    assert merge(store, transcript).turns_added == 0
+
+
 def test_another_answer_to_the_same_input_is_a_fork_and_the_same_answer_again_is_nothing_new() -> None:
     first, again = TALK[0], span("s9", 9, [text("user", "q")], [text("assistant", "other")])
     assert paths(first, again) == [["q", "a"], ["q", "other"]]
@@ -516,3 +537,27 @@ def test_a_file_of_many_spans_is_read_in_a_few_times_its_size() -> None:
         tracemalloc.stop()
     assert [len(session.paths[0]) for session in found.sessions] == [8] * 20
     assert most < 3.2 * len(data)
+
+
+def test_spans_of_traceloop_name_their_session_their_agents_and_their_tools(store: Repository) -> None:
+    def of(kind: str | None, name: str = "") -> Json:
+        told = {"traceloop__association__properties__session_id": "trip"}
+        return told | ({"traceloop__span__kind": kind, "traceloop__entity__name": name} if kind else {})
+
+    flat = [
+        span("top", 0, conversation=None, operation="", **of("workflow", "plan")),
+        span("outer", 1, conversation=None, operation="", parent="top", **of("agent", "guide")),
+        span("s1", 2, [text("user", "q")], [calling("c1")], conversation=None, parent="outer", **of(None)),
+        span("inner", 3, conversation=None, operation="", parent="outer", **of("agent", "scout")),
+        span("s2", 4, [text("user", "look")], [text("assistant", "snow")], conversation=None, parent="inner", **of(None)),
+        span("tool", 5, conversation=None, operation="", parent="outer", **of("tool", "weather"),
+             gen_ai__tool__call__id="c1", gen_ai__tool__call__result="snow"),
+    ]  # fmt: skip
+    for each in flat:
+        if each["attributes"]["gen_ai.operation.name"] == "":
+            del each["attributes"]["gen_ai.operation.name"]
+    merge(store, parsed(*flat))
+    session = store.load("otel:trip")
+    assert ([turn.role for turn in session], session.agent) == (["user", "assistant", "tool"], "guide")
+    [inner] = [store.load(record.id) for record in store.list() if record.id != "otel:trip"]
+    assert (inner.record.spawned_by, inner.agent, len(inner)) == ("otel:trip", "scout", 2)

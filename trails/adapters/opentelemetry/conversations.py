@@ -155,7 +155,9 @@ def _last_time(home: _Home) -> datetime:
 
 
 def _let_texts_go(home: _Home) -> None:
-    """Keep of a path whose messages are stored by now what later spans are compared with."""
-    stored = iter(home.session.turns)
-    home.path.turns[:] = [None if turn is None else otlp.outline_of(next(stored)) for turn in home.path.turns]
-    home.stored = len(home.path.keys)
+    """Keep of the messages that were stored now what later spans are compared with."""
+    turns = home.path.turns
+    new = [place for place in range(home.stored, len(turns)) if turns[place] is not None]
+    for place, turn in zip(new, home.session.tail(len(new)), strict=True):
+        turns[place] = otlp.outline_of(turn)
+    home.stored = len(turns)

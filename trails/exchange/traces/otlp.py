@@ -5,6 +5,8 @@ the whole history again: what of it is new is added, then its answer. Where an i
 a fork from where it leaves it; several answers to one input are choices, and forks too. Messages in log records are those of
 the span that these name.
 
+Where an input tells only the history's end, after any instructions, it goes on from there.
+
 Rules that are followed, and noted where they decide something: spans count in the order of their start times; a trace
 without a conversation id is a session named by the trace id; an agent's span repeats what the spans below it say, and makes
 no turn if any does; an agent within another agent is a session of its own, spawned by the other one's, if its history begins
@@ -42,7 +44,9 @@ _SYSTEMS: Final = "system prompts were in force; the first is the session's"
 _UNTOLD: Final = "span(s) tell no input; their answers follow what came before"
 _REPEATED: Final = "answer(s) were told by another span before, whose usage is the turn's"
 _UNCOUNTED: Final = "span(s) tell a usage and no answer; it is not counted"
-_NOTES: Final = (_SYSTEMS, _UNTOLD, _REPEATED, _UNCOUNTED)
+_CUT: Final = "input(s) leave out the beginning of the history; they go on from its end"
+_INSTRUCTING: Final = ("system", "developer")
+_NOTES: Final = (_SYSTEMS, _CUT, _UNTOLD, _REPEATED, _UNCOUNTED)
 
 SOURCE: Final = "otel"
 _EXPORT: Final = {"resourceSpans", "resource_spans", "scopeSpans", "resourceLogs", "resource_logs", "scopeLogs"}
@@ -84,6 +88,14 @@ class HistoryPath:
         """Return how many of the messages the path begins with."""
         pairs = zip(self.keys, messages, strict=False)
         return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1].key or _is_told_by(*pair), pairs))
+
+    def overlap(self, messages: Sequence[SpanMessage]) -> int:
+        """Return how many of the messages the path ends with, a model's answer among them; 0 for none."""
+        keys = [message.key for message in messages]
+        for length in range(min(len(keys), len(self.keys)), 1, -1):
+            if self.keys[-length:] == keys[:length] and any(each.role == "assistant" for each in messages[:length]):
+                return length
+        return 0
 
     def until(self, length: int) -> HistoryPath:
         """Return a copy of the path's beginning."""
@@ -165,10 +177,10 @@ class TracedSession:
         if said.system is not None:
             self.system = self.system or said.system
             self._systems.add(said.system)
-        path, common = self._path_for(span, said.given)
-        for number, message in enumerate(said.given[common:], start=common):
+        path, held, length = self._path_for(span, said.given)
+        for number, message in enumerate(said.given[held:], start=held):
             self._append(path, message.key, self._given(span, number, message), span)
-        length = len(path.keys) if common < len(said.given) else common
+            length = len(path.keys)
         if not said.answers and spans.span_usage(span):
             self._noted[_UNCOUNTED] += 1
         for number, answer in enumerate(said.answers):
@@ -214,26 +226,32 @@ class TracedSession:
 
     # --- paths
 
-    def _path_for(self, span: TraceSpan, given: Sequence[SpanMessage]) -> tuple[HistoryPath, int]:
-        """Return the path that a span's input goes on, and how many messages of the input it holds."""
+    def _path_for(self, span: TraceSpan, given: Sequence[SpanMessage]) -> tuple[HistoryPath, int, int]:
+        """Return the path that a span's input goes on, how many messages of the input it holds, and where in it they end."""
         if not self.paths:
             self.paths.append(HistoryPath())
-            return self.paths[0], 0
+            return self.paths[0], 0, 0
         if not given:
             self._noted[_UNTOLD] += 1
-            return self._latest, len(self._latest.keys)
+            return self._latest, 0, len(self._latest.keys)
         commons = [path.common(given) for path in self.paths]
         # Where several hold as much of it, the one that ends there, else the latest.
         best = max(range(len(commons)), key=lambda n: (commons[n], commons[n] == len(self.paths[n].keys), n))
         path, common = self.paths[best], commons[best]
         if common in (len(path.keys), len(given)):
-            return path, common
+            return path, common, common
+        opening = next((n for n, message in enumerate(given) if message.role not in _INSTRUCTING), len(given))
+        if common <= opening:
+            for cut in reversed(self.paths):
+                if overlap := cut.overlap(given[opening:]):
+                    self._noted[_CUT] += 1
+                    return cut, opening + overlap, len(cut.keys)
         fork = path.until(common)
         self.paths.append(fork)
         self._spans.reading.notes.append(
             f"{self.id}: the input of span {span.id} leaves the history after {common} message(s); it is kept as a fork"
         )
-        return fork, common
+        return fork, common, common
 
     def _append(self, path: HistoryPath, key: str, turn: SourceTurn, span: TraceSpan) -> None:
         reason = turn_fault(turn)
