@@ -185,16 +185,17 @@ class TrailsSessionStore(SessionStore):
         if len(self._transcripts) > _MOST_KEPT:
             self._transcripts.pop(next(iter(self._transcripts)))
 
-    def _stored(self, key: SessionKey) -> _Transcript | None:
-        """Return a transcript as it is stored; None if there is none."""
+    def _stored(self, key: SessionKey, *, is_read: bool) -> _Transcript | None:
+        """Return a transcript as it is stored; None if there is none. One that `is_read` has no text that was removed."""
         known = self._transcripts.get(_name(key))
-        if known is not None and known.session.worktree.stored and known.token == self._store.store.token:
+        if known is not None and (not is_read or known.token == self._store.store.token):
             try:
                 came = known.session.refresh()
             except SessionNotFound:
-                return None
-            known.ids.update(each for turn in known.session.tail(came) for each in turn.source_ids)
-            return known
+                came = None
+            if came is not None and known.session.worktree.stored:
+                known.ids.update(each for turn in known.session.tail(came) for each in turn.source_ids)
+                return known
         if (record := self._find(key)) is None:
             return None
         token, session = self._store.store.token, self._store.load(record.iri)
@@ -202,8 +203,8 @@ class TrailsSessionStore(SessionStore):
 
     def _writable(self, key: SessionKey) -> _Transcript:
         """Return the transcript of a key to append to, a new one where there is none."""
-        if (known := self._transcripts.get(_name(key)) or self._stored(key)) is not None:
-            return known
+        if (stored := self._stored(key, is_read=False)) is not None:
+            return stored
         subpath = key.get("subpath")
         spawner = None if subpath is None else self._main(key)
         agent = claude_code.SOURCE if subpath is None else valid_name(subpath.rpartition("/")[2]) or "agent"
@@ -240,7 +241,7 @@ class TrailsSessionStore(SessionStore):
             yield imported_id(_SOURCE, f"{number}//{name}")
 
     def _load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        transcript = self._stored(key)
+        transcript = self._stored(key, is_read=True)
         if transcript is None:
             return None
         self._keep(key, transcript)
