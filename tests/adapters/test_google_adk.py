@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -13,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.machines import Size
 from trails import Repository
 
 pytest.importorskip("google.adk")
@@ -26,9 +30,12 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 from google.genai import types
 
+from tests.support.adk_writers import EACH
 from trails.adapters.google_adk import TrailsSessionService
 
 _Result = TypeVar("_Result")
+_ROUNDS = {"quick": 4, "all": 30, "long": 200}
+_WRITERS = {"quick": 3, "all": 8, "long": 8}
 WHO: dict[str, Any] = {"app_name": "travel", "user_id": "alice"}
 
 
@@ -347,6 +354,33 @@ def test_eight_threads_on_one_session_lose_and_double_nothing(service: TrailsSes
         list(threads.map(lambda number: asyncio.run(work(number)), range(8)))
     texts = [turn.content for turn in service.store.load("adk:travel:alice:s1")]
     assert sorted(texts) == sorted(f"{number}-{turn}" for number in range(8) for turn in range(each))
+
+
+@pytest.mark.slow
+def test_a_kill_leaves_each_event_whole_or_not_at_all_and_writers_at_once_lose_none(size: Size, tmp_path: Path) -> None:
+    rounds, writers = _ROUNDS[size], _WRITERS[size]
+    command = [sys.executable, "-m", "tests.support.adk_writers", str(tmp_path / "store"), str(rounds), str(writers)]
+    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    lines: list[dict[str, Any]] = [json.loads(line) for line in run.stdout.splitlines()]
+    assert [line["error"] for line in lines if "error" in line] == []
+    assert len(lines) == rounds + 1
+    stored = 0
+    for line in lines[:-1]:
+        count = len(line["texts"])
+        assert line["texts"] == [f"n-{number}" for number in range(count)]
+        assert stored + line["acknowledged"] <= count <= stored + line["acknowledged"] + 1
+        assert line["state"] == dict.fromkeys(("n", "user:n", "app:n"), count - 1)
+        assert line["ok"]
+        stored = count
+    last = lines[-1]
+    wanted = [f"w{writer}-{number}" for writer in range(writers) for number in range(EACH)]
+    assert sorted(last["texts"][stored:]) == sorted(wanted)
+    names = ["n", *(f"w{writer}" for writer in range(writers))]
+    values = [stored - 1, *[EACH - 1] * writers]
+    assert last["state"] == {
+        scope + name: value for scope in ("", "user:", "app:") for name, value in zip(names, values, strict=True)
+    }
+    assert last["ok"]
 
 
 def test_two_services_on_one_store_see_each_others_state(store: Repository) -> None:
