@@ -318,6 +318,37 @@ def test_a_fork_has_the_events_and_the_state_of_where_it_was_forked(service: Tra
     assert service.store.load("adk:travel:alice:s2").parent_session_id == "adk:travel:alice:s1"
 
 
+def test_a_redacted_text_is_in_no_event_and_the_session_goes_on(service: TrailsSessionService) -> None:
+    async def work() -> None:
+        session = await service.create_session(**WHO, session_id="s1", state={"note": "my pin is 4711, keep it"})
+        await add(service, session, said("my pin is 4711, keep it"), said("Fine.", "planner"))
+        service.store.redact_matching("my pin is 4711", reason="asked to")
+        found = await add(service, session)
+        assert "4711" not in found.model_dump_json()
+        assert len(found.events) == 2
+        await service.append_event(found, said("on"))
+        assert len((await add(service, found)).events) == 3
+
+    run(work())
+    assert service.store.verify().ok
+
+
+def test_an_event_after_a_redaction_does_not_bring_the_text_back(service: TrailsSessionService) -> None:
+    async def work() -> None:
+        session = await service.create_session(**WHO, state={"note": "my pin is 4711", "user:note": "my pin is 4711"})
+        await service.append_event(session, said("one"))
+        service.store.redact_matching("my pin is 4711")
+        await service.append_event(session, sets(a=1, user__b=2))
+        found = await service.get_session(**WHO, session_id=session.id)
+        assert found is not None
+        assert "4711" not in found.model_dump_json()
+        assert (found.state["a"], found.state["user:b"]) == (1, 2)
+        listed = (await service.list_sessions(**WHO)).sessions
+        assert "4711" not in listed[0].model_dump_json()
+
+    run(work())
+
+
 def test_rewinding_with_the_runners_own_function_works(service: TrailsSessionService) -> None:
     from google.adk.sessions._rewind_utils import rewind_session
 

@@ -209,6 +209,33 @@ def test_a_history_opens_the_store_at_a_location_and_closes_it(tmp_path: Path) -
         assert len(store.load("trip")) == 2
 
 
+def test_a_redacted_text_is_in_no_message_and_the_history_goes_on(store: Repository) -> None:
+    async def work() -> list[str]:
+        provider = TrailsHistoryProvider(store)
+        await provider.save_messages("three", [Message("user", ["my pin is 4711"]), Message("assistant", ["ok"])])
+        one, two = TrailsChatMessageHistory("one", store), TrailsHistory("two", store)
+        await one.aadd_messages(
+            [HumanMessage("my pin is 4711"), AIMessage("ok", additional_kwargs={"a": "my pin is 4711"})]
+        )
+        await two.aextend(
+            [ModelRequest(parts=[UserPromptPart("my pin is 4711")]), ModelResponse(parts=[TextPart("ok")])]
+        )
+        store.redact_matching("my pin is 4711")
+        store.redact(store.load("one").id, 1)
+        await one.aadd_messages([HumanMessage("on")])
+        read = [
+            plain(await one.aget_messages()),
+            dumped(await two.aload()),
+            dicts(await provider.get_messages("three")),
+        ]
+        return [json.dumps(each) for each in read]
+
+    texts = asyncio.run(work())
+    assert [text for text in texts if "4711" in text] == []
+    assert "(redacted)" in texts[0]
+    assert store.verify().ok
+
+
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _VALUE = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False) | _TEXT,

@@ -15,7 +15,6 @@ from datetime import datetime
 from itertools import count
 from typing import Final, NamedTuple, TypeVar
 
-from google.adk.errors._stale_session_error import StaleSessionError
 from google.adk.events.event import Event
 
 from trails.adapters import message_turns, opened_store
@@ -58,6 +57,8 @@ class StoredSessions:
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
         self._held: OrderedDict[Address, Held] = OrderedDict()
+        self._token = repository.store.token
+        """What changes when something is taken out of the store, as by a redaction: nothing read before is used after that."""
         self._listed: dict[str, Snapshot] = {}
         """What lists have shown, by the digest of the last turn."""
         self._addresses: dict[str, Address] = {}
@@ -65,10 +66,10 @@ class StoredSessions:
         self._changes: list[tuple[Address, Held, bytes]] = []
         """Sessions that turns are appended to for the next commit, each with the state after them."""
 
-    def find(self, address: Address, *, refresh: bool = True) -> Held | None:
-        """Return a session as it is stored by now, or None. Without `refresh`, it may be as this service last saw it."""
+    def find(self, address: Address) -> Held | None:
+        """Return a session as it is stored by now, or None."""
         held = self._held.get(address)
-        if held is not None and (not refresh or self._is_there_still(held)):
+        if held is not None and self._is_there_still(held):
             self._held.move_to_end(address)
             return held
         self._held.pop(address, None)
@@ -76,12 +77,21 @@ class StoredSessions:
         return self._keep(address, Held(self._repository.load(session_id, last=1))) if is_there else None
 
     def _is_there_still(self, held: Held) -> bool:
-        """See what was appended to a session meanwhile; return False if it is gone."""
+        """See what was appended to a session meanwhile; return False if it is gone, or something was taken out of it."""
         tree, store = held.session.worktree, self._repository.store
-        if not self._is_there(tree.id):
+        if not self._is_there(tree.id) or self._forget_removed():
             return False
         if store.quads(tree.next_turn):
             held.session.refresh()
+        return True
+
+    def _forget_removed(self) -> bool:
+        """Forget all that was read, and return True, if something was taken out of the store since."""
+        if self._token == self._repository.store.token:
+            return False
+        self._token = self._repository.store.token
+        self._held.clear()
+        self._listed.clear()
         return True
 
     def _is_there(self, session_id: str) -> bool:
@@ -108,8 +118,8 @@ class StoredSessions:
         held = self.find(Address(app, user))
         return {} if held is None else dict(json.loads(held.state_json))
 
-    def _found(self, address: Address, *, refresh: bool) -> Held:
-        held = self.find(address, refresh=refresh)
+    def _found(self, address: Address) -> Held:
+        held = self.find(address)
         if held is None:
             raise SessionNotFound(f"there is no session {address.session!r} of {address.user!r} in {address.app!r}")
         return held
@@ -119,7 +129,7 @@ class StoredSessions:
     def create(self, address: Address, deltas: Mapping[str, State], created: datetime | None) -> Held | None:
         """Store a new session with its state, and what it sets of its app's and its user's; None if it is there already."""
 
-        def make(refresh: bool) -> Held | None:
+        def make() -> Held | None:
             session_id, is_there = self._place(address)
             if is_there:
                 return None
@@ -128,7 +138,7 @@ class StoredSessions:
             state_json = self._change(address, held, own)
             if own:
                 event_turns.append_state(held.session, own, state_json, created)
-            self._share(address, deltas, created, refresh=refresh)
+            self._share(address, deltas, created)
             return held
 
         return self._store(make)
@@ -138,15 +148,15 @@ class StoredSessions:
     ) -> Held:
         """Store an event, and what it changes of the session's, the app's and the user's state, in one commit.
 
-        `check` sees the session as it is stored, and raises `StaleSessionError` if the event must not be added. Raises
+        `check` sees the session as it is stored, and raises if the event must not be added. Raises
         `SessionNotFound`.
         """
 
-        def make(refresh: bool) -> Held:
-            held = self._found(address, refresh=refresh)
+        def make() -> Held:
+            held = self._found(address)
             check(held)
             event_turns.append_event(held.session, event, self._change(address, held, deltas["session"]))
-            self._share(address, deltas, event_turns.moment_of(event.timestamp), refresh=refresh)
+            self._share(address, deltas, event_turns.moment_of(event.timestamp))
             return held
 
         return self._store(make)
@@ -159,13 +169,12 @@ class StoredSessions:
         self._changes.append((address, held, state_json))
         return state_json
 
-    def _share(self, address: Address, deltas: Mapping[str, State], time: datetime | None, *, refresh: bool) -> None:
+    def _share(self, address: Address, deltas: Mapping[str, State], time: datetime | None) -> None:
         """Append what is set of the app's and the user's state to their sessions."""
         places = (Address(address.app), deltas["app"]), (Address(address.app, address.user), deltas["user"])
         for where, delta in places:
             if delta:
-                held = self.find(where, refresh=refresh)
-                held = held or Held(self._new(self._place(where)[0], where, time))
+                held = self.find(where) or Held(self._new(self._place(where)[0], where, time))
                 event_turns.append_state(held.session, delta, self._change(where, held, delta), time)
 
     def _new(self, session_id: str, address: Address, created: datetime | None) -> Session:
@@ -174,21 +183,14 @@ class StoredSessions:
             id=session_id, created=created, meta=address.meta, principal=principal, agent=agent
         )
 
-    def _store(self, make: Callable[[bool], _Made]) -> _Made:
-        """Store what a function appends to sessions in one commit; do it again if others wrote meanwhile.
-
-        At first, sessions are taken as this service last saw them: the commit is refused if that is not how they are.
-        """
-        for attempt in range(_TRIES):
+    def _store(self, make: Callable[[], _Made]) -> _Made:
+        """Store what a function appends to sessions in one commit; do it again if others wrote meanwhile."""
+        for _ in range(_TRIES):
             with self._forgetting():
                 try:
-                    answer = make(attempt > 0)
+                    answer = make()
                     self._commit()
                 except HeadConflict:
-                    continue
-                except (StaleSessionError, SessionNotFound):
-                    if attempt:
-                        raise
                     continue
                 except InvalidInput:
                     if not self._is_made_elsewhere():
@@ -231,7 +233,7 @@ class StoredSessions:
 
         Raises `SessionNotFound`, and `InvalidInput` for more events than there are.
         """
-        held = self._found(address, refresh=True)
+        held = self._found(address)
         session_id, is_there = self._place(new)
         if is_there:
             return None
@@ -254,6 +256,7 @@ class StoredSessions:
         wanted = {APP: app} if user is None else {APP: app, USER: user}
         found = []
         with self._repository.workspace.rows.reading() as rows:
+            self._forget_removed()
             for last in session_lists.last_turns(rows, wanted, (USER, SESSION)):
                 known = self._listed.get(last.digest or "")
                 if known is None and (known := _snapshot(self._repository, rows, last)) is not None and last.digest:
