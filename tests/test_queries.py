@@ -47,6 +47,9 @@ def engines() -> Iterator[Engines]:
         }
         who = {"token": "0123456789abcdef", "by_iri": "urn:trails:principal:bob", "started": day(26), "time": day(27)}
         store.store.commit(Change(add=activity_quads(Rerunning.model_validate({**rerun, **who}))))
+        store.refs.set("thread", "tail", by="bob")
+        store.refs.set("draft", "plan", by="bob")
+        store.refs.set("draft", "plan", 1, by="bob")
         yield Engines(store)
 
 
@@ -388,6 +391,13 @@ ANSWERS: list[Answer] = [
         ("v1", "plan", 3, "agent:unknown"),
     ]),
     ("tags", {"session": "plan"}, "tag", [("v1",)]),
+    ("refs", {}, "ref session length moves by", [
+        ("draft", "plan", 1, 2, BOB),
+        ("thread", "tail", None, 1, BOB),
+    ]),
+    ("refs", {"session": "plan"}, "ref", [("draft",)]),
+    ("ref-history", {"ref": "draft"}, "number session length by", [(1, "plan", None, BOB), (2, "plan", 1, BOB)]),
+    ("ref-history", {"session": "tail"}, "ref number", [("thread", 1)]),
     ("notes", {}, "session index text by turn", [("plan", 1, "Which tool was that?", BOB, "plan#1")]),
     ("notes", {"session": "dinner"}, "text", []),
     ("scores", {}, "session from up_to name value by version reason", [

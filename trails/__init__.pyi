@@ -73,6 +73,8 @@ from trails.opening import open as open  # noqa: A004 - trails.open, as io.open
 from trails.rdf.ledger_records import Delivery as Delivery
 from trails.rdf.ledger_records import Event as Event
 from trails.rdf.ledger_records import Exchange as Exchange
+from trails.rdf.ref_records import Ref as Ref
+from trails.rdf.ref_records import RefMove as RefMove
 from trails.rdf.score_records import Score as Score
 from trails.rdf.subagent_records import Run as Run
 from trails.replay.playback import Playing as Playing
@@ -92,6 +94,8 @@ from trails.runtime.runs import Step as Step
 from trails.runtime.tree import Tree as Tree
 from trails.runtime.tree_state import Limits as Limits
 from trails.runtime.tree_state import SessionResult as SessionResult
+from trails.session.batch import Batch as Batch
+from trails.session.checkout import Checkout as Checkout
 from trails.session.recorded_calls import Difference as Difference
 from trails.session.recorded_calls import Player as Player
 from trails.session.recorded_calls import ToolAnswer as ToolAnswer

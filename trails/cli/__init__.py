@@ -32,11 +32,11 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
     "Look": _places("""
         list=listing.list_sessions show.show log.log search.search compare.diff compare.compare log.tree
         show.branches inbox.head show.tail show.replay context=show.show_context show.blame
-        bisect=compare.bisect_turns tags=annotations.list_tags notes=annotations.list_notes
+        bisect=compare.bisect_turns tags=annotations.list_tags refs=refs.list_refs notes=annotations.list_notes
         scores=annotations.list_scores agreement=annotations.show_agreement listing.stats listing.cost
     """),
     "Change": _places("""
-        sessions.fork compare.rerun label=annotations.set_label annotations.tag note=annotations.write_note
+        sessions.fork compare.rerun label=annotations.set_label annotations.tag refs.ref note=annotations.write_note
         score=annotations.give_score sessions.cherry_pick sessions.take show.compact sessions.detach
         sessions.flatten sessions.delete
     """),
