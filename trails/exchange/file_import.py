@@ -165,8 +165,8 @@ class FileImport:
     by: str | None
     accounted: bool = True
     """Whether the report names the texts that no session keeps: it takes another reading of the file."""
-    described: dict[str, float] | None = None
-    """Sessions whose import is on record, see `ImportedFiles.described`."""
+    is_sparse: bool = False
+    """Whether few imports are put on record, see `ImportedFiles.is_sparse`."""
 
     def files(self, path: Path, wanted: Format | None, progress: Progress | None) -> ImportReport:
         """Import a file, or those of a folder and below."""
@@ -216,7 +216,7 @@ class FileImport:
                         growing=self.growing,
                         progress=progress,
                         redact_secrets=self.redact_secrets,
-                        read=ImportedFiles(began, files, described=self.described),
+                        read=ImportedFiles(began, files, is_sparse=self.is_sparse),
                     )
                 )
             return report

@@ -11,13 +11,14 @@ from functools import cache, partial
 from importlib.metadata import entry_points
 from io import BytesIO
 from pathlib import Path
-from typing import IO, BinaryIO, Final
+from typing import IO, Any, BinaryIO, Final
 
 from trails.errors import InvalidInput
 from trails.exchange import containers, record_checks
 from trails.exchange.chats import chatgpt, message_lists
 from trails.exchange.coding_agents import atif, claude_code, cline, codex, copilot, gemini, goose, opencode, swe_agent
 from trails.exchange.containers import Database, Tables, has_tables
+from trails.exchange.json_files import Json
 from trails.exchange.openclaw import pi_session_file
 from trails.exchange.source_transcript import Transcript, group_files
 from trails.exchange.traces import inspect_log, langfuse, otlp, step_traces
@@ -32,6 +33,20 @@ Files = Sequence[tuple[str, bytes]]
 def one_by_one(files: Sequence[Path]) -> Iterable[Sequence[Path]]:
     """Return each file by itself."""
     return [[file] for file in files]
+
+
+@dataclass(frozen=True, slots=True)
+class PartRules:
+    """How the end of a file of lines is read without what comes before it."""
+
+    begins: Callable[[Json, Json | None], bool]
+    """Whether reading can begin at a record; it is called with the record and the last one before it."""
+    before: Callable[[Json, Mapping[str, Any]], Json]
+    """Returns the record to read in the place of all that comes before one, given the stored session's metadata."""
+    session: Callable[[Json], str | None]
+    """Returns the id of the session, in the source, that a record is of."""
+    misfits: tuple[str, ...] = ()
+    """Words of the notes which say that the end alone does not tell enough."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +74,8 @@ class Format:
     """Why fields are not kept, by the beginning of their place (see `text_coverage`)."""
     owner: Callable[[Path], Path] = lambda file: file
     """The file that is named to read this one too: a session's own, for one that adds to it."""
+    parts: PartRules | None = None
+    """How the end of a file is read by itself; None for a format whose files are read whole."""
     ending: str | None = None
     """The ending of a file's name that tells an exact export; `trails.exchange.rdf_files` reads it."""
     is_folder: bool = False
@@ -80,6 +97,7 @@ _FORMATS: Final = (
         claude_code.companions,
         claude_code.groups,
         owner=claude_code.owner,
+        parts=PartRules(claude_code.begins_part, claude_code.before_part, claude_code.session_of, claude_code.MISFITS),
         reasons=claude_code.REASONS,
     ),
     Format("pi", pi_session_file.sniff, pi_session_file.parse),

@@ -36,6 +36,10 @@ Growing = Callable[[str, datetime | None], bool]
 """Called with the name of a file, and when what may not be whole was said, if known: whether it may still be written."""
 
 
+class PartMisfitError(Exception):
+    """A part of a source session cannot be put behind what is stored of it: the whole source tells."""
+
+
 def merge(
     repository: Repository,
     transcript: Transcript,
@@ -191,6 +195,9 @@ class _Merge:
         if self._repository.reader.is_deleted(self._id):
             self._report.deleted.append(self._id)
             return
+        if self._source.is_part:
+            self._go_on()
+            return
         family = stored_family(self._repository.store, self._source.source, self._source.id)
         self._family = [self._repository.load(each) for each in family]
         self._begin = self._start()
@@ -201,6 +208,47 @@ class _Merge:
         if self._source.scores and (scored := self._stored() or self._loaded(self._id)) is not None:
             self._keep_scores(scored)
         self._link_spawns()
+
+    def _go_on(self) -> None:
+        """Store the end of a source session: it begins with turns that a stored session ends with."""
+        (path, *others), source = self._source.paths, self._source
+        if others or source.scores or not path:
+            raise PartMisfitError
+        match, session = self._placed_part(path)
+        if match.rest and source.open_turns and self._growing is not None:
+            is_open = self._growing(source.open_in, None if source.open_surely else path[-1].time)
+            if is_open:
+                self._note_held()
+                match, session = self._placed_part(path[: -source.open_turns])
+        if match.rest:
+            self._grow(session, match.rest)
+        else:
+            self._note_unchanged(session)
+
+    def _placed_part(self, path: _Path) -> tuple[matching.Match, Session]:
+        """Return the stored session that ends with the beginning of a path, and what comes after that."""
+        found: list[tuple[matching.Match, Session]] = []
+        for each in stored_family(self._repository.store, self._source.source, self._source.id):
+            session = self._repository.load(each, last=len(path) + 1)
+            tail = session.tail(len(path) + 1)
+            begin = next((at for at, turn in enumerate(tail) if path and turn.source_ids == path[0].source_ids), None)
+            if begin is None:
+                continue
+            match = matching.match_turns(tail[begin:], path, 0)
+            if match.altered or begin + match.length < len(tail):
+                raise PartMisfitError  # it leaves what is stored
+            rest = tuple(matching.shift_summaries(match.rest, tail[begin].index))
+            found.append((replace(match, rest=rest), session))
+        if len(found) != 1:
+            raise PartMisfitError
+        return found[0]
+
+    def _note_held(self) -> None:
+        """Note that turns at the end are kept back."""
+        source = self._source
+        self._report.turns_held += source.open_turns
+        what = f"{source.open_turns} turn(s) at the end of {source.open_in} were kept back: they may not be whole yet"
+        self._note(self._id, f"{what}. A later import brings them; --final (`final=True`) takes them as they are")
 
     def _keep_scores(self, session: Session) -> None:
         """Store the scores that are new and were not removed here, in one commit."""
@@ -290,9 +338,7 @@ class _Merge:
         best = self._best(path)
         if (best and not best[0].rest) or (source.saved is not None and self._holder(path) is not None):
             return path  # it is here already
-        self._report.turns_held += source.open_turns
-        what = f"{source.open_turns} turn(s) at the end of {source.open_in} were kept back: they may not be whole yet"
-        self._note(self._id, f"{what}. A later import brings them; --final (`final=True`) takes them as they are")
+        self._note_held()
         return path[: -source.open_turns]
 
     def _start(self) -> tuple[Session, int] | None:
@@ -381,7 +427,7 @@ class _Merge:
         gone, come = migrations.recount_changes(store, turns)
         if not come:
             return
-        tx = replace(self._read, described=None).recorded(store, session.id, is_new=False)
+        tx = replace(self._read, is_sparse=False).recorded(store, session.id, is_new=False)
         tx.take(gone)
         tx.add(come)
         tx.commit(store)

@@ -254,6 +254,8 @@ class SourceSession:
     """The names of the files that it came from, as the parser was given them; none where the parser can't tell."""
     forks_at_ends: bool = False
     """Whether a path that goes on from where an earlier one ends is a fork of it; else it makes that session longer."""
+    is_part: bool = False
+    """Whether it is the end of a session: its path begins with turns that the stored session ends with."""
     saved: datetime | None = None
     """When this state of the session was saved, where a format writes its file anew each time: one of earlier states may
     come in later, and is then no branch of its own."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,7 +18,7 @@ from io import BytesIO
 from itertools import islice
 from typing import IO, Final, NamedTuple
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.history import log_leaves
 from trails.history.transaction import Transaction, is_stored
@@ -32,7 +31,7 @@ from trails.store.contract import Matching, QuadStore
 
 _PART: Final = 1 << 20
 """Bytes of a file that are read at once."""
-DESCRIBED: Final = 3600.0
+SPARSE: Final = 3600.0
 """Seconds for which one record of an import stands where files are followed as they grow."""
 
 
@@ -71,9 +70,8 @@ class ImportedFiles:
     refused_lines: int = 0
     origin: str | None = None
     """Where the session stands in the log of the store that it comes from, where it comes from one."""
-    described: dict[str, float] | None = None
-    """For who follows files as they grow: when each session's import was last put on record (`time.monotonic`). One record
-    stands for what comes in within `DESCRIBED` seconds after it. None: each import is put on record."""
+    is_sparse: bool = False
+    """For who follows files as they grow: one record stands for what comes into a session within `SPARSE` seconds after it."""
 
     def for_one(self, names: Iterable[str], refused_lines: int) -> ImportedFiles:
         """Return the record for one session, with its own files or the first one."""
@@ -89,11 +87,8 @@ class ImportedFiles:
         it is not derived from the file.
         """
         node, tx = NamedNode(iris.session(session_id)), Transaction()
-        if self.described is not None:
-            now = time.monotonic()
-            if not is_new and now - self.described.get(session_id, -DESCRIBED) < DESCRIBED:
-                return tx
-            self.described[session_id] = now
+        if self.is_sparse and not is_new and was_just_recorded(store, session_id, self.source.started):
+            return tx
         came = {file.iri: file for file in self.files.values()}
         read_as: set[str] = set()
         for file in came.values():
@@ -124,6 +119,18 @@ class ImportedFiles:
         if not is_new:
             tx.log(log_leaves.row_states("change", [session_id]))
         return tx
+
+
+def was_just_recorded(store: Matching, session_id: str, now: datetime) -> bool:
+    """Tell whether a session's last import began within the last `SPARSE` seconds."""
+    session_iri = iris.session(session_id)
+    last = int(_next(store, session_iri)) - 1
+    if not last:
+        return False
+    node = NamedNode(iris.session_import(session_iri, last))
+    began = [quad.object for quad in store.quads((node, vocab.STARTED_AT, None, vocab.CATALOG))]
+    ages = [(now - datetime.fromisoformat(each.value)).total_seconds() for each in began if isinstance(each, Literal)]
+    return any(abs(age) < SPARSE for age in ages)
 
 
 def _next(store: Matching, session_iri: str) -> str:

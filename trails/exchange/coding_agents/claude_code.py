@@ -14,7 +14,7 @@ from typing import Any, Final
 from trails.exchange import format_detection, json_files
 from trails.exchange.coding_agents import claude_code_records
 from trails.exchange.coding_agents.claude_code_records import Chain, Record, find_branches, leftovers
-from trails.exchange.json_files import as_listed, as_object, as_text, without_keys
+from trails.exchange.json_files import Json, as_listed, as_object, as_text, without_keys
 from trails.exchange.source_transcript import Piece, Problem, SourceSession, SourceTurn, Transcript, group_files
 from trails.exchange.source_values import valid_name
 from trails.model.content_parts import results_in
@@ -65,6 +65,37 @@ def sniff(head: bytes) -> bool:
     (True, False)
     """
     return any(_SIGNS & each.keys() or each.get("type") in _SIGNING for each in format_detection.outline_of_lines(head))
+
+
+MISFITS: Final = (*_NOTES.values(), "which is not here", "stand only in the queue")
+"""Words of the notes which say that a record follows one that is not in the part of a file that was read."""
+
+
+def begins_part(record: Json, before: Json | None) -> bool:
+    """Tell whether the end of a file can be read from a record on: a prompt, or the first line of a new answer."""
+    if not all(isinstance(record.get(key), str) for key in ("uuid", "parentUuid", "sessionId")) or before is None:
+        return False
+    message = as_object(record.get("message"))
+    if record.get("type") == "user":
+        is_result = any(as_object(part).get("type") == "tool_result" for part in as_listed(message.get("content")))
+        return not is_result and not (record.get("isMeta") or record.get("isCompactSummary"))
+    own = as_text(message.get("id"))
+    return record.get("type") == "assistant" and own is not None and before.get("type") == "user"
+
+
+def before_part(record: Json, meta: Mapping[str, Any]) -> Json:
+    """Return a record that makes no turn and stands for all before a record: its id, and what the session repeats."""
+    kept = {key: record[key] for key in ("sessionId", "agentId", "isSidechain", "timestamp") if key in record}
+    common = {key: meta[key] for key in claude_code_records.COMMON if key in meta}
+    return {"type": "progress", "uuid": record["parentUuid"], "parentUuid": None, **kept, **common}
+
+
+def session_of(record: Json) -> str | None:
+    """Return the id of the session, or of the sub-agent, that a record is of."""
+    session, agent = as_text(record.get("sessionId")), as_text(record.get("agentId"))
+    if record.get("isSidechain") is not True or session is None:
+        return session
+    return None if agent is None else f"{session}:agent-{agent}"
 
 
 def companions(path: Path) -> list[Path]:

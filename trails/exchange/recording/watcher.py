@@ -99,7 +99,6 @@ class Watcher:
     _seen_files: frozenset[str] = frozenset()
     _looks: int = 0
     _began: float = field(default_factory=time.time)
-    _described: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._places = [as_path(path, "what to watch").expanduser().absolute() for path in self.paths]
@@ -158,9 +157,12 @@ class Watcher:
         # of old files, which nobody waits for, the newest come first
         changed.sort(key=lambda path: -transcript_files.changed_at(stamps[path]))
         for form, unit in self._units(changed, stamps, problems):
-            if is_over():
-                return
-            yield from self._take(form, unit, stamps)
+            goes_on = True
+            while goes_on:  # a long file comes in parts
+                if is_over():
+                    return
+                yield from self._take(form, unit, stamps)
+                goes_on = any(self._reads[str(path)].due == 0.0 for path in unit if str(path) in self._reads)
         for path, reason in problems.items():
             yield from self._problem(path, 0, reason)
         self._looks += 1
@@ -245,7 +247,7 @@ class Watcher:
         """Bring in files that are read together, and yield what happened."""
         paths = [str(path) for path in unit]
         known = {path: self._reads[path] for path in paths if path in self._reads}
-        how = growth.Recording(self.repository, self.redact_secrets, self.by, self.settle, self._described)
+        how = growth.Recording(self.repository, self.redact_secrets, self.by, self.settle)
         try:
             taken = growth.record(how, form, paths, known)
         except FileNotFoundError:  # gone while it was read: the next look sees what is there
