@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
+from tests.support.commands import Run
 from tests.support.made_keys import MADE
 from tests.support.pasts import mark_of
 from tests.support.tampering import altered, bytes_of
@@ -31,7 +32,7 @@ from trails.model import iris
 from trails.rdf import vocab
 from trails.rdf.codec import term_text
 from trails.secrets.hidden_texts import hidden_texts, holds_hidden
-from trails.store.contract import Change
+from trails.store.contract import Change, Solutions
 from trails.store.log.records import Row
 
 pytestmark = pytest.mark.any_store
@@ -609,3 +610,39 @@ def test_bytes_without_a_secret_are_kept_as_they_are(memory: Repository) -> None
     with memory.create(id="plan") as s:
         turn = s.append("user", "x", payloads=[STATE, OTHER], scan="redact")
     assert [each.digest for each in turn.payloads] == [STATE.digest, OTHER.digest]
+
+
+# --- asking and showing
+
+
+def test_a_query_tells_which_turns_carry_which_bytes(store: Repository) -> None:
+    for name in ("one", "two"):
+        with store.create(id=name) as s:
+            s.append("user", "x", payloads=[STATE, OTHER] if name == "one" else [STATE])
+    store.redact("two", 0)
+    answer = store.query("payloads")
+    assert isinstance(answer, Solutions)
+    assert [tuple(row.values())[1:6] for row in answer.to_dicts()] == [
+        (0, "state", "application/json", 11, STATE.digest),
+        (0, None, "application/octet-stream", 256, OTHER.digest),
+        (0, "state", "application/json", 11, None),
+    ]
+
+
+def test_a_transcript_shows_that_turns_carry_payloads(place: Path, run: Run) -> None:
+    with trails.open(place, create=True) as store:
+        with store.create(id="plan") as s:
+            s.append("user", "Plan a trip", payloads=[STATE, Payload(data=b"x")])
+            s.append("user", "On foot", payloads=[STATE])
+        store.redact("plan", 1)
+    shown = run("show", "plan").output
+    assert "+ payload state (application/json, 11 bytes)" in shown
+    assert "+ payload (application/octet-stream, 1 byte)" in shown
+    assert "+ payload state (application/json, 11 bytes, redacted)" in shown
+    told = json.loads(run("show", "plan", "--json").output)
+    assert told["turns"][0]["payloads"][0] == {
+        "name": "state",
+        "media_type": "application/json",
+        "digest": STATE.digest,
+        "size": 11,
+    }

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rich.console import JustifyMethod
 
     from trails.history.lookup.forest import Twig
-    from trails.model.values import SessionRecord, ToolCall, ToolResult, Turn, VerifyReport
+    from trails.model.values import PayloadReference, SessionRecord, ToolCall, ToolResult, Turn, VerifyReport
     from trails.store.contract import Result, Solutions
 
 WIDTH: Final = "trails.width"
@@ -258,7 +258,13 @@ def _turn_lines(turn: Turn, names: Mapping[str, str], room: int | None) -> Itera
     """Yield what a turn says; `room` is the length that a tool call's line is cut to, None for no cut."""
     if turn.redacted:
         yield "(redacted)", "dim"
-        return
+    else:
+        yield from _said_lines(turn, names, room)
+    for payload in turn.payloads:
+        yield _payload_line(payload), "dim"
+
+
+def _said_lines(turn: Turn, names: Mapping[str, str], room: int | None) -> Iterator[_Line]:
     content = turn.content
     shown: set[str] = set()
     if isinstance(content, str):
@@ -287,6 +293,12 @@ def _part_lines(part: Any, names: Mapping[str, str], room: int | None) -> Iterat
 def _call_line(call: ToolCall, room: int | None) -> str:
     line = f"-> {call.name} {'(redacted)' if call.arguments is None else call.arguments}"
     return line if room is None else shorten(line, room)
+
+
+def _payload_line(payload: PayloadReference) -> str:
+    named = "payload" if payload.name is None else f"payload {payload.name}"
+    gone = ", redacted" if payload.digest is None else ""
+    return f"+ {named} ({payload.media_type}, {count(payload.size, 'byte')}{gone})"
 
 
 def _result_line(result: ToolResult, names: Mapping[str, str]) -> str:

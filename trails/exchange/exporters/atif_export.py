@@ -31,6 +31,7 @@ _ALWAYS: Final = (
     "authors, times of results, salts, tags, notes, earlier scores, and forks (each is a trajectory of its own)",
 )
 _LOST: Final = {
+    "payload": "bytes beside the content",
     "summary turn": "as what a user said",
     "image": "as the word [image]",
     "argument": "no object, so under the name `value`",
@@ -146,6 +147,7 @@ class _Steps:
     def add(self, turn: Turn) -> None:
         """Add what a turn makes: a step, or a result of the last one, or several."""
         self._lost["summary turn"] += turn.role in HEADINGS
+        self._lost["payload"] += len(turn.payloads)
         messages = messages_of(turn)
         if not messages and turn.role == "tool":
             messages = [Message("tool", call_id=turn.tool_results[0].call_id if turn.tool_results else None)]

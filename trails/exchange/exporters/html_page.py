@@ -61,7 +61,7 @@ _LEFT_OUT: Final = (
     "salts, proofs, signatures, and what stands in ledgers",
     (
         "stop reasons, metadata of turns, usage beyond tokens, ids of calls, when and where they ran, who approved them, "
-        "signatures of thoughts, and ids of the source"
+        "signatures of thoughts, payloads, and ids of the source"
     ),
 )
 _THOUGHTS: Final = frozenset({"thinking", "reasoning"})

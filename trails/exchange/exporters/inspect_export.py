@@ -48,6 +48,7 @@ _STOP_REASONS: Final = {
 }  # fmt: skip
 _ALWAYS: Final = ("authors, salts, tags, notes, scores of turns, and metadata of turns that Inspect has no place for",)
 _LOST: Final = {
+    "payload": "bytes beside the content",
     "turn": "of branches, no model answered, so in `info` events",
     "summary turn": "as what a user said",
     "time": "not known, so an earlier one",
@@ -388,6 +389,7 @@ class _Sample:
     def _say(self, turn: Turn, span: str, line: _Line, calls: Mapping[str, ToolCall]) -> tuple[int, ...]:
         """Write what a turn says, put it into the pool and on its line, and return its places."""
         self._lost["summary turn"] += turn.role in HEADINGS
+        self._lost["payload"] += len(turn.payloads)
         self._time = turn.time or self._time
         if not self._places:
             self._begin = self._time

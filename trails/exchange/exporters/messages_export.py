@@ -31,7 +31,7 @@ _LOST: Final = {
     "session": "without a message, so without a line", "summary turn": "what they stand for is there itself",
     "part": "thought by a model and not said", "turn": "nothing in it that a model is shown",
     "redacted turn": "[redacted] stands there", "unanswered tool call": "called, and never answered",
-    "tool-calling session": "without definitions of the tools",
+    "tool-calling session": "without definitions of the tools", "payload": "bytes beside the content",
 }  # fmt: skip
 
 
@@ -49,6 +49,7 @@ def export(family: Family, out: BinaryIO) -> SessionExport:
 
 def _record(member: Member, turns: list[Turn], lost: Counter[str]) -> _Json:
     lost["redacted turn"] += sum(turn.redacted for turn in turns)
+    lost["payload"] += sum(len(turn.payloads) for turn in turns)
     asked = {call.id for turn in turns for call in turn.tool_calls}
     lost["unanswered tool call"] += len(asked - {result.call_id for turn in turns for result in turn.tool_results})
     meta: dict[str, Any] = {}
