@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pyoxigraph import NamedNode, Quad
 
@@ -10,6 +12,7 @@ from trails import Repository
 from trails.errors import HasChildren, HeadConflict, InvalidInput
 from trails.rdf import vocab
 from trails.rdf.ref_records import move_quads, ref_quads
+from trails.session import store_restore
 from trails.session.checkout import Checkout
 from trails.store.contract import Change
 
@@ -275,6 +278,41 @@ def test_a_ref_that_is_taken_out_of_the_quads_is_missed(memory: Repository) -> N
     gone = [*ref_quads(memory.refs["main"]), *move_quads(memory.refs.history("main")[0])]
     memory.store.commit(Change(remove=gone))
     assert [found.code for found in memory.verify().findings] == ["rolled-back"]
+
+
+def test_a_store_as_it_was_has_the_refs_where_they_were(memory: Repository) -> None:
+    main = _filled(memory, "ab")
+    first = main.session_id
+    main.pop()
+    then = memory.compare(first).as_of
+    main.append("user", "c")
+    main.persist()
+    memory.refs.set("late", "main")
+    with memory.at(then) as past:
+        assert [ref.revision for ref in past.refs] == [f"{first}@1"]
+        assert [move.revision for move in past.refs.history("main")] == [first, f"{first}@1"]
+        assert (_texts(past.checkout("main")), past.resolve("main")) == ("a", first)
+        report = past.verify()
+        assert (report.ok, report.findings) == (True, ())
+
+
+def test_refs_are_in_a_dump_and_in_a_backup(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "s.trails", create=True) as store:
+        main = _filled(store, "ab")
+        main.pop()
+        store.maintenance.dump(tmp_path / "all.nq")
+        store.maintenance.backup(tmp_path / "backup")
+        moves = store.refs.history("main")
+    assert store_restore.load_dump(tmp_path / "all.nq", tmp_path / "loaded.trails").ok
+    assert store_restore.restore(tmp_path / "backup", tmp_path / "restored.trails").ok
+    for name in ("loaded.trails", "restored.trails"):
+        with trails.open(tmp_path / name) as store:
+            again = store.checkout("main")
+            assert (_texts(again), store.refs.history("main")) == ("a", moves)
+            again.append("user", "c")
+            again.persist()
+            report = store.verify()
+            assert (report.ok, report.findings) == (True, ())
 
 
 @pytest.mark.parametrize("text", ["alice", "thread-7"])

@@ -21,12 +21,14 @@ from trails.history.as_of import log_moment
 from trails.history.as_of.log_moment import Moment
 from trails.history.as_of.past_facts import LINKS, Catalog, PastFacts, facts_at, has_type, one_text, time_of
 from trails.history.reader import Reader
+from trails.history.records import refs
 from trails.history.removal import redaction
 from trails.integrity import digests
 from trails.model import iris
 from trails.model.values import Value
 from trails.rdf import vocab
 from trails.rdf.codec import term_text
+from trails.rdf.ref_records import move_quads, ref_quads
 from trails.store.contract import QuadStore
 from trails.store.embedded import at_one_moment
 from trails.store.index.historical_store import Held, PastStore
@@ -118,6 +120,7 @@ def _read(store: QuadStore, reader: Reader, moment: Moment) -> _Now:
     stand = {each for each in told.sessions if has_type(catalog.subjects, iris.session(each), vocab.SESSION)}
     there = _as_they_were(catalog, told, stand)
     _leave_out(catalog, told, there, gone=told.sessions.keys() - stand)
+    _move_refs_back(store, catalog, moment, there)
     for session_id in sorted(told.detached & there):
         _attach(store, reader, catalog, there, session_id)
     _as_dated(store, catalog, told, moment, there)
@@ -177,6 +180,17 @@ def _leave_out(catalog: Catalog, told: PastFacts, there: set[str], *, gone: set[
                 and quad.predicate not in _MARKS
                 and not (quad.predicate in LINKS and term_text(quad.object) in away)
             ]
+
+
+def _move_refs_back(store: QuadStore, catalog: Catalog, moment: Moment, there: set[str]) -> None:
+    """Let each ref be where it was then, by the log and the times of its moves."""
+    for subject, quads in list(catalog.subjects.items()):
+        if any(quad.object in (vocab.REF, vocab.REF_MOVE) for quad in quads):
+            del catalog.subjects[subject]
+    for ref, moves in refs.refs_at(store, moment.lines, moment.time):
+        if ref.session_id in there:
+            catalog.subjects[iris.tag(ref.name)] = ref_quads(ref)
+            catalog.subjects.update({iris.ref_move(ref.name, each.number): move_quads(each) for each in moves})
 
 
 def _outlasts(catalog: Catalog, subject: str, owners: set[str], told: PastFacts) -> bool:

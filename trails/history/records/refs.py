@@ -6,6 +6,7 @@ Each move of a ref is logged, so that a move needs no other line of the log than
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
@@ -110,6 +111,23 @@ class _Log:
             if wanted.get(move.number, digest) != digest:
                 return f"was altered: its move {move.number} is not the one that was logged"
         return None
+
+
+def refs_at(
+    store: Matching, lines: Iterable[str], until: datetime | None = None
+) -> Iterator[tuple[Ref, list[RefMove]]]:
+    """Give each ref as it was when the log had some lines, with its moves until then; none that was made or removed since.
+
+    Moves with a later time than `until` are left out, too.
+    """
+    log = _Log(lines)
+    for ref in read_refs(store):
+        number, digest = log.moves.get(iris.ref_log(ref.id), [(0, _GONE)])[-1]
+        moves = [each for each in read_moves(store, ref.name)[:number] if until is None or each.time <= until]
+        if digest != _GONE and moves:
+            at = {name: getattr(moves[-1], name) for name in ("session_id", "at", "digest", "author_iri", "time")}
+            state = {"moves": len(moves), "moves_digest": chain_moves(ref.salt, moves)}
+            yield ref.model_copy(update={**at, **state}), moves
 
 
 def _is_renamed(ref: Ref, moves: Iterable[RefMove]) -> bool:
