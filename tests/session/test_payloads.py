@@ -8,8 +8,10 @@ import json
 import sqlite3
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,6 +27,7 @@ from trails import InvalidInput, Payload, PayloadReference, Repository
 from trails.exchange.file_import import export_session, import_path
 from trails.exchange.openclaw.pi_export import export_session as export_pi
 from trails.exchange.rdf_files import import_rdf
+from trails.exchange.remotes.store_copy import copy_store
 from trails.history.lookup import session_quads
 from trails.history.records.text_matcher import TextMatcher
 from trails.integrity import digests
@@ -646,3 +649,102 @@ def test_a_transcript_shows_that_turns_carry_payloads(place: Path, run: Run) -> 
         "digest": STATE.digest,
         "size": 11,
     }
+
+
+# --- other places, other writers
+
+
+def carrying(store: Repository) -> None:
+    with store.create(id="plan") as s:
+        s.append("user", "x", payloads=[STATE, OTHER])
+        s.append("user", "y", payloads=[STATE])
+
+
+def check_carried(store: Repository) -> None:
+    turns = store.load("plan").turns
+    assert [store.payload(each) for turn in turns for each in turn.payloads] == [STATE.data, OTHER.data, STATE.data]
+    assert kept(store) == {STATE.digest, OTHER.digest}
+    assert store.verify().findings == ()
+
+
+def test_backups_copies_dumps_and_pushes_hold_them(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "a.trails", create=True) as store:
+        carrying(store)
+        store.maintenance.backup(tmp_path / "backup.trails")
+        with trails.open(tmp_path / "pushed.trails", create=True) as other:
+            assert [each.outcome for each in trails.push(store, "plan", other).sessions] == ["created"]
+    copy_store(tmp_path / "a.trails", tmp_path / "copy.trails")
+    copy_store(tmp_path / "a.trails", tmp_path / "dump.nq")
+    copy_store(tmp_path / "dump.nq", tmp_path / "again.trails")
+    for name in ("backup", "pushed", "copy", "again"):
+        with trails.open(tmp_path / f"{name}.trails") as store:
+            check_carried(store)
+
+
+def test_in_postgresql_they_are_kept_once_redacted_and_erased(url: str) -> None:
+    with trails.open(url, create=True) as store, trails.open(url) as other:
+        carrying(store)
+        other.sync()
+        check_carried(other)
+        with other.create(id="told") as told:
+            told.append("user", "x", payloads=[Payload(data=as_json(MARK))])
+        store.sync()
+        store.redact_matching(MARK)
+        other.sync()
+        (reference,) = other.load("told").turns[0].payloads
+        assert not holds_hidden(other.payload(reference), TextMatcher(MARK).within)
+        for name in ("plan", "told"):
+            other.delete(name)
+        store.sync()
+        store.maintenance.vacuum()
+        assert kept(store) == kept(other) == set()
+        assert store.verify().findings == ()
+
+
+def test_a_redaction_and_writers_of_the_same_bytes_leave_no_turn_without_them(tmp_path: Path) -> None:
+    secret = Payload(data=b'{"key": "Zenobia"}')
+    with trails.open(tmp_path / "a.trails", create=True, durability="process") as store:
+        with store.create(id="first") as first:
+            first.append("user", "x", payloads=[secret])
+
+        def write(number: int) -> None:
+            for at in range(10):
+                with store.create(id=f"s{number}-{at}") as s:
+                    s.append("user", "x", payloads=[secret])
+                if at % 3 == 0:
+                    store.delete(f"s{number}-{at}")
+
+        with ThreadPoolExecutor(4) as pool:
+            written = [pool.submit(write, number) for number in range(3)]
+            taken = pool.submit(lambda: [store.redact_matching("Zenobia") for _ in range(5)])
+            for each in (*written, taken):
+                each.result()
+        assert store.verify().findings == ()
+        store.redact_matching("Zenobia")
+        assert kept(store) == {hashlib.sha256(b'{"key": "redacted"}').hexdigest()}
+        assert store.verify().findings == ()
+
+
+def test_a_deletion_that_is_cut_short_leaves_no_bytes_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process ends at each commit of the sweep in turn; whoever opens the store next goes on with it."""
+    for killed_at in range(1, 4):
+        folder = tmp_path / f"{killed_at}.trails"
+        with trails.open(folder, create=True) as store:
+            carrying(store)
+            commits = 0
+            real = store.store.commit
+
+            def commit(change: Change, real: Any = real, killed_at: int = killed_at) -> Any:
+                nonlocal commits
+                commits += 1
+                if commits > killed_at:
+                    raise KeyboardInterrupt
+                return real(change)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(store.store, "commit", commit)
+                with pytest.raises(KeyboardInterrupt):
+                    store.delete("plan")
+        with trails.open(folder) as store:
+            assert kept(store) == set()
+            assert store.verify().findings == ()

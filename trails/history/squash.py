@@ -108,6 +108,6 @@ def make_copies(workspace: Workspace, place: ForkPlace, kept: Transcript, sessio
             *(quad for batch in batches for quad in batch),
             *detach.prompt_copies(reader, (newest, *place.merged), session_id),
         ],
-        originals=[detach.original_quad(each) for each in sealed],
+        originals=[quad for each in sealed for quad in detach.original_quads(each)],
         act=copying,
     )

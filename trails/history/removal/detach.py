@@ -21,6 +21,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.history import log_leaves, transaction
 from trails.history.reader import Reader
+from trails.history.records.payloads import payloads_of
 from trails.history.transaction import Refusal, Transaction
 from trails.history.transcript import Transcript
 from trails.integrity import digests
@@ -171,14 +172,14 @@ def _write_copies(store: QuadStore, copying: Copying, sealed: Sequence[SealedTur
         originals = sealed[number * _BATCH : (number + 1) * _BATCH]
         tx = Transaction()
         tx.add(batch)
-        tx.require([*while_, *(original_quad(each) for each in originals)])
+        tx.require([*while_, *(quad for each in originals for quad in original_quads(each))])
         tx.commit(store, otherwise=lambda _: InvalidInput(gone))
 
 
-def original_quad(sealed: SealedTurn) -> Quad:
-    """Return the quad that is there while a turn is, and is not redacted."""
+def original_quads(sealed: SealedTurn) -> list[Quad]:
+    """Return the quads that are there while a turn is, and is not redacted, and while the bytes of its payloads are."""
     graph = NamedNode(iris.session(sealed.turn.session_id))
-    return Quad(NamedNode(sealed.turn.iri), vocab.SALT, Literal(sealed.salt), graph)
+    return [Quad(NamedNode(sealed.turn.iri), vocab.SALT, Literal(sealed.salt), graph), *payloads_of(sealed.turn)]
 
 
 def detach_session(store: QuadStore, reader: Reader, session_id: str, deed: Deed) -> None:
