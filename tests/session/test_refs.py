@@ -284,7 +284,7 @@ def test_a_store_as_it_was_has_the_refs_where_they_were(memory: Repository) -> N
     main = _filled(memory, "ab")
     first = main.session_id
     main.pop()
-    then = memory.compare(first).as_of
+    then = memory.compare(first).as_of or ""
     main.append("user", "c")
     main.persist()
     memory.refs.set("late", "main")
@@ -304,7 +304,7 @@ def test_refs_are_in_a_dump_and_in_a_backup(tmp_path: Path) -> None:
         store.maintenance.backup(tmp_path / "backup")
         moves = store.refs.history("main")
     assert store_restore.load_dump(tmp_path / "all.nq", tmp_path / "loaded.trails").ok
-    assert store_restore.restore(tmp_path / "backup", tmp_path / "restored.trails").ok
+    assert store_restore.restore_store(tmp_path / "backup", tmp_path / "restored.trails").ok
     for name in ("loaded.trails", "restored.trails"):
         with trails.open(tmp_path / name) as store:
             again = store.checkout("main")
