@@ -52,7 +52,7 @@ def latest(thread: Thread, serde: SerializerProtocol) -> list[Entry]:
     for namespace in list(thread.checkpoints):
         entry = thread.find(namespace, None)
         wanted: set[str] | None = None
-        while entry is not None:
+        while entry is not None and entry not in kept:
             kept.append(entry)
             lane = thread.lanes[entry.lane]
             values = lane.values(entry)

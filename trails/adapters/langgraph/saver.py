@@ -233,7 +233,7 @@ class TrailsSaver(BaseCheckpointSaver[str]):
             if entry is None:
                 return None
             metadata = thread.lanes[entry.lane].about(entry, "metadata", self.serde) if wanted else {}
-            is_wanted = all(metadata.get(name) == value for name, value in wanted.items())
+            is_wanted = all(_said(metadata, name) == value for name, value in wanted.items())
             return self._tuple(thread, entry) if is_wanted else None
 
         return self._read(thread_id, read)
@@ -258,9 +258,10 @@ class TrailsSaver(BaseCheckpointSaver[str]):
     ) -> Mapping[str, DeltaChannelHistory]:
         serde = self.serde
         found: dict[str, DeltaChannelHistory] = {name: {"writes": []} for name in channels}
-        open_channels = set(channels)
+        open_channels, seen = set(channels), set[str]()
         entry = _parent(thread, target)
-        while entry is not None and open_channels:
+        while entry is not None and open_channels and entry.id not in seen:
+            seen.add(entry.id)
             lane = thread.lanes[entry.lane]
             for write in reversed(_pending_writes(thread, entry, serde)):
                 if write[1] in open_channels:
@@ -488,6 +489,14 @@ class TrailsSaver(BaseCheckpointSaver[str]):
 def _place(config: RunnableConfig) -> tuple[str, str]:
     about = config["configurable"]
     return str(about["thread_id"]), str(about.get("checkpoint_ns") or "")
+
+
+def _said(metadata: Any, name: str) -> Any:
+    """Return what metadata says under a key, or under a path of keys with dots between; None for nothing."""
+    if not isinstance(metadata, dict) or name in metadata or "." not in name:
+        return metadata.get(name) if isinstance(metadata, dict) else None
+    first, _, rest = name.partition(".")
+    return _said(metadata.get(first), rest)
 
 
 def _parent(thread: Thread, entry: Entry | None) -> Entry | None:
